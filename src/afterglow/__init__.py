@@ -1,0 +1,1 @@
+"""Afterglow: an ahead-of-time compiler for neural networks."""

@@ -1,0 +1,1 @@
+"""Importers: foreign model formats into the graph IR."""

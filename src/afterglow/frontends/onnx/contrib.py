@@ -1,0 +1,1 @@
+"""The com.microsoft domain: fused ops that ONNX Runtime's exporters write."""

@@ -1,0 +1,1 @@
+"""ONNX's ops that make tensors: constants, ranges, windows."""

@@ -1,0 +1,1 @@
+"""ONNX's matrix products and convolutions."""

@@ -1,0 +1,1 @@
+"""ONNX's sequences, where their length is known."""

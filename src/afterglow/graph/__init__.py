@@ -1,0 +1,41 @@
+"""The graph IR: typed dataflow. Knows no particular op."""
+
+from afterglow.graph.builder import Builder
+from afterglow.graph.digest import structural_hash
+from afterglow.graph.dot import print_dot
+from afterglow.graph.evaluate import run_function, run_op
+from afterglow.graph.function import Function, Module, Output, Update
+from afterglow.graph.op import OPS, Array, Op, op
+from afterglow.graph.parser import parse_function, parse_module
+from afterglow.graph.printer import print_function, print_module
+from afterglow.graph.subgraph import Subgraph
+from afterglow.graph.value import Constant, Node, Placeholder, PlaceholderKind, Value
+from afterglow.graph.verifier import verify_function, verify_module
+
+__all__ = [
+    "OPS",
+    "Array",
+    "Builder",
+    "Constant",
+    "Function",
+    "Module",
+    "Node",
+    "Op",
+    "Output",
+    "Placeholder",
+    "PlaceholderKind",
+    "Subgraph",
+    "Update",
+    "Value",
+    "op",
+    "parse_function",
+    "parse_module",
+    "print_dot",
+    "print_function",
+    "print_module",
+    "run_function",
+    "run_op",
+    "structural_hash",
+    "verify_function",
+    "verify_module",
+]

@@ -1,0 +1,134 @@
+"""Attributes of ops as text: `{axis = -1, mode = "linear"}`, both ways."""
+
+from __future__ import annotations
+
+import json
+import typing
+from collections.abc import Callable
+from dataclasses import fields
+from enum import Enum
+from functools import cache
+from typing import Any
+
+from afterglow.graph.op import OPS, Op
+from afterglow.graph.subgraph import Subgraph
+from afterglow.support.errors import ParseError
+from afterglow.support.lexer import TokenStream
+from afterglow.support.names import spell
+from afterglow.types.dtype import DTYPES, DType
+
+_WORDS = {"true": True, "false": False, "none": None}
+
+
+def attributes_text(op: Op) -> str:
+    """Every attribute, defaults too, in the order of declaration; empty if there is none."""
+    pairs = [f"{f.name} = {value_text(getattr(op, f.name))}" for f in fields(op)]  # type: ignore[arg-type]  # ops are dataclasses
+    return "{" + ", ".join(pairs) + "}" if pairs else ""
+
+
+def value_text(value: Any) -> str:
+    """One attribute value."""
+    match value:
+        case True | False | None:
+            return str(value).lower()
+        case Enum():
+            return str(value.value)
+        case str():
+            return json.dumps(value)
+        case bytes():
+            return json.dumps(value.decode("latin-1"))
+        case tuple():
+            inner = ", ".join(map(value_text, value))
+            return f"({inner},)" if len(value) == 1 else f"({inner})"
+        case Subgraph():
+            return spell("@", value.function.name)
+        case DType():
+            return value.name
+    return repr(value)
+
+
+def parse_attributes(
+    tokens: TokenStream, cls: type[Op], function: Callable[[str], Subgraph]
+) -> dict[str, Any]:
+    """Parse `{name = value, …}` into the fields of `cls`; nothing there means no attributes."""
+    found: dict[str, Any] = {}
+    if not tokens.accept("{"):
+        return found
+    kinds = _field_types(cls.mnemonic)
+    while not tokens.accept("}"):
+        name = tokens.take("word", "an attribute")
+        if name not in kinds:
+            raise tokens.error(f"{cls.mnemonic} has no attribute {name!r}")
+        tokens.expect("=")
+        found[name] = _coerce(_parse_value(tokens, function), kinds[name], tokens)
+        if tokens.next.text != "}":
+            tokens.expect(",")
+    return found
+
+
+@cache
+def _field_types(mnemonic: str) -> dict[str, Any]:
+    cls = OPS[mnemonic]
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in fields(cls)}  # type: ignore[arg-type]  # as above
+
+
+class _Word(str):
+    """A bare word: an element type or a member of an enumeration."""
+
+
+def _parse_value(tokens: TokenStream, function: Callable[[str], Subgraph]) -> Any:
+    token = tokens.next
+    if tokens.accept("("):
+        items = []
+        while not tokens.accept(")"):
+            items.append(_parse_value(tokens, function))
+            if tokens.next.text != ")":
+                tokens.expect(",")
+        return tuple(items)
+    match token.kind:
+        case "number":
+            text = tokens.take("number")
+            return int(text) if text.lstrip("-").isdigit() else float(text)
+        case "string":
+            return json.loads(tokens.take("string"))
+        case "name":
+            return function(tokens.name("@", "a function"))
+        case "word":
+            word = tokens.take("word")
+            return _WORDS[word] if word in _WORDS else _Word(word)
+    raise tokens.error(f"expected a value, found {token.text!r}")
+
+
+def _coerce(value: Any, kind: Any, tokens: TokenStream) -> Any:
+    """Fit a parsed value to the type of its field."""
+    if isinstance(value, _Word):
+        return _named(value, kind, tokens)
+    if _admits(kind, float) and isinstance(value, int) and not isinstance(value, bool):
+        return value if _admits(kind, int) else float(value)
+    if isinstance(value, tuple):
+        items = typing.get_args(_tuple_part(kind))
+        return tuple(_coerce(item, items[0] if items else Any, tokens) for item in value)
+    return value.encode("latin-1") if kind is bytes else value
+
+
+def _named(word: str, kind: Any, tokens: TokenStream) -> Any:
+    for option in (kind, *typing.get_args(kind)):
+        if isinstance(option, type) and issubclass(option, Enum):
+            try:
+                return option(str(word))
+            except ValueError:
+                known = ", ".join(str(member.value) for member in option)
+                raise tokens.error(f"{word!r} is none of {known}") from None
+        if option is DType and word in DTYPES:
+            return DTYPES[word]
+    raise ParseError(f"no such value: {word!r}", where=f"in line {tokens.next.line}")
+
+
+def _admits(kind: Any, wanted: type) -> bool:
+    return kind is wanted or wanted in typing.get_args(kind)
+
+
+def _tuple_part(kind: Any) -> Any:
+    options = (kind, *typing.get_args(kind))
+    return next((option for option in options if typing.get_origin(option) is tuple), kind)

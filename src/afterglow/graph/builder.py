@@ -1,0 +1,105 @@
+"""Building graphs: apply an op to operands, with the type rule checked at once."""
+
+from __future__ import annotations
+
+from afterglow.graph.function import Function
+from afterglow.graph.op import Array, Op, result_types
+from afterglow.graph.printer import excerpt
+from afterglow.graph.value import Constant, Node, Value
+from afterglow.support.errors import CompileError, TypeRuleError
+from afterglow.types import TensorType
+
+
+class Builder:
+    """Emits nodes into a function, in front of `before` or at its end.
+
+    `name`, `origin` and `predicate` are what emitted nodes get unless `emit` says otherwise.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        before: Node | None = None,
+        *,
+        name: str = "",
+        origin: str = "",
+        predicate: Value | None = None,
+    ) -> None:
+        self.function = function
+        self.before = before
+        self.name = name
+        self.origin = origin
+        self.predicate = predicate
+        self.emitted: list[Node] = []
+
+    def emit(self, op: Op, *operands: Value | None, name: str = "", origin: str = "") -> Value:
+        """Apply an op that has one result."""
+        (result,) = self.emit_node(op, *operands, name=name, origin=origin).results
+        return result
+
+    def emit_all(
+        self, op: Op, *operands: Value | None, name: str = "", origin: str = ""
+    ) -> tuple[Value, ...]:
+        """Apply an op that has any number of results."""
+        return self.emit_node(op, *operands, name=name, origin=origin).results
+
+    def emit_node(self, op: Op, *operands: Value | None, name: str = "", origin: str = "") -> Node:
+        """Apply an op and return the node."""
+        operands = _without_trailing_none(operands)
+        origin = origin or self.origin
+        wish = name or self.name or op.mnemonic
+        types = self._infer(op, operands, wish, origin)
+        names = [self.function.names.claim(wish + _suffix(op, i, types)) for i in range(len(types))]
+        node = Node(op, operands, types, names, origin)
+        if self.predicate is not None:
+            node.predicate = self.predicate
+        self.function.insert(node, self.before)
+        self.emitted.append(node)
+        return node
+
+    def constant(self, data: Array, name: str = "constant") -> Constant:
+        """Own an array in the function's module."""
+        return self.function.module.constant(name, data)
+
+    def _infer(
+        self, op: Op, operands: tuple[Value | None, ...], name: str, origin: str
+    ) -> tuple[TensorType, ...]:
+        try:
+            return infer_types(op, operands)
+        except TypeRuleError as error:
+            where = f"in function @{self.function.name}, node %{name}"
+            raise CompileError(
+                f"{op.mnemonic}: {error.what}",
+                where=where + (f" ({origin})" if origin else ""),
+                excerpt=excerpt(op, operands, name),
+                help=error.help,
+            ) from None
+
+
+def infer_types(op: Op, operands: tuple[Value | None, ...]) -> tuple[TensorType, ...]:
+    """Run the type rule of `op` on operands whose number it allows; else raise `TypeRuleError`."""
+    least, most = op.required, len(op.operand_names)
+    if len(operands) < least or (len(operands) > most and not op.variadic):
+        wanted = f"{least} or more" if op.variadic else _range(least, most)
+        raise TypeRuleError(f"takes {wanted} operands, got {len(operands)}")
+    for name, operand in zip(op.operand_names[:least], operands, strict=False):
+        if operand is None:
+            raise TypeRuleError(f"operand {name} must be given")
+    return result_types(op.infer(*(None if v is None else v.type for v in operands)))
+
+
+def _range(least: int, most: int) -> str:
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def _suffix(op: Op, index: int, types: tuple[TensorType, ...]) -> str:
+    if len(types) == 1:
+        return ""
+    return "." + (op.result_names[index] if len(op.result_names) == len(types) else str(index))
+
+
+def _without_trailing_none(operands: tuple[Value | None, ...]) -> tuple[Value | None, ...]:
+    end = len(operands)
+    while end and operands[end - 1] is None:
+        end -= 1
+    return operands[:end]

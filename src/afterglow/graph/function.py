@@ -1,0 +1,291 @@
+"""Functions and modules: who owns nodes, inputs, constants and state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+from afterglow.graph.op import Array, Op
+from afterglow.graph.subgraph import Subgraph
+from afterglow.graph.value import Constant, Node, Placeholder, PlaceholderKind, Value
+from afterglow.support.errors import CompileError
+from afterglow.support.names import NameScope
+from afterglow.types import TensorType
+
+
+@dataclass
+class Output:
+    """A named result of a function; the value may be anything, an input or a constant too."""
+
+    name: str
+    value: Value
+
+
+@dataclass
+class Update:
+    """At the end of a run, `state` holds `value`."""
+
+    state: Placeholder
+    value: Value
+
+
+class Function:
+    """A dataflow graph: nodes in an order in which each follows what it reads."""
+
+    def __init__(self, name: str, module: Module | None = None) -> None:
+        self.name = name
+        self.module = module if module is not None else Module()
+        self.inputs: list[Placeholder] = []
+        self.outputs: list[Output] = []
+        self.updates: list[Update] = []
+        self.names = NameScope()
+        self._first: Node | None = None
+        self._last: Node | None = None
+        self._count = 0
+        self.module.add_function(self)
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """The nodes in order. The one just yielded may be erased, and others inserted before it."""
+        node = self._first
+        while node is not None:
+            following = node.after
+            yield node
+            node = following if node.function is None else node.after
+
+    def __len__(self) -> int:
+        return self._count
+
+    def input(self, name: str, type: TensorType) -> Placeholder:
+        """Add an input."""
+        placeholder = Placeholder(self.names.claim(name), type, PlaceholderKind.INPUT)
+        self.inputs.append(placeholder)
+        return placeholder
+
+    def output(self, name: str, value: Value) -> None:
+        """Return `value` under `name`, after the outputs added so far."""
+        self.outputs.append(Output(name, value))
+
+    def update(self, state: Placeholder, value: Value) -> None:
+        """Store `value` in `state` at the end of each run."""
+        if state.type != value.type:
+            raise CompileError(f"state {state.name} is {state.type}, cannot store {value.type}")
+        self.updates.append(Update(state, value))
+
+    def escaping(self) -> Iterator[Value]:
+        """The values that must exist at the end: outputs and updates of state."""
+        for output in self.outputs:
+            yield output.value
+        for update in self.updates:
+            yield update.value
+
+    def insert(self, node: Node, before: Node | None = None) -> None:
+        """Put a new node in front of `before`, or last."""
+        node.function = self
+        node.after = before
+        node.before = before.before if before is not None else self._last
+        if node.before is None:
+            self._first = node
+        else:
+            node.before.after = node
+        if before is None:
+            self._last = node
+        else:
+            before.before = node
+        self._count += 1
+
+    def erase(self, node: Node) -> None:
+        """Remove a node that nothing uses."""
+        if any(result.use_count for result in node.results):
+            raise CompileError(f"cannot erase {node.name}: it is used")
+        self._unlink(node)
+        node.disconnect()
+        for result in node.results:
+            self.names.release(result.name)
+
+    def _unlink(self, node: Node) -> None:
+        if node.before is None:
+            self._first = node.after
+        else:
+            node.before.after = node.after
+        if node.after is None:
+            self._last = node.before
+        else:
+            node.after.before = node.before
+        node.function = None
+        self._count -= 1
+
+    def replace(self, old: Value, new: Value) -> None:
+        """Let everything in this function that takes `old` take `new`, which has the same type."""
+        if old.type != new.type:
+            raise CompileError(
+                f"cannot replace {old.name} of type {old.type} by {new.name} of type {new.type}"
+            )
+        for node, index in old.uses:
+            if node.function is not self:
+                continue
+            if index < 0:
+                node.predicate = new
+            else:
+                node.set_operand(index, new)
+        for output in self.outputs:
+            output.value = new if output.value is old else output.value
+        for update in self.updates:
+            update.value = new if update.value is old else update.value
+
+    def reorder(self, order: Sequence[Node]) -> None:
+        """Put the nodes in another order; it must hold each of them once."""
+        if len(order) != self._count or {*order} != {*self.nodes}:
+            raise CompileError(f"the new order of @{self.name} is not a permutation of its nodes")
+        for node in order:
+            self._unlink(node)
+            self.insert(node)
+
+    def constants(self) -> list[Constant]:
+        """The constants that it reads, each once, in order of first use."""
+        found: dict[Constant, None] = {}
+        for node in self.nodes:
+            found.update((v, None) for v in node.inputs() if isinstance(v, Constant))
+        found.update((v, None) for v in self.escaping() if isinstance(v, Constant))
+        return list(found)
+
+    def states(self) -> list[Placeholder]:
+        """The state that it reads or updates, each once."""
+        found: dict[Placeholder, None] = {}
+        for value in (v for node in self.nodes for v in node.inputs()):
+            if isinstance(value, Placeholder) and value.kind is PlaceholderKind.STATE:
+                found[value] = None
+        found.update((update.state, None) for update in self.updates)
+        return list(found)
+
+    def subgraphs(self) -> list[Function]:
+        """The functions that its nodes carry as attributes, each once."""
+        found: dict[Function, None] = {}
+        for node in self.nodes:
+            found.update((sub.function, None) for sub in subgraphs_of(node.op))
+        return list(found)
+
+    def clone(self, name: str, module: Module | None = None) -> Function:
+        """A copy under another name, in this module or another one; arrays are shared."""
+        target = Function(name, module or self.module)
+        return _Cloner(self, target).run()
+
+
+class Module:
+    """Functions and what they share: constants and mutable state."""
+
+    def __init__(self, name: str = "module") -> None:
+        self.name = name
+        self.functions: dict[str, Function] = {}
+        self.constants: dict[str, Constant] = {}
+        self.states: dict[str, Placeholder] = {}
+        self._names = NameScope()
+
+    @property
+    def main(self) -> Function:
+        """The function that a user calls: the one named main, or else the last one added."""
+        return self.functions.get("main") or next(reversed(self.functions.values()))
+
+    def add_function(self, function: Function) -> None:
+        """Own a function whose name is free."""
+        if function.name in self.functions:
+            raise CompileError(f"the module has a function @{function.name} already")
+        self.functions[function.name] = function
+
+    def constant(self, name: str, data: Array, type: TensorType | None = None) -> Constant:
+        """Own an array under `name`, or a name like it."""
+        constant = Constant(self._names.claim(name), data, type)
+        self.constants[constant.name] = constant
+        return constant
+
+    def state(self, name: str, type: TensorType) -> Placeholder:
+        """Add mutable state."""
+        placeholder = Placeholder(self._names.claim(name), type, PlaceholderKind.STATE)
+        self.states[placeholder.name] = placeholder
+        return placeholder
+
+    def erase_constant(self, constant: Constant) -> None:
+        """Forget a constant that nothing uses."""
+        del self.constants[constant.name]
+        self._names.release(constant.name)
+
+    def erase_function(self, name: str) -> None:
+        """Forget a function that no node carries; its nodes give up their operands."""
+        function = self.functions.pop(name)
+        for node in function.nodes:
+            node.disconnect()
+
+    def clone(self) -> Module:
+        """A copy that can be rewritten without touching this one; arrays are shared."""
+        target = Module(self.name)
+        values: dict[Value, Value] = {}
+        for constant in self.constants.values():
+            values[constant] = target.constant(constant.name, constant.data, constant.type)
+        for state in self.states.values():
+            values[state] = target.state(state.name, state.type)
+        copies: dict[Function, Function] = {}
+        for function in self.functions.values():
+            copy = Function(function.name, target)
+            copies[function] = _Cloner(function, copy, values, copies).run()
+        return target
+
+
+def subgraphs_of(op: Op) -> list[Subgraph]:
+    """The sub-functions that an op carries as attributes."""
+    values = (getattr(op, field.name) for field in fields(op))  # type: ignore[arg-type]  # ops are dataclasses
+    return [value for value in values if isinstance(value, Subgraph)]
+
+
+class _Cloner:
+    """Copies a function node by node, in order."""
+
+    def __init__(
+        self,
+        source: Function,
+        target: Function,
+        values: Mapping[Value, Value] | None = None,
+        functions: Mapping[Function, Function] | None = None,
+    ) -> None:
+        self.source = source
+        self.target = target
+        self.values = dict(values or {})
+        self.functions = functions or {}
+
+    def run(self) -> Function:
+        for placeholder in self.source.inputs:
+            self.values[placeholder] = self.target.input(placeholder.name, placeholder.type)
+        for node in self.source.nodes:
+            self._copy(node)
+        for output in self.source.outputs:
+            self.target.output(output.name, self._map(output.value))
+        for update in self.source.updates:
+            state = self._map(update.state)
+            assert isinstance(state, Placeholder)
+            self.target.update(state, self._map(update.value))
+        return self.target
+
+    def _map(self, value: Value) -> Value:
+        if value not in self.values and isinstance(value, Constant):
+            if self.target.module is self.source.module:
+                return value
+            self.values[value] = self.target.module.constant(value.name, value.data, value.type)
+        return self.values.get(value, value)
+
+    def _copy(self, node: Node) -> None:
+        operands = [None if v is None else self._map(v) for v in node.operands]
+        names = [self.target.names.claim(result.name) for result in node.results]
+        types = [result.type for result in node.results]
+        copy = Node(self._op(node.op), operands, types, names, node.origin)
+        if node.predicate is not None:
+            copy.predicate = self._map(node.predicate)
+        self.target.insert(copy)
+        self.values.update(zip(node.results, copy.results, strict=True))
+
+    def _op(self, op: Op) -> Op:
+        moved = {
+            field.name: Subgraph(self.functions[value.function])
+            for field in fields(op)  # type: ignore[arg-type]  # ops are dataclasses
+            if isinstance(value := getattr(op, field.name), Subgraph)
+            and value.function in self.functions
+        }
+        return replace(op, **moved) if moved else op  # type: ignore[type-var]  # as above

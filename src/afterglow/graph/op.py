@@ -1,0 +1,146 @@
+"""What an op is: a frozen value that carries every fact about one operation.
+
+A subclass decorated with `@op("mnemonic")` declares, in one place:
+
+===============  ==========================  =============================================
+facet            takes                       asked by
+===============  ==========================  =============================================
+docstring        -                           the generated op reference
+fields           -                           printer, parser, hash, equality
+``infer``        `TensorType`s               builder, verifier, parser, importer
+``evaluate``     NumPy arrays                constant folder, interpreter, conformance tests
+``gradient``     builder, values             autodiff
+``lower``        builder, values             lowering; without it the op is a primitive
+``select``       program builder, buffers    instruction selection; without it, one to one
+``permuted``     a permutation of axes       transpose sinking
+===============  ==========================  =============================================
+
+The parameters of ``infer`` are the operand list. A parameter with the default None is optional, a
+starred one takes any number. The other facets repeat those names; `@op` checks that at import.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
+
+import numpy as np
+
+from afterglow.types import TensorType
+
+if TYPE_CHECKING:
+    from afterglow.graph.builder import Builder
+
+Array = np.ndarray[Any, Any]
+OpT = TypeVar("OpT", bound="Op")
+
+OPS: dict[str, type[Op]] = {}
+"""Every declared op by its mnemonic, in order of declaration."""
+
+
+class Op:
+    """Base of all ops. Class variables are facts about the op as such, fields its attributes."""
+
+    mnemonic: ClassVar[str] = ""
+    operand_names: ClassVar[tuple[str, ...]] = ()
+    required: ClassVar[int] = 0
+    """How many leading operands must be given."""
+    variadic: ClassVar[bool] = False
+    """Whether the last operand name stands for any number of operands."""
+    result_names: ClassVar[tuple[str, ...]] = ("",)
+    """Suffixes that tell several results apart; one empty name for a single result."""
+    inplace: ClassVar[tuple[str, ...]] = ()
+    """Operands whose memory the result may take over, element for element."""
+    elementwise: ClassVar[bool] = False
+    """Whether result element i depends on nothing but the (broadcast) operand elements i."""
+    pure: ClassVar[bool] = True
+    """Whether equal operands give equal results, so that it may be folded, merged and dropped."""
+    moves_only: ClassVar[bool] = False
+    """Whether it only moves elements, so that their type does not matter to it."""
+
+    def infer(self, *operands: Any) -> TensorType | tuple[TensorType, ...]:
+        """Return the type of the result, or of each; raise `TypeRuleError` if there is none."""
+        raise NotImplementedError
+
+    def evaluate(self, *operands: Any) -> Array | tuple[Array, ...]:
+        """Return the result: this is what the op means."""
+        raise NotImplementedError
+
+    def gradient(self, *builder_out_grad_operands: Any) -> Any:
+        """Return the gradient of each operand, or None where there is none."""
+        return None
+
+    def lower(self, b: Builder, *operands: Any) -> Any:
+        """Emit simpler ops that compute the same and return their result; None for a primitive."""
+        return None
+
+    def select(self, *program_outs_operands: Any) -> None:
+        """Emit the instructions that compute the op; the default is the one that carries it."""
+        raise NotImplementedError
+
+    def permuted(self, perm: tuple[int, ...]) -> Op | None:
+        """The op such that op'(transpose(x, perm)…) = transpose(op(x…), perm), if there is one.
+
+        Asked only when every operand has the rank of the result.
+        """
+        return self if self.elementwise else None
+
+    @classmethod
+    def is_primitive(cls) -> bool:
+        """Whether a backend must have a kernel for it, because it does not decompose."""
+        return cls.lower is Op.lower and not cls.has_own_selection()
+
+    @classmethod
+    def has_own_selection(cls) -> bool:
+        """Whether its instructions are other ones than the one that carries it."""
+        return cls.select is not Op.select
+
+
+@dataclass_transform(frozen_default=True)
+def op(mnemonic: str) -> Callable[[type[OpT]], type[OpT]]:
+    """Declare an op: freeze its attributes, read its operands off `infer`, and register it."""
+
+    def declare(cls: type[OpT]) -> type[OpT]:
+        cls = dataclass(frozen=True, repr=False)(cls)
+        cls.mnemonic = mnemonic
+        _read_operands(cls)
+        for facet in ("evaluate", "gradient", "lower", "select"):
+            if facet in vars(cls):
+                _check_operands(cls, facet)
+        _check_declaration(cls, mnemonic)
+        OPS[mnemonic] = cls
+        return cls
+
+    return declare
+
+
+def _read_operands(cls: type[Op]) -> None:
+    parameters = list(inspect.signature(cls.infer).parameters.values())[1:]
+    cls.operand_names = tuple(parameter.name for parameter in parameters)
+    cls.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    cls.required = sum(p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in parameters)
+
+
+def _check_operands(cls: type[Op], facet: str) -> None:
+    """A facet ends with the parameters of `infer`, in its order."""
+    names = tuple(inspect.signature(getattr(cls, facet)).parameters)[1:]
+    operands = cls.operand_names
+    if names[len(names) - len(operands) :] != operands:
+        raise TypeError(f"{cls.__name__}.{facet} takes {names}, infer takes {operands}")
+
+
+def _check_declaration(cls: type[Op], mnemonic: str) -> None:
+    if mnemonic in OPS:
+        raise TypeError(f"op '{mnemonic}' is declared twice")
+    if not cls.__doc__:
+        raise TypeError(f"op '{mnemonic}' has no docstring")
+    unknown = set(cls.inplace) - set(cls.operand_names)
+    if unknown:
+        raise TypeError(f"op '{mnemonic}': inplace names {sorted(unknown)}, which infer lacks")
+
+
+def result_types(inferred: TensorType | tuple[TensorType, ...]) -> tuple[TensorType, ...]:
+    """What `infer` returned, always as a tuple."""
+    return inferred if isinstance(inferred, tuple) else (inferred,)

@@ -1,0 +1,119 @@
+"""Functions and modules as text; `parser` reads it back. The grammar is in docs/ir.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from afterglow.graph.attributes import attributes_text
+from afterglow.graph.function import Function, Module
+from afterglow.graph.op import Op
+from afterglow.graph.value import Constant, Node, Placeholder, PlaceholderKind, Value
+from afterglow.support.names import spell
+from afterglow.types.dtype import Kind
+
+INLINE_ELEMENTS = 8
+"""Constants with so many elements are written out; larger ones are a payload beside the text."""
+
+
+def print_module(module: Module, *, origins: bool = False) -> str:
+    """The whole module: constants, state, then functions, each after those that it carries."""
+    lines = chain(
+        (_constant_line(constant) for constant in module.constants.values()),
+        (f"state {value_text(state)} : {state.type}" for state in module.states.values()),
+        (print_function(f, origins=origins) for f in functions_in_order(module)),
+    )
+    return "\n".join(lines) + "\n"
+
+
+def functions_in_order(module: Module) -> list[Function]:
+    """The functions, sub-functions first, otherwise in the module's own order."""
+    done: dict[Function, None] = {}
+
+    def visit(function: Function) -> None:
+        if function not in done:
+            for inner in function.subgraphs():
+                visit(inner)
+            done[function] = None
+
+    for function in module.functions.values():
+        visit(function)
+    return list(done)
+
+
+def print_function(function: Function, *, origins: bool = False) -> str:
+    """One function; with `origins`, each node says which node of the model it came from."""
+    inputs = ", ".join(f"{value_text(v)}: {v.type}" for v in function.inputs)
+    lines = [f"func {spell('@', function.name)}({inputs}) {{"]
+    lines.extend(f"  {node_text(node, origins=origins)}" for node in function.nodes)
+    for update in function.updates:
+        lines.append(f"  store {value_text(update.value)} to {value_text(update.state)}")
+    lines.append(f"  return {', '.join(_returned(function))}".rstrip())
+    lines.append("}")
+    return "\n".join(lines)
+
+
+def _returned(function: Function) -> Iterator[str]:
+    for output in function.outputs:
+        text = value_text(output.value)
+        same = output.name == output.value.name
+        yield text if same else f"{text} as {json.dumps(output.name)}"
+
+
+def node_text(node: Node, *, origins: bool = False) -> str:
+    """One node, its types last."""
+    results = ", ".join(map(value_text, node.results))
+    types = ", ".join(str(result.type) for result in node.results)
+    predicate = f" if {value_text(node.predicate)}" if node.predicate is not None else ""
+    origin = f" from {json.dumps(node.origin)}" if origins and node.origin else ""
+    return f"{results} = {_applied(node.op, node.operands)}{predicate} : {types}{origin}"
+
+
+def _applied(op: Op, operands: Sequence[Value | None]) -> str:
+    attributes = attributes_text(op)
+    arguments = ", ".join(map(value_text, operands))
+    return f"{op.mnemonic}({arguments})" + (f" {attributes}" if attributes else "")
+
+
+def value_text(value: Value | None) -> str:
+    """A value as an operand: `%x` for what a function has, `@w` for what the module has."""
+    if value is None:
+        return "none"
+    shared = isinstance(value, Constant) or (
+        isinstance(value, Placeholder) and value.kind is PlaceholderKind.STATE
+    )
+    return spell("@" if shared else "%", value.name)
+
+
+def excerpt(op: Op, operands: Sequence[Value | None], name: str) -> list[str]:
+    """The program around a fault: what produced the operands, then the faulty node, marked."""
+    producers = dict.fromkeys(v.producer for v in operands if v is not None)
+    lines = [f"  {node_text(node)}" for node in producers if node is not None]
+    return [*lines, f"> {spell('%', name)} = {_applied(op, operands)}"]
+
+
+def is_inline(constant: Constant) -> bool:
+    """Whether the text holds the elements themselves."""
+    small = constant.type.size <= INLINE_ELEMENTS
+    return small and constant.type.dtype.kind is not Kind.COMPLEX
+
+
+def _constant_line(constant: Constant) -> str:
+    line = f"const {value_text(constant)} : {constant.type}"
+    if not is_inline(constant):
+        return line
+    elements = ", ".join(_element_text(constant, index) for index in range(constant.type.size))
+    return f"{line} = [{elements}]"
+
+
+def _element_text(constant: Constant, index: int) -> str:
+    element = constant.data.reshape(-1)[index]
+    match constant.type.dtype.kind:
+        case Kind.BOOL:
+            return str(bool(element)).lower()
+        case Kind.INT | Kind.UINT:
+            return str(int(element))
+        case Kind.STRING:
+            return json.dumps(str(element))
+    return str(element) if constant.type.dtype.bits in (32, 64) else repr(float(element))

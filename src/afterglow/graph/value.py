@@ -1,0 +1,185 @@
+"""Values and nodes: the wiring of a dataflow graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from afterglow.graph.op import Array, Op
+from afterglow.types import TensorType
+
+if TYPE_CHECKING:
+    from afterglow.graph.function import Function
+
+
+class Value:
+    """Something typed that nodes take as an operand: a result, a placeholder or a constant.
+
+    Matches as `Value(producer)`: None for what no node produces.
+    """
+
+    __match_args__ = ("producer",)
+
+    def __init__(self, name: str, type: TensorType, producer: Node | None = None) -> None:
+        self.name = name
+        self.type = type
+        self.producer = producer
+        self._uses: dict[tuple[Node, int], None] = {}
+
+    @property
+    def uses(self) -> list[tuple[Node, int]]:
+        """Who takes it: (node, operand index) in the order of connection; -1 for a predicate."""
+        return list(self._uses)
+
+    @property
+    def users(self) -> list[Node]:
+        """The nodes that take it, each once."""
+        return list(dict.fromkeys(node for node, _ in self._uses))
+
+    @property
+    def use_count(self) -> int:
+        """How many operands it is."""
+        return len(self._uses)
+
+    def has_use(self, node: Node, index: int) -> bool:
+        """Whether it lists itself as that operand of that node."""
+        return (node, index) in self._uses
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}: {self.type}>"
+
+
+class Constant(Value):
+    """A value known when compiling. Its array is never written, and may be a view of a file."""
+
+    __match_args__ = ("data",)
+
+    def __init__(self, name: str, data: Array, type: TensorType | None = None) -> None:
+        super().__init__(name, type or TensorType.of(data))
+        self.data = data
+
+    def is_all(self, number: float) -> bool:
+        """Whether every element equals `number`; cheap to ask of large constants."""
+        data = self.data
+        if data.size == 0 or not self.type.dtype.is_number:
+            return False
+        first = data[(0,) * data.ndim]
+        return bool(first == number) and bool(np.all(data == first))
+
+
+class PlaceholderKind(Enum):
+    """What a placeholder stands for."""
+
+    INPUT = "input"
+    STATE = "state"
+
+
+class Placeholder(Value):
+    """Memory that the optimiser cannot see into: an input of a function, or mutable state."""
+
+    def __init__(self, name: str, type: TensorType, kind: PlaceholderKind) -> None:
+        super().__init__(name, type)
+        self.kind = kind
+
+
+class Node:
+    """An op applied to operands. Matches as `Node(op, operands)`.
+
+    An operand that is None was optional and not given. The predicate, a boolean scalar, says when
+    the results are needed: where it is false, a backend may skip the node. It is a hint, never
+    control flow. `origin` is the name of the model's own node that this one came from.
+    """
+
+    __match_args__ = ("op", "operands")
+
+    def __init__(
+        self,
+        op: Op,
+        operands: Sequence[Value | None],
+        types: Sequence[TensorType],
+        names: Sequence[str],
+        origin: str = "",
+    ) -> None:
+        self.op = op
+        self.origin = origin
+        self.function: Function | None = None
+        self.before: Node | None = None
+        self.after: Node | None = None
+        self.results = tuple(
+            Value(name, type, self) for name, type in zip(names, types, strict=True)
+        )
+        self._predicate: Value | None = None
+        self._operands: list[Value | None] = []
+        for index, operand in enumerate(operands):
+            self._operands.append(operand)
+            self._connect(index, operand)
+
+    @property
+    def operands(self) -> list[Value | None]:
+        """The operands, in the order of the parameters of `op.infer`."""
+        return list(self._operands)
+
+    @property
+    def given(self) -> list[Value]:
+        """The operands that are there."""
+        return [operand for operand in self._operands if operand is not None]
+
+    @property
+    def predicate(self) -> Value | None:
+        """When the results are needed; None for always."""
+        return self._predicate
+
+    @predicate.setter
+    def predicate(self, value: Value | None) -> None:
+        if self._predicate is not None:
+            del self._predicate._uses[(self, -1)]
+        self._predicate = value
+        self._connect(-1, value)
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        (only,) = self.results
+        return only
+
+    @property
+    def name(self) -> str:
+        """The name of the first result: a node has no other."""
+        return self.results[0].name
+
+    def operand(self, name: str) -> Value | None:
+        """The operand that `op.infer` calls `name`; None if it was not given."""
+        index = self.op.operand_names.index(name)
+        return self._operands[index] if index < len(self._operands) else None
+
+    def set_operand(self, index: int, value: Value | None) -> None:
+        """Connect operand `index` to another value."""
+        old = self._operands[index]
+        if old is not None:
+            del old._uses[(self, index)]
+        self._operands[index] = value
+        self._connect(index, value)
+
+    def inputs(self) -> Iterator[Value]:
+        """Every value that it reads: operands and predicate."""
+        yield from self.given
+        if self._predicate is not None:
+            yield self._predicate
+
+    def disconnect(self) -> None:
+        """Give up all operands: the node is about to be erased."""
+        for index, operand in enumerate(self._operands):
+            if operand is not None:
+                del operand._uses[(self, index)]
+        self._operands = []
+        self.predicate = None
+
+    def _connect(self, index: int, value: Value | None) -> None:
+        if value is not None:
+            value._uses[(self, index)] = None
+
+    def __repr__(self) -> str:
+        return f"<Node {self.op.mnemonic} {self.name}>"

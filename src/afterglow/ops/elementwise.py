@@ -1,0 +1,378 @@
+"""Element-wise arithmetic, comparison and logic, with NumPy's broadcasting."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.ops.rules import (
+    broadcast_shape,
+    require,
+    require_dtype,
+    require_float,
+    require_number,
+    require_same_dtype,
+)
+from afterglow.types import DType, TensorType
+from afterglow.types.dtype import Kind, boolean, string
+
+
+def scalar(b: Builder, number: float, like: Value) -> Value:
+    """A rank-0 constant of the element type of `like`."""
+    return b.constant(np.array(number, like.type.dtype.numpy), name="scalar")
+
+
+class Unary(Op):
+    """Base: one operand, a result of the same type, any number."""
+
+    elementwise = True
+    inplace = ("x",)
+    function: ClassVar[Any]
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The operand's own type."""
+        require_number(x=x)
+        return x
+
+    def evaluate(self, x: Array) -> Array:
+        """The function, of each element."""
+        return np.asarray(type(self).function(x))
+
+
+class FloatUnary(Unary):
+    """Base: one operand, a result of the same type, floats only."""
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The operand's own type."""
+        require_float(x=x)
+        return x
+
+
+class Binary(Op):
+    """Base: two operands of one element type, broadcast."""
+
+    elementwise = True
+    inplace: ClassVar[tuple[str, ...]] = ("lhs", "rhs")
+    function: ClassVar[Any]
+
+    def infer(self, lhs: TensorType, rhs: TensorType) -> TensorType:
+        """The broadcast shape, the common element type."""
+        require_number(lhs=lhs, rhs=rhs)
+        dtype = require_same_dtype(lhs=lhs, rhs=rhs)
+        return TensorType(dtype, broadcast_shape(lhs=lhs, rhs=rhs))
+
+    def evaluate(self, lhs: Array, rhs: Array) -> Array:
+        """The function, of each pair."""
+        return np.asarray(type(self).function(lhs, rhs))
+
+
+class Comparison(Binary):
+    """Base: two operands of one element type, a boolean result."""
+
+    inplace = ()
+
+    def infer(self, lhs: TensorType, rhs: TensorType) -> TensorType:
+        """The broadcast shape, booleans."""
+        require_same_dtype(lhs=lhs, rhs=rhs)
+        require(lhs.dtype.kind is not Kind.COMPLEX, f"complex numbers have no order, got {lhs}")
+        return TensorType(boolean, broadcast_shape(lhs=lhs, rhs=rhs))
+
+
+class Bitwise(Binary):
+    """Base: two operands of booleans or integers."""
+
+    def infer(self, lhs: TensorType, rhs: TensorType) -> TensorType:
+        """The broadcast shape, the common element type."""
+        dtype = require_same_dtype(lhs=lhs, rhs=rhs)
+        require(dtype.is_integer or dtype is boolean, f"lhs must hold integers or bool, got {lhs}")
+        return TensorType(dtype, broadcast_shape(lhs=lhs, rhs=rhs))
+
+
+@op("add")
+class Add(Binary):
+    """Sum: lhs + rhs."""
+
+    function = np.add
+
+
+@op("sub")
+class Sub(Binary):
+    """Difference: lhs - rhs."""
+
+    function = np.subtract
+
+
+@op("mul")
+class Mul(Binary):
+    """Product: lhs * rhs."""
+
+    function = np.multiply
+
+
+def _divide(lhs: Array, rhs: Array) -> Array:
+    if lhs.dtype.kind not in "iu":
+        return np.asarray(np.divide(lhs, rhs))
+    safe = np.where(rhs == 0, np.ones_like(rhs), rhs)
+    quotient = lhs // safe
+    rounded_down = (quotient < 0) & (quotient * safe != lhs)
+    return np.where(rhs == 0, np.zeros_like(quotient), quotient + rounded_down)
+
+
+@op("div")
+class Div(Binary):
+    """Quotient: lhs / rhs; of integers rounded towards zero, and 0 where rhs is 0."""
+
+    function = _divide
+
+
+@op("mod")
+class Mod(Op):
+    """Remainder of lhs / rhs, with the sign of rhs, or of lhs if `truncated` (as C's fmod)."""
+
+    elementwise = True
+    inplace = ("lhs", "rhs")
+    truncated: bool = False
+
+    def infer(self, lhs: TensorType, rhs: TensorType) -> TensorType:
+        """The broadcast shape, the common element type."""
+        require_number(lhs=lhs, rhs=rhs)
+        dtype = require_same_dtype(lhs=lhs, rhs=rhs)
+        return TensorType(dtype, broadcast_shape(lhs=lhs, rhs=rhs))
+
+    def evaluate(self, lhs: Array, rhs: Array) -> Array:
+        """NumPy's fmod or mod."""
+        return np.asarray(np.fmod(lhs, rhs) if self.truncated else np.mod(lhs, rhs))
+
+
+def _power(lhs: Array, rhs: Array) -> Array:
+    if lhs.dtype.kind in "iu":  # NumPy refuses negative integer exponents
+        return np.power(lhs.astype(np.float64), rhs).astype(lhs.dtype)
+    return np.asarray(np.power(lhs, rhs))
+
+
+@op("pow")
+class Pow(Binary):
+    """Power: lhs to the rhs; of integers rounded towards zero."""
+
+    function = _power
+
+
+@op("max")
+class Max(Binary):
+    """The larger of two; NaN if either is."""
+
+    function = np.maximum
+
+
+@op("min")
+class Min(Binary):
+    """The smaller of two; NaN if either is."""
+
+    function = np.minimum
+
+
+@op("equal")
+class Equal(Comparison):
+    """Whether lhs = rhs."""
+
+    function = np.equal
+
+    def infer(self, lhs: TensorType, rhs: TensorType) -> TensorType:
+        """The broadcast shape, booleans; of any elements."""
+        require_same_dtype(lhs=lhs, rhs=rhs)
+        return TensorType(boolean, broadcast_shape(lhs=lhs, rhs=rhs))
+
+
+@op("less")
+class Less(Comparison):
+    """Whether lhs < rhs."""
+
+    function = np.less
+
+
+@op("less_equal")
+class LessEqual(Comparison):
+    """Whether lhs <= rhs."""
+
+    function = np.less_equal
+
+
+@op("and")
+class And(Bitwise):
+    """Bit-wise conjunction; of booleans, logical."""
+
+    function = np.bitwise_and
+
+
+@op("or")
+class Or(Bitwise):
+    """Bit-wise disjunction; of booleans, logical."""
+
+    function = np.bitwise_or
+
+
+@op("xor")
+class Xor(Bitwise):
+    """Bit-wise exclusive or; of booleans, logical."""
+
+    function = np.bitwise_xor
+
+
+@op("shift_left")
+class ShiftLeft(Bitwise):
+    """lhs with its bits moved up by rhs places."""
+
+    function = np.left_shift
+
+
+@op("shift_right")
+class ShiftRight(Bitwise):
+    """lhs with its bits moved down by rhs places."""
+
+    function = np.right_shift
+
+
+@op("not")
+class Not(Unary):
+    """Bit-wise complement; of booleans, logical."""
+
+    function = np.invert
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The operand's own type."""
+        require(x.dtype.is_integer or x.dtype is boolean, f"x must hold integers or bool, got {x}")
+        return x
+
+
+@op("neg")
+class Neg(Unary):
+    """Negation: -x."""
+
+    function = np.negative
+
+    def lower(self, b: Builder, x: Value) -> Value:
+        """x * -1: unlike 0 - x it turns 0 into -0."""
+        return b.emit(Mul(), x, scalar(b, -1, x))
+
+
+@op("abs")
+class Abs(Unary):
+    """Absolute value."""
+
+    function = np.abs
+
+
+@op("sign")
+class Sign(Unary):
+    """-1, 0 or 1 by the sign of x; NaN stays."""
+
+    function = np.sign
+
+    def lower(self, b: Builder, x: Value) -> Value:
+        """x where x = 0 or NaN, else 1 or -1."""
+        zero, one = scalar(b, 0, x), scalar(b, 1, x)
+        above = b.emit(Where(), b.emit(Less(), zero, x), one, x)
+        if not x.type.dtype.is_signed:
+            return above
+        return b.emit(Where(), b.emit(Less(), x, zero), scalar(b, -1, x), above)
+
+
+@op("floor")
+class Floor(FloatUnary):
+    """The largest whole number not above x."""
+
+    function = np.floor
+
+
+@op("ceil")
+class Ceil(FloatUnary):
+    """The smallest whole number not below x."""
+
+    function = np.ceil
+
+
+@op("round")
+class Round(FloatUnary):
+    """The nearest whole number; halves go to the even one."""
+
+    function = np.rint
+
+
+@op("is_nan")
+class IsNaN(Op):
+    """Whether x is not a number."""
+
+    elementwise = True
+
+    def infer(self, x: TensorType) -> TensorType:
+        """Booleans of the same shape."""
+        require_float(x=x)
+        return x.with_dtype(boolean)
+
+    def evaluate(self, x: Array) -> Array:
+        """NumPy's isnan."""
+        return np.asarray(np.isnan(x))
+
+    def lower(self, b: Builder, x: Value) -> Value:
+        """Only NaN differs from itself."""
+        return b.emit(Not(), b.emit(Equal(), x, x))
+
+
+@op("is_inf")
+class IsInf(Op):
+    """Whether x is infinite, of a wanted sign."""
+
+    elementwise = True
+    positive: bool = True
+    negative: bool = True
+
+    def infer(self, x: TensorType) -> TensorType:
+        """Booleans of the same shape."""
+        require_float(x=x)
+        return x.with_dtype(boolean)
+
+    def evaluate(self, x: Array) -> Array:
+        """Compare with each infinity that counts."""
+        wide = x.astype(np.float64)
+        return (self.positive & (wide == np.inf)) | (self.negative & (wide == -np.inf))
+
+
+@op("where")
+class Where(Op):
+    """`then` where the condition holds, `other` elsewhere."""
+
+    elementwise = True
+    inplace = ("then", "other")
+    moves_only = True
+
+    def infer(self, condition: TensorType, then: TensorType, other: TensorType) -> TensorType:
+        """The broadcast shape, the element type of the branches."""
+        require_dtype(boolean, condition=condition)
+        dtype = require_same_dtype(then=then, other=other)
+        return TensorType(dtype, broadcast_shape(condition=condition, then=then, other=other))
+
+    def evaluate(self, condition: Array, then: Array, other: Array) -> Array:
+        """NumPy's where."""
+        return np.where(condition, then, other)
+
+
+@op("bit_cast")
+class BitCast(Op):
+    """The same bits, read as elements of another type of the same width."""
+
+    elementwise = True
+    inplace = ("x",)
+    moves_only = True
+    dtype: DType
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The same shape; both types are of one width."""
+        require(x.dtype is not string, "strings have no bits to cast")
+        require(x.dtype.bits == self.dtype.bits, f"{x} and {self.dtype} differ in width")
+        return x.with_dtype(self.dtype)
+
+    def evaluate(self, x: Array) -> Array:
+        """A view of the same bytes."""
+        return np.ascontiguousarray(x).view(self.dtype.numpy).reshape(x.shape)

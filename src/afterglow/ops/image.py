@@ -1,0 +1,1 @@
+"""Resampling of images, channels last."""

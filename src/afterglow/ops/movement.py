@@ -1,0 +1,1 @@
+"""Ops that move elements: reshape, transpose, expand, concat, slice, pad, tile."""

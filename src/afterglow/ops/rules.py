@@ -1,0 +1,100 @@
+"""Pieces that type rules share: each checks one thing and says what is wrong with which operand."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from functools import reduce
+
+from afterglow.support.errors import TypeRuleError
+from afterglow.types import DType, TensorType
+
+
+def require(condition: bool, what: str, help: str = "") -> None:
+    """Raise `TypeRuleError(what)` unless the condition holds."""
+    if not condition:
+        raise TypeRuleError(what, help=help)
+
+
+def require_float(**operands: TensorType) -> None:
+    """Each operand holds floats."""
+    for name, type in operands.items():
+        require(type.dtype.is_float, f"{name} must hold floats, got {type}")
+
+
+def require_number(**operands: TensorType) -> None:
+    """Each operand holds numbers: no booleans, no strings."""
+    for name, type in operands.items():
+        require(type.dtype.is_number, f"{name} must hold numbers, got {type}")
+
+
+def require_integer(**operands: TensorType) -> None:
+    """Each operand holds integers."""
+    for name, type in operands.items():
+        require(type.dtype.is_integer, f"{name} must hold integers, got {type}")
+
+
+def require_dtype(dtype: DType, **operands: TensorType) -> None:
+    """Each operand holds elements of one given type."""
+    for name, type in operands.items():
+        require(type.dtype is dtype, f"{name} must hold {dtype}, got {type}")
+
+
+def require_same_dtype(**operands: TensorType) -> DType:
+    """All operands hold elements of one type, which is returned."""
+    (first, type), *rest = operands.items()
+    for name, other in rest:
+        require(
+            other.dtype is type.dtype,
+            f"{first} and {name} must hold the same elements, got {type} and {other}",
+            help="insert a cast",
+        )
+    return type.dtype
+
+
+def require_rank(rank: int, **operands: TensorType) -> None:
+    """Each operand has `rank` axes."""
+    for name, type in operands.items():
+        require(type.rank == rank, f"{name} must have {rank} axes, got {type}")
+
+
+def require_shape(shape: Sequence[int], **operands: TensorType) -> None:
+    """Each operand has exactly this shape."""
+    for name, type in operands.items():
+        require(type.shape == tuple(shape), f"{name} must have shape {tuple(shape)}, got {type}")
+
+
+def normal_axis(axis: int, type: TensorType, name: str = "x") -> int:
+    """The axis counted from the front; -1 is the last."""
+    require(
+        -type.rank <= axis < type.rank,
+        f"axis {axis} is out of range for {name}: {type} has {type.rank} axes",
+        help=f"axes run from {-type.rank} to {type.rank - 1}" if type.rank else "it is a scalar",
+    )
+    return axis % type.rank
+
+
+def normal_axes(axes: Sequence[int], type: TensorType, name: str = "x") -> tuple[int, ...]:
+    """The axes counted from the front, in order; none twice."""
+    found = sorted(normal_axis(axis, type, name) for axis in axes)
+    require(len({*found}) == len(found), f"axes {tuple(axes)} name an axis of {name} twice")
+    return tuple(found)
+
+
+def broadcast_shape(**operands: TensorType) -> tuple[int, ...]:
+    """The common shape to which all operands are repeated along axes of extent 1, as in NumPy."""
+    return reduce(lambda a, b: _broadcast_two(a, b, operands), (t.shape for t in operands.values()))
+
+
+def _broadcast_two(
+    a: tuple[int, ...], b: tuple[int, ...], operands: dict[str, TensorType]
+) -> tuple[int, ...]:
+    rank = max(len(a), len(b))
+    a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    if any(operator.ne(m, n) and 1 not in (m, n) for m, n in zip(a, b, strict=True)):
+        shown = ", ".join(f"{name} {type}" for name, type in operands.items())
+        raise TypeRuleError(
+            f"shapes do not broadcast: {shown}",
+            help="extents must be equal or 1, counted from the last axis",
+        )
+    return tuple(n if m == 1 else m for m, n in zip(a, b, strict=True))

@@ -1,0 +1,1 @@
+"""Errors, names and worklists: no knowledge of tensors."""

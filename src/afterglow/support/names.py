@@ -1,0 +1,48 @@
+"""Names that are unique within a scope and can be written in the text forms."""
+
+from __future__ import annotations
+
+import json
+import re
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.$/:\-]+\Z")
+
+
+class NameScope:
+    """Hands out names that no one else in the scope has.
+
+    >>> scope = NameScope()
+    >>> scope.claim("conv"), scope.claim("conv"), scope.claim("conv")
+    ('conv', 'conv_1', 'conv_2')
+    """
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._next: dict[str, int] = {}
+
+    def claim(self, wish: str) -> str:
+        """Return `wish`, or `wish_N` with the smallest N that is free."""
+        name = wish
+        count = self._next.get(wish, 0)
+        while name in self._taken:
+            count += 1
+            name = f"{wish}_{count}"
+        self._next[wish] = count
+        self._taken.add(name)
+        return name
+
+    def release(self, name: str) -> None:
+        """Make `name` free again."""
+        self._taken.discard(name)
+        base, _, count = name.rpartition("_")
+        if base and count.isdigit():
+            self._next.pop(base, None)
+        self._next.pop(name, None)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._taken
+
+
+def spell(sigil: str, name: str) -> str:
+    """Return the name as the text forms write it: bare if plain, else as a quoted string."""
+    return sigil + (name if _PLAIN.match(name) else json.dumps(name))

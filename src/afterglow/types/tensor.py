@@ -1,0 +1,75 @@
+"""The type of a tensor: element type, static shape, and quantization where it has one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from afterglow.types.dtype import DType
+from afterglow.types.quantization import Quantization
+
+
+@dataclass(frozen=True, repr=False)
+class TensorType:
+    """Exact: two values of one type are interchangeable. Rank 0 and empty tensors are ordinary."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    quantization: Quantization | None = None
+
+    def __post_init__(self) -> None:
+        if any(extent < 0 for extent in self.shape):
+            raise ValueError(f"a shape has no negative extents, got {self.shape}")
+        quantization = self.quantization
+        if quantization is None or quantization.axis is None:
+            return
+        if not 0 <= quantization.axis < self.rank:
+            raise ValueError(
+                f"quantization axis {quantization.axis} is not an axis of {self.shape}"
+            )
+        if len(quantization.scales) != self.shape[quantization.axis]:
+            raise ValueError("there must be one scale for each index of the quantization axis")
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the elements take in memory, one after the other."""
+        return self.size * self.dtype.itemsize
+
+    def with_shape(self, shape: Sequence[int]) -> TensorType:
+        """The same elements in another shape; quantization along an axis is not kept."""
+        kept = self.quantization if self.quantization and self.quantization.axis is None else None
+        return TensorType(self.dtype, tuple(shape), kept)
+
+    def with_dtype(self, dtype: DType) -> TensorType:
+        """The same shape with other elements, not quantized."""
+        return TensorType(dtype, self.shape)
+
+    def quantized(self, quantization: Quantization | None) -> TensorType:
+        """The same elements, to be read as the real numbers that `quantization` says."""
+        return replace(self, quantization=quantization)
+
+    @staticmethod
+    def of(array: np.ndarray[Any, Any]) -> TensorType:
+        """The type of a NumPy array."""
+        return TensorType(DType.of(array.dtype), array.shape)
+
+    def __str__(self) -> str:
+        extents = ", ".join(map(str, self.shape))
+        suffix = f"; {self.quantization}" if self.quantization else ""
+        return f"{self.dtype}[{extents}{suffix}]"
+
+    __repr__ = __str__

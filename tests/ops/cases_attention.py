@@ -1,0 +1,3 @@
+"""Cases of afterglow.ops.attention."""
+
+CASES: list = []

@@ -1,0 +1,3 @@
+"""Cases of afterglow.ops.linear."""
+
+CASES: list = []
