@@ -133,6 +133,11 @@ class Function:
         for update in self.updates:
             update.value = new if update.value is old else update.value
 
+    def rename(self, value: Value, wish: str) -> None:
+        """Give a result of this function the name `wish`, or one like it."""
+        self.names.release(value.name)
+        value.name = self.names.claim(wish)
+
     def reorder(self, order: Sequence[Node]) -> None:
         """Put the nodes in another order; it must hold each of them once."""
         if len(order) != self._count or {*order} != {*self.nodes}:

@@ -1,1 +1,111 @@
 """Conversion between element types."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import ml_dtypes
+import numpy as np
+
+from afterglow.graph import Array, Op, op
+from afterglow.ops.rules import require
+from afterglow.types import DType, TensorType
+from afterglow.types import dtype as d
+from afterglow.types.dtype import Kind
+
+FLOAT8 = (d.f8e4m3fn, d.f8e4m3fnuz, d.f8e5m2, d.f8e5m2fnuz)
+"""The types of eight bits that have a sign and a mantissa."""
+
+
+class PowerRounding(Enum):
+    """Which power of two stands for a number between two of them."""
+
+    UP = "up"
+    DOWN = "down"
+    NEAREST = "nearest"
+
+
+@op("cast")
+class Cast(Op):
+    """The same numbers as elements of another type.
+
+    Floats become integers by dropping the fraction, integers of fewer bits by dropping high bits,
+    and booleans by asking whether they differ from zero. `saturate` clips to the finite range of an
+    8-bit float, where else the result is NaN or infinite; `round_mode` is for f8e8m0 alone.
+    """
+
+    elementwise = True
+    dtype: DType
+    saturate: bool = True
+    round_mode: PowerRounding = PowerRounding.UP
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The same shape; complex numbers stay complex."""
+        complex_lost = x.dtype.kind is Kind.COMPLEX and self.dtype.kind is not Kind.COMPLEX
+        require(not complex_lost, f"complex numbers cannot become {self.dtype}, got {x}")
+        return x.with_dtype(self.dtype)
+
+    def evaluate(self, x: Array) -> Array:
+        """By what the result holds."""
+        if x.dtype.kind == "O":
+            x = _parsed(x, self.dtype)
+        if self.dtype is d.string:
+            return _texts(x)
+        if self.dtype is d.boolean or x.dtype.kind == "O":
+            return x.astype(self.dtype.numpy)
+        if self.dtype is d.f8e8m0:
+            return _powers_of_two(x, self.saturate, self.round_mode)
+        if self.dtype in FLOAT8:
+            return to_float8(x, self.dtype, self.saturate)
+        if self.dtype.is_integer and self.dtype.bits < 32 and x.dtype.kind == "f":
+            x = x.astype(np.int32)  # what does not fit then wraps around
+        return x.astype(self.dtype.numpy)
+
+
+def to_float8(x: Array, dtype: DType, saturate: bool) -> Array:
+    """Round to an 8-bit float type; what is too large becomes its largest number, or overflows."""
+    x = x.astype(np.float32)
+    if saturate:
+        largest = float(ml_dtypes.finfo(dtype.numpy).max)
+        x = np.clip(x, -largest, largest)
+    return x.astype(dtype.numpy)
+
+
+def _powers_of_two(x: Array, saturate: bool, mode: PowerRounding) -> Array:
+    """Codes 0 to 254 stand for 2**-127 to 2**127, and 255 for NaN."""
+    mantissa, exponent = np.frexp(np.abs(x.astype(np.float64)))
+    carry = {
+        PowerRounding.UP: mantissa > 0.5,
+        PowerRounding.DOWN: np.zeros(x.shape, np.bool_),
+        PowerRounding.NEAREST: mantissa >= 0.75,
+    }[mode]
+    code = np.where(mantissa == 0, -np.inf, exponent - 1 + carry + 127.0)
+    code = np.where(np.isinf(mantissa), np.inf, code)
+    if saturate:
+        code = np.clip(code, 0, 254)
+    valid = (code >= 0) & (code <= 254) & ~np.isnan(mantissa)
+    return np.where(valid, code, 255).astype(np.uint8).view(d.f8e8m0.numpy)
+
+
+def _texts(x: Array) -> Array:
+    texts = np.empty(x.size, np.object_)
+    texts[:] = [str(element) for element in x.reshape(-1)]
+    return texts.reshape(x.shape)
+
+
+def _parsed(x: Array, dtype: DType) -> Array:
+    """Numbers from their texts; texts stay if texts are wanted."""
+    if dtype is d.string:
+        return x
+    if not dtype.is_integer:
+        return x.astype(np.str_).astype(np.float64)
+    numbers = np.empty(x.size, np.object_)
+    numbers[:] = [_integer(str(text)) for text in x.reshape(-1)]
+    return numbers.reshape(x.shape)
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return int(float(text))

@@ -1,1 +1,33 @@
 """ONNX's casts."""
+
+from __future__ import annotations
+
+from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.onnx.registry import onnx_op
+from afterglow.graph import Value
+from afterglow.ops.conversion import Cast, PowerRounding
+from afterglow.types import DType
+
+
+def as_dtype(n: NodeContext, x: Value, dtype: DType) -> Value:
+    """`x` as elements of a type: itself if it holds them already."""
+    return x if x.type.dtype is dtype else n.emit(Cast(dtype), x)
+
+
+@onnx_op("Cast")
+def cast(n: NodeContext) -> Value:
+    """The type is an attribute."""
+    return _cast(n, n.dtype("to"))
+
+
+@onnx_op("CastLike")
+def cast_like(n: NodeContext) -> Value:
+    """The type is that of the second input."""
+    return _cast(n, n[1].type.dtype)
+
+
+def _cast(n: NodeContext, dtype: DType) -> Value:
+    if n[0].type.dtype is dtype:
+        return n[0]
+    saturate = bool(n.integer("saturate", 1))
+    return n.emit(Cast(dtype, saturate, PowerRounding(n.text("round_mode", "up"))), n[0])

@@ -1,0 +1,1 @@
+"""Graph optimisations, one a file."""

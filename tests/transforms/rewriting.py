@@ -1,0 +1,70 @@
+"""How passes are tested: the smallest program before and after, as text."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+
+from afterglow.graph import (
+    Array,
+    Function,
+    parse_module,
+    print_module,
+    run_function,
+    verify_module,
+)
+from afterglow.passes import Pass
+
+
+def check_rewrites(step: Pass, *, before: str, after: str) -> None:
+    """Run a pass on `before`; the result prints as `after` and computes the same."""
+    module = parse_module(inspect.cleandoc(before))
+    verify_module(module)
+    reference = module.clone()
+    for function in list(module.functions.values()):
+        step.run(function)
+    verify_module(module)
+    drop_unused_constants(module.main)
+    assert print_module(module).strip() == inspect.cleandoc(after).strip()
+    assert_same_meaning(reference.main, module.main)
+
+
+def check_declines(step: Pass, text: str) -> None:
+    """Run a pass on a program that it must leave alone."""
+    module = parse_module(inspect.cleandoc(text))
+    expected = print_module(module)
+    assert not step.run(module.main)
+    assert print_module(module) == expected
+
+
+def drop_unused_constants(function: Function) -> None:
+    """Forget constants that a rewrite left behind."""
+    kept = {id(c) for f in function.module.functions.values() for c in f.constants()}
+    for constant in list(function.module.constants.values()):
+        if id(constant) not in kept:
+            function.module.erase_constant(constant)
+
+
+def assert_same_meaning(expected: Function, got: Function, tolerance: float = 1e-4) -> None:
+    """Both functions give the same outputs on random inputs."""
+    inputs = random_inputs(expected)
+    for want, have in zip(run_function(expected, inputs), run_function(got, inputs), strict=True):
+        assert want.shape == have.shape
+        assert want.dtype == have.dtype
+        np.testing.assert_allclose(
+            have.astype(np.float64), want.astype(np.float64), rtol=tolerance, atol=tolerance
+        )
+
+
+def random_inputs(function: Function, seed: int = 0) -> list[Array]:
+    """One array an input: normal numbers, small integers."""
+    rng = np.random.default_rng(seed)
+    arrays: list[Array] = []
+    for placeholder in function.inputs:
+        type = placeholder.type
+        if type.dtype.is_float:
+            arrays.append(rng.standard_normal(type.shape).astype(type.dtype.numpy))
+        else:
+            arrays.append(rng.integers(0, 2, type.shape).astype(type.dtype.numpy))
+    return arrays
