@@ -157,10 +157,10 @@ class Function:
     def states(self) -> list[Placeholder]:
         """The state that it reads or updates, each once."""
         found: dict[Placeholder, None] = {}
-        for value in (v for node in self.nodes for v in node.inputs()):
+        read = (value for node in self.nodes for value in node.inputs())
+        for value in (*read, *self.escaping(), *(update.state for update in self.updates)):
             if isinstance(value, Placeholder) and value.kind is PlaceholderKind.STATE:
                 found[value] = None
-        found.update((update.state, None) for update in self.updates)
         return list(found)
 
     def subgraphs(self) -> list[Function]:

@@ -7,17 +7,17 @@ import re
 from dataclasses import dataclass
 
 from afterglow.support.errors import ParseError
+from afterglow.support.names import PLAIN_NAME
 
 _TOKEN = re.compile(
-    r"""
+    rf"""
       (?P<space>[ \t\r]+|;[^\n]*)
     | (?P<line>\n)
-    | (?P<name>[%@](?:[A-Za-z0-9_.$/:\-]+|"(?:[^"\\\n]|\\.)*"))
+    | (?P<name>[%@](?:{PLAIN_NAME}|"(?:[^"\\\n]|\\.)*"))
     | (?P<string>"(?:[^"\\\n]|\\.)*")
     | (?P<number>-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|inf\b|nan\b))
     | (?P<word>[A-Za-z_][A-Za-z0-9_\-]*)
-    | (?P<arrow>->)
-    | (?P<mark>[{}()\[\]=,:;])
+    | (?P<mark>[{{}}()\[\]=,:;])
     """,
     re.VERBOSE,
 )

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 
-_PLAIN = re.compile(r"[A-Za-z0-9_.$/:\-]+\Z")
+PLAIN_NAME = r"[A-Za-z0-9_.$/:\-]*[A-Za-z0-9_.$/\-]"
+"""Names that need no quotes; a colon may stand inside, not at the end."""
+
+_PLAIN = re.compile(PLAIN_NAME + r"\Z")
 
 
 class NameScope:

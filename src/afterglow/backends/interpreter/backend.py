@@ -1,0 +1,31 @@
+"""The interpreter as a backend, in two kinds."""
+
+from __future__ import annotations
+
+from afterglow.backends.interpreter.machine import Machine
+from afterglow.graph import Op
+from afterglow.instr import Program
+
+
+class Interpreter:
+    """Runs every op by its definition: the oracle for all other backends.
+
+    With `primitives_only` it keeps nothing that decomposes, as hardware would that has only the
+    primitives: what runs on it runs on anything.
+    """
+
+    def __init__(self, name: str, *, primitives_only: bool) -> None:
+        self.name = name
+        self.primitives_only = primitives_only
+
+    def keeps(self, op: Op) -> bool:
+        """Everything, or the primitives."""
+        return not self.primitives_only or op.is_primitive()
+
+    def compile(self, program: Program) -> Machine:
+        """A machine for the program."""
+        return Machine(program)
+
+
+INTERPRETER = Interpreter("interpreter", primitives_only=False)
+PRIMITIVES = Interpreter("primitives", primitives_only=True)

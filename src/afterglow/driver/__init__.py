@@ -1,0 +1,1 @@
+"""The driver: options, pipelines, and compiling a model from end to end."""

@@ -1,0 +1,78 @@
+"""Where a model comes from: a file, bytes, a proto, or a module built by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import onnx
+
+from afterglow.driver.options import Options
+from afterglow.frontends.onnx import Binding, import_onnx, model_signature, read_model
+from afterglow.graph import Module, verify_module
+from afterglow.runtime import Signature, TensorInfo
+from afterglow.support.errors import UsageError
+
+
+class Source(Protocol):
+    """A model that can be loaded, again for other bindings."""
+
+    def load(self, options: Options) -> Module:
+        """A fresh module that the caller may rewrite."""
+
+    def signature(self, options: Options) -> Signature:
+        """What the model takes and gives, as far as the options bind it."""
+
+
+def open_source(source: Any) -> Source:
+    """Find out what kind of model was given."""
+    match source:
+        case Module():
+            return ModuleSource(source)
+        case str() | Path() | bytes() | onnx.ModelProto():
+            return OnnxSource(source)
+    raise UsageError(
+        f"cannot compile a {type(source).__name__}",
+        help="give a path, bytes, an onnx.ModelProto or an afterglow.Module",
+    )
+
+
+class ModuleSource:
+    """A module built by hand; it is never changed."""
+
+    def __init__(self, module: Module) -> None:
+        verify_module(module)
+        self.module = module
+
+    def load(self, options: Options) -> Module:
+        """A copy."""
+        if options.shapes or options.dims or options.values:
+            raise UsageError("a module has exact shapes: there is nothing to bind")
+        return self.module.clone()
+
+    def signature(self, options: Options) -> Signature:
+        """The main function's."""
+        main = self.module.main
+        return Signature(
+            tuple(TensorInfo(v.name, v.type.dtype, v.type.shape) for v in main.inputs),
+            tuple(TensorInfo(o.name, o.value.type.dtype, o.value.type.shape) for o in main.outputs),
+        )
+
+
+class OnnxSource:
+    """An ONNX model, read once and imported for each binding."""
+
+    def __init__(self, source: str | Path | bytes | onnx.ModelProto) -> None:
+        self.file = read_model(source)
+
+    def load(self, options: Options) -> Module:
+        """Import it."""
+        return import_onnx(self.file, _binding(options))
+
+    def signature(self, options: Options) -> Signature:
+        """What the file declares, with what the options bind filled in."""
+        return model_signature(self.file, _binding(options))
+
+
+def _binding(options: Options) -> Binding:
+    return Binding(shapes=options.shapes, dims=options.dims, values=options.values)

@@ -1,0 +1,91 @@
+"""The way of a model, stage by stage: import, optimise, lower, select, plan, emit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from afterglow.backends import BACKENDS, Backend
+from afterglow.driver.options import Options
+from afterglow.driver.pipelines import lowering_pipeline, optimising_pipeline
+from afterglow.graph import Module, verify_module
+from afterglow.instr import Program, verify_program
+from afterglow.lowering import select_instructions, unsupported_nodes
+from afterglow.memory import MemoryPlan, place_lifetimes, plan_memory, remove_copies
+from afterglow.passes import Instrument, VerifyEach
+from afterglow.runtime import CompiledFunction
+from afterglow.support.errors import UnsupportedError, UsageError
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Runs stages with given options; each takes what the one before gave."""
+
+    options: Options
+
+    @property
+    def backend(self) -> Backend:
+        """The backend asked for."""
+        return find_backend(self.options.backend)
+
+    def optimise(self, module: Module) -> Module:
+        """Graph optimisations that serve every backend, in place."""
+        self._tell("optimise")
+        if self.options.optimize:
+            optimising_pipeline().run(module, self._instruments())
+        return module
+
+    def lower(self, module: Module) -> Module:
+        """Break up what the backend does not keep whole, and order what comes out, in place."""
+        self._tell("lower")
+        keeps = self.backend.keeps
+        lowering_pipeline(keeps, optimize=self.options.optimize).run(module, self._instruments())
+        missing = unsupported_nodes(module.main, keeps)
+        if missing:
+            lines = [f"{node.op.mnemonic} (%{node.name}, {node.origin})" for node in missing]
+            raise UnsupportedError(
+                f"backend {self.backend.name!r} has no kernel for {len(missing)} nodes",
+                excerpt=lines,
+                help="use backend='interpreter', which runs every op",
+            )
+        return module
+
+    def plan(self, module: Module) -> tuple[Program, MemoryPlan]:
+        """Select instructions, remove copies, and give every buffer its address."""
+        self._tell("plan memory")
+        program = select_instructions(module.main)
+        if self.options.optimize:
+            remove_copies(program)
+        place_lifetimes(program)
+        plan = plan_memory(program)
+        if self.options.verify:
+            verify_program(program)
+        return program, plan
+
+    def finish(self, module: Module) -> CompiledFunction:
+        """All stages from an imported module on."""
+        program, plan = self.plan(self.lower(self.optimise(module)))
+        self._tell("emit")
+        return CompiledFunction(program, plan, self.backend.compile(program))
+
+    def _instruments(self) -> Sequence[Instrument]:
+        verify = (VerifyEach(),) if self.options.verify else ()
+        return (*verify, *self.options.instruments)
+
+    def _tell(self, stage: str) -> None:
+        if self.options.progress is not None:
+            self.options.progress(stage)
+
+
+def check_imported(module: Module, options: Options) -> Module:
+    """Verify what an importer, or a user, built."""
+    if options.verify:
+        verify_module(module)
+    return module
+
+
+def find_backend(name: str) -> Backend:
+    """The backend of that name."""
+    if name not in BACKENDS:
+        raise UsageError(f"no backend {name!r}", help=f"there are {', '.join(BACKENDS)}")
+    return BACKENDS[name]

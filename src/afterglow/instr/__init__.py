@@ -1,0 +1,26 @@
+"""The instruction IR: typed memory and what is done to it. Knows no particular op."""
+
+from afterglow.instr.buffer import Access, Buffer, Region, row_major
+from afterglow.instr.instruction import Alloc, Copy, Dealloc, DeclareView, Instr, OpInstr
+from afterglow.instr.parser import parse_program
+from afterglow.instr.printer import print_program
+from afterglow.instr.program import Program, ProgramBuilder
+from afterglow.instr.verifier import verify_program
+
+__all__ = [
+    "Access",
+    "Alloc",
+    "Buffer",
+    "Copy",
+    "Dealloc",
+    "DeclareView",
+    "Instr",
+    "OpInstr",
+    "Program",
+    "ProgramBuilder",
+    "Region",
+    "parse_program",
+    "print_program",
+    "row_major",
+    "verify_program",
+]

@@ -1,0 +1,122 @@
+"""Typed memory: buffers, and views of parts of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+import numpy as np
+
+from afterglow.graph import Array
+from afterglow.support.names import spell
+from afterglow.types import TensorType
+
+
+class Access(Enum):
+    """What an instruction does with an operand."""
+
+    IN = "in"
+    OUT = "out"
+    INOUT = "inout"
+    SCRATCH = "scratch"
+
+    @property
+    def reads(self) -> bool:
+        """Whether the operand's content matters."""
+        return self in (Access.IN, Access.INOUT)
+
+    @property
+    def writes(self) -> bool:
+        """Whether the operand's content changes."""
+        return self is not Access.IN
+
+
+class Region(Enum):
+    """Where a buffer lives."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    CONSTANT = "const"
+    STATE = "state"
+    ARENA = "alloc"
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides, in elements, of a tensor stored without gaps, last axis fastest."""
+    strides = [1]
+    for extent in reversed(shape[1:]):
+        strides.append(strides[-1] * extent)
+    return tuple(reversed(strides)) if shape else ()
+
+
+class Buffer:
+    """A piece of memory that holds a tensor: a whole buffer, or a view of one.
+
+    A view has a `base`, and says where in it element 0 lies (`start`) and how far apart its
+    elements lie along each axis (`strides`), both counted in elements of its own type.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        type: TensorType,
+        region: Region,
+        *,
+        base: Buffer | None = None,
+        start: int = 0,
+        strides: Sequence[int] | None = None,
+        data: Array | None = None,
+    ) -> None:
+        self.name = name
+        self.type = type
+        self.region = region
+        self.base = base
+        self.start = start
+        self.strides = row_major(type.shape) if strides is None else tuple(strides)
+        self.data = data
+        self.address: int | None = None
+        """Byte offset in the arena, once planned; of whole buffers in the arena only."""
+
+    @property
+    def root(self) -> Buffer:
+        """The whole buffer that it is part of, or itself."""
+        return self if self.base is None else self.base
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it is part of another buffer."""
+        return self.base is not None
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether its elements lie one after the other."""
+        dense = row_major(self.type.shape)
+        extents = zip(self.type.shape, self.strides, dense, strict=True)
+        return self.type.size <= 1 or all(n == 1 or s == d for n, s, d in extents)
+
+    @property
+    def covers_root(self) -> bool:
+        """Whether it is all of its buffer, in whatever shape."""
+        return self.type.nbytes == self.root.type.nbytes and self.is_dense
+
+    def spans(self) -> tuple[int, int]:
+        """The first element that it may touch in its root, and one past the last."""
+        if not self.type.size:
+            return self.start, self.start
+        ends = [(n - 1) * s for n, s in zip(self.type.shape, self.strides, strict=True)]
+        low = self.start + sum(min(end, 0) for end in ends)
+        return low, self.start + sum(max(end, 0) for end in ends) + 1
+
+    def of(self, memory: Array) -> Array:
+        """The array that it is, given its root's elements as a flat array of its own type."""
+        size = self.type.dtype.itemsize
+        return np.lib.stride_tricks.as_strided(
+            memory[self.start :], self.type.shape, [stride * size for stride in self.strides]
+        )
+
+    def __str__(self) -> str:
+        shared = self.region in (Region.CONSTANT, Region.STATE) and not self.is_view
+        return spell("@" if shared else "%", self.name)
+
+    def __repr__(self) -> str:
+        return f"<{self.region.value} {self}: {self.type}>"

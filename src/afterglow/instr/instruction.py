@@ -1,0 +1,100 @@
+"""Instructions: what a program does to its buffers, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from afterglow.graph import Op
+from afterglow.instr.buffer import Access, Buffer
+
+
+class Instr:
+    """Base of all instructions."""
+
+    def accesses(self) -> Iterator[tuple[Access, Buffer]]:
+        """Every operand, and what happens to it."""
+        return iter(())
+
+    def substitute(self, change: Callable[[Buffer], Buffer]) -> None:
+        """Replace every operand by what `change` gives for it."""
+
+
+@dataclass(eq=False)
+class Alloc(Instr):
+    """From here on a buffer of the arena is in use; its content is anything."""
+
+    buffer: Buffer
+
+
+@dataclass(eq=False)
+class Dealloc(Instr):
+    """From here on a buffer of the arena is free."""
+
+    buffer: Buffer
+
+
+@dataclass(eq=False)
+class DeclareView(Instr):
+    """Names a view; nothing happens."""
+
+    buffer: Buffer
+
+
+@dataclass(eq=False)
+class Copy(Instr):
+    """Moves elements; both sides have one type, and may lie in memory in different ways."""
+
+    dest: Buffer
+    src: Buffer
+
+    def accesses(self) -> Iterator[tuple[Access, Buffer]]:
+        """One written, one read."""
+        yield Access.OUT, self.dest
+        yield Access.IN, self.src
+
+    def substitute(self, change: Callable[[Buffer], Buffer]) -> None:
+        """See the base."""
+        self.dest, self.src = change(self.dest), change(self.src)
+
+
+@dataclass(eq=False)
+class OpInstr(Instr):
+    """Computes an op: the instruction that carries it.
+
+    An output that is also an input is `inout`: the op works in place. Where the predicate is
+    false, nobody needs the outputs, and they may be left unwritten.
+    """
+
+    op: Op
+    outs: tuple[Buffer, ...]
+    ins: tuple[Buffer | None, ...]
+    scratch: tuple[Buffer, ...] = ()
+    predicate: Buffer | None = None
+    origin: str = field(default="", compare=False)
+
+    def accesses(self) -> Iterator[tuple[Access, Buffer]]:
+        """Outputs, inputs, scratch, predicate."""
+        for buffer in self.outs:
+            yield (Access.INOUT if buffer in self.ins else Access.OUT), buffer
+        for operand in self.ins:
+            if operand is not None:
+                yield Access.IN, operand
+        for buffer in self.scratch:
+            yield Access.SCRATCH, buffer
+        if self.predicate is not None:
+            yield Access.IN, self.predicate
+
+    def substitute(self, change: Callable[[Buffer], Buffer]) -> None:
+        """See the base."""
+        self.outs = tuple(map(change, self.outs))
+        self.ins = tuple(None if b is None else change(b) for b in self.ins)
+        self.scratch = tuple(map(change, self.scratch))
+        self.predicate = None if self.predicate is None else change(self.predicate)
+
+    def inplace_operands(self) -> Iterator[Buffer]:
+        """The inputs whose memory the op allows its result to take over."""
+        names: Sequence[str] = self.op.operand_names
+        for name, operand in zip(names, self.ins, strict=False):
+            if operand is not None and name in self.op.inplace:
+                yield operand

@@ -1,0 +1,107 @@
+"""Where views lie relative to each other: sameness, overlap, and views inside views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from afterglow.graph import Array
+from afterglow.instr.buffer import Buffer, row_major
+
+
+def same_place(a: Buffer, b: Buffer) -> bool:
+    """Whether both are the very same elements, in the same order."""
+    if a is b:
+        return True
+    if a.root is not b.root or a.start != b.start or a.type.nbytes != b.type.nbytes:
+        return False
+    return (a.is_dense and b.is_dense) or (a.type.shape == b.type.shape and a.strides == b.strides)
+
+
+def overlap(a: Buffer, b: Buffer) -> bool:
+    """Whether some element belongs to both."""
+    if a.root is not b.root or not a.type.size or not b.type.size:
+        return False
+    (low, high), (other_low, other_high) = a.spans(), b.spans()
+    if low >= other_high or other_low >= high:
+        return False
+    box, other = _box(a), _box(b)
+    if box is not None and other is not None:
+        return all(p < s and r < q for (p, q), (r, s) in zip(box, other, strict=True))
+    taken = np.zeros(a.root.type.size, np.bool_)
+    elements(a, taken)[...] = True
+    return bool(elements(b, taken).any())
+
+
+def elements(view: Buffer, flat: Array) -> Array:
+    """The elements of a view in a flat array with one byte for each element of its root."""
+    return np.lib.stride_tricks.as_strided(flat[view.start :], view.type.shape, view.strides)
+
+
+def _box(view: Buffer) -> list[tuple[int, int]] | None:
+    """For each axis of the root the first index and one past the last, if it takes all between."""
+    steps = axis_steps(view.type.shape, view.start, view.strides, view.root.type.shape)
+    if steps is None or any(step > 1 for _, step in steps[1]):
+        return None
+    starts, moves = steps
+    ends = list(starts)
+    for extent, (axis, step) in zip(view.type.shape, moves, strict=True):
+        ends[axis] += (extent - 1) * step
+    return [(start, end + 1) for start, end in zip(starts, ends, strict=True)]
+
+
+def axis_steps(
+    view_shape: Sequence[int], start: int, strides: Sequence[int], shape: Sequence[int]
+) -> tuple[list[int], list[tuple[int, int]]] | None:
+    """A view of a row-major tensor as steps along that tensor's axes, if it is that.
+
+    Returns the coordinates of its first element, and for each axis of the view the axis of the
+    tensor that it runs along and its step there. None if some axis would wrap around.
+    """
+    if not shape:
+        return [], [(0, 0)] * len(view_shape) if view_shape else []
+    dense = row_major(shape)
+    starts, rest = [], start
+    for unit in dense:
+        index, rest = divmod(rest, unit) if unit else (0, rest)
+        starts.append(index)
+    reach = list(starts)
+    moves = []
+    for extent, stride in zip(view_shape, strides, strict=True):
+        axis = _axis_of(extent, stride, dense)
+        if axis is None:
+            return None
+        step = stride // dense[axis] if extent > 1 else 0
+        reach[axis] += (extent - 1) * step
+        moves.append((axis, step))
+    if any(end >= extent for end, extent in zip(reach, shape, strict=True)):
+        return None
+    return starts, moves
+
+
+def _axis_of(extent: int, stride: int, dense: Sequence[int]) -> int | None:
+    if extent == 1:
+        return 0
+    if stride <= 0:
+        return None
+    return next((a for a, unit in enumerate(dense) if unit and stride % unit == 0), None)
+
+
+def placed_inside(view: Buffer, container: Buffer) -> tuple[int, tuple[int, ...]] | None:
+    """Start and strides of `view` once its root's elements lie where `container` says.
+
+    None if they then do not lie at regular distances.
+    """
+    if container.is_dense:
+        return container.start + view.start, view.strides
+    if view.root.type.shape != container.type.shape:
+        return None
+    steps = axis_steps(view.type.shape, view.start, view.strides, container.type.shape)
+    if steps is None:
+        return None
+    starts, moves = steps
+    start = container.start + sum(
+        index * stride for index, stride in zip(starts, container.strides, strict=True)
+    )
+    return start, tuple(container.strides[axis] * step for axis, step in moves)

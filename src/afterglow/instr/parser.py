@@ -1,0 +1,179 @@
+"""Programs from text: the inverse of `printer`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from afterglow.graph import OPS, Array, Subgraph
+from afterglow.graph.attributes import parse_attributes
+from afterglow.graph.parser import parse_type
+from afterglow.instr.buffer import Buffer, Region, row_major
+from afterglow.instr.instruction import Alloc, Copy, Dealloc, DeclareView, OpInstr
+from afterglow.instr.program import Program
+from afterglow.support.lexer import TokenStream
+from afterglow.types import TensorType
+
+_DECLARED = {region.value: region for region in Region if region is not Region.ARENA}
+
+
+def parse_program(
+    text: str,
+    payload: Mapping[str, Array] | None = None,
+    functions: Mapping[str, Subgraph] | None = None,
+) -> Program:
+    """Read a program, given the elements of constants and the functions that ops carry."""
+    return _Parser(TokenStream(text), payload or {}, functions or {}).run()
+
+
+class _Parser:
+    def __init__(
+        self,
+        tokens: TokenStream,
+        payload: Mapping[str, Array],
+        functions: Mapping[str, Subgraph],
+    ) -> None:
+        self.tokens = tokens
+        self.payload = payload
+        self.functions = functions
+        self.buffers: dict[str, Buffer] = {}
+
+    def run(self) -> Program:
+        self.tokens.expect("program")
+        self.program = Program(self.tokens.name("@", "the name of a program"))
+        if self.tokens.accept("arena"):
+            self.program.arena_bytes = self.tokens.integer()
+        self.tokens.expect("{")
+        while not self.tokens.accept("}"):
+            self._line()
+        return self.program
+
+    def _line(self) -> None:
+        if self.tokens.next.kind == "name":
+            self._definition()
+            return
+        word = self.tokens.take("word", "an instruction")
+        if word in _DECLARED:
+            self._declaration(_DECLARED[word])
+        elif word == "dealloc":
+            self.program.body.append(Dealloc(self._buffer()))
+        elif word == "copy":
+            self._copy()
+        else:
+            self._op(word)
+
+    def _new_name(self) -> str:
+        name = self.tokens.name("%@", "the name of a buffer")
+        if name in self.buffers:
+            raise self.tokens.error(f"{name} is declared twice")
+        return name
+
+    def _buffer(self) -> Buffer:
+        text = self.tokens.next.text
+        name = self.tokens.name("%@", "a buffer")
+        if name not in self.buffers:
+            raise self.tokens.error(f"{text} is not declared")
+        return self.buffers[name]
+
+    def _declaration(self, region: Region) -> None:
+        name = self._new_name()
+        self.tokens.expect(":")
+        type = parse_type(self.tokens)
+        self.buffers[name] = self.program.declare(region, name, type, self.payload.get(name))
+
+    def _definition(self) -> None:
+        name = self._new_name()
+        self.tokens.expect("=")
+        if self.tokens.accept("alloc"):
+            buffer = self.program.declare(Region.ARENA, name, parse_type(self.tokens))
+            if self.tokens.accept("at"):
+                buffer.address = self.tokens.integer()
+            self.program.body.append(Alloc(buffer))
+        else:
+            self.tokens.expect("view")
+            buffer = self._view(self.program.names.claim(name), self._buffer())
+            self.program.body.append(DeclareView(buffer))
+        self.buffers[name] = buffer
+
+    def _view(self, name: str, root: Buffer) -> Buffer:
+        start, strides = 0, None
+        if self.tokens.accept("["):
+            start, strides = self._window(root)
+        elif self.tokens.accept("{"):
+            start, strides = self._layout()
+        self.tokens.expect(":")
+        type = parse_type(self.tokens)
+        self._check_rank(type, strides)
+        return Buffer(name, type, root.region, base=root, start=start, strides=strides)
+
+    def _check_rank(self, type: TensorType, strides: list[int] | None) -> None:
+        if strides is not None and len(strides) != type.rank:
+            raise self.tokens.error(f"{type} has {type.rank} axes, got {len(strides)} strides")
+
+    def _window(self, root: Buffer) -> tuple[int, list[int]]:
+        start, strides = 0, []
+        for dense in row_major(root.type.shape):
+            start += self.tokens.integer() * dense
+            self.tokens.expect(":")
+            self.tokens.integer()
+            strides.append(dense * (self.tokens.integer() if self.tokens.accept(":") else 1))
+            if self.tokens.next.text != "]":
+                self.tokens.expect(",")
+        self.tokens.expect("]")
+        return start, strides
+
+    def _layout(self) -> tuple[int, list[int]]:
+        self.tokens.expect("start")
+        self.tokens.expect("=")
+        start = self.tokens.integer()
+        self.tokens.expect(",")
+        self.tokens.expect("strides")
+        self.tokens.expect("=")
+        self.tokens.expect("(")
+        strides = []
+        while not self.tokens.accept(")"):
+            strides.append(self.tokens.integer())
+            if self.tokens.next.text != ")":
+                self.tokens.expect(",")
+        self.tokens.expect("}")
+        return start, strides
+
+    def _copy(self) -> None:
+        self.tokens.expect("out")
+        dest = self._buffer()
+        self.tokens.expect(",")
+        self.tokens.expect("in")
+        self.program.body.append(Copy(dest, self._buffer()))
+
+    def _op(self, word: str) -> None:
+        if word not in OPS:
+            raise self.tokens.error(f"no such instruction: {word!r}")
+        outs: list[Buffer] = []
+        ins: list[Buffer | None] = []
+        scratch: list[Buffer] = []
+        while True:
+            self._operand(outs, ins, scratch)
+            if not self.tokens.accept(","):
+                break
+        op = OPS[word](**parse_attributes(self.tokens, OPS[word], self._function))
+        predicate = self._buffer() if self.tokens.accept("if") else None
+        step = OpInstr(op, tuple(outs), tuple(ins), tuple(scratch), predicate)
+        self.program.body.append(step)
+
+    def _operand(self, outs: list[Buffer], ins: list[Buffer | None], scratch: list[Buffer]) -> None:
+        access = self.tokens.take("word", "'in', 'out', 'inout', 'scratch' or 'none'")
+        match access:
+            case "out" | "inout":
+                outs.append(self._buffer())
+            case "in":
+                ins.append(self._buffer())
+            case "none":
+                ins.append(None)
+            case "scratch":
+                scratch.append(self._buffer())
+            case _:
+                raise self.tokens.error(f"no such access: {access!r}")
+
+    def _function(self, name: str) -> Subgraph:
+        if name not in self.functions:
+            raise self.tokens.error(f"function @{name} was not given")
+        return self.functions[name]

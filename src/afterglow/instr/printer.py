@@ -1,0 +1,94 @@
+"""Programs as text; `parser` reads it back. The grammar is in docs/ir.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from afterglow.graph.attributes import attributes_text
+from afterglow.instr.buffer import Access, Buffer, row_major
+from afterglow.instr.instruction import Alloc, Copy, Dealloc, DeclareView, Instr, OpInstr
+from afterglow.instr.program import Program
+from afterglow.support.names import spell
+
+_COMMENT_COLUMN = 60
+
+
+def print_program(program: Program) -> str:
+    """The whole program: declarations, then instructions; sizes are comments."""
+    head = f"program {spell('@', program.name)} {{"
+    if program.arena_bytes is not None:
+        head = f"program {spell('@', program.name)} arena {program.arena_bytes} {{"
+    lines = [head]
+    lines.extend(_declaration(buffer) for buffer in program.regions())
+    lines.extend(instruction_text(step) for step in program.body)
+    body = "\n".join(f"  {line}".rstrip() for line in lines[1:])
+    return f"{lines[0]}\n{body}\n}}\n"
+
+
+def _declaration(buffer: Buffer) -> str:
+    return _sized(f"{buffer.region.value} {buffer} : {buffer.type}", buffer)
+
+
+def _sized(text: str, buffer: Buffer) -> str:
+    return f"{text:<{_COMMENT_COLUMN}} ; {buffer.type.nbytes:,} B"
+
+
+def instruction_text(step: Instr) -> str:
+    """One instruction."""
+    match step:
+        case Alloc(buffer):
+            place = "" if buffer.address is None else f" at {buffer.address}"
+            return _sized(f"{buffer} = alloc {buffer.type}{place}", buffer)
+        case Dealloc(buffer):
+            return f"dealloc {buffer}"
+        case DeclareView(buffer):
+            return f"{buffer} = view {buffer.root}{_place(buffer)} : {buffer.type}"
+        case Copy(dest, src):
+            return f"copy out {dest}, in {src}"
+        case OpInstr():
+            return _op_text(step)
+    raise TypeError(f"no text for {step}")
+
+
+def _op_text(step: OpInstr) -> str:
+    operands = ", ".join(_operands(step))
+    attributes = attributes_text(step.op)
+    predicate = f" if {step.predicate}" if step.predicate is not None else ""
+    return f"{step.op.mnemonic} {operands}" + (f" {attributes}" if attributes else "") + predicate
+
+
+def _operands(step: OpInstr) -> Iterator[str]:
+    for buffer in step.outs:
+        access = Access.INOUT if buffer in step.ins else Access.OUT
+        yield f"{access.value} {buffer}"
+    for operand in step.ins:
+        yield "none" if operand is None else f"in {operand}"
+    for buffer in step.scratch:
+        yield f"scratch {buffer}"
+
+
+def _place(view: Buffer) -> str:
+    """Where a view lies in its root: nothing for all of it, a window, or start and strides."""
+    if view.start == 0 and view.covers_root:
+        return ""
+    window = _window(view)
+    if window is not None:
+        return window
+    strides = ", ".join(map(str, view.strides)) + ("," if len(view.strides) == 1 else "")
+    return f" {{start = {view.start}, strides = ({strides})}}"
+
+
+def _window(view: Buffer) -> str | None:
+    """The view as `[start:stop:step, …]` of its root, if it is that."""
+    shape, dense = view.root.type.shape, row_major(view.root.type.shape)
+    if len(shape) != view.type.rank or not view.type.size:
+        return None
+    parts, rest = [], view.start
+    for axis, extent in enumerate(view.type.shape):
+        start, rest = divmod(rest, dense[axis])
+        step, odd = divmod(view.strides[axis], dense[axis])
+        stop = start + (extent - 1) * step + 1
+        if odd or step < 1 or stop > shape[axis]:
+            return None
+        parts.append(f"{start}:{stop}" + (f":{step}" if step > 1 else ""))
+    return f"[{', '.join(parts)}]"

@@ -1,0 +1,101 @@
+"""Programs: memory regions, and instructions that work on them by address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from afterglow.graph import Array, Op
+from afterglow.instr.buffer import Buffer, Region, row_major
+from afterglow.instr.instruction import Alloc, Copy, DeclareView, Instr, OpInstr
+from afterglow.support.names import NameScope
+from afterglow.types import TensorType
+
+
+class Program:
+    """A list of instructions and the memory they work on. No values, only addresses."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.inputs: list[Buffer] = []
+        self.outputs: list[Buffer] = []
+        self.constants: list[Buffer] = []
+        self.states: list[Buffer] = []
+        self.body: list[Instr] = []
+        self.arena_bytes: int | None = None
+        """The size of the arena, once planned."""
+        self.names = NameScope()
+
+    def declare(
+        self, region: Region, name: str, type: TensorType, data: Array | None = None
+    ) -> Buffer:
+        """Add a whole buffer; one of the arena lives from its `Alloc` to its `Dealloc`."""
+        buffer = Buffer(self.names.claim(name), type, region, data=data)
+        lists = {
+            Region.INPUT: self.inputs,
+            Region.OUTPUT: self.outputs,
+            Region.CONSTANT: self.constants,
+            Region.STATE: self.states,
+        }
+        if region in lists:
+            lists[region].append(buffer)
+        return buffer
+
+    def regions(self) -> Iterator[Buffer]:
+        """Every buffer outside the arena."""
+        yield from self.inputs
+        yield from self.outputs
+        yield from self.constants
+        yield from self.states
+
+    def arena(self) -> list[Buffer]:
+        """The whole buffers of the arena, in order of their allocation."""
+        return [step.buffer for step in self.body if isinstance(step, Alloc)]
+
+
+class ProgramBuilder:
+    """Appends instructions to a program; what `Op.select` is given."""
+
+    def __init__(self, program: Program, origin: str = "") -> None:
+        self.program = program
+        self.origin = origin
+        self.predicate: Buffer | None = None
+
+    def alloc(self, name: str, type: TensorType) -> Buffer:
+        """Take a buffer of the arena into use."""
+        buffer = self.program.declare(Region.ARENA, name, type)
+        self.program.body.append(Alloc(buffer))
+        return buffer
+
+    def emit(self, op: Op, outs: Sequence[Buffer], ins: Sequence[Buffer | None]) -> None:
+        """Compute an op."""
+        self.program.body.append(
+            OpInstr(op, tuple(outs), tuple(ins), (), self.predicate, self.origin)
+        )
+
+    def copy(self, dest: Buffer, src: Buffer) -> None:
+        """Move elements between buffers of one type."""
+        self.program.body.append(Copy(dest, src))
+
+    def window(
+        self,
+        buffer: Buffer,
+        starts: Sequence[int],
+        extents: Sequence[int],
+        steps: Sequence[int] | None = None,
+    ) -> Buffer:
+        """A view of the elements start, start + step, … along each axis."""
+        steps = steps or (1,) * len(extents)
+        start = buffer.start + sum(s * i for s, i in zip(buffer.strides, starts, strict=True))
+        strides = [stride * step for stride, step in zip(buffer.strides, steps, strict=True)]
+        return self._view(buffer, buffer.type.with_shape(extents), start, strides)
+
+    def reshaped(self, buffer: Buffer, type: TensorType) -> Buffer:
+        """A view of all elements of a dense buffer in another shape."""
+        return self._view(buffer, type, buffer.start, row_major(type.shape))
+
+    def _view(self, buffer: Buffer, type: TensorType, start: int, strides: Sequence[int]) -> Buffer:
+        root = buffer.root
+        name = self.program.names.claim(f"{root.name}.view")
+        view = Buffer(name, type, root.region, base=root, start=start, strides=strides)
+        self.program.body.append(DeclareView(view))
+        return view

@@ -1,0 +1,174 @@
+"""The rules of the instruction IR, checked.
+
+1. Names are unique; every operand is declared, allocated or a view declared before its use.
+2. A buffer of the arena is allocated once, freed once at most, and used only in between.
+3. Only written memory is read, element by element, except where a predicate said "not needed".
+4. Constants and inputs are never written.
+5. A view lies inside its buffer and has its element size.
+6. An instruction's operands have the types that its op infers; a copy's sides have one type.
+7. What an instruction writes overlaps none of its other operands, unless the op works in place
+   and both are the very same elements.
+8. Every output has been written at the end.
+9. Once planned, live buffers of the arena do not overlap and lie inside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from afterglow.graph import Array
+from afterglow.graph.op import result_types
+from afterglow.instr.buffer import Access, Buffer, Region
+from afterglow.instr.instruction import Alloc, Copy, Dealloc, DeclareView, Instr, OpInstr
+from afterglow.instr.overlap import elements, overlap, same_place
+from afterglow.instr.printer import instruction_text
+from afterglow.instr.program import Program
+from afterglow.support.errors import TypeRuleError, VerifyError
+
+
+def verify_program(program: Program) -> None:
+    """Raise `VerifyError` for the first rule that the program breaks."""
+    _Checker(program).run()
+
+
+class _Checker:
+    """Walks through a program, keeping what is declared, live and written."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.declared: set[Buffer] = set()
+        self.names: set[str] = set()
+        self.live: dict[Buffer, None] = {}
+        self.freed: set[Buffer] = set()
+        self.written: dict[Buffer, Array | bool] = {}
+
+    def run(self) -> None:
+        for buffer in self.program.regions():
+            self._declare(buffer)
+            if buffer.region is not Region.OUTPUT:
+                self.written[buffer] = True
+        for step in self.program.body:
+            for problem in self._problems(step):
+                raise VerifyError(
+                    problem,
+                    where=f"in program @{self.program.name}",
+                    excerpt=[f"> {instruction_text(step)}"],
+                )
+        for buffer in self.program.outputs:
+            if not self._is_written(buffer):
+                raise VerifyError(f"output {buffer} is not written")
+
+    def _declare(self, buffer: Buffer) -> None:
+        if buffer.name in self.names:
+            raise VerifyError(f"{buffer} is declared twice")
+        self.names.add(buffer.name)
+        self.declared.add(buffer)
+
+    def _problems(self, step: Instr) -> Iterator[str]:
+        match step:
+            case Alloc(buffer):
+                yield from self._allocate(buffer)
+            case Dealloc(buffer):
+                if buffer not in self.live:
+                    yield f"{buffer} is not live here"
+                self.live.pop(buffer, None)
+                self.freed.add(buffer)
+            case DeclareView(buffer):
+                self._declare(buffer)
+                yield from self._view_problems(buffer)
+            case _:
+                yield from self._operand_problems(step)
+                yield from _type_problems(step)
+                yield from _overlap_problems(step)
+                self._record_writes(step)
+
+    def _allocate(self, buffer: Buffer) -> Iterator[str]:
+        self._declare(buffer)
+        arena = self.program.arena_bytes
+        if arena is not None:
+            if buffer.address is None or not 0 <= buffer.address <= arena - buffer.type.nbytes:
+                yield f"{buffer} at {buffer.address} does not lie in an arena of {arena} bytes"
+            else:
+                yield from (
+                    f"{buffer} overlaps {other}, which is live"
+                    for other in self.live
+                    if _share_addresses(buffer, other)
+                )
+        self.live[buffer] = None
+
+    def _view_problems(self, view: Buffer) -> Iterator[str]:
+        root = view.root
+        if root not in self.declared:
+            yield f"{root} is not declared"
+        if view.type.dtype.itemsize != root.type.dtype.itemsize:
+            yield f"a view of {root.type} cannot hold {view.type.dtype}"
+        low, high = view.spans()
+        if low < 0 or high > root.type.size:
+            yield f"{view} takes elements {low} to {high} of {root.type.size}"
+
+    def _operand_problems(self, step: Instr) -> Iterator[str]:
+        for access, buffer in step.accesses():
+            root = buffer.root
+            if buffer not in self.declared:
+                yield f"{buffer} is not declared"
+            if root.region is Region.ARENA and root not in self.live:
+                yield f"{buffer} is used {'after its end' if root in self.freed else 'too early'}"
+            if access.writes and root.region in (Region.CONSTANT, Region.INPUT):
+                yield f"{buffer} is written, but it is {root.region.value} memory"
+            if access.reads and not self._is_written(buffer):
+                yield f"{buffer} is read before it is written"
+
+    def _is_written(self, buffer: Buffer) -> bool:
+        state = self.written.get(buffer.root, False)
+        if isinstance(state, bool):
+            return state or not buffer.type.size
+        return bool(elements(buffer, state).all())
+
+    def _record_writes(self, step: Instr) -> None:
+        for access, buffer in step.accesses():
+            if access is Access.SCRATCH or not access.writes:
+                continue
+            state = self.written.get(buffer.root, False)
+            if buffer.covers_root or state is True:
+                self.written[buffer.root] = True
+                continue
+            if isinstance(state, bool):
+                state = np.zeros(buffer.root.type.size, np.bool_)
+            elements(buffer, state)[...] = True
+            self.written[buffer.root] = True if state.all() else state
+
+
+def _share_addresses(a: Buffer, b: Buffer) -> bool:
+    if a.address is None or b.address is None:
+        return False
+    return a.address < b.address + b.type.nbytes and b.address < a.address + a.type.nbytes
+
+
+def _type_problems(step: Instr) -> Iterator[str]:
+    match step:
+        case Copy(dest, src) if dest.type != src.type:
+            yield f"a copy's sides have one type, got {dest.type} and {src.type}"
+        case OpInstr(op, outs, ins):
+            try:
+                inferred = result_types(op.infer(*(None if b is None else b.type for b in ins)))
+            except TypeRuleError as error:
+                yield f"{op.mnemonic}: {error.what}"
+                return
+            if inferred != tuple(out.type for out in outs):
+                yield f"{op.mnemonic} gives {inferred}"
+
+
+def _overlap_problems(step: Instr) -> Iterator[str]:
+    operands = list(step.accesses())
+    allowed = list(step.inplace_operands()) if isinstance(step, OpInstr) else []
+    for index, (access, written) in enumerate(operands):
+        if not access.writes:
+            continue
+        for position, (_, other) in enumerate(operands):
+            if position == index or other.root is not written.root:
+                continue
+            same = same_place(written, other) and any(same_place(other, b) for b in allowed)
+            if not same and overlap(written, other):
+                yield f"{written} is written while {other}, which overlaps it, is used"

@@ -1,0 +1,82 @@
+"""Turn nodes into instructions on buffers."""
+
+from __future__ import annotations
+
+from afterglow.graph import Function, Node, Placeholder, PlaceholderKind, Value
+from afterglow.instr import Buffer, Program, ProgramBuilder, Region
+
+
+def select_instructions(function: Function) -> Program:
+    """The program of a function, in the order of its nodes; lifetimes are not marked yet."""
+    return _Selector(function).run()
+
+
+class _Selector:
+    """Gives every value a buffer, and every node its instructions."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.program = Program(function.name)
+        self.buffers: dict[Value, Buffer] = {}
+        self.outputs: dict[Value, Buffer] = {}
+
+    def run(self) -> Program:
+        self._declare()
+        for node in self.function.nodes:
+            self._select(node)
+        self._write_outputs()
+        self._write_states()
+        return self.program
+
+    def _declare(self) -> None:
+        declare = self.program.declare
+        for value in self.function.inputs:
+            self.buffers[value] = declare(Region.INPUT, value.name, value.type)
+        for output in self.function.outputs:
+            buffer = declare(Region.OUTPUT, output.name, output.value.type)
+            if output.value.producer is not None:
+                self.outputs.setdefault(output.value, buffer)
+        for constant in self.function.constants():
+            data = constant.data
+            self.buffers[constant] = declare(Region.CONSTANT, constant.name, constant.type, data)
+        for state in self.function.states():
+            self.buffers[state] = declare(Region.STATE, state.name, state.type)
+
+    def _select(self, node: Node) -> None:
+        p = ProgramBuilder(self.program, node.origin or node.name)
+        outs = tuple(self._result(p, value) for value in node.results)
+        ins = tuple(None if v is None else self.buffers[v] for v in node.operands)
+        if node.predicate is not None:
+            p.predicate = self.buffers[node.predicate]
+        if node.op.has_own_selection():
+            node.op.select(p, *outs, *ins)
+        else:
+            p.emit(node.op, outs, ins)
+
+    def _result(self, p: ProgramBuilder, value: Value) -> Buffer:
+        buffer = self.outputs.get(value) or p.alloc(value.name, value.type)
+        self.buffers[value] = buffer
+        return buffer
+
+    def _write_outputs(self) -> None:
+        """Copy what no node of its own produced: inputs, constants, values returned twice."""
+        p = ProgramBuilder(self.program)
+        for output, buffer in zip(self.function.outputs, self.program.outputs, strict=True):
+            source = self.buffers[output.value]
+            if source is not buffer:
+                p.copy(buffer, source)
+
+    def _write_states(self) -> None:
+        p = ProgramBuilder(self.program)
+        moves = [(self.buffers[u.state], self._settled(p, u.value)) for u in self.function.updates]
+        for state, source in moves:
+            p.copy(state, source)
+
+    def _settled(self, p: ProgramBuilder, value: Value) -> Buffer:
+        """The value in memory that storing other states does not change."""
+        buffer = self.buffers[value]
+        if not isinstance(value, Placeholder) or value.kind is not PlaceholderKind.STATE:
+            return buffer
+        saved = p.alloc(f"{value.name}.old", value.type)
+        p.copy(saved, buffer)
+        return saved

@@ -1,0 +1,7 @@
+"""Compiled models: what a user holds and calls."""
+
+from afterglow.runtime.compiled import CompiledFunction, MemoryReport
+from afterglow.runtime.model import CompiledModel
+from afterglow.runtime.signature import Signature, TensorInfo
+
+__all__ = ["CompiledFunction", "CompiledModel", "MemoryReport", "Signature", "TensorInfo"]

@@ -1,0 +1,34 @@
+"""What a model takes and gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from afterglow.types import DType
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """Name, element type and shape of an input or output.
+
+    A free dimension is given by its name, or None if it has none; the shape is None if even the
+    rank is free.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[int | str | None, ...] | None
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return f"{self.name}: {self.dtype}[…]"
+        extents = ", ".join("?" if extent is None else str(extent) for extent in self.shape)
+        return f"{self.name}: {self.dtype}[{extents}]"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The inputs and outputs of a model."""
+
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]

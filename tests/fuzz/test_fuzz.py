@@ -1,0 +1,84 @@
+"""Random graphs: they verify, print and parse; optimised equals unoptimised; plans are right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from afterglow.driver.options import Options
+from afterglow.driver.stages import Stages
+from afterglow.graph import (
+    Constant,
+    Function,
+    parse_module,
+    print_module,
+    run_function,
+    verify_module,
+)
+from afterglow.instr import parse_program, print_program, verify_program
+from tests.fuzz.graphs import functions_of_floats
+from tests.transforms.rewriting import random_inputs
+
+QUICK = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+THOROUGH = settings(QUICK, max_examples=3000)
+
+
+def payload(function: Function) -> dict[str, np.ndarray]:
+    return {name: c.data for name, c in function.module.constants.items()}
+
+
+def check_text(function: Function) -> None:
+    module = function.module
+    verify_module(module)
+    text = print_module(module)
+    assert print_module(parse_module(text, payload(function))) == text
+
+
+def check_compiled(function: Function, backend: str) -> None:
+    inputs = random_inputs(function)
+    want = run_function(function, inputs)
+    compiled = Stages(Options(backend=backend, verify=True)).finish(function.module.clone())
+    verify_program(compiled.program)
+    text = print_program(compiled.program)
+    assert print_program(parse_program(text)) == text
+    for have, expected in zip(compiled.run(inputs), want, strict=True):
+        assert have.shape == expected.shape
+        np.testing.assert_allclose(have, expected, rtol=2e-3, atol=2e-4)
+
+
+@QUICK
+@given(functions_of_floats())
+def test_text_round_trips(function: Function) -> None:
+    check_text(function)
+
+
+@QUICK
+@given(functions_of_floats())
+def test_optimised_and_planned_equals_the_definition(function: Function) -> None:
+    check_compiled(function, "interpreter")
+
+
+@QUICK
+@given(functions_of_floats())
+def test_primitives_alone_compute_the_same(function: Function) -> None:
+    check_compiled(function, "primitives")
+
+
+@pytest.mark.slow
+@THOROUGH
+@given(functions_of_floats(most_steps=25))
+def test_larger_graphs(function: Function) -> None:
+    check_text(function)
+    check_compiled(function, "interpreter")
+    check_compiled(function, "primitives")
+
+
+def test_a_constant_can_be_returned() -> None:
+    f = Function("main")
+    constant = f.module.constant("c", np.ones(3, np.float32))
+    assert isinstance(constant, Constant)
+    f.output("y", constant)
+    check_compiled(f, "interpreter")
