@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import importlib
+from itertools import islice, permutations
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import afterglow.ops  # noqa: F401  fills the catalogue
-from afterglow.graph import OPS, Array, Builder, Function, run_function, run_op
+from afterglow.graph import (
+    OPS,
+    Array,
+    Builder,
+    Function,
+    parse_module,
+    print_module,
+    run_function,
+    run_op,
+)
 from afterglow.graph.op import Op, result_types
+from afterglow.types import TensorType
 from tests.ops.case import Case
 
 FAMILIES = sorted(path.stem for path in Path(__file__).parent.glob("cases_*.py"))
@@ -65,3 +76,37 @@ def test_lowering_keeps_the_meaning(case: Case) -> None:
         f.output(f"y{index}", value)
     got = run_function(f, [x for x in case.inputs() if x is not None])
     assert_close(got, evaluated(case), case.tolerance)
+
+
+@each_case
+def test_text_reads_back(case: Case) -> None:
+    f = Function("main")
+    operands = [None if t is None else f.input(f"x{i}", t) for i, t in enumerate(case.types)]
+    for index, value in enumerate(Builder(f).emit_all(case.op, *operands)):
+        f.output(f"y{index}", value)
+    if f.subgraphs():
+        pytest.skip("its functions belong to another module")
+    text = print_module(f.module)
+    parsed = parse_module(text)
+    assert print_module(parsed) == text
+    assert [node.op for node in parsed.main.nodes] == [case.op]
+
+
+@each_case
+def test_permuted_commutes_with_transposes(case: Case) -> None:
+    results = result_types(case.op.infer(*case.types))
+    rank = results[0].rank
+    if rank < 2 or any(t is not None and t.rank not in (0, rank) for t in case.types):
+        pytest.skip("asked only of operands that have the rank of the result")
+    for perm in islice(permutations(range(rank)), 24):
+        permuted = case.op.permuted(perm)
+        if permuted is None:
+            pytest.skip("does not commute")
+        types = [t if t is None or t.rank != rank else transposed(t, perm) for t in case.types]
+        inputs = [x if x is None or x.ndim != rank else x.transpose(perm) for x in case.inputs()]
+        got = run_op(permuted, inputs, result_types(permuted.infer(*types)))
+        assert_close(got, tuple(y.transpose(perm) for y in evaluated(case)), 1e-4)
+
+
+def transposed(type: TensorType, perm: tuple[int, ...]) -> TensorType:
+    return type.with_shape([type.shape[axis] for axis in perm])

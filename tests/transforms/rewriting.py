@@ -17,7 +17,7 @@ from afterglow.graph import (
 from afterglow.passes import Pass
 
 
-def check_rewrites(step: Pass, *, before: str, after: str) -> None:
+def check_rewrites(step: Pass, *, before: str, after: str, tolerance: float = 1e-4) -> None:
     """Run a pass on `before`; the result prints as `after` and computes the same."""
     module = parse_module(inspect.cleandoc(before))
     verify_module(module)
@@ -27,7 +27,7 @@ def check_rewrites(step: Pass, *, before: str, after: str) -> None:
     verify_module(module)
     drop_unused_constants(module.main)
     assert print_module(module).strip() == inspect.cleandoc(after).strip()
-    assert_same_meaning(reference.main, module.main)
+    assert_same_meaning(reference.main, module.main, tolerance)
 
 
 def check_declines(step: Pass, text: str) -> None:
@@ -47,14 +47,20 @@ def drop_unused_constants(function: Function) -> None:
 
 
 def assert_same_meaning(expected: Function, got: Function, tolerance: float = 1e-4) -> None:
-    """Both functions give the same outputs on random inputs."""
+    """Both functions give the same outputs, and leave the same states, on random inputs."""
     inputs = random_inputs(expected)
-    for want, have in zip(run_function(expected, inputs), run_function(got, inputs), strict=True):
+    wanted, found = _outputs_and_states(expected, inputs), _outputs_and_states(got, inputs)
+    for want, have in zip(wanted, found, strict=True):
         assert want.shape == have.shape
         assert want.dtype == have.dtype
         np.testing.assert_allclose(
             have.astype(np.float64), want.astype(np.float64), rtol=tolerance, atol=tolerance
         )
+
+
+def _outputs_and_states(function: Function, inputs: list[Array]) -> list[Array]:
+    states = {s.name: np.zeros(s.type.shape, s.type.dtype.numpy) for s in function.states()}
+    return [*run_function(function, inputs, states), *states.values()]
 
 
 def random_inputs(function: Function, seed: int = 0) -> list[Array]:

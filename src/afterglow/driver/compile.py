@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from afterglow.driver.options import Options, Progress, verify_by_default
 from afterglow.driver.sources import Source, open_source
@@ -56,7 +59,7 @@ def compile_with(source: Any, options: Options) -> CompiledModel:
         compiled = recipe.build(options)
     except (UnboundDimensionsError, NeedsValuesError):
         return CompiledModel(recipe.source.signature(options), recipe, None)
-    return CompiledModel(recipe.source.signature(options), recipe, compiled)
+    return CompiledModel(compiled.signature, recipe, compiled)
 
 
 def import_model(
@@ -86,17 +89,17 @@ class Recipe(Specialiser):
             options.progress("import")
         return Stages(options).finish(self.source.load(options))
 
-    def compile_for(self, feed: Mapping[str, Array]) -> tuple[CompiledFunction, frozenset[str]]:
+    def compile_for(self, feed: Mapping[str, Any]) -> tuple[CompiledFunction, frozenset[str]]:
         """Bind the shapes of the inputs, and the values of those that decide shapes."""
-        shapes = {name: array.shape for name, array in feed.items()}
-        bound: dict[str, Array] = {}
+        shapes = {name: x.shape for name, x in feed.items() if isinstance(x, np.ndarray)}
+        bound: dict[str, Any] = {}
         while True:
             values = {**self.options.values, **bound}
             try:
                 options = replace(self.options, shapes=shapes, dims={}, values=values)
                 return self.build(options), frozenset(bound)
             except NeedsValuesError as error:
-                new = {name: feed[name].copy() for name in error.inputs if name in feed}
+                new = {name: copy(feed[name]) for name in error.inputs if name in feed}
                 if not new.keys() - bound.keys():
                     raise
                 bound.update(new)

@@ -7,7 +7,7 @@ from afterglow.lowering.lower_ops import Keeps
 from afterglow.passes import Pipeline
 from afterglow.transforms.drop_dead import DropDead
 from afterglow.transforms.fold_constants import FoldConstants
-from afterglow.transforms.merge_equal import MergeEqual
+from afterglow.transforms.merge_equal import MergeEqualConstants, MergeEqualNodes
 
 
 def optimising_pipeline() -> Pipeline:
@@ -16,7 +16,8 @@ def optimising_pipeline() -> Pipeline:
         "optimise",
         (
             FoldConstants(),  # first: later rules match on constants
-            MergeEqual(),  # importers repeat themselves
+            MergeEqualConstants(),  # exporters repeat themselves
+            MergeEqualNodes(),
             DropDead(),
         ),
     )
@@ -28,7 +29,7 @@ def lowering_pipeline(keeps: Keeps, *, optimize: bool) -> Pipeline:
         "lower",
         (
             LowerOps(keeps),
-            *((FoldConstants(), MergeEqual()) if optimize else ()),  # lowering repeats itself
+            *((FoldConstants(), MergeEqualNodes()) if optimize else ()),  # lowering repeats itself
             DropDead(),  # what lowering left over
             Schedule(),  # last: nothing moves afterwards
         ),

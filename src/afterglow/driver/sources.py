@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import onnx
 
 from afterglow.driver.options import Options
-from afterglow.frontends.onnx import Binding, import_onnx, model_signature, read_model
+from afterglow.frontends.onnx import (
+    Binding,
+    Parameter,
+    import_onnx,
+    model_signature,
+    read_model,
+)
 from afterglow.graph import Module, verify_module
 from afterglow.runtime import Signature, TensorInfo
 from afterglow.support.errors import UsageError
@@ -71,7 +78,20 @@ class OnnxSource:
 
     def signature(self, options: Options) -> Signature:
         """What the file declares, with what the options bind filled in."""
-        return model_signature(self.file, _binding(options))
+        declared = model_signature(self.file)
+        inputs = (p for p in declared.inputs if p.name not in options.values)
+        return Signature(
+            tuple(_info(parameter, options) for parameter in inputs),
+            tuple(_info(parameter, options) for parameter in declared.outputs),
+        )
+
+
+def _info(parameter: Parameter, options: Options) -> TensorInfo:
+    shape: Sequence[int | str | None] | None = options.shapes.get(parameter.name, parameter.shape)
+    if shape is not None:
+        dims = options.dims
+        shape = tuple(dims.get(e, e) if isinstance(e, str) else e for e in shape)
+    return TensorInfo(parameter.name, parameter.dtype, shape)
 
 
 def _binding(options: Options) -> Binding:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from afterglow.backends import BACKENDS, Backend
 from afterglow.driver.options import Options
 from afterglow.driver.pipelines import lowering_pipeline, optimising_pipeline
-from afterglow.graph import Module, verify_module
+from afterglow.graph import Module
 from afterglow.instr import Program, verify_program
 from afterglow.lowering import select_instructions, unsupported_nodes
 from afterglow.memory import MemoryPlan, place_lifetimes, plan_memory, remove_copies
@@ -64,9 +64,11 @@ class Stages:
 
     def finish(self, module: Module) -> CompiledFunction:
         """All stages from an imported module on."""
+        inputs = [placeholder.name for placeholder in module.main.inputs]
+        outputs = [output.name for output in module.main.outputs]
         program, plan = self.plan(self.lower(self.optimise(module)))
         self._tell("emit")
-        return CompiledFunction(program, plan, self.backend.compile(program))
+        return CompiledFunction(program, plan, self.backend.compile(program), inputs, outputs)
 
     def _instruments(self) -> Sequence[Instrument]:
         verify = (VerifyEach(),) if self.options.verify else ()
@@ -75,13 +77,6 @@ class Stages:
     def _tell(self, stage: str) -> None:
         if self.options.progress is not None:
             self.options.progress(stage)
-
-
-def check_imported(module: Module, options: Options) -> Module:
-    """Verify what an importer, or a user, built."""
-    if options.verify:
-        verify_module(module)
-    return module
 
 
 def find_backend(name: str) -> Backend:

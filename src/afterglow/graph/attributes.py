@@ -12,12 +12,11 @@ from typing import Any
 
 from afterglow.graph.op import OPS, Op
 from afterglow.graph.subgraph import Subgraph
-from afterglow.support.errors import ParseError
 from afterglow.support.lexer import TokenStream
 from afterglow.support.names import spell
 from afterglow.types.dtype import DTYPES, DType
 
-_WORDS = {"true": True, "false": False, "none": None}
+_WORDS: dict[str, Any] = {"true": True, "false": False, "none": None}
 
 
 def attributes_text(op: Op) -> str:
@@ -74,7 +73,7 @@ def _field_types(mnemonic: str) -> dict[str, Any]:
 
 
 class _Word(str):
-    """A bare word: an element type or a member of an enumeration."""
+    """A bare word: true, false, none, an element type, or a member of an enumeration."""
 
 
 def _parse_value(tokens: TokenStream, function: Callable[[str], Subgraph]) -> Any:
@@ -95,8 +94,7 @@ def _parse_value(tokens: TokenStream, function: Callable[[str], Subgraph]) -> An
         case "name":
             return function(tokens.name("@", "a function"))
         case "word":
-            word = tokens.take("word")
-            return _WORDS[word] if word in _WORDS else _Word(word)
+            return _Word(tokens.take("word"))
     raise tokens.error(f"expected a value, found {token.text!r}")
 
 
@@ -113,16 +111,14 @@ def _coerce(value: Any, kind: Any, tokens: TokenStream) -> Any:
 
 
 def _named(word: str, kind: Any, tokens: TokenStream) -> Any:
-    for option in (kind, *typing.get_args(kind)):
-        if isinstance(option, type) and issubclass(option, Enum):
-            try:
-                return option(str(word))
-            except ValueError:
-                known = ", ".join(str(member.value) for member in option)
-                raise tokens.error(f"{word!r} is none of {known}") from None
-        if option is DType and word in DTYPES:
-            return DTYPES[word]
-    raise ParseError(f"no such value: {word!r}", where=f"in line {tokens.next.line}")
+    options = (kind, *typing.get_args(kind))
+    enums = [o for o in options if isinstance(o, type) and issubclass(o, Enum)]
+    members = {str(member.value): member for enum in enums for member in enum}
+    named = {**_WORDS, **(DTYPES if DType in options else {}), **members}
+    if word not in named:
+        known = f", there are {', '.join(members)}" if members else ""
+        raise tokens.error(f"no such value: {word!r}{known}")
+    return named[word]
 
 
 def _admits(kind: Any, wanted: type) -> bool:

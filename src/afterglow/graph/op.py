@@ -59,6 +59,8 @@ class Op:
     """Whether equal operands give equal results, so that it may be folded, merged and dropped."""
     moves_only: ClassVar[bool] = False
     """Whether it only moves elements, so that their type does not matter to it."""
+    along_axis: ClassVar[tuple[str, ...]] = ()
+    """Operands that, if they are vectors, run along the op's own axis: `permuted` keeps them."""
 
     def infer(self, *operands: Any) -> TensorType | tuple[TensorType, ...]:
         """Return the type of the result, or of each; raise `TypeRuleError` if there is none."""
@@ -83,7 +85,8 @@ class Op:
     def permuted(self, perm: tuple[int, ...]) -> Op | None:
         """The op such that op'(transpose(x, perm)…) = transpose(op(x…), perm), if there is one.
 
-        Asked only when every operand has the rank of the result.
+        Operands of a lower rank are first broadcast to that of the result, all but vectors that
+        run along the op's own axis.
         """
         return self if self.elementwise else None
 

@@ -109,10 +109,13 @@ class Buffer:
 
     def of(self, memory: Array) -> Array:
         """The array that it is, given its root's elements as a flat array of its own type."""
-        size = self.type.dtype.itemsize
-        return np.lib.stride_tricks.as_strided(
-            memory[self.start :], self.type.shape, [stride * size for stride in self.strides]
+        size = memory.dtype.itemsize
+        native = memory.dtype.isbuiltin == 1  # NumPy strides only its own types
+        carrier = memory if native else memory.view(f"u{size}")
+        strided = np.lib.stride_tricks.as_strided(
+            carrier[self.start :], self.type.shape, [stride * size for stride in self.strides]
         )
+        return strided if native else strided.view(memory.dtype)
 
     def __str__(self) -> str:
         shared = self.region in (Region.CONSTANT, Region.STATE) and not self.is_view

@@ -1,1 +1,160 @@
 """Control flow: ops that carry functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from afterglow.graph import Array, Function, Op, Subgraph, op, run_function
+from afterglow.ops.rules import require, require_dtype, require_rank
+from afterglow.types import TensorType
+from afterglow.types.dtype import boolean, i64
+
+PartT = TypeVar("PartT")
+
+
+def _require_inputs(function: Function, types: Sequence[TensorType], what: str) -> None:
+    """The function takes operands of exactly these types."""
+    taken = [placeholder.type for placeholder in function.inputs]
+    require(
+        taken == list(types),
+        f"{what} @{function.name} takes {_listed(taken)}, it is given {_listed(types)}",
+    )
+
+
+def _output_types(function: Function) -> tuple[TensorType, ...]:
+    return tuple(output.value.type for output in function.outputs)
+
+
+def _listed(types: Sequence[TensorType]) -> str:
+    return f"({', '.join(map(str, types))})"
+
+
+def _run(function: Function, arrays: Sequence[Array]) -> tuple[Array, ...]:
+    """Run a body; operands that came widened take their own element type again."""
+    pairs = zip(function.inputs, arrays, strict=True)
+    return run_function(function, [x.astype(p.type.dtype.numpy, copy=False) for p, x in pairs])
+
+
+@op("if")
+class If(Op):
+    """The results of one of two functions of the captured values, chosen by a boolean."""
+
+    then_branch: Subgraph
+    else_branch: Subgraph
+
+    def infer(self, condition: TensorType, *captured: TensorType) -> tuple[TensorType, ...]:
+        """What both branches return: the same types."""
+        require_rank(0, condition=condition)
+        require_dtype(boolean, condition=condition)
+        taken, other = self.then_branch.function, self.else_branch.function
+        _require_inputs(taken, captured, "then_branch")
+        _require_inputs(other, captured, "else_branch")
+        types = _output_types(taken)
+        require(
+            types == _output_types(other),
+            f"the branches must return the same types, got {_listed(types)} "
+            f"and {_listed(_output_types(other))}",
+        )
+        return types
+
+    def evaluate(self, condition: Array, *captured: Array) -> tuple[Array, ...]:
+        """Run the branch."""
+        branch = self.then_branch if condition else self.else_branch
+        return _run(branch.function, captured)
+
+
+@op("loop")
+class Loop(Op):
+    """Carried values, put through a body while a condition holds, at most `limit` times.
+
+    The body takes the number of the iteration (i64), the carried values and the captured ones, and
+    returns whether to go on and the carried values. Results are the carried values at the end.
+    """
+
+    body: Subgraph
+    carried: int
+
+    def infer(
+        self, limit: TensorType, condition: TensorType, *values: TensorType
+    ) -> tuple[TensorType, ...]:
+        """The types of the carried values, which the body may not change."""
+        require_rank(0, limit=limit, condition=condition)
+        require_dtype(i64, limit=limit)
+        require_dtype(boolean, condition=condition)
+        body = self.body.function
+        _require_inputs(body, (limit, *values), "body")
+        carried = values[: self.carried]
+        require(
+            _output_types(body) == (condition, *carried),
+            f"body must return {_listed((condition, *carried))}, "
+            f"@{body.name} returns {_listed(_output_types(body))}",
+        )
+        return carried
+
+    def evaluate(self, limit: Array, condition: Array, *values: Array) -> tuple[Array, ...]:
+        """Iterate."""
+        carried, captured = values[: self.carried], values[self.carried :]
+        iteration = 0
+        while condition and iteration < limit:
+            number = np.array(iteration, np.int64)
+            condition, *results = _run(self.body.function, (number, *carried, *captured))
+            carried = tuple(results)
+            iteration += 1
+        return carried
+
+
+@op("scan")
+class Scan(Op):
+    """Carried values, put through a body `length` times, and what it returned each time, stacked.
+
+    The values are `carried` carried ones, `scanned` ones of which each iteration sees its part
+    along the first axis, and captured ones. The body returns the carried values, then parts of
+    further results; the results are the carried values at the end and those parts stacked.
+    """
+
+    body: Subgraph
+    length: int
+    carried: int
+    scanned: int
+
+    def infer(self, *values: TensorType) -> tuple[TensorType, ...]:
+        """The carried types, which the body may not change, and [length, …] of the others."""
+        carried, scanned, captured = self._split(values)
+        for type in scanned:
+            fits = type.shape[:1] == (self.length,)
+            require(fits, f"scanned values must have {self.length} parts, got {type}")
+        body = self.body.function
+        parts = [type.with_shape(type.shape[1:]) for type in scanned]
+        _require_inputs(body, (*carried, *parts, *captured), "body")
+        returned = _output_types(body)
+        require(
+            returned[: self.carried] == carried,
+            f"body must return the carried types {_listed(carried)} first, "
+            f"@{body.name} returns {_listed(returned)}",
+        )
+        stacked = (type.with_shape((self.length, *type.shape)) for type in returned[self.carried :])
+        return (*carried, *stacked)
+
+    def evaluate(self, *values: Array) -> tuple[Array, ...]:
+        """Iterate, and fill the stacked results part by part."""
+        carried, scanned, captured = self._split(values)
+        body = self.body.function
+        stacked = tuple(
+            np.empty((self.length, *type.shape), type.dtype.numpy)
+            for type in _output_types(body)[self.carried :]
+        )
+        for index in range(self.length):
+            parts = [np.asarray(array[index]) for array in scanned]
+            results = _run(body, (*carried, *parts, *captured))
+            carried = results[: self.carried]
+            for array, part in zip(stacked, results[self.carried :], strict=True):
+                array[index] = part
+        return (*carried, *stacked)
+
+    def _split(self, values: tuple[PartT, ...]) -> tuple[tuple[PartT, ...], ...]:
+        """Carried, scanned and captured values."""
+        first, second = self.carried, self.carried + self.scanned
+        return values[:first], values[first:second], values[second:]

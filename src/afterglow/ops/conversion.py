@@ -51,8 +51,6 @@ class Cast(Op):
             x = _parsed(x, self.dtype)
         if self.dtype is d.string:
             return _texts(x)
-        if self.dtype is d.boolean or x.dtype.kind == "O":
-            return x.astype(self.dtype.numpy)
         if self.dtype is d.f8e8m0:
             return _powers_of_two(x, self.saturate, self.round_mode)
         if self.dtype in FLOAT8:
@@ -66,7 +64,7 @@ def to_float8(x: Array, dtype: DType, saturate: bool) -> Array:
     """Round to an 8-bit float type; what is too large becomes its largest number, or overflows."""
     x = x.astype(np.float32)
     if saturate:
-        largest = float(ml_dtypes.finfo(dtype.numpy).max)
+        largest = float(ml_dtypes.finfo(dtype.numpy).max)  # type: ignore[no-untyped-call]  # ships no types
         x = np.clip(x, -largest, largest)
     return x.astype(dtype.numpy)
 
@@ -99,9 +97,8 @@ def _parsed(x: Array, dtype: DType) -> Array:
         return x
     if not dtype.is_integer:
         return x.astype(np.str_).astype(np.float64)
-    numbers = np.empty(x.size, np.object_)
-    numbers[:] = [_integer(str(text)) for text in x.reshape(-1)]
-    return numbers.reshape(x.shape)
+    numbers = [_integer(str(text)) for text in x.reshape(-1)]
+    return np.array(numbers, np.uint64 if dtype is d.u64 else np.int64).reshape(x.shape)
 
 
 def _integer(text: str) -> int:

@@ -338,6 +338,12 @@ class IsInf(Op):
         wide = x.astype(np.float64)
         return (self.positive & (wide == np.inf)) | (self.negative & (wide == -np.inf))
 
+    def lower(self, b: Builder, x: Value) -> Value:
+        """Compare with each infinity; where neither counts, with what nothing equals."""
+        above = scalar(b, np.inf if self.positive else np.nan, x)
+        below = scalar(b, -np.inf if self.negative else np.nan, x)
+        return b.emit(Or(), b.emit(Equal(), x, above), b.emit(Equal(), x, below))
+
 
 @op("where")
 class Where(Op):

@@ -1,1 +1,230 @@
-"""Resampling of images, channels last."""
+"""Resampling of images to other extents."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from enum import Enum
+
+import numpy as np
+
+from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.ops.conversion import Cast
+from afterglow.ops.elementwise import Max, Min, Mul, Round, Where, scalar
+from afterglow.ops.indexing import Gather
+from afterglow.ops.reduction import ReduceSum
+from afterglow.ops.rules import require, require_number
+from afterglow.types import TensorType
+from afterglow.types.dtype import f64
+
+
+class Interpolation(Enum):
+    """How an element between others comes from them."""
+
+    NEAREST = "nearest"
+    LINEAR = "linear"
+    CUBIC = "cubic"
+
+
+class Coordinates(Enum):
+    """Where in x an element of the result lies."""
+
+    HALF_PIXEL = "half_pixel"
+    HALF_PIXEL_SYMMETRIC = "half_pixel_symmetric"
+    HALF_PIXEL_OR_START = "half_pixel_or_start"
+    HALF_PIXEL_UNSHIFTED = "half_pixel_unshifted"
+    ALIGN_CORNERS = "align_corners"
+    ASYMMETRIC = "asymmetric"
+    CROP = "crop"
+
+
+class Rounding(Enum):
+    """Which of two neighbours is nearest."""
+
+    HALF_DOWN = "half_down"
+    HALF_UP = "half_up"
+    FLOOR = "floor"
+    CEIL = "ceil"
+
+    def of(self, x: Array) -> Array:
+        """Whole numbers near x."""
+        match self:
+            case Rounding.HALF_DOWN:
+                return np.ceil(x - 0.5)
+            case Rounding.HALF_UP:
+                return np.floor(x + 0.5)
+            case Rounding.FLOOR:
+                return np.floor(x)
+        return np.ceil(x)
+
+
+@op("resize")
+class Resize(Op):
+    """x resampled to the shape `sizes`, one axis after the other.
+
+    Element i along an axis lies at x's position, counting elements from 0, by `coordinates`:
+
+    - half_pixel: (i + 1/2) / scale - 1/2
+    - half_pixel_symmetric: the same, but the middle of the result is the middle of x
+    - half_pixel_or_start: the same as half_pixel, but -1/2 if there is one element
+    - half_pixel_unshifted: (i + 1/2) / scale
+    - align_corners: i (n - 1) / (scale n - 1) with n elements in x
+    - asymmetric: i / scale
+    - crop: as align_corners, in the part of x from `region`, starts then ends, as fractions of
+      n - 1; what lies outside x is `extrapolation`
+
+    Beyond the border the last element is repeated, or, if `exclude_outside`, left out.
+    `antialias` widens the filter when the result is smaller. `cubic` is Keys' parameter a.
+    Integers are rounded to the nearest, saturating.
+    """
+
+    sizes: tuple[int, ...]
+    scales: tuple[float, ...]
+    mode: Interpolation = Interpolation.NEAREST
+    coordinates: Coordinates = Coordinates.HALF_PIXEL
+    rounding: Rounding = Rounding.HALF_DOWN
+    cubic: float = -0.75
+    exclude_outside: bool = False
+    antialias: bool = False
+    region: tuple[float, ...] = ()
+    extrapolation: float = 0.0
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The sizes."""
+        if self.mode is not Interpolation.NEAREST:
+            require_number(x=x)
+        for name, values in (("sizes", self.sizes), ("scales", self.scales)):
+            require(len(values) == x.rank, f"{name} must have one entry per axis of {x}")
+        require(all(scale > 0 for scale in self.scales), f"scales must be positive: {self.scales}")
+        crops = self.coordinates is Coordinates.CROP
+        require(
+            len(self.region) == (2 * x.rank if crops else 0),
+            f"region must have a start and an end for each axis to crop, got {self.region}",
+        )
+        pairs = zip(x.shape, self.sizes, strict=True)
+        require(all(old or not new for old, new in pairs), f"{x} has nothing to resample")
+        return x.with_shape(self.sizes)
+
+    def evaluate(self, x: Array) -> Array:
+        """Weigh the elements near each position."""
+        dtype, shape = x.dtype, x.shape
+        if dtype.kind in "iu" and self.mode is not Interpolation.NEAREST:
+            x = x.astype(np.float64)
+        for axis in self.resized_axes(shape):
+            indices, weights = self.table(axis, shape[axis])
+            if self.mode is Interpolation.NEAREST:
+                x = x.take(indices[:, 0], axis)
+                continue
+            factors = weights.astype(x.dtype).reshape(*weights.shape, *(1,) * (x.ndim - axis - 1))
+            x = sum(x.take(indices[:, i], axis) * factors[:, i] for i in range(indices.shape[1]))
+        if x.dtype != dtype:
+            x = np.clip(np.rint(x), np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
+        outside = self.outside(shape)
+        return np.where(outside, np.array(self.extrapolation, dtype), x) if outside.any() else x
+
+    def lower(self, b: Builder, x: Value) -> Value:
+        """Gathers along each axis, and weighted sums of what they give."""
+        dtype, shape = x.type.dtype, x.type.shape
+        whole = dtype.is_integer and self.mode is not Interpolation.NEAREST
+        y = b.emit(Cast(f64), x) if whole else x
+        for axis in self.resized_axes(shape):
+            y = self._lower_axis(b, y, axis)
+        if whole:
+            limits = np.iinfo(dtype.numpy)
+            y = b.emit(Max(), b.emit(Round(), y), scalar(b, float(limits.min), y))
+            y = b.emit(Cast(dtype), b.emit(Min(), y, scalar(b, float(limits.max), y)))
+        outside = self.outside(shape)
+        if not outside.any():
+            return y
+        return b.emit(Where(), b.constant(outside, "outside"), scalar(b, self.extrapolation, y), y)
+
+    def _lower_axis(self, b: Builder, x: Value, axis: int) -> Value:
+        indices, weights = self.table(axis, x.type.shape[axis])
+        if self.mode is Interpolation.NEAREST:
+            return b.emit(Gather(axis), x, b.constant(indices[:, 0], "indices"))
+        near = b.emit(Gather(axis), x, b.constant(indices, "indices"))
+        factors = weights.reshape(*weights.shape, *(1,) * (x.type.rank - axis - 1))
+        weight = b.constant(factors.astype(x.type.dtype.numpy), "weights")
+        return b.emit(ReduceSum((axis + 1,), keepdims=False), b.emit(Mul(), near, weight))
+
+    def permuted(self, perm: tuple[int, ...]) -> Resize:
+        """The entries in the new order."""
+        sizes = tuple(self.sizes[axis] for axis in perm)
+        scales = tuple(self.scales[axis] for axis in perm)
+        both = (*perm, *(axis + len(perm) for axis in perm)) if self.region else ()
+        region = tuple(self.region[i] for i in both)
+        return replace(self, sizes=sizes, scales=scales, region=region)
+
+    def resized_axes(self, shape: tuple[int, ...]) -> list[int]:
+        """The axes along which anything changes."""
+        regions = zip(self.region[: len(shape)], self.region[len(shape) :], strict=True)
+        cropped = [region != (0.0, 1.0) for region in regions] or [False] * len(shape)
+        return [
+            axis
+            for axis, extent in enumerate(shape)
+            if (self.sizes[axis], self.scales[axis]) != (extent, 1.0) or cropped[axis]
+        ]
+
+    def positions(self, axis: int, extent: int) -> Array:
+        """Where in x each element of the result lies along an axis."""
+        size, scale = self.sizes[axis], self.scales[axis]
+        length = scale * extent
+        if math.isclose(length, size, rel_tol=1e-6):  # so that whole positions come out whole
+            length = size
+        i = np.arange(size, dtype=np.float64)
+        match self.coordinates:
+            case Coordinates.ASYMMETRIC:
+                return i * extent / length
+            case Coordinates.HALF_PIXEL_UNSHIFTED:
+                return (i + 0.5) * extent / length
+            case Coordinates.HALF_PIXEL_OR_START if length == 1:
+                return i - 0.5
+            case Coordinates.ALIGN_CORNERS:
+                return i * (extent - 1) / (length - 1) if length != 1 else np.zeros(size)
+            case Coordinates.CROP:
+                start, end = self.region[axis], self.region[axis + len(self.sizes)]
+                part = i / (length - 1) if length != 1 else np.full(size, 0.5)
+                return (start + part * (end - start)) * (extent - 1)
+        half = (i + 0.5) * extent / length - 0.5
+        symmetric = self.coordinates is Coordinates.HALF_PIXEL_SYMMETRIC
+        return half + extent / 2 * (1 - size / length) if symmetric else half
+
+    def table(self, axis: int, extent: int) -> tuple[Array, Array]:
+        """For each element of the result, which elements of x it comes from, with which weights."""
+        at = self.positions(axis, extent)
+        if self.mode is Interpolation.NEAREST:
+            indices = self.rounding.of(at).astype(np.int64)[:, None]
+            return np.clip(indices, 0, extent - 1), np.ones(indices.shape)
+        kernel, support = (_cubic, 2) if self.mode is Interpolation.CUBIC else (_linear, 1)
+        shrink = min(1.0, self.scales[axis]) if self.antialias else 1.0
+        first = math.floor(-support / shrink) + 1
+        offsets = np.arange(first, 2 - first)
+        base = np.floor(at)
+        weights = kernel(np.abs(shrink * (offsets - (at - base)[:, None])), self.cubic)
+        indices = base.astype(np.int64)[:, None] + offsets
+        if self.exclude_outside:
+            weights = np.where((indices < 0) | (indices >= extent), 0.0, weights)
+        total = weights.sum(axis=1, keepdims=True)
+        return np.clip(indices, 0, extent - 1), weights / np.where(total == 0, 1.0, total)
+
+    def outside(self, shape: tuple[int, ...]) -> Array:
+        """Which elements of the result lie outside x; all axes of extent 1 if none can."""
+        result = np.zeros((1,) * len(shape), bool)
+        if self.coordinates is not Coordinates.CROP:
+            return result
+        for axis in self.resized_axes(shape):
+            at = self.positions(axis, shape[axis])
+            beyond = (at < 0) | (at > shape[axis] - 1)
+            result = result | beyond.reshape(-1, *(1,) * (len(shape) - axis - 1))
+        return result
+
+
+def _linear(distance: Array, _: float) -> Array:
+    return np.maximum(0.0, 1 - distance)
+
+
+def _cubic(distance: Array, a: float) -> Array:
+    """Keys' kernel."""
+    inner = ((a + 2) * distance - (a + 3)) * distance**2 + 1
+    outer = ((distance - 5) * distance + 8) * distance * a - 4 * a
+    return np.where(distance <= 1, inner, np.where(distance < 2, outer, 0.0))

@@ -1,1 +1,344 @@
 """Ops that move elements: reshape, transpose, expand, concat, slice, pad, tile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from enum import Enum
+
+import numpy as np
+
+from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.instr import Buffer, ProgramBuilder
+from afterglow.ops.rules import (
+    normal_axis,
+    require,
+    require_rank,
+    require_same_dtype,
+)
+from afterglow.types import TensorType
+from afterglow.types.dtype import string
+
+
+def taken(entries: Sequence[int], perm: Sequence[int]) -> tuple[int, ...]:
+    """What is said of each axis, after the axes were permuted."""
+    return tuple(entries[axis] for axis in perm)
+
+
+class Movement(Op):
+    """Base: the elements themselves stay as they are."""
+
+    moves_only = True
+
+
+@op("reshape")
+class Reshape(Movement):
+    """The same elements in the same order, under another shape."""
+
+    shape: tuple[int, ...]
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The given shape, which must hold as many elements."""
+        require(
+            all(extent >= 0 for extent in self.shape) and math.prod(self.shape) == x.size,
+            f"{x} has {x.size} elements, shape {self.shape} does not hold as many",
+        )
+        return x.with_shape(self.shape)
+
+    def evaluate(self, x: Array) -> Array:
+        """NumPy's reshape."""
+        return x.reshape(self.shape)
+
+    def select(self, p: ProgramBuilder, out: Buffer, x: Buffer) -> None:
+        """A copy between equal layouts, which copy elimination turns into a view."""
+        p.copy(out, p.reshaped(x, out.type))
+
+
+@op("transpose")
+class Transpose(Movement):
+    """The axes in another order: axis i of the result is axis perm[i] of x."""
+
+    perm: tuple[int, ...]
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The extents in that order; a quantized axis moves along."""
+        require(
+            sorted(self.perm) == [*range(x.rank)],
+            f"perm {self.perm} does not order the {x.rank} axes of {x}",
+        )
+        result = TensorType(x.dtype, taken(x.shape, self.perm))
+        if x.quantization is None or x.quantization.axis is None:
+            return result.quantized(x.quantization)
+        axis = self.perm.index(x.quantization.axis)
+        return result.quantized(replace(x.quantization, axis=axis))
+
+    def evaluate(self, x: Array) -> Array:
+        """NumPy's transpose."""
+        return x.transpose(self.perm)
+
+
+@op("expand")
+class Expand(Movement):
+    """x repeated along axes of extent 1 and new leading axes, as NumPy broadcasts."""
+
+    shape: tuple[int, ...]
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The given shape, to which x must broadcast."""
+        tail = self.shape[len(self.shape) - x.rank :]
+        fits = x.rank <= len(self.shape) and all(
+            extent in (1, wanted) for extent, wanted in zip(x.shape, tail, strict=True)
+        )
+        require(fits, f"{x} does not broadcast to shape {self.shape}")
+        return x.with_shape(self.shape)
+
+    def evaluate(self, x: Array) -> Array:
+        """NumPy's broadcast_to."""
+        return np.broadcast_to(x, self.shape)
+
+    def permuted(self, perm: tuple[int, ...]) -> Expand:
+        """The extents in the new order."""
+        return Expand(taken(self.shape, perm))
+
+
+@op("concat")
+class Concat(Movement):
+    """The parts one after the other along an axis."""
+
+    axis: int
+
+    def infer(self, *parts: TensorType) -> TensorType:
+        """The shape of any part, but along the axis the sum."""
+        require(bool(parts), "there must be at least one part")
+        first = parts[0]
+        axis = normal_axis(self.axis, first, "part 0")
+        for index, part in enumerate(parts):
+            require_same_dtype(**{"part 0": first, f"part {index}": part})
+            require_rank(first.rank, **{f"part {index}": part})
+            require(
+                part.shape[:axis] == first.shape[:axis]
+                and part.shape[axis + 1 :] == first.shape[axis + 1 :]
+                and part.quantization == first.quantization,
+                f"parts must differ along axis {axis} only: part 0 is {first}, "
+                f"part {index} is {part}",
+            )
+        extent = sum(part.shape[axis] for part in parts)
+        return first.with_shape((*first.shape[:axis], extent, *first.shape[axis + 1 :]))
+
+    def evaluate(self, *parts: Array) -> Array:
+        """NumPy's concatenate."""
+        return np.concatenate(parts, self.axis)
+
+    def select(self, p: ProgramBuilder, out: Buffer, *parts: Buffer) -> None:
+        """Copy each part into its window of the result: no kernel needed."""
+        axis, start = self.axis % out.type.rank, 0
+        for part in parts:
+            starts = tuple(start if index == axis else 0 for index in range(out.type.rank))
+            p.copy(p.window(out, starts, part.type.shape), part)
+            start += part.type.shape[axis]
+
+    def permuted(self, perm: tuple[int, ...]) -> Concat:
+        """Along the same axis at its new place."""
+        return Concat(perm.index(self.axis % len(perm)))
+
+
+@op("slice")
+class Slice(Movement):
+    """A regular part of x: along each axis, result element i is x's element start + i * step.
+
+    Steps may be negative. `extents` is the shape of the result.
+    """
+
+    starts: tuple[int, ...]
+    extents: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The extents; every element asked for must be there."""
+        for name in ("starts", "extents", "steps"):
+            count = len(getattr(self, name))
+            require(count == x.rank, f"{name} must have one entry per axis of {x}, got {count}")
+        require(0 not in self.steps, f"steps must not be 0, got {self.steps}")
+        require(all(extent >= 0 for extent in self.extents), "extents must not be negative")
+        for axis, (start, extent, step) in enumerate(
+            zip(self.starts, self.extents, self.steps, strict=True)
+        ):
+            last = start + (extent - 1) * step
+            require(
+                extent == 0 or (0 <= start < x.shape[axis] and 0 <= last < x.shape[axis]),
+                f"elements {start} to {last} along axis {axis} are not all in {x}",
+            )
+        return x.with_shape(self.extents)
+
+    def evaluate(self, x: Array) -> Array:
+        """A basic index."""
+        return x[
+            tuple(_slice(*axis) for axis in zip(self.starts, self.extents, self.steps, strict=True))
+        ]
+
+    def select(self, p: ProgramBuilder, out: Buffer, x: Buffer) -> None:
+        """Copy the window of the operand: no kernel needed."""
+        p.copy(out, p.window(x, self.starts, self.extents, self.steps))
+
+    def permuted(self, perm: tuple[int, ...]) -> Slice:
+        """The entries in the new order."""
+        return Slice(taken(self.starts, perm), taken(self.extents, perm), taken(self.steps, perm))
+
+
+def _slice(start: int, extent: int, step: int) -> slice:
+    if extent == 0:
+        return slice(0, 0)
+    stop = start + extent * step
+    return slice(start, stop if stop >= 0 else None, step)
+
+
+def slice_axis(x: TensorType, axis: int, start: int, extent: int, step: int = 1) -> Slice:
+    """The op that slices x along one axis."""
+    starts, extents, steps = [0] * x.rank, [*x.shape], [1] * x.rank
+    starts[axis], extents[axis], steps[axis] = start, extent, step
+    return Slice(tuple(starts), tuple(extents), tuple(steps))
+
+
+class PadMode(Enum):
+    """What is put around a tensor."""
+
+    CONSTANT = "constant"
+    REFLECT = "reflect"
+    EDGE = "edge"
+    WRAP = "wrap"
+
+
+@op("pad")
+class Pad(Movement):
+    """x with elements added around it: `value` (0 if not given), or copies of its own.
+
+    Reflect mirrors without repeating the border, edge repeats it, wrap starts over.
+    """
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    mode: PadMode = PadMode.CONSTANT
+
+    def infer(self, x: TensorType, value: TensorType | None = None) -> TensorType:
+        """The extents plus what is added."""
+        for name, counts in (("before", self.before), ("after", self.after)):
+            require(len(counts) == x.rank, f"{name} must have one entry per axis of {x}")
+            require(all(count >= 0 for count in counts), f"{name} must not be negative: {counts}")
+        if value is not None:
+            require_same_dtype(x=x, value=value)
+            require_rank(0, value=value)
+        shape = tuple(map(sum, zip(self.before, x.shape, self.after, strict=True)))
+        has_source = all(old > 0 or new == 0 for old, new in zip(x.shape, shape, strict=True))
+        require(
+            has_source or self.mode is PadMode.CONSTANT,
+            f"{x} has no elements to pad with",
+        )
+        return x.with_shape(shape)
+
+    def evaluate(self, x: Array, value: Array | None = None) -> Array:
+        """Place x in a full array, or pick the source of each element along each axis."""
+        if self.mode is PadMode.CONSTANT:
+            shape = tuple(map(sum, zip(self.before, x.shape, self.after, strict=True)))
+            fill = ("" if x.dtype == string.numpy else 0) if value is None else value
+            result = np.full(shape, fill, x.dtype)
+            window = (slice(b, b + n) for b, n in zip(self.before, x.shape, strict=True))
+            result[tuple(window)] = x
+            return result
+        for axis in self._padded_axes():
+            x = x.take(self._sources(axis, x.shape[axis]), axis)
+        return x
+
+    def lower(self, b: Builder, x: Value, value: Value | None = None) -> Value:
+        """One concatenation an axis."""
+        for axis in self._padded_axes():
+            if self.mode is PadMode.CONSTANT:
+                parts = self._filled(b, x, value, axis)
+            else:
+                parts = list(_runs(b, x, axis, self._sources(axis, x.type.shape[axis])))
+            x = b.emit(Concat(axis), *parts)
+        return x
+
+    def permuted(self, perm: tuple[int, ...]) -> Pad:
+        """The entries in the new order."""
+        return Pad(taken(self.before, perm), taken(self.after, perm), self.mode)
+
+    def _padded_axes(self) -> list[int]:
+        return [
+            axis for axis, (n, m) in enumerate(zip(self.before, self.after, strict=True)) if n + m
+        ]
+
+    def _sources(self, axis: int, extent: int) -> Array:
+        counts = (self.before[axis], self.after[axis])
+        indices = np.arange(extent)
+        match self.mode:
+            case PadMode.REFLECT:
+                return np.pad(indices, counts, mode="reflect")
+            case PadMode.EDGE:
+                return np.pad(indices, counts, mode="edge")
+        return np.pad(indices, counts, mode="wrap")
+
+    def _filled(self, b: Builder, x: Value, value: Value | None, axis: int) -> list[Value]:
+        if value is None:
+            empty = "" if x.type.dtype is string else 0
+            value = b.constant(np.array(empty, x.type.dtype.numpy), name="scalar")
+        parts = [x]
+        for position, count in ((0, self.before[axis]), (2, self.after[axis])):
+            if count:
+                shape = (*x.type.shape[:axis], count, *x.type.shape[axis + 1 :])
+                parts.insert(position, b.emit(Expand(shape), value))
+        return parts
+
+
+def _runs(b: Builder, x: Value, axis: int, sources: Array) -> Iterator[Value]:
+    """Slices of x along an axis that together pick `sources`: one a run of constant step."""
+    start = 0
+    while start < len(sources):
+        step = int(sources[start + 1] - sources[start]) if start + 1 < len(sources) else 1
+        end = start + 1
+        while end < len(sources) and sources[end] - sources[end - 1] == step:
+            end += 1
+        first, extent = int(sources[start]), end - start
+        if step:
+            yield b.emit(slice_axis(x.type, axis, first, extent, step), x)
+        else:
+            one = b.emit(slice_axis(x.type, axis, first, 1), x)
+            yield b.emit(Expand((*x.type.shape[:axis], extent, *x.type.shape[axis + 1 :])), one)
+        start = end
+
+
+@op("tile")
+class Tile(Movement):
+    """x repeated as a whole, a number of times along each axis."""
+
+    repeats: tuple[int, ...]
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The extents times the repeats."""
+        require(
+            len(self.repeats) == x.rank and all(count >= 0 for count in self.repeats),
+            f"repeats must have one entry per axis of {x}, none negative, got {self.repeats}",
+        )
+        return x.with_shape([n * count for n, count in zip(x.shape, self.repeats, strict=True)])
+
+    def evaluate(self, x: Array) -> Array:
+        """NumPy's tile."""
+        return np.tile(x, self.repeats)
+
+    def lower(self, b: Builder, x: Value) -> Value:
+        """Give each repeated axis a neighbour of extent 1, expand that, and join the two."""
+        split: list[int] = []
+        expanded: list[int] = []
+        for extent, count in zip(x.type.shape, self.repeats, strict=True):
+            if count != 1:
+                split.append(1)
+                expanded.append(count)
+            split.append(extent)
+            expanded.append(extent)
+        wide = b.emit(Expand(tuple(expanded)), b.emit(Reshape(tuple(split)), x))
+        shape = tuple(n * count for n, count in zip(x.type.shape, self.repeats, strict=True))
+        return b.emit(Reshape(shape), wide)
+
+    def permuted(self, perm: tuple[int, ...]) -> Tile:
+        """The entries in the new order."""
+        return Tile(taken(self.repeats, perm))

@@ -1,1 +1,315 @@
-"""Normalizations."""
+"""Normalizations: numbers brought to mean 0, to variance 1, or to length 1.
+
+Where an op has a channel axis, `axis` says which one, and its parameters run along it alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.ops.conversion import Cast
+from afterglow.ops.elementwise import Add, Div, Mul, Pow, Sub, scalar
+from afterglow.ops.functions import Sqrt
+from afterglow.ops.movement import Pad, PadMode, Reshape, Slice
+from afterglow.ops.reduction import ReduceMean
+from afterglow.ops.rules import (
+    broadcast_shape,
+    normal_axis,
+    require,
+    require_float,
+    require_same_dtype,
+    require_shape,
+)
+from afterglow.types import TensorType
+from afterglow.types import dtype as d
+
+
+def _along(vector: Array, axis: int, rank: int) -> Array:
+    """A vector shaped so that it broadcasts along one axis."""
+    return vector.reshape([-1 if i == axis else 1 for i in range(rank)])
+
+
+def emit_along(b: Builder, vector: Value, axis: int, rank: int) -> Value:
+    """The same, of a value; the last axis needs no reshape."""
+    if axis == rank - 1:
+        return vector
+    shape = (vector.type.size,) + (1,) * (rank - 1 - axis)
+    return b.emit(Reshape(shape), vector)
+
+
+def emit_wide(b: Builder, x: Value) -> Value:
+    """`x` in the precision in which its squares are summed."""
+    return b.emit(Cast(d.f32), x) if x.type.dtype.is_narrow_float else x
+
+
+def emit_like(b: Builder, x: Value, like: Value) -> Value:
+    """`x` back in the element type of `like`."""
+    return x if x.type.dtype is like.type.dtype else b.emit(Cast(like.type.dtype), x)
+
+
+def emit_standardized(b: Builder, x: Value, axes: tuple[int, ...], epsilon: float) -> Value:
+    """(x - mean) / sqrt(variance + epsilon) over `axes`."""
+    centred = b.emit(Sub(), x, b.emit(ReduceMean(axes), x))
+    return _emit_to_unit(b, centred, axes, epsilon)
+
+
+def _emit_to_unit(b: Builder, x: Value, axes: tuple[int, ...], epsilon: float) -> Value:
+    """x / sqrt(mean of squares + epsilon) over `axes`."""
+    square = b.emit(ReduceMean(axes), b.emit(Mul(), x, x))
+    return b.emit(Div(), x, b.emit(Sqrt(), b.emit(Add(), square, scalar(b, epsilon, x))))
+
+
+def _standardized(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
+    centred = x - x.mean(axes, keepdims=True)
+    variance = np.square(centred).mean(axes, keepdims=True)
+    return np.asarray(centred / np.sqrt(variance + epsilon))
+
+
+@op("batch_norm")
+class BatchNorm(Op):
+    """(x - mean) / sqrt(variance + epsilon) scale + bias, with one number of each a channel."""
+
+    inplace = ("x",)
+    along_axis = ("scale", "bias", "mean", "variance")
+    epsilon: float = 1e-5
+    axis: int = -1
+
+    def infer(
+        self,
+        x: TensorType,
+        scale: TensorType,
+        bias: TensorType,
+        mean: TensorType,
+        variance: TensorType,
+    ) -> TensorType:
+        """The type of x; the others are vectors along its channel axis."""
+        require_float(x=x)
+        require_same_dtype(x=x, scale=scale, bias=bias, mean=mean, variance=variance)
+        channels = x.shape[normal_axis(self.axis, x)]
+        require_shape((channels,), scale=scale, bias=bias, mean=mean, variance=variance)
+        return x
+
+    def evaluate(self, x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Array:
+        """As it is written."""
+        axis = self.axis % x.ndim
+        factor = scale / np.sqrt(variance + self.epsilon)
+        centred = x - _along(mean, axis, x.ndim)
+        return centred * _along(factor, axis, x.ndim) + _along(bias, axis, x.ndim)
+
+    def lower(
+        self, b: Builder, x: Value, scale: Value, bias: Value, mean: Value, variance: Value
+    ) -> Value:
+        """One multiplication and one addition: the rest is done once a channel."""
+        axis, rank = normal_axis(self.axis, x.type), x.type.rank
+        root = b.emit(Sqrt(), b.emit(Add(), variance, scalar(b, self.epsilon, x)))
+        factor = b.emit(Div(), scale, root)
+        shift = b.emit(Sub(), bias, b.emit(Mul(), mean, factor))
+        scaled = b.emit(Mul(), x, emit_along(b, factor, axis, rank))
+        return b.emit(Add(), scaled, emit_along(b, shift, axis, rank))
+
+    def permuted(self, perm: tuple[int, ...]) -> Op:
+        """The channels at their new place."""
+        return replace(self, axis=perm.index(self.axis % len(perm)))
+
+
+@op("layer_norm")
+class LayerNorm(Op):
+    """Mean 0 and variance 1 over the axes from `axis` on, then times scale, plus bias."""
+
+    inplace = ("x",)
+    axis: int = -1
+    epsilon: float = 1e-5
+
+    def infer(
+        self, x: TensorType, scale: TensorType | None = None, bias: TensorType | None = None
+    ) -> TensorType:
+        """The type of x; scale and bias broadcast to its shape."""
+        require_float(x=x)
+        normal_axis(self.axis, x)
+        _require_broadcast(x, scale, "scale")
+        _require_broadcast(x, bias, "bias")
+        return x
+
+    def evaluate(self, x: Array, scale: Array | None = None, bias: Array | None = None) -> Array:
+        """As it is written."""
+        y = _standardized(x, _axes_from(self.axis, x.ndim), self.epsilon)
+        y = y if scale is None else y * scale
+        return y if bias is None else y + bias
+
+    def lower(
+        self, b: Builder, x: Value, scale: Value | None = None, bias: Value | None = None
+    ) -> Value:
+        """As `evaluate`, from primitive ops."""
+        axes = _axes_from(self.axis, x.type.rank)
+        y = emit_like(b, emit_standardized(b, emit_wide(b, x), axes, self.epsilon), x)
+        y = y if scale is None else b.emit(Mul(), y, scale)
+        return y if bias is None else b.emit(Add(), y, bias)
+
+    def permuted(self, perm: tuple[int, ...]) -> Op | None:
+        """Itself, if the normalised axes stay among themselves."""
+        return self if _keeps_axes_from(self.axis, perm) else None
+
+
+@op("rms_norm")
+class RMSNorm(Op):
+    """x / sqrt(mean(x²) + epsilon) over the axes from `axis` on, then times scale."""
+
+    inplace = ("x",)
+    axis: int = -1
+    epsilon: float = 1e-5
+
+    def infer(self, x: TensorType, scale: TensorType | None = None) -> TensorType:
+        """The type of x; the scale broadcasts to its shape."""
+        require_float(x=x)
+        normal_axis(self.axis, x)
+        _require_broadcast(x, scale, "scale")
+        return x
+
+    def evaluate(self, x: Array, scale: Array | None = None) -> Array:
+        """As it is written."""
+        square = np.square(x).mean(_axes_from(self.axis, x.ndim), keepdims=True)
+        y = x / np.sqrt(square + self.epsilon)
+        return y if scale is None else y * scale
+
+    def lower(self, b: Builder, x: Value, scale: Value | None = None) -> Value:
+        """As `evaluate`, from primitive ops."""
+        axes = _axes_from(self.axis, x.type.rank)
+        y = emit_like(b, _emit_to_unit(b, emit_wide(b, x), axes, self.epsilon), x)
+        return y if scale is None else b.emit(Mul(), y, scale)
+
+    def permuted(self, perm: tuple[int, ...]) -> Op | None:
+        """Itself, if the normalised axes stay among themselves."""
+        return self if _keeps_axes_from(self.axis, perm) else None
+
+
+@op("group_norm")
+class GroupNorm(Op):
+    """Mean 0 and variance 1 for each sample and group of channels, then scale and bias a channel.
+
+    Axis 0 counts the samples. As many groups as channels is instance normalization.
+    """
+
+    inplace = ("x",)
+    along_axis = ("scale", "bias")
+    groups: int
+    epsilon: float = 1e-5
+    axis: int = -1
+
+    def infer(self, x: TensorType, scale: TensorType, bias: TensorType) -> TensorType:
+        """The type of x; the others are vectors along its channel axis."""
+        require_float(x=x)
+        require_same_dtype(x=x, scale=scale, bias=bias)
+        axis = normal_axis(self.axis, x)
+        require(axis > 0, f"axis 0 counts the samples, it cannot hold the channels of {x}")
+        channels = x.shape[axis]
+        require(
+            self.groups > 0 and channels % self.groups == 0,
+            f"{channels} channels do not divide into {self.groups} groups",
+        )
+        require_shape((channels,), scale=scale, bias=bias)
+        return x
+
+    def evaluate(self, x: Array, scale: Array, bias: Array) -> Array:
+        """Give the groups an axis of their own."""
+        axis = self.axis % x.ndim
+        grouped, axes = self._grouping(x.shape)
+        y = _standardized(x.reshape(grouped), axes, self.epsilon).reshape(x.shape)
+        return y * _along(scale, axis, x.ndim) + _along(bias, axis, x.ndim)
+
+    def lower(self, b: Builder, x: Value, scale: Value, bias: Value) -> Value:
+        """As `evaluate`, from primitive ops."""
+        axis, rank = normal_axis(self.axis, x.type), x.type.rank
+        grouped, axes = self._grouping(x.type.shape)
+        apart = b.emit(Reshape(grouped), emit_wide(b, x))
+        y = b.emit(Reshape(x.type.shape), emit_standardized(b, apart, axes, self.epsilon))
+        scaled = b.emit(Mul(), emit_like(b, y, x), emit_along(b, scale, axis, rank))
+        return b.emit(Add(), scaled, emit_along(b, bias, axis, rank))
+
+    def permuted(self, perm: tuple[int, ...]) -> Op | None:
+        """The channels at their new place, if the samples keep theirs."""
+        if perm[0] != 0:
+            return None
+        return replace(self, axis=perm.index(self.axis % len(perm)))
+
+    def _grouping(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The shape with an axis of groups before that of channels, and the axes to reduce."""
+        axis = self.axis % len(shape)
+        split = (self.groups, shape[axis] // self.groups)
+        grouped = (*shape[:axis], *split, *shape[axis + 1 :])
+        return grouped, tuple(i for i in range(1, len(grouped)) if i != axis)
+
+
+@op("lrn")
+class LRN(Op):
+    """x / (bias + alpha / size s) ** beta, where s sums the squares of `size` channels around."""
+
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    bias: float = 1.0
+    axis: int = -1
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The operand's own type."""
+        require_float(x=x)
+        normal_axis(self.axis, x)
+        require(self.size > 0, f"size must be positive, got {self.size}")
+        return x
+
+    def evaluate(self, x: Array) -> Array:
+        """Sum shifted squares; beyond the ends they are 0."""
+        axis = self.axis % x.ndim
+        counts = [self._reach() if i == axis else (0, 0) for i in range(x.ndim)]
+        squares = np.moveaxis(np.pad(np.square(x), counts), axis, -1)
+        channels = x.shape[axis]
+        total = sum(squares[..., i : i + channels] for i in range(self.size))
+        base = self.bias + self.alpha / self.size * np.moveaxis(np.asarray(total), -1, axis)
+        return x / np.power(base, self.beta)
+
+    def lower(self, b: Builder, x: Value) -> Value:
+        """As `evaluate`, from primitive ops."""
+        axis, shape = normal_axis(self.axis, x.type), x.type.shape
+        before, after = ([0] * len(shape), [0] * len(shape))
+        before[axis], after[axis] = self._reach()
+        pad = Pad(tuple(before), tuple(after), PadMode.CONSTANT)
+        squares = b.emit(pad, b.emit(Mul(), x, x))
+        total = b.emit(self._window(0, axis, shape), squares)
+        for start in range(1, self.size):
+            total = b.emit(Add(), total, b.emit(self._window(start, axis, shape), squares))
+        scaled = b.emit(Mul(), total, scalar(b, self.alpha / self.size, x))
+        base = b.emit(Add(), scaled, scalar(b, self.bias, x))
+        return b.emit(Div(), x, b.emit(Pow(), base, scalar(b, self.beta, x)))
+
+    def permuted(self, perm: tuple[int, ...]) -> Op:
+        """The channels at their new place."""
+        return replace(self, axis=perm.index(self.axis % len(perm)))
+
+    def _reach(self) -> tuple[int, int]:
+        """How many channels before and after count; an even size looks further ahead."""
+        return (self.size - 1) // 2, math.ceil((self.size - 1) / 2)
+
+    @staticmethod
+    def _window(start: int, axis: int, shape: tuple[int, ...]) -> Slice:
+        starts = tuple(start if i == axis else 0 for i in range(len(shape)))
+        return Slice(starts, shape, (1,) * len(shape))
+
+
+def _axes_from(axis: int, rank: int) -> tuple[int, ...]:
+    return tuple(range(axis % rank, rank))
+
+
+def _keeps_axes_from(axis: int, perm: tuple[int, ...]) -> bool:
+    first = axis % len(perm)
+    return sorted(perm[first:]) == list(range(first, len(perm)))
+
+
+def _require_broadcast(x: TensorType, part: TensorType | None, name: str) -> None:
+    if part is None:
+        return
+    require_same_dtype(**{"x": x, name: part})
+    fits = broadcast_shape(**{"x": x, name: part}) == x.shape
+    require(fits, f"{name} must broadcast to the shape of x, got {part} and {x}")

@@ -1,1 +1,208 @@
 """Pooling, channels last."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.ops.elementwise import Abs, IsNaN, Less, Mul, Or, Pow, Where, scalar
+from afterglow.ops.movement import Expand, Pad, Slice
+from afterglow.ops.rules import require, require_float, require_number
+from afterglow.ops.windows import Windows
+from afterglow.types import TensorType
+from afterglow.types.dtype import i64
+
+
+@dataclass(frozen=True, repr=False)
+class Pool(Op):
+    """Base: each window of x [N, spatial…, C] becomes one element, each channel on its own."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilations: tuple[int, ...]
+    ceil_mode: bool = False
+
+    @property
+    def windows(self) -> Windows:
+        """The geometry."""
+        return Windows(self.kernel, self.strides, self.pads, self.dilations, self.ceil_mode)
+
+    def pooled(self, x: TensorType) -> TensorType:
+        """One window a result position."""
+        self.windows.check(x)
+        return x.with_shape((x.shape[0], *self.windows.counts(x.shape[1:-1]), x.shape[-1]))
+
+    def combined(self, x: Array, function: np.ufunc, fill: Any) -> Array:
+        """Combine the elements of each window, one axis after the other."""
+        windows = self.windows
+        counts = windows.counts(x.shape[1:-1])
+        result = windows.padded(x, fill)
+        for axis, count in enumerate(counts):
+            before = (slice(None),) * (axis + 1)
+            result = reduce(function, (result[(*before, tap)] for tap in windows.taps(axis, count)))
+        return result
+
+
+def _lowest(dtype: np.dtype[Any]) -> Any:
+    """What fills the padding of a maximum."""
+    return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
+
+
+@op("max_pool")
+class MaxPool(Pool):
+    """The largest element of each window; padding never wins, NaN does."""
+
+    def infer(self, x: TensorType) -> TensorType:
+        """One window a result position."""
+        require_number(x=x)
+        return self.pooled(x)
+
+    def evaluate(self, x: Array) -> Array:
+        """The maximum of what each place in the window sees."""
+        return self.combined(x, np.maximum, _lowest(x.dtype))
+
+
+@op("max_pool_with_indices")
+class MaxPoolWithIndices(Pool):
+    """The largest element of each window, and where it is.
+
+    The index counts the positions of one image and channel in row-major order. Of equal elements
+    the first is taken; NaN counts as largest, and of several the last is taken.
+    """
+
+    result_names = ("values", "indices")
+
+    def infer(self, x: TensorType) -> tuple[TensorType, TensorType]:
+        """Two results of one shape."""
+        require_number(x=x)
+        pooled = self.pooled(x)
+        return pooled, pooled.with_dtype(i64)
+
+    def evaluate(self, x: Array) -> tuple[Array, Array]:
+        """Go through the places of the window and keep the best."""
+        padded = self.windows.padded(x, _lowest(x.dtype))
+        (place, start), *others = self._places(x.shape[1:-1])
+        best = padded[place]
+        index = np.broadcast_to(start, best.shape)
+        for place, here in others:
+            candidate = padded[place]
+            better = (best < candidate) | (candidate != candidate)
+            best = np.where(better, candidate, best)
+            index = np.where(better, here, index)
+        return best, index
+
+    def lower(self, b: Builder, x: Value) -> tuple[Value, Value]:
+        """As `evaluate`, from slices and comparisons."""
+        padded = self._padded(b, x)
+        shape = self.pooled(x.type).shape
+        (place, start), *others = self._places(x.type.shape[1:-1])
+        best = b.emit(_slice_op(place, shape), padded)
+        index = b.emit(Expand(shape), b.constant(start, "indices"))
+        for place, here in others:
+            candidate = b.emit(_slice_op(place, shape), padded)
+            better = b.emit(Less(), best, candidate)
+            if x.type.dtype.is_float:
+                better = b.emit(Or(), better, b.emit(IsNaN(), candidate))
+            best = b.emit(Where(), better, candidate, best)
+            index = b.emit(Where(), better, b.constant(here, "indices"), index)
+        return best, index
+
+    def _padded(self, b: Builder, x: Value) -> Value:
+        windows = self.windows
+        ends = windows.needed_ends(x.type.shape[1:-1])
+        if not any(windows.begins) and not any(ends):
+            return x
+        fill = b.constant(np.array(_lowest(x.type.dtype.numpy), x.type.dtype.numpy), "lowest")
+        return b.emit(Pad((0, *windows.begins, 0), (0, *ends, 0)), x, fill)
+
+    def _places(self, extents: tuple[int, ...]) -> Iterator[tuple[tuple[slice, ...], Array]]:
+        """For each place in the window: where it is in padded x, and its index for each window.
+
+        The first comes with the index of the first place that is not padding: the answer where
+        nothing exceeds the padding.
+        """
+        windows = self.windows
+        counts = windows.counts(extents)
+        taps = [windows.taps(axis, count) for axis, count in enumerate(counts)]
+        for place in np.ndindex(*self.kernel):
+            index = np.zeros((1, *(1 for _ in extents), 1), np.int64)
+            for axis, extent in enumerate(extents):
+                at = np.arange(counts[axis]) * self.strides[axis] - windows.begins[axis]
+                first_inside = np.where(at < 0, -(at // self.dilations[axis]), 0)
+                step = place[axis] if any(place) else first_inside
+                at = np.clip(at + step * self.dilations[axis], 0, max(0, extent - 1))
+                index = index * extent + at.reshape(-1, *(1 for _ in extents[axis:]))
+            yield (slice(None), *(taps[axis][k] for axis, k in enumerate(place))), index
+
+
+def _slice_op(place: tuple[slice, ...], shape: tuple[int, ...]) -> Slice:
+    spatial = place[1:]
+    starts, steps = (s.start for s in spatial), (s.step for s in spatial)
+    return Slice((0, *starts, 0), shape, (1, *steps, 1))
+
+
+@op("avg_pool")
+class AvgPool(Pool):
+    """The mean of each window, over the elements of x in it, or over the padding as well.
+
+    What `ceil_mode` lets a window see beyond the padding never counts.
+    """
+
+    count_include_pad: bool = False
+
+    def infer(self, x: TensorType) -> TensorType:
+        """One window a result position."""
+        require_float(x=x)
+        return self.pooled(x)
+
+    def evaluate(self, x: Array) -> Array:
+        """The sum of each window, divided by how many elements count."""
+        total = self.combined(x, np.add, 0)
+        return total / self.divisors(x.shape[1:-1]).astype(x.dtype)
+
+    def divisors(self, extents: tuple[int, ...]) -> Array:
+        """How many elements count in each window: an array [result spatial…, 1]."""
+        counted = [self._counted(axis, extent) for axis, extent in enumerate(extents)]
+        return np.asarray(reduce(np.multiply.outer, counted))[..., None]
+
+    def _counted(self, axis: int, extent: int) -> Array:
+        begin, end = self.windows.begins[axis], self.windows.ends[axis]
+        low, high = (-begin, extent + end) if self.count_include_pad else (0, extent)
+        starts = np.arange(self.windows.count(axis, extent)) * self.strides[axis] - begin
+        seen = starts[:, None] + np.arange(self.kernel[axis]) * self.dilations[axis]
+        return np.maximum(((seen >= low) & (seen < high)).sum(axis=1), 1)
+
+
+@op("lp_pool")
+class LpPool(Pool):
+    """The p-norm of each window: the p-th root of the sum of |x| to the p."""
+
+    p: int = 2
+
+    def infer(self, x: TensorType) -> TensorType:
+        """One window a result position."""
+        require_float(x=x)
+        require(self.p >= 1, f"p must be at least 1, got {self.p}")
+        return self.pooled(x)
+
+    def evaluate(self, x: Array) -> Array:
+        """Powers, their sum, and its root."""
+        total = self.combined(np.abs(x) ** self.p, np.add, 0)
+        return total ** (1 / self.p)
+
+    def lower(self, b: Builder, x: Value) -> Value:
+        """The sum is the mean times the size of the window, padding included."""
+        windows = self.windows
+        ends = windows.needed_ends(x.type.shape[1:-1])
+        pads = (*windows.begins, *ends)
+        mean = AvgPool(self.kernel, self.strides, pads, self.dilations, count_include_pad=True)
+        power = b.emit(Pow(), b.emit(Abs(), x), scalar(b, self.p, x))
+        total = b.emit(Mul(), b.emit(mean, power), scalar(b, math.prod(self.kernel), x))
+        return b.emit(Pow(), total, scalar(b, 1 / self.p, x))

@@ -1,1 +1,158 @@
-"""Fourier transforms."""
+"""Signal processing: the discrete Fourier transform."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.ops.conversion import Cast
+from afterglow.ops.elementwise import Add, Mul
+from afterglow.ops.linear import MatMul
+from afterglow.ops.movement import Concat, Pad, Reshape, Slice, Transpose, slice_axis
+from afterglow.ops.rules import normal_axis, require, require_float
+from afterglow.types import TensorType
+from afterglow.types.dtype import f32
+
+LONGEST_PRODUCT = 1024
+"""Transforms up to this length become one matrix product; longer ones are split where they can."""
+
+
+@op("dft")
+class Dft(Op):
+    """The discrete Fourier transform along an axis; the last axis holds real and imaginary part.
+
+    The signal is cut or filled with zeros to `length`. `inverse` divides by the length. With
+    `onesided`, a real signal gives the first half of its spectrum, and inversely.
+    """
+
+    axis: int
+    length: int
+    inverse: bool = False
+    onesided: bool = False
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The axis gets the length of the signal or spectrum, the last one its parts."""
+        require_float(x=x)
+        axis = normal_axis(self.axis, x)
+        require(
+            axis < x.rank - 1 and x.shape[-1] in (1, 2),
+            f"the last axis of x must hold real and imaginary parts, got {x} and axis {axis}",
+        )
+        require(self.length > 0, f"length must be positive, got {self.length}")
+        parts = 2 if self.inverse and self.onesided else 1
+        require(
+            not self.onesided or x.shape[-1] == parts,
+            f"x must hold {parts} parts where one side is asked for, got {x}",
+        )
+        shape = [*x.shape]
+        shape[axis] = self.length // 2 + 1 if self.onesided and not self.inverse else self.length
+        shape[-1] = 1 if self.onesided and self.inverse else 2
+        return TensorType(x.dtype, tuple(shape))
+
+    def evaluate(self, x: Array) -> Array:
+        """NumPy's transforms."""
+        signal = x[..., 0] if x.shape[-1] == 1 else x[..., 0] + 1j * x[..., 1]
+        axis = self.axis % x.ndim
+        if self.inverse and self.onesided:
+            return np.fft.irfft(signal, self.length, axis)[..., np.newaxis]
+        if self.inverse:
+            result = np.fft.ifft(signal, self.length, axis)
+        elif self.onesided:
+            result = np.fft.rfft(signal, self.length, axis)
+        else:
+            result = np.fft.fft(signal, self.length, axis)
+        return np.stack([result.real, result.imag], -1)
+
+    def lower(self, b: Builder, x: Value) -> Value:
+        """A product with a constant matrix; if that is too large, two shorter transforms."""
+        if x.type.dtype.is_narrow_float:
+            wide = b.emit(self, b.emit(Cast(f32), x))
+            return b.emit(Cast(x.type.dtype), wide)
+        if self.length <= LONGEST_PRODUCT or _factor(self.length) == 1:
+            return self._product(b, x)
+        return self._split(b, x)
+
+    def permuted(self, perm: tuple[int, ...]) -> Dft | None:
+        """Along the same axis at its new place, if the last one stays."""
+        if perm[-1] != len(perm) - 1:
+            return None
+        return Dft(perm.index(self.axis % len(perm)), self.length, self.inverse, self.onesided)
+
+    def _product(self, b: Builder, x: Value) -> Value:
+        """Each pair of element and part is a column: the transform is linear in them."""
+        axis, rank = self.axis % x.type.rank, x.type.rank
+        perm = (*(a for a in range(rank - 1) if a != axis), axis, rank - 1)
+        moved = b.emit(Transpose(perm), x)
+        *rest, extent, parts = moved.type.shape
+        basis = np.eye(extent * parts).reshape(extent * parts, extent, parts)
+        images = Dft(1, self.length, self.inverse, self.onesided).evaluate(basis)
+        coefficients = images.reshape(extent * parts, -1).astype(x.type.dtype.numpy)
+        matrix = b.constant(coefficients, name="dft")
+        rows = b.emit(Reshape((math.prod(rest), extent * parts)), moved)
+        product = b.emit(Reshape((*rest, *images.shape[1:])), b.emit(MatMul(), rows, matrix))
+        back = tuple(perm.index(a) for a in range(rank))
+        return b.emit(Transpose(back), product)
+
+    def _split(self, b: Builder, x: Value) -> Value:
+        """Cooley and Tukey's step: n = n1 q + n2 and k = k1 + p k2, where p q is the length."""
+        axis, half = self.axis % x.type.rank, self.length // 2 + 1
+        if self.inverse and self.onesided:
+            x = _whole_spectrum(b, _fitted(b, x, axis, half), axis, self.length)
+        x = _fitted(b, _fitted(b, x, axis, self.length), x.type.rank - 1, 2)
+        shape, p = x.type.shape, _factor(self.length)
+        q = self.length // p
+        grid = b.emit(Reshape((*shape[:axis], p, q, *shape[axis + 1 :])), x)
+        inner = b.emit(Dft(axis, p, self.inverse), grid)
+        outer = b.emit(Dft(axis + 1, q, self.inverse), _twiddled(b, inner, axis, self.inverse))
+        perm = [*range(len(shape) + 1)]
+        perm[axis : axis + 2] = axis + 1, axis
+        result = b.emit(Reshape(shape), b.emit(Transpose(tuple(perm)), outer))
+        if not self.onesided:
+            return result
+        if self.inverse:
+            return b.emit(slice_axis(result.type, result.type.rank - 1, 0, 1), result)
+        return b.emit(slice_axis(result.type, axis, 0, half), result)
+
+
+def _factor(length: int) -> int:
+    """The largest divisor that is not above the square root."""
+    return next(p for p in range(math.isqrt(length), 0, -1) if length % p == 0)
+
+
+def _fitted(b: Builder, x: Value, axis: int, extent: int) -> Value:
+    """Cut, or fill with zeros, to an extent along an axis."""
+    missing = extent - x.type.shape[axis]
+    if missing == 0:
+        return x
+    if missing < 0:
+        return b.emit(slice_axis(x.type, axis, 0, extent), x)
+    after = [0] * x.type.rank
+    after[axis] = missing
+    return b.emit(Pad((0,) * x.type.rank, tuple(after)), x)
+
+
+def _whole_spectrum(b: Builder, x: Value, axis: int, length: int) -> Value:
+    """Append the other half of a real signal's spectrum: the conjugates in reverse order."""
+    count = (length - 1) // 2
+    mirrored = b.emit(slice_axis(x.type, axis, count, count, -1), x)
+    signs = b.constant(np.array([1, -1], x.type.dtype.numpy), name="conjugate")
+    return b.emit(Concat(axis), x, b.emit(Mul(), mirrored, signs))
+
+
+def _twiddled(b: Builder, x: Value, axis: int, inverse: bool) -> Value:
+    """x times exp(-2 pi i k n / (p q)) along two neighbouring axes of extents p and q."""
+    p, q = x.type.shape[axis : axis + 2]
+    angles = 2 * np.pi * np.outer(np.arange(p), np.arange(q)) / (p * q)
+    sines = np.sin(angles) if inverse else -np.sin(angles)
+    between = [1] * (x.type.rank - axis - 3)
+    pairs = (np.stack([np.cos(angles)] * 2, -1), np.stack([-sines, sines], -1))
+    same, cross = (
+        b.constant(pair.reshape(p, q, *between, 2).astype(x.type.dtype.numpy), name="twiddle")
+        for pair in pairs
+    )
+    rank = x.type.rank
+    steps = (*[1] * (rank - 1), -1)
+    swapped = b.emit(Slice((*[0] * (rank - 1), 1), x.type.shape, steps), x)
+    return b.emit(Add(), b.emit(Mul(), x, same), b.emit(Mul(), swapped, cross))

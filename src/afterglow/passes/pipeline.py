@@ -74,7 +74,8 @@ class _Runner:
         for instrument in self.instruments:
             instrument.before(step, self.module)
         started = perf_counter()
-        changes = [step.run(function) for function in self.module.functions.values()]
+        functions = list(self.module.functions.values())  # a pass may drop some
+        changes = [step.run(function) for function in functions]
         seconds = perf_counter() - started
         changed = any(changes)
         for instrument in self.instruments:

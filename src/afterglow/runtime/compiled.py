@@ -9,9 +9,9 @@ import numpy as np
 
 from afterglow.backends import Executable
 from afterglow.graph import Array
-from afterglow.instr import Program
+from afterglow.instr import Buffer, Program
 from afterglow.memory import MemoryPlan
-from afterglow.types import TensorType
+from afterglow.runtime.signature import Signature, TensorInfo
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,33 @@ class MemoryReport:
 
 
 class CompiledFunction:
-    """A planned program with its executable. State starts as zeros and lives as long as it does."""
+    """A planned program with its executable. State starts as zeros and lives as long as it does.
 
-    def __init__(self, program: Program, plan: MemoryPlan, executable: Executable) -> None:
+    `input_names` and `output_names` are the model's own, in the order of the program's buffers.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        plan: MemoryPlan,
+        executable: Executable,
+        input_names: Sequence[str],
+        output_names: Sequence[str],
+    ) -> None:
         self.program = program
+        self.input_names = tuple(input_names)
+        self.output_names = tuple(output_names)
         self.plan = plan
         self.executable = executable
         self.states = {b.name: np.zeros(b.type.shape, b.type.dtype.numpy) for b in program.states}
 
     @property
-    def input_types(self) -> dict[str, TensorType]:
-        """The exact type of each input, in order."""
-        return {buffer.name: buffer.type for buffer in self.program.inputs}
+    def signature(self) -> Signature:
+        """What it takes and gives, exactly."""
+        return Signature(
+            tuple(map(_info, self.input_names, self.program.inputs)),
+            tuple(map(_info, self.output_names, self.program.outputs)),
+        )
 
     @property
     def memory(self) -> MemoryReport:
@@ -58,3 +73,7 @@ class CompiledFunction:
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Run on arrays of exactly the input types."""
         return self.executable.run(inputs, self.states)
+
+
+def _info(name: str, buffer: Buffer) -> TensorInfo:
+    return TensorInfo(name, buffer.type.dtype, buffer.type.shape)

@@ -22,7 +22,7 @@ SPECIALISATIONS = 16
 class Specialiser:
     """Compiles a model for the shapes, and where they matter the values, of given inputs."""
 
-    def compile_for(self, feed: Mapping[str, Array]) -> tuple[CompiledFunction, frozenset[str]]:
+    def compile_for(self, feed: Mapping[str, Any]) -> tuple[CompiledFunction, frozenset[str]]:
         """The function, and the names of the inputs whose values it depends on."""
         raise NotImplementedError
 
@@ -97,7 +97,7 @@ class CompiledModel:
         """Run on arrays by name and return the outputs asked for, or all of them, in order."""
         arrays = self._checked(feed)
         compiled = self._version_for(arrays)
-        outputs = compiled.run([arrays[name] for name in compiled.input_types])
+        outputs = compiled.run([arrays[name] for name in compiled.input_names])
         if output_names is None:
             return outputs
         by_name = dict(zip((info.name for info in self.outputs), outputs, strict=True))
@@ -108,7 +108,7 @@ class CompiledModel:
             )
         return [by_name[name] for name in output_names]
 
-    def _checked(self, feed: Mapping[str, Any]) -> dict[str, Array]:
+    def _checked(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         names = [info.name for info in self.inputs]
         unknown = [name for name in feed if name not in names]
         if unknown:
@@ -118,9 +118,9 @@ class CompiledModel:
         missing = [name for name in names if name not in feed]
         if missing:
             raise UsageError(f"input {missing[0]!r} is missing")
-        return {info.name: _checked_array(info, feed[info.name]) for info in self.inputs}
+        return {info.name: _checked(info, feed[info.name]) for info in self.inputs}
 
-    def _version_for(self, arrays: Mapping[str, Array]) -> CompiledFunction:
+    def _version_for(self, arrays: Mapping[str, Any]) -> CompiledFunction:
         if self._static is not None:
             return self._static
         with self._lock:
@@ -138,19 +138,27 @@ class CompiledModel:
             self._versions.move_to_end(key)
             return found
 
-    def _key(self, arrays: Mapping[str, Array]) -> Hashable:
-        shapes = tuple(array.shape for array in arrays.values())
-        values = tuple(
-            repr(arrays[name].tolist()) if arrays[name].dtype == object else arrays[name].tobytes()
-            for name in sorted(self._value_inputs)
-        )
-        return shapes, values
+    def _key(self, feed: Mapping[str, Any]) -> Hashable:
+        shapes = tuple(getattr(value, "shape", None) for value in feed.values())
+        return shapes, tuple(_content(feed[name]) for name in sorted(self._value_inputs))
 
 
-def _checked_array(info: TensorInfo, given: Any) -> Array:
+def _content(value: Any) -> Hashable:
+    """Something that is equal for equal values."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_content, value))
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    elements = repr(value.tolist()) if value.dtype == object else value.tobytes()
+    return value.dtype, value.shape, elements
+
+
+def _checked(info: TensorInfo, given: Any) -> Any:
     """The input as an array of the right element type and rank, or an error that says why not."""
-    array = given if isinstance(given, np.ndarray) else np.asarray(given)
     wanted = info.dtype
+    if wanted is None:
+        return given
+    array = given if isinstance(given, np.ndarray) else np.asarray(given)
     if wanted.kind is Kind.STRING and array.dtype.kind in "UST":
         array = array.astype(object)
     if array.dtype != wanted.numpy:

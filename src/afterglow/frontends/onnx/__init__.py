@@ -2,9 +2,14 @@
 
 from afterglow.frontends.onnx import (
     activation,
+    attention,
     contrib,
+    contrib_attention,
+    contrib_quantized,
     control,
     conversion,
+    convolution,
+    detection,
     elementwise,
     generators,
     image,
@@ -16,31 +21,56 @@ from afterglow.frontends.onnx import (
     quantization,
     recurrent,
     reduction,
+    scan,
+    search,
     sequences,
     signal,
 )
-from afterglow.frontends.onnx.context import NeedsValuesError
-from afterglow.frontends.onnx.importer import Binding, ModelImporter
+from afterglow.frontends.onnx.binding import Binding, UnboundDimensionsError
+from afterglow.frontends.onnx.importer import ModelImporter, import_onnx
+from afterglow.frontends.onnx.problems import NeedsValuesError
+from afterglow.frontends.onnx.reader import ModelFile, read_model
+from afterglow.frontends.onnx.signature import (
+    Parameter,
+    ParameterKind,
+    Signature,
+    model_signature,
+)
 
 __all__ = [
     "Binding",
+    "ModelFile",
     "ModelImporter",
     "NeedsValuesError",
+    "Parameter",
+    "ParameterKind",
+    "Signature",
+    "UnboundDimensionsError",
     "activation",
+    "attention",
     "contrib",
+    "contrib_attention",
+    "contrib_quantized",
     "control",
     "conversion",
+    "convolution",
+    "detection",
     "elementwise",
     "generators",
     "image",
+    "import_onnx",
     "indexing",
     "linear",
+    "model_signature",
     "movement",
     "normalization",
     "pooling",
     "quantization",
+    "read_model",
     "recurrent",
     "reduction",
+    "scan",
+    "search",
     "sequences",
     "signal",
 ]

@@ -1,1 +1,180 @@
-"""ONNX's control flow."""
+"""ONNX's If and Loop.
+
+A body becomes a function of its own where that can be: where its results have the same types each
+time. Otherwise it is imported in place, once an iteration, and then the condition and the number of
+iterations must be known when importing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+import numpy as np
+
+from afterglow.frontends.onnx.context import Imported, NodeContext
+from afterglow.frontends.onnx.problems import NeedsInliningError
+from afterglow.frontends.onnx.registry import Results, onnx_op
+from afterglow.graph import Constant, Function, Subgraph, Value
+from afterglow.ops.control import If, Loop, Scan
+from afterglow.ops.indexing import Iota
+from afterglow.ops.movement import Concat, Reshape
+from afterglow.support.errors import ModelError, UnsupportedError
+from afterglow.types import TensorType
+from afterglow.types.dtype import i64
+
+MOST_ITERATIONS = 10_000
+"""A loop that is imported in place runs no more often."""
+
+_UNLIMITED = np.iinfo(np.int64).max
+
+
+@onnx_op("If")
+def choice(n: NodeContext) -> Results:
+    """One branch, if the condition is known; else an op with both as functions."""
+    condition = _scalar(n, n[0])
+    known = n.value_if_known(condition)
+    if known is None:
+        try:
+            with n.graph.session.attempt():
+                return _two_branches(n, condition)
+        except NeedsInliningError:
+            known = n.value_of(condition)
+    return n.inline("then_branch" if known else "else_branch")
+
+
+def _two_branches(n: NodeContext, condition: Value) -> tuple[Value, ...]:
+    then_branch, then_captured = n.body("then_branch", ())
+    else_branch, else_captured = n.body("else_branch", ())
+    if _output_types(then_branch.function) != _output_types(else_branch.function):
+        raise NeedsInliningError("the branches return different types")
+    captured = list(dict.fromkeys([*then_captured, *else_captured]))
+    _take_inputs(then_branch.function, then_captured, captured)
+    _take_inputs(else_branch.function, else_captured, captured)
+    return n.emit_all(If(then_branch, else_branch), condition, *captured)
+
+
+def _take_inputs(function: Function, own: Sequence[Value], captured: Sequence[Value]) -> None:
+    """Let a function that takes its `own` outer values take all the captured ones."""
+    placeholders = dict(zip(own, function.inputs, strict=True))
+    for value in captured:
+        if value not in placeholders:
+            placeholders[value] = function.input(value.name, value.type)
+    function.inputs = [placeholders[value] for value in captured]
+
+
+def _output_types(function: Function) -> list[TensorType]:
+    return [output.value.type for output in function.outputs]
+
+
+def _scalar(n: NodeContext, value: Value) -> Value:
+    if value.type.shape == ():
+        return value
+    if value.type.size != 1:
+        raise ModelError(f"a single element is needed, got {value.type}")
+    return n.emit(Reshape(()), value)
+
+
+@onnx_op("Loop")
+def loop(n: NodeContext) -> Results:
+    """An op with the body as a function if it can be; else the body, over and over."""
+    limit, condition = n.get(0), n.get(1)
+    limit = n.constant(np.array(_UNLIMITED)) if limit is None else _scalar(n, limit)
+    condition = n.constant(np.array(True)) if condition is None else _scalar(n, condition)
+    carried = n.operands[2:]
+    tensors = [value for value in carried if isinstance(value, Value)]
+    if len(tensors) == len(carried):
+        try:
+            with n.graph.session.attempt():
+                return _loop_as_op(n, limit, condition, tensors)
+        except NeedsInliningError:
+            pass
+    return _loop_in_place(n, limit, condition, carried)
+
+
+def _loop_as_op(
+    n: NodeContext, limit: Value, condition: Value, carried: Sequence[Value]
+) -> tuple[Value, ...]:
+    types = [value.type for value in carried]
+    goes_on = n.constant(np.array(True))  # as the body sees it: else it would not run
+    body, captured = n.body("body", (TensorType(i64, ()), goes_on, *types))
+    function = body.function
+    returned = _output_types(function)[1:]
+    _check_count(n, len(returned), len(carried))
+    if returned[: len(carried)] != types:
+        raise NeedsInliningError("carried values change their types")
+    if _is_true(function.outputs[0].value):
+        trips = _trips(n, limit, condition, must=len(returned) > len(carried))
+        if trips is not None:
+            return _counted(n, body, trips, carried, captured)
+    if len(returned) > len(carried):
+        raise NeedsInliningError("the number of iterations depends on what they compute")
+    return n.emit_all(Loop(body, len(carried)), limit, condition, *carried, *captured)
+
+
+def _check_count(n: NodeContext, returned: int, carried: int) -> None:
+    if returned < carried:
+        raise ModelError(f"body returns {returned} values, but {carried} are carried")
+
+
+def _is_true(value: Value) -> bool:
+    return isinstance(value, Constant) and bool(value.data)
+
+
+def _trips(n: NodeContext, limit: Value, condition: Value, *, must: bool) -> int | None:
+    """The number of iterations of a loop that only its limit ends, if it is known."""
+    read = n.value_of if must else n.value_if_known
+    most, begins = read(limit), read(condition)
+    if most is None or begins is None:
+        return None
+    if begins and most == _UNLIMITED:
+        raise ModelError("the loop never ends: it has no limit, and its condition always holds")
+    return max(0, int(most)) if begins else 0
+
+
+def _counted(
+    n: NodeContext, body: Subgraph, trips: int, carried: Sequence[Value], captured: Sequence[Value]
+) -> tuple[Value, ...]:
+    """A loop with a fixed number of iterations scans their numbers."""
+    function = body.function
+    function.outputs = function.outputs[1:]
+    iteration, *inputs = function.inputs
+    function.inputs = [*inputs[: len(carried)], iteration, *inputs[len(carried) :]]
+    numbers = n.emit(Iota((trips,), 0, i64))
+    return n.emit_all(Scan(body, trips, len(carried), 1), *carried, numbers, *captured)
+
+
+def _loop_in_place(
+    n: NodeContext, limit: Value, condition: Value, carried: Sequence[Imported | None]
+) -> list[Imported | None]:
+    """Import the body once an iteration, as long as the condition is known to hold."""
+    most, goes_on = int(n.value_of(limit)), n.constant(np.array(True))
+    parts: list[list[Value]] = []
+    for iteration in count():
+        if iteration >= most or not n.value_of(condition):
+            break
+        if iteration == MOST_ITERATIONS:
+            raise UnsupportedError(f"the loop runs more than {MOST_ITERATIONS:,} times")
+        number = n.constant(np.array(iteration))
+        prefix = f"{n.builder.name}.{iteration}."
+        results = n.inline("body", (number, goes_on, *carried), prefix)
+        _check_count(n, len(results) - 1, len(carried))
+        first, *rest = results
+        condition = _scalar(n, _tensor(first))
+        carried = rest[: len(carried)]
+        parts.append([_tensor(value) for value in rest[len(carried) :]])
+    stacked = [_stack(n, list(column)) for column in zip(*parts, strict=True)]
+    if len(carried) + len(stacked) < len(n.proto.output):
+        raise UnsupportedError("the loop does not run, so the shapes of its results are not known")
+    return [*carried, *stacked]
+
+
+def _tensor(value: Imported | None) -> Value:
+    if not isinstance(value, Value):
+        raise UnsupportedError("the condition and what is stacked must be tensors")
+    return value
+
+
+def _stack(n: NodeContext, parts: Sequence[Value]) -> Value:
+    rows = [n.emit(Reshape((1, *part.type.shape)), part) for part in parts]
+    return n.emit(Concat(0), *rows)

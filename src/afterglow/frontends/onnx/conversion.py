@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from onnx import TensorProto
+
 from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
@@ -15,6 +17,12 @@ def as_dtype(n: NodeContext, x: Value, dtype: DType) -> Value:
 
 
 @onnx_op("Cast")
+def cast_to_name(n: NodeContext) -> Value:
+    """The first version calls the type by its name."""
+    return _cast(n, n.dtype_of(TensorProto.DataType.Value(n.text("to").upper())))
+
+
+@onnx_op("Cast", since=6)
 def cast(n: NodeContext) -> Value:
     """The type is an attribute."""
     return _cast(n, n.dtype("to"))

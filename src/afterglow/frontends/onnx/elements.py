@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
+from afterglow.support.errors import ModelError, UnsupportedError
 from afterglow.types import DType
 from afterglow.types import dtype as d
 
@@ -35,3 +36,15 @@ DTYPE_OF_ONNX: dict[int, DType] = {
     TensorProto.INT2: d.i2,
     TensorProto.UINT2: d.u2,
 }
+
+ONNX_OF_DTYPE: dict[DType, int] = {dtype: number for number, dtype in DTYPE_OF_ONNX.items()}
+
+
+def dtype_of(number: int) -> DType:
+    """The element type that ONNX numbers so."""
+    if number in DTYPE_OF_ONNX:
+        return DTYPE_OF_ONNX[number]
+    if number in TensorProto.DataType.values() and number != TensorProto.UNDEFINED:
+        name = TensorProto.DataType.Name(number).lower()
+        raise UnsupportedError(f"Afterglow does not have the element type {name}")
+    raise ModelError(f"there is no element type {number}")

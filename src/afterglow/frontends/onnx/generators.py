@@ -1,1 +1,122 @@
-"""ONNX's ops that make tensors: constants, ranges, windows."""
+"""ONNX's ops that make tensors from attributes and known inputs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from onnx import numpy_helper
+
+from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.onnx.registry import onnx_op
+from afterglow.graph import Array, Value
+from afterglow.ops.movement import Expand
+from afterglow.types.dtype import f32
+
+_PLAIN_CONSTANTS: dict[str, np.dtype[Any]] = {
+    "value_float": np.dtype(np.float32),
+    "value_floats": np.dtype(np.float32),
+    "value_int": np.dtype(np.int64),
+    "value_ints": np.dtype(np.int64),
+    "value_string": np.dtype(np.object_),
+    "value_strings": np.dtype(np.object_),
+}
+
+
+def integer_constant(n: NodeContext, number: int) -> Value:
+    """A rank-0 i64."""
+    return n.constant(np.array(number, np.int64))
+
+
+@onnx_op("Constant")
+def constant(n: NodeContext) -> Value:
+    """A tensor, a sparse tensor, or numbers and strings as they are."""
+    if n.has("value"):
+        return n.constant(n.tensor("value"))
+    if n.has("sparse_value"):
+        return n.constant(_dense(n))
+    for name, dtype in _PLAIN_CONSTANTS.items():
+        if n.has(name):
+            return n.constant(np.array(n.attribute(name), dtype))
+    raise n.fail("a Constant must have a value")
+
+
+def _dense(n: NodeContext) -> Array:
+    """The indices are places in the flattened tensor, or a tuple an element."""
+    sparse = n.attribute("sparse_value")
+    values = numpy_helper.to_array(sparse.values)
+    indices = numpy_helper.to_array(sparse.indices)
+    shape = tuple(sparse.dims)
+    if indices.ndim == 2:
+        indices = np.ravel_multi_index(tuple(indices.T), shape)
+    dense = np.zeros(math.prod(shape), values.dtype)
+    dense[indices] = values
+    return dense.reshape(shape)
+
+
+@onnx_op("ConstantOfShape")
+def constant_of_shape(n: NodeContext) -> Value:
+    """One value, expanded."""
+    value = n.tensor("value") if n.has("value") else np.zeros(1, np.float32)
+    return n.emit(Expand(n.known_ints(0)), n.constant(value.reshape(())))
+
+
+@onnx_op("EyeLike")
+def eye_like(n: NodeContext) -> Value:
+    """Ones on a diagonal."""
+    rows, columns = n[0].type.shape
+    dtype = n.dtype("dtype", n[0].type.dtype)
+    return n.constant(np.eye(rows, columns, n.integer("k", 0)).astype(dtype.numpy))
+
+
+@onnx_op("Range")
+def value_range(n: NodeContext) -> Value:
+    """start + i * delta, computed in double precision and rounded once; integers exactly."""
+    start, limit, delta = (n.known(i).reshape(()).item() for i in range(3))
+    count = max(math.ceil((limit - start) / delta), 0)
+    return n.constant((start + np.arange(count) * delta).astype(n[0].type.dtype.numpy))
+
+
+@onnx_op("HannWindow")
+def hann_window(n: NodeContext) -> Value:
+    """A raised cosine."""
+    return _window(n, 0.5, 0.5, 0.0)
+
+
+@onnx_op("HammingWindow")
+def hamming_window(n: NodeContext) -> Value:
+    """A raised cosine on a pedestal."""
+    return _window(n, 25 / 46, 21 / 46, 0.0)
+
+
+@onnx_op("BlackmanWindow")
+def blackman_window(n: NodeContext) -> Value:
+    """Two raised cosines."""
+    return _window(n, 0.42, 0.5, 0.08)
+
+
+def _window(n: NodeContext, mean: float, first: float, second: float) -> Value:
+    """mean - first cos(t) + second cos(2 t), over one turn: whole, or up to the last sample."""
+    size = int(n.known(0))
+    span = size if n.integer("periodic", 1) else size - 1
+    turn = 2 * np.pi * np.arange(size) / span
+    window = mean - first * np.cos(turn) + second * np.cos(2 * turn)
+    return n.constant(window.astype(n.dtype("output_datatype", f32).numpy))
+
+
+@onnx_op("MelWeightMatrix")
+def mel_weight_matrix(n: NodeContext) -> Value:
+    """Triangles that are equally wide on the mel scale, one a column, over the spectrum's bins."""
+    bands, length, rate = (int(n.known(i)) for i in range(3))
+    low, high = (2595 * np.log10(1 + float(n.known(i)) / 700) for i in (3, 4))
+    mels = low + np.arange(bands + 2) * (high - low) / (bands + 2)
+    hertz = 700 * (10 ** (mels / 2595) - 1)
+    edges = ((length + 1) * hertz // rate).astype(np.int64)
+    left, centre, right = edges[:-2], edges[1:-1], edges[2:]
+    bins = np.arange(length // 2 + 1)[:, np.newaxis]
+    rising = np.where(centre > left, (bins - left) / np.maximum(centre - left, 1), bins == centre)
+    falling = (right - bins) / np.maximum(right - centre, 1)
+    weights = np.where((bins >= left) & (bins <= centre), rising, 0.0)
+    weights = np.where((bins >= centre) & (bins < right), falling, weights)
+    return n.constant(weights.astype(n.dtype("output_datatype", f32).numpy))

@@ -1,1 +1,179 @@
 """ONNX's image ops."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.onnx.layout import to_channels_first, to_channels_last
+from afterglow.frontends.onnx.registry import onnx_op
+from afterglow.frontends.onnx.windows import given_windows
+from afterglow.graph import Array, Value
+from afterglow.ops.convolution import ConvTranspose
+from afterglow.ops.grid_sample import GridSample
+from afterglow.ops.image import Coordinates, Interpolation, Resize, Rounding
+from afterglow.ops.movement import Pad, Reshape, Slice, Tile
+from afterglow.ops.sampling import Border
+
+_COORDINATES = {
+    "half_pixel": Coordinates.HALF_PIXEL,
+    "half_pixel_symmetric": Coordinates.HALF_PIXEL_SYMMETRIC,
+    "pytorch_half_pixel": Coordinates.HALF_PIXEL_OR_START,
+    "tf_half_pixel_for_nn": Coordinates.HALF_PIXEL_UNSHIFTED,
+    "align_corners": Coordinates.ALIGN_CORNERS,
+    "asymmetric": Coordinates.ASYMMETRIC,
+    "tf_crop_and_resize": Coordinates.CROP,
+}
+_ROUNDING = {
+    "round_prefer_floor": Rounding.HALF_DOWN,
+    "round_prefer_ceil": Rounding.HALF_UP,
+    "floor": Rounding.FLOOR,
+    "ceil": Rounding.CEIL,
+}
+_BORDERS = {"zeros": Border.ZEROS, "border": Border.EDGE, "reflection": Border.REFLECT}
+
+
+@onnx_op("Upsample", "Resize")
+def upsample(n: NodeContext) -> Value:
+    """Scales alone, which older versions have as attributes."""
+    x = n[0]
+    if n.has("scales"):
+        scales = np.array(n.attribute("scales"), np.float32)
+    elif n.has("height_scale"):
+        factors = (1, 1, n.number("height_scale"), n.number("width_scale"))
+        scales = np.array(factors, np.float32)
+    else:
+        scales = n.known(1)
+    mode = _interpolation(n)
+    return _resample(
+        n,
+        Resize(
+            sizes=_scaled(x.type.shape, scales),
+            scales=tuple(map(float, scales)),
+            mode=mode,
+            coordinates=Coordinates.ASYMMETRIC,
+            rounding=Rounding.FLOOR,
+        ),
+    )
+
+
+@onnx_op("Resize", since=11)
+def resize(n: NodeContext) -> Value:
+    """Sizes or scales of some axes or of all."""
+    rank = n[0].type.rank
+    axes = [axis % rank for axis in n.integers("axes", range(rank))]
+    sizes, scales = _sizes_and_scales(n, axes)
+    coordinates = _COORDINATES[n.text("coordinate_transformation_mode", "half_pixel")]
+    return _resample(
+        n,
+        Resize(
+            sizes=sizes,
+            scales=scales,
+            mode=_interpolation(n),
+            coordinates=coordinates,
+            rounding=_ROUNDING[n.text("nearest_mode", "round_prefer_floor")],
+            cubic=n.number("cubic_coeff_a", -0.75),
+            exclude_outside=bool(n.integer("exclude_outside", 0)),
+            antialias=bool(n.integer("antialias", 0)),
+            region=_region(n, axes) if coordinates is Coordinates.CROP else (),
+            extrapolation=n.number("extrapolation_value", 0.0),
+        ),
+    )
+
+
+def _interpolation(n: NodeContext) -> Interpolation:
+    name = n.text("mode", "nearest")
+    return Interpolation("linear" if name == "bilinear" else name)
+
+
+def _resample(n: NodeContext, op: Resize) -> Value:
+    """Channels last where batch and channels stay as they are."""
+    x = n[0]
+    rank, axes = x.type.rank, op.resized_axes(x.type.shape)
+    if not axes:
+        return x
+    if rank < 3 or min(axes) < 2:
+        return n.emit(op, x)
+    last = op.permuted((0, *range(2, rank), 1))
+    return to_channels_first(n, n.emit(last, to_channels_last(n, x)))
+
+
+def _scaled(shape: tuple[int, ...], scales: Array) -> tuple[int, ...]:
+    """Extents times scales, rounded down; in float32, as ONNX's shape inference does."""
+    extents = np.array(shape, np.float32) * scales.astype(np.float32)
+    return tuple(int(extent) for extent in np.floor(extents))
+
+
+def _sizes_and_scales(n: NodeContext, axes: list[int]) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    shape = n[0].type.shape
+    given = n.known(2) if n.get(2) is not None else np.zeros(0, np.float32)
+    if given.size:
+        scales = np.ones(len(shape), np.float32)
+        scales[axes] = given
+        return _scaled(shape, scales), tuple(map(float, scales))
+    sizes = [*shape]
+    for axis, size in zip(axes, n.known_ints(3), strict=True):
+        sizes[axis] = size
+    factors = [size / extent if extent else 1.0 for size, extent in zip(sizes, shape, strict=True)]
+    policy = n.text("keep_aspect_ratio_policy", "stretch")
+    if policy != "stretch":
+        factor = (min if policy == "not_larger" else max)(factors[axis] for axis in axes)
+        for axis in axes:
+            factors[axis] = factor
+            sizes[axis] = math.floor(factor * shape[axis] + 0.5)
+    return tuple(sizes), tuple(factors)
+
+
+def _region(n: NodeContext, axes: list[int]) -> tuple[float, ...]:
+    """Starts, then ends, of every axis; whole where the node says nothing."""
+    rank = n[0].type.rank
+    region = np.repeat([0.0, 1.0], rank)
+    region[[*axes, *(axis + rank for axis in axes)]] = n.known(1)
+    return tuple(map(float, region))
+
+
+@onnx_op("GridSample")
+def grid_sample(n: NodeContext) -> Value:
+    """Version 16 says bilinear and bicubic."""
+    mode = Interpolation(n.text("mode", "linear").removeprefix("bi"))
+    border = _BORDERS[n.text("padding_mode", "zeros")]
+    op = GridSample(mode, border, bool(n.integer("align_corners", 0)))
+    return to_channels_first(n, n.emit(op, to_channels_last(n, n[0]), n[1]))
+
+
+@onnx_op("Col2Im")
+def col2im(n: NodeContext) -> Value:
+    """A transposed convolution: each kernel place of the columns goes to its own tap."""
+    x, image, kernel = n[0], n.known_ints(1), n.known_ints(2)
+    w = given_windows(n, kernel)
+    places = math.prod(kernel)
+    channels = x.type.shape[1] // places
+    columns = n.emit(Reshape((*x.type.shape[:2], *w.counts(image))), x)
+    taps = np.eye(places, dtype=x.type.dtype.numpy).reshape(places, *kernel, 1)
+    weight = n.emit(Tile((channels, *(1 for _ in kernel), 1)), n.constant(taps))
+    unseen = (
+        (extent + begin + end - reach) % stride
+        for extent, begin, end, reach, stride in zip(
+            image, w.begins, w.ends, w.reach, w.strides, strict=True
+        )
+    )
+    op = ConvTranspose(w.strides, w.pads, w.dilations, channels, tuple(unseen))
+    return to_channels_first(n, n.emit(op, to_channels_last(n, columns), weight))
+
+
+@onnx_op("CenterCropPad")
+def center_crop_pad(n: NodeContext) -> Value:
+    """Cut or pad on both sides; an odd element more behind."""
+    x, rank = n[0], n[0].type.rank
+    wanted = [*x.type.shape]
+    for axis, extent in zip(n.integers("axes", range(rank)), n.known_ints(1), strict=True):
+        wanted[axis] = extent
+    kept = tuple(min(pair) for pair in zip(wanted, x.type.shape, strict=True))
+    starts = tuple((old - new) // 2 for old, new in zip(x.type.shape, kept, strict=True))
+    middle = n.emit(Slice(starts, kept, (1,) * rank), x)
+    before = tuple((new - old) // 2 for new, old in zip(wanted, kept, strict=True))
+    sides = zip(wanted, kept, before, strict=True)
+    after = tuple(new - old - first for new, old, first in sides)
+    return n.emit(Pad(before, after), middle)

@@ -1,170 +1,173 @@
-"""From an ONNX model to the graph IR: names to values, node by node, every problem collected."""
+"""From an ONNX model to the graph IR."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import defs
 
-from afterglow.frontends.onnx.context import Imported, NeedsValuesError, NodeContext, StaticSequence
-from afterglow.frontends.onnx.elements import DTYPE_OF_ONNX
-from afterglow.frontends.onnx.registry import find_importer
-from afterglow.graph import Array, Builder, Function, Module, Subgraph, Value
+from afterglow.frontends.onnx.binding import Binding, bind_inputs
+from afterglow.frontends.onnx.context import Imported, StaticSequence
+from afterglow.frontends.onnx.frame import Frame, Session, normal_domain, shown_domain
+from afterglow.frontends.onnx.graph import GraphImporter
+from afterglow.frontends.onnx.problems import (
+    NeedsValuesError,
+    Problem,
+    ProblemsError,
+    import_error,
+)
+from afterglow.frontends.onnx.reader import ModelFile, ModelSource, read_model
+from afterglow.frontends.onnx.scope import BrokenValueError
+from afterglow.frontends.onnx.signature import Parameter, ParameterKind, model_signature
+from afterglow.graph import Array, Function, Module, Value
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
-from afterglow.types import TensorType
+from afterglow.types import DType, TensorType
+from afterglow.types.dtype import string
 
 
-@dataclass
-class Binding:
-    """What the caller knows about the inputs of a model.
+def import_onnx(source: ModelSource | ModelFile, binding: Binding | None = None) -> Module:
+    """Import a model: a path, bytes, an `onnx.ModelProto`, or what `read_model` gave.
 
-    `shapes` gives the whole shape of an input, `dims` the extent of a named dimension,
-    `values` the value of an input, which then is a constant.
+    Free dimensions raise `UnboundDimensionsError`, shapes that depend on the values of inputs
+    `NeedsValuesError`: bind them and try again.
     """
-
-    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    dims: Mapping[str, int] = field(default_factory=dict)
-    values: Mapping[str, Array] = field(default_factory=dict)
+    return ModelImporter(source, binding or Binding()).run()
 
 
 class ModelImporter:
-    """Imports one model; `problems` fills with everything that is in the way."""
+    """Imports one model."""
 
-    def __init__(self, model: onnx.ModelProto, binding: Binding) -> None:
-        self.model = model
+    def __init__(self, source: ModelSource | ModelFile, binding: Binding) -> None:
+        self.file = source if isinstance(source, ModelFile) else read_model(source)
         self.binding = binding
-        self.module = Module(model.graph.name or "model")
-        self.opsets = {_domain(entry.domain): entry.version for entry in model.opset_import}
-        self.functions = {(_domain(f.domain), f.name): f for f in model.functions}
-        self.problems: list[str] = []
-        self.needed: dict[str, None] = {}
+        self.signature = model_signature(self.file)
+        self.opsets = _opsets(self.file.proto)
 
     def run(self) -> Module:
         """Import the main graph, or raise one error with every problem."""
-        function = Function("main", self.module)
-        graph = GraphImporter(self, function, None, self.opsets)
-        graph.add_initializers(self.model.graph)
-        for info in self.model.graph.input:
-            if info.name not in graph.values:
-                self._add_input(graph, info)
-        graph.add_nodes(self.model.graph.node)
-        graph.add_outputs([output.name for output in self.model.graph.output])
-        if self.problems:
-            first, *rest = self.problems
-            what = f"the model has {1 + len(rest)} problems" if rest else first
-            raise UnsupportedError(what, excerpt=self.problems if rest else ())
-        if self.needed:
-            raise NeedsValuesError(tuple(self.needed))
-        return self.module
+        types = bind_inputs(self.signature.inputs, self.binding)
+        proto = self.file.proto
+        module = Module(proto.graph.name or "model")
+        session = Session(self.file, module, _functions(proto))
+        graph = GraphImporter(session, Function("main", module), Frame(self.opsets))
+        try:
+            missing = self._add_inputs(graph, types)
+            graph.add_graph(proto.graph)
+            outputs = list(self._outputs(graph))
+            graph.results([])
+        except ProblemsError as error:
+            raise import_error(error.problems, self._help()) from None
+        if missing:
+            raise NeedsValuesError(missing)
+        for name, value in outputs:
+            graph.function.output(name, value)
+        _drop_unused_constants(module)
+        return module
 
-    def _add_input(self, graph: GraphImporter, info: onnx.ValueInfoProto) -> None:
-        if info.name in self.binding.values:
-            bound = self.binding.values[info.name]
-            graph.values[info.name] = self.module.constant(info.name, bound)
-            return
-        type = self._input_type(info)
-        placeholder = graph.function.input(info.name, type)
-        graph.values[info.name] = placeholder
-        graph.input_names[placeholder] = info.name
+    def _add_inputs(self, graph: GraphImporter, types: Mapping[str, TensorType]) -> tuple[str, ...]:
+        """Define the inputs; return those whose number of tensors is not known."""
+        missing = []
+        for parameter in self.signature.inputs:
+            name = parameter.name
+            if name in self.binding.values:
+                value = _constant(graph.function.module, parameter, self.binding.values[name])
+                graph.scope.define(name, value)
+            elif parameter.kind is ParameterKind.TENSOR:
+                placeholder = graph.function.input(name, types[name])
+                graph.known.input_names[placeholder] = name
+                graph.scope.define(name, placeholder)
+            else:
+                missing.append(name)
+                graph.scope.spoil([name])
+        return tuple(missing)
 
-    def _input_type(self, info: onnx.ValueInfoProto) -> TensorType:
-        tensor = info.type.tensor_type
-        dtype = DTYPE_OF_ONNX[tensor.elem_type]
-        if info.name in self.binding.shapes:
-            return TensorType(dtype, tuple(self.binding.shapes[info.name]))
-        extents = []
-        for dim in tensor.shape.dim:
-            extents.append(self.binding.dims[dim.dim_param] if dim.dim_param else dim.dim_value)
-        return TensorType(dtype, tuple(extents))
-
-
-class GraphImporter:
-    """Imports nodes of one graph, or of a function body, into a function."""
-
-    def __init__(
-        self,
-        owner: ModelImporter,
-        function: Function,
-        outer: GraphImporter | None,
-        opsets: Mapping[str, int],
-    ) -> None:
-        self.owner = owner
-        self.function = function
-        self.outer = outer
-        self.opsets = opsets
-        self.values: dict[str, Imported | None] = {"": None}
-        self.broken: set[str] = set()
-        self.input_names: dict[Value, str] = {}
-
-    def input_name(self, value: Value) -> str:
-        """What the model calls an input."""
-        return self.input_names.get(value, value.name)
-
-    def add_initializers(self, graph: onnx.GraphProto) -> None:
-        """The graph's own constants."""
-        for tensor in graph.initializer:
-            self.values[tensor.name] = self.function.module.constant(
-                tensor.name, numpy_helper.to_array(tensor)
-            )
-
-    def add_nodes(self, nodes: Sequence[onnx.NodeProto]) -> None:
-        """Import nodes in order; one that fails poisons what depends on it, silently."""
-        for proto in nodes:
-            if any(name in self.broken for name in proto.input):
-                self.broken.update(proto.output)
-                continue
+    def _outputs(self, graph: GraphImporter) -> Iterator[tuple[str, Value]]:
+        """The outputs that could be imported; what is wrong with the others is a problem."""
+        if not self.signature.outputs:
+            graph.problems.append(Problem(ModelError("the model has no outputs")))
+        seen: set[str] = set()
+        for parameter in self.signature.outputs:
             try:
-                self._add_node(proto)
-            except NeedsValuesError as error:
-                self.owner.needed.update(dict.fromkeys(error.inputs))
-                self.broken.update(proto.output)
-            except AfterglowError as error:
-                self.owner.problems.append(f"{proto.op_type} {proto.name!r}: {error.what}")
-                self.broken.update(proto.output)
-
-    def _add_node(self, proto: onnx.NodeProto) -> None:
-        domain = _domain(proto.domain)
-        opset = self.opsets.get(domain, 1)
-        importer = find_importer(domain, proto.op_type, opset)
-        if importer is None:
-            raise UnsupportedError(f"no importer for {proto.op_type} version {opset}")
-        name = next((output for output in proto.output if output), proto.name)
-        origin = proto.name or name
-        builder = Builder(self.function, name=name, origin=origin)
-        operands = [self._look_up(name) for name in proto.input]
-        results = importer(NodeContext(self, proto, operands, opset, builder))
-        if isinstance(results, (Value, StaticSequence)):
-            results = (results,)
-        for output, value in zip(proto.output, results, strict=False):
-            if output and value is not None:
-                self.values[output] = value
-
-    def _look_up(self, name: str) -> Imported | None:
-        if name in self.values:
-            return self.values[name]
-        raise ModelError(f"input {name!r} is not defined")
-
-    def add_outputs(self, names: Sequence[str]) -> None:
-        """Return the values of these names."""
-        for name in names:
-            if name in self.broken:
+                if parameter.name in seen:
+                    raise ModelError(f"two outputs have the name {parameter.name!r}")
+                seen.add(parameter.name)
+                yield parameter.name, _returned(graph, parameter)
+            except BrokenValueError:
                 continue
-            value = self._look_up(name)
-            assert isinstance(value, Value)
-            self.function.output(name, value)
+            except AfterglowError as error:
+                graph.problems.append(Problem(error))
 
-    def import_body(
-        self, node: NodeContext, graph: onnx.GraphProto, types: Sequence[TensorType]
-    ) -> tuple[Subgraph, list[Value]]:
-        """See `NodeContext.body`."""
-        raise node.fail("sub-graphs are not supported yet")
-
-    def import_inline(self, graph: onnx.GraphProto) -> list[Imported]:
-        """See `NodeContext.inline`."""
-        raise UnsupportedError("sub-graphs are not supported yet")
+    def _help(self) -> str:
+        """What may explain problems of the whole model."""
+        newest = defs.onnx_opset_version()
+        if self.opsets.get("", 0) > newest:
+            return (
+                f"the model uses version {self.opsets['']} of ai.onnx, {newest} is the newest known"
+            )
+        return ""
 
 
-def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
+def _returned(graph: GraphImporter, parameter: Parameter) -> Value:
+    """The value of an output, which has the element type that the model declares."""
+    try:
+        value = graph.scope.look_up(parameter.name)
+    except ModelError:
+        raise ModelError(f"output {parameter.name!r} is produced by no node") from None
+    if not isinstance(value, Value):
+        raise UnsupportedError(f"output {parameter.name!r} is a sequence or an optional")
+    if parameter.dtype not in (None, value.type.dtype):
+        raise ModelError(
+            f"output {parameter.name!r} is declared to hold {parameter.dtype}, it is {value.type}"
+        )
+    return value
+
+
+def _constant(module: Module, parameter: Parameter, value: Any) -> Imported | None:
+    """The value of an input that is bound: a tensor, a sequence of them, or none."""
+    if value is None:
+        return None
+    if isinstance(value, (list, tuple)):
+        items = (module.constant(f"{parameter.name}.{i}", _array(x)) for i, x in enumerate(value))
+        return StaticSequence(items)
+    return module.constant(parameter.name, _array(value))
+
+
+def _array(value: Any) -> Array:
+    array = np.asarray(value)
+    return array.astype(object) if DType.of(array.dtype) is string else array
+
+
+def _opsets(proto: onnx.ModelProto) -> dict[str, int]:
+    """The version of each domain that the model names."""
+    opsets = {"": 1} if proto.ir_version < 3 else {}  # which had no versions yet
+    for entry in proto.opset_import:
+        domain = normal_domain(entry.domain)
+        if opsets.setdefault(domain, entry.version) != entry.version:
+            raise ModelError(f"the model names two versions of {shown_domain(domain)}")
+        if entry.version < 1:
+            raise ModelError(f"{shown_domain(domain)} has no version {entry.version}")
+    if "" not in opsets and any(not normal_domain(node.domain) for node in proto.graph.node):
+        raise ModelError("the model does not say which version of ai.onnx it uses")
+    return opsets
+
+
+def _functions(proto: onnx.ModelProto) -> dict[tuple[str, str, str], onnx.FunctionProto]:
+    functions = {}
+    for function in proto.functions:
+        key = (normal_domain(function.domain), function.name, function.overload)
+        if key in functions:
+            name = f"{shown_domain(function.domain)}.{function.name}"
+            raise ModelError(f"the function {name} is defined twice")
+        functions[key] = function
+    return functions
+
+
+def _drop_unused_constants(module: Module) -> None:
+    """Forget what shape arithmetic left behind, and weights that no one reads."""
+    returned = {value for f in module.functions.values() for value in f.escaping()}
+    for constant in [*module.constants.values()]:
+        if not constant.use_count and constant not in returned:
+            module.erase_constant(constant)

@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 from afterglow.frontends.onnx.context import Imported, NodeContext
 
-Importer: TypeAlias = Callable[[NodeContext], Imported | Sequence[Imported | None]]
+Results: TypeAlias = Imported | Sequence[Imported | None]
+Importer: TypeAlias = Callable[[NodeContext], Results]
 
 IMPORTERS: dict[tuple[str, str], list[tuple[int, Importer]]] = {}
 """(domain, op type) -> [(since version, function)], newest first."""

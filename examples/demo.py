@@ -1,0 +1,122 @@
+"""The whole way of a model: from an ONNX file through every stage to classified pictures.
+
+The model is a small network that reads handwritten digits; digits/train.py says how it was made.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from rich import box
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+import afterglow as ag
+from afterglow.driver.options import Options
+from afterglow.driver.stages import Stages
+
+DIGITS = Path(__file__).parent / "digits"
+OPTIONS = Options(backend="primitives")  # keeps nothing that decomposes: every stage has work to do
+SHADES = " ░▒▓█"
+WIDTH = 100
+
+
+def heading(title: str) -> Rule:
+    return Rule(f"[bold]{title}", align="left", characters="─")
+
+
+def excerpt(text: str, start: str, count: int) -> Text:
+    """A few lines of a dump, from the first that begins so; long ones are cut off."""
+    lines = text.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.strip().startswith(start))
+    shown = lines[first : first + count]
+    rest = f"  … {len(lines) - first - len(shown)} more lines"
+    return Text("\n".join([*shown, rest]), "dim", no_wrap=True, overflow="ellipsis")
+
+
+def op_table(stages: dict[str, ag.Module]) -> Table:
+    """How often each op occurs, stage by stage."""
+    counts = [Counter(n.op.mnemonic for n in module.main.nodes) for module in stages.values()]
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    table.add_column("op")
+    for name in stages:
+        table.add_column(name, justify="right")
+    for op in dict.fromkeys(op for count in counts for op in count):
+        table.add_row(op, *(str(count[op] or "") for count in counts))
+    table.add_section()
+    table.add_row("nodes", *(str(count.total()) for count in counts), style="bold")
+    return table
+
+
+def bar(label: str, size: int, full: int) -> str:
+    return f"  {label:<22} {'█' * max(round(40 * size / full), 1):<40} {size:>7,} bytes"
+
+
+def picture(image: np.ndarray, verdict: str) -> Group:
+    """Grey levels 0 to 16 as shades, two characters a pixel."""
+    rows = ["".join(SHADES[(int(level) + 3) // 4] * 2 for level in row) for row in image]
+    return Group(*map(Text, rows), Text.from_markup(verdict))
+
+
+def verdict(probabilities: np.ndarray, label: int) -> str:
+    digit = probabilities.argmax()
+    if digit == label:
+        return f"[bold green]{digit}[/]  {probabilities[digit]:.1%}"
+    return f"[bold red]{digit}[/], should be {label}"
+
+
+def main() -> None:
+    console = Console(highlight=False)
+    console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
+    path = DIGITS / "digits.onnx"
+    data = np.load(DIGITS / "test_images.npz")
+    images, labels = data["images"], data["labels"]
+
+    console.print(heading("Stages: from the file to primitive ops"))
+    module = ag.import_model(path)
+    imported = module.clone()
+    optimised = Stages(OPTIONS).optimise(module).clone()
+    lowered = Stages(OPTIONS).lower(module)
+    console.print(op_table({"imported": imported, "optimised": optimised, "lowered": lowered}))
+
+    console.print(heading("Imported, optimised, and planned as instructions"))
+    started = perf_counter()
+    model = ag.compile(path, backend=OPTIONS.backend)
+    compile_seconds = perf_counter() - started
+    console.print(excerpt(ag.print_module(imported), "func", 5))
+    console.print(excerpt(ag.print_module(optimised), "func", 4))
+    console.print(excerpt(model.ir("instructions"), "%", 5))
+
+    console.print(heading("Memory"))
+    plan = model.compiled.plan
+    console.print(bar("every buffer its own", plan.total_bytes, plan.total_bytes))
+    console.print(bar("arena as planned", plan.arena_bytes, plan.total_bytes))
+    console.print(bar("least possible", plan.lower_bound_bytes, plan.total_bytes))
+
+    console.print(heading("Pictures"))
+    started = perf_counter()
+    found = np.concatenate([model(image[None, None].astype(np.float32)) for image in images])
+    seconds = perf_counter() - started
+    wrong = np.flatnonzero(found.argmax(1) != labels)
+    sure = [int(np.flatnonzero((labels == n) & (found.max(1) > 0.99))[0]) for n in (0, 3, 6, 8)]
+    grid = Table.grid(padding=(0, 2))
+    shown = [*sure, *wrong[:1]][: console.width // 18]
+    grid.add_row(*(picture(images[i], verdict(found[i], labels[i])) for i in shown))
+    console.print(Padding(grid, (0, 2)))
+    milliseconds = seconds / len(labels) * 1e3
+    console.print(
+        f"\n[bold]{len(labels) - len(wrong)} of {len(labels)} right[/]; "
+        f"compiled in {compile_seconds * 1e3:.0f} ms, ran in {milliseconds:.1f} ms a picture"
+    )
+    error = np.abs(found - data["probabilities"]).max()
+    console.print(f"largest difference from the probabilities PyTorch gave: {error:.1e}")
+
+
+if __name__ == "__main__":
+    main()

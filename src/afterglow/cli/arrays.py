@@ -1,0 +1,85 @@
+"""Arrays in and out: .npy and .npz files, and random ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from afterglow.graph import Array
+from afterglow.support.errors import UsageError
+from afterglow.types import DType
+from afterglow.types.dtype import Kind
+
+SMALL_INTEGERS = 4
+"""Random integers are below this: they may be indices, and small ones are valid most often."""
+
+
+def read_array(path: Path) -> Array:
+    """The array in a .npy file."""
+    loaded = _load(path)
+    if not isinstance(loaded, np.ndarray):
+        raise UsageError(f"{path} holds several arrays, one is needed", help="give a .npy file")
+    return loaded
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """The arrays in a .npz file, by name."""
+    loaded = _load(path)
+    if isinstance(loaded, np.ndarray):
+        raise UsageError(
+            f"{path} holds one array without a name", help=f"write --input NAME={path}"
+        )
+    return {name: loaded[name] for name in loaded}
+
+
+def _load(path: Path) -> Array | Mapping[str, Array]:
+    try:
+        loaded: Array | Mapping[str, Array] = np.load(path, allow_pickle=False)
+    except OSError as error:
+        reason = (error.strerror or "not a NumPy file").lower()
+        raise UsageError(f"cannot read {path}: {reason}") from None
+    except (ValueError, EOFError, BadZipFile):
+        raise UsageError(
+            f"cannot read {path}: not a NumPy file", help="numpy.save and numpy.savez write them"
+        ) from None
+    return loaded
+
+
+def as_declared(array: Array, dtype: DType) -> Array:
+    """The array as the model's element type, where NumPy's files do not know that type.
+
+    They hold bfloat16 and the like as bytes, and text as characters.
+    """
+    if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize:
+        return array.view(dtype.numpy)
+    if dtype.kind is Kind.STRING and array.dtype.kind == "U":
+        return array.astype(object)
+    return array
+
+
+def random_array(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> Array:
+    """Normal floats, small integers, fair coins, or the text "text"."""
+    match dtype.kind:
+        case Kind.STRING:
+            return np.full(shape, "text", object)
+        case Kind.INT | Kind.UINT:
+            below = min(SMALL_INTEGERS, 2 ** (dtype.bits - 1))
+            return random.integers(0, below, shape).astype(dtype.numpy)
+        case Kind.BOOL:
+            return random.integers(0, 2, shape).astype(np.bool_)
+    return random.standard_normal(shape).astype(dtype.numpy)
+
+
+def write_arrays(folder: Path, arrays: Mapping[str, Array]) -> list[Path]:
+    """One .npy file for each, called like it; characters that file names lack become `_`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, array in arrays.items():
+        path = folder / (re.sub(r"[^\w.\-]", "_", name) + ".npy")
+        np.save(path, array.astype(str) if array.dtype == object else array)
+        paths.append(path)
+    return paths

@@ -1,0 +1,205 @@
+"""`afterglow dump`: the program at any stage, as text or as a picture."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from afterglow.cli.progress import StageClock
+from afterglow.cli.report import pass_table
+from afterglow.cli.request import Request, takes_model
+from afterglow.cli.session import Session
+from afterglow.cli.texts import unwritable, write_text
+from afterglow.driver.compile import STAGES
+from afterglow.driver.pipelines import lowering_pipeline, optimising_pipeline
+from afterglow.driver.stages import Stages
+from afterglow.graph import Array, Module, print_dot, print_module
+from afterglow.graph.printer import is_inline
+from afterglow.instr import Program, print_program
+from afterglow.passes import Dump, Instrument, StopAfter, Timing
+from afterglow.support.errors import UnsupportedError, UsageError
+
+
+@dataclass
+class Form:
+    """How a stage is written."""
+
+    dot: bool
+    svg: bool
+    origins: bool
+    output: Path | None
+    payload: Path | None
+
+    def check(self, stage: str) -> None:
+        """Refuse what does not go together."""
+        if self.dot and self.svg:
+            raise UsageError("--dot and --svg exclude each other")
+        if stage == "instructions" and (self.dot or self.svg):
+            raise UsageError(
+                "instructions are a list: there is no picture of them",
+                help="give --stage import, graph or lowered",
+            )
+        if stage == "instructions" and self.origins:
+            raise UsageError("--origins goes with --stage import, graph or lowered")
+        if self.svg and shutil.which("dot") is None:
+            raise UsageError(
+                "--svg needs Graphviz, and its program 'dot' is not there",
+                help="install Graphviz, or take --dot and draw it elsewhere",
+            )
+
+    def text(self, dumped: Module | Program) -> str:
+        """The program in that form."""
+        if isinstance(dumped, Program):
+            return print_program(dumped)
+        if self.dot or self.svg:
+            dot = print_dot(dumped.main)
+            return _drawn(dot) if self.svg else dot
+        return print_module(dumped, origins=self.origins)
+
+
+@dataclass
+class Watch:
+    """Which passes are looked at, and what was seen."""
+
+    after: frozenset[str]
+    changed: bool
+    timing: Timing | None
+    stop: StopAfter | None
+    seen: list[tuple[str, str]] = field(default_factory=list)
+
+    def instruments(self) -> tuple[Instrument, ...]:
+        """What to give the pipelines."""
+        wanted: list[Instrument | None] = [self.timing, self.stop]
+        if self.after or self.changed:
+            names = self.after or None
+            wanted.insert(0, Dump(self._keep, names=names, changed_only=self.changed))
+        return tuple(instrument for instrument in wanted if instrument is not None)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether passes were left out."""
+        return self.stop is not None and len(self.stop.done) >= self.stop.count
+
+    def _keep(self, title: str, text: str) -> None:
+        self.seen.append((title, text))
+
+
+@click.command(short_help="Print a model at any stage of the compiler.")
+@takes_model
+@click.option("--stage", type=click.Choice(STAGES), default="graph", show_default=True)
+@click.option("--dot", is_flag=True, help="Print the graph in Graphviz's language.")
+@click.option("--svg", is_flag=True, help="Draw the graph; needs Graphviz.")
+@click.option("--origins", is_flag=True, help="Say which node of the model each node came from.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
+@click.option("--payload", type=click.Path(path_type=Path), help="Write the constants to a .npz.")
+@click.option("--dump-after", multiple=True, metavar="PASS", help="Print after this pass too.")
+@click.option("--dump-changed", is_flag=True, help="Print after each pass that changed something.")
+@click.option("--stop-after", type=click.IntRange(0), metavar="N", help="Run the first N passes.")
+@click.option("--time-passes", is_flag=True, help="Say how long each pass took.")
+def dump(
+    session: Session,
+    request: Request,
+    stage: str,
+    dump_after: tuple[str, ...],
+    dump_changed: bool,
+    stop_after: int | None,
+    time_passes: bool,
+    **form: Any,
+) -> int:
+    """Print MODEL at a stage: as imported, optimised, lowered, or planned as instructions.
+
+    The text is the whole truth except for large constants, which --payload writes. It can be read
+    back with afterglow.parse_module.
+    """
+    written = Form(**form)
+    written.check(stage)
+    watch = Watch(
+        _known_passes(request, dump_after),
+        dump_changed,
+        Timing() if time_passes else None,
+        None if stop_after is None else StopAfter(stop_after),
+    )
+    with StageClock(session.err) as clock:
+        dumped = _reach(stage, request.watched(clock, *watch.instruments()), watch)
+        text = written.text(dumped)
+    if written.payload is not None:
+        _write_payload(written.payload, _constants(dumped))
+    parts = [f"; {title}\n{seen}" for title, seen in watch.seen]
+    whole = "\n".join([*parts, f"; stage {stage}\n{text}" if parts else text])
+    data = {"model": request.path, "stage": stage, "text": text, **_watched_data(watch)}
+    session.answer(data, lambda: write_text(written.output, whole))
+    if watch.timing is not None and not session.json:
+        session.err.print(pass_table(watch.timing))
+    return 0
+
+
+def _reach(stage: str, request: Request, watch: Watch) -> Module | Program:
+    """The program at a stage; or the graph, where the passes were told to stop before it."""
+    module = request.load(request.source())
+    if stage == "import":
+        return module
+    stages = Stages(request.options)
+    stages.optimise(module)
+    if stage == "graph":
+        return module
+    try:
+        stages.lower(module)
+    except UnsupportedError:
+        if not watch.stopped:
+            raise
+    if stage == "lowered" or watch.stopped:
+        return module
+    return stages.plan(module)[0]
+
+
+def _known_passes(request: Request, names: Sequence[str]) -> frozenset[str]:
+    backend = Stages(request.options).backend
+    lowering = lowering_pipeline(backend.keeps, optimize=request.options.optimize)
+    steps = (*optimising_pipeline().steps(), *lowering.steps())
+    known = dict.fromkeys(step.name for step in steps)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise UsageError(f"no pass {unknown[0]!r}", help=f"there are {', '.join(known)}")
+    return frozenset(names)
+
+
+def _drawn(dot: str) -> str:
+    done = subprocess.run(["dot", "-Tsvg"], input=dot, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UsageError(f"Graphviz failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _constants(dumped: Module | Program) -> dict[str, Array]:
+    """The constants whose elements the text leaves out."""
+    if isinstance(dumped, Program):
+        return {b.name: b.data for b in dumped.constants if b.data is not None}
+    return {name: c.data for name, c in dumped.constants.items() if not is_inline(c)}
+
+
+def _write_payload(path: Path, constants: Mapping[str, Array]) -> None:
+    try:
+        with path.open("wb") as file:
+            np.savez(file, allow_pickle=False, **constants)
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def _watched_data(watch: Watch) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    if watch.seen:
+        data["dumps"] = [{"title": title, "text": text} for title, text in watch.seen]
+    if watch.timing is not None:
+        runs = watch.timing.runs
+        data["passes"] = [
+            {"name": name, "runs": runs[name], "seconds": seconds}
+            for name, seconds in watch.timing.seconds.items()
+        ]
+    return data

@@ -1,0 +1,97 @@
+"""What a model is run on: arrays from files, and random ones for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from afterglow.cli.arrays import as_declared, random_array, read_array, read_arrays
+from afterglow.cli.request import how_to_bind
+from afterglow.driver.options import Options
+from afterglow.graph import Array
+from afterglow.runtime import TensorInfo
+from afterglow.support.errors import UsageError
+from afterglow.types import DType
+
+RANDOM = "random"
+
+
+def build_feed(
+    inputs: Sequence[TensorInfo], options: Options, given: Sequence[str], seed: int
+) -> dict[str, Array]:
+    """An array for each input: from `--input`, or else random and of the shape that is bound."""
+    by_name = {info.name: info for info in inputs}
+    arrays = _given(by_name, given)
+    shapes = {name: tuple(shape) for name, shape in options.shapes.items()}
+    shapes.update((name, array.shape) for name, array in arrays.items())
+    extents = {**options.dims, **_extents(by_name, shapes)}
+    random = np.random.default_rng(seed)
+    for info in inputs:
+        if info.name not in arrays:
+            shape = shapes[info.name] if info.name in shapes else _bound(info, extents)
+            arrays[info.name] = random_array(_dtype(info), shape, random)
+    return {info.name: arrays[info.name] for info in inputs}
+
+
+def _given(inputs: Mapping[str, TensorInfo], given: Sequence[str]) -> dict[str, Array]:
+    """The arrays that the command line names, each as the model takes it."""
+    found: dict[str, Array] = {}
+    for text in given:
+        name, equals, file = text.partition("=")
+        if not equals:
+            found.update(read_arrays(Path(text)))
+        elif file != RANDOM:
+            found[name] = read_array(Path(file))
+        elif name not in inputs:
+            raise _no_input(name, inputs)
+    return {name: _fitting(inputs, name, array) for name, array in found.items()}
+
+
+def _fitting(inputs: Mapping[str, TensorInfo], name: str, array: Array) -> Array:
+    if name not in inputs:
+        raise _no_input(name, inputs)
+    wanted = _dtype(inputs[name])
+    array = as_declared(array, wanted)
+    if array.dtype != wanted.numpy:
+        raise UsageError(
+            f"input {name!r} holds {wanted.numpy}, the file {array.dtype}",
+            help=f"convert it: numpy.save(file, array.astype({wanted.numpy.name!r}))",
+        )
+    return array
+
+
+def _dtype(info: TensorInfo) -> DType:
+    if info.dtype is None:
+        raise UsageError(
+            f"input {info.name!r} is a sequence or an optional",
+            help="run the model from Python: a command line can only give tensors",
+        )
+    return info.dtype
+
+
+def _no_input(name: str, inputs: Mapping[str, TensorInfo]) -> UsageError:
+    return UsageError(f"the model has no input {name!r}", help=f"it has {', '.join(inputs)}")
+
+
+def _extents(
+    inputs: Mapping[str, TensorInfo], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, int]:
+    """The extents of named dimensions that follow from whole shapes."""
+    return {
+        declared: extent
+        for name, shape in shapes.items()
+        if name in inputs
+        for declared, extent in zip(inputs[name].shape or (), shape, strict=False)
+        if isinstance(declared, str)
+    }
+
+
+def _bound(info: TensorInfo, extents: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape of an input, if all of it is known."""
+    shape = [extents.get(e, e) if isinstance(e, str) else e for e in info.shape or ()]
+    known = tuple(extent for extent in shape if isinstance(extent, int))
+    if info.shape is None or len(known) < len(shape):
+        raise UsageError(f"input '{info}' has free dimensions", help=how_to_bind([info]))
+    return known

@@ -1,0 +1,87 @@
+"""The `afterglow` command: its verbs, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import version
+
+import click
+
+from afterglow.cli.check import check
+from afterglow.cli.compile import compile_command
+from afterglow.cli.dump import dump
+from afterglow.cli.run import run
+from afterglow.cli.session import Session
+from afterglow.support.errors import AfterglowError, UsageError
+
+INTERRUPTED = 130
+INTERNAL_ERROR = 70
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(version("afterglow"), message="%(prog)s %(version)s")
+def cli() -> None:
+    """An ahead-of-time compiler for neural networks.
+
+    The exit status is the verdict: 0 good, 1 the answer is no (a malformed model, wrong numbers),
+    2 wrong use, 3 the model uses what is not supported.
+    """
+
+
+cli.add_command(check)
+cli.add_command(run)
+cli.add_command(dump)
+cli.add_command(compile_command)
+
+
+def main() -> None:
+    """The entry point of the command."""
+    sys.exit(execute(sys.argv[1:]))
+
+
+def execute(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit status; no error leaves as a traceback."""
+    session = Session()
+    try:
+        status = cli.main(list(arguments), "afterglow", standalone_mode=False, obj=session)
+        sys.stdout.flush()
+        return int(status or 0)
+    except AfterglowError as error:
+        session.fail(error)
+        return error.exit_status
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return UsageError.exit_status
+    except click.ClickException as error:
+        session.fail(_as_ours(error))
+        return UsageError.exit_status
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        _report(session, error)
+        return INTERNAL_ERROR
+
+
+def _as_ours(error: click.ClickException) -> UsageError:
+    """Click's own complaint about the command line, in the form of all others."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "afterglow"
+    return UsageError(message[:1].lower() + message[1:], help=f"see {path} --help")
+
+
+def _report(session: Session, error: Exception) -> None:
+    if session.debug:
+        traceback.print_exception(error)
+    first = str(error).splitlines()[:1]
+    what = ": ".join([type(error).__name__, *first])
+    help = "" if session.debug else "; --debug shows where"
+    session.err.print(
+        f"error: internal error, {what}: please report it{help}", soft_wrap=True, markup=False
+    )

@@ -1,0 +1,63 @@
+"""Stages as they go by: their times, and a line on the terminal for those that take long."""
+
+from __future__ import annotations
+
+from threading import Timer
+from time import perf_counter
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+
+PATIENCE = 0.5
+"""Seconds of silence before anything is shown."""
+
+
+class StageClock:
+    """Told of each stage as it begins; adds up their seconds, and shows the current one.
+
+    Use it in a `with`: the last stage ends there.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.seconds: dict[str, float] = {}
+        self._status = console.status("…") if console.is_terminal else None
+        self._timer = Timer(PATIENCE, self._status.start) if self._status is not None else None
+        self._stage = ""
+        self._started = perf_counter()
+
+    def __call__(self, stage: str) -> None:
+        """A stage begins, and the one before ends."""
+        self._end_stage()
+        self._stage = stage
+        if self._status is not None:
+            self._status.update(f"{stage} …")
+
+    def __enter__(self) -> Self:
+        if self._timer is not None:
+            self._timer.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer.join()
+        if self._status is not None:
+            self._status.stop()
+        self._end_stage()
+
+    @property
+    def total(self) -> float:
+        """Seconds of all stages together."""
+        return sum(self.seconds.values())
+
+    def _end_stage(self) -> None:
+        now = perf_counter()
+        if self._stage:
+            self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + now - self._started
+        self._stage, self._started = "", now

@@ -1,0 +1,52 @@
+"""Tables that several verbs print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.table import Table
+
+from afterglow.cli.session import table
+from afterglow.passes import Timing
+from afterglow.runtime import MemoryReport
+
+
+def duration(seconds: float) -> str:
+    """Seconds in a unit that suits them."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def stage_table(seconds: Mapping[str, float]) -> Table:
+    """How long each stage took, and all together."""
+    rows = table("stage", "time", right=("time",))
+    for stage, spent in seconds.items():
+        rows.add_row(stage, duration(spent))
+    rows.add_section()
+    rows.add_row("total", duration(sum(seconds.values())))
+    return rows
+
+
+def memory_table(report: MemoryReport, total_bytes: int) -> Table:
+    """What a compiled model needs; `total_bytes` is the arena if no two buffers shared memory."""
+    rows = table("memory", "bytes", right=("bytes",))
+    for name, count in (
+        ("arena", report.arena_bytes),
+        ("arena, lower bound", report.lower_bound_bytes),
+        ("arena without sharing", total_bytes),
+        ("weights", report.weight_bytes),
+        ("inputs and outputs", report.io_bytes),
+    ):
+        rows.add_row(name, f"{count:,}")
+    return rows
+
+
+def pass_table(timing: Timing) -> Table:
+    """How often each pass ran, and how long it took in all."""
+    rows = table("pass", "runs", "time", right=("runs", "time"))
+    for name, spent in timing.seconds.items():
+        rows.add_row(name, str(timing.runs[name]), duration(spent))
+    rows.add_section()
+    rows.add_row("total", str(sum(timing.runs.values())), duration(sum(timing.seconds.values())))
+    return rows

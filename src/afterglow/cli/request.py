@@ -1,0 +1,190 @@
+"""What the verbs have in common: a model, how to bind it, and how to compile it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import wraps
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import click
+
+from afterglow.backends import BACKENDS
+from afterglow.cli.arrays import read_array
+from afterglow.cli.session import Session, general_options
+from afterglow.driver.options import Options, Progress, verify_by_default
+from afterglow.driver.sources import Source, open_source
+from afterglow.frontends.onnx import NeedsValuesError, UnboundDimensionsError
+from afterglow.graph import Module
+from afterglow.passes import Instrument
+from afterglow.support.errors import UsageError
+
+Named = TypeVar("Named")
+
+
+class Declared(Protocol):
+    """An input or output as a model declares it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def shape(self) -> tuple[int | str | None, ...] | None:
+        """Extents; a name or None for a free one, None for all if even the rank is free."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A model file and the options that the command line gives for it."""
+
+    path: str
+    options: Options
+
+    def source(self) -> Source:
+        """Read the file."""
+        return open_source(self.path)
+
+    def watched(self, progress: Progress, *instruments: Instrument) -> Request:
+        """The same with someone to tell about stages and passes."""
+        return replace(
+            self, options=replace(self.options, progress=progress, instruments=instruments)
+        )
+
+    def load(self, source: Source) -> Module:
+        """Import the model; what is missing is asked for in the words of the command line."""
+        if self.options.progress is not None:
+            self.options.progress("import")
+        with command_line_help(source, self.options):
+            return source.load(self.options)
+
+
+@contextmanager
+def command_line_help(source: Source, options: Options) -> Iterator[None]:
+    """Errors about bindings speak of `--dim`, not of Python's `dims=`."""
+    try:
+        yield
+    except UnboundDimensionsError as error:
+        error.help = how_to_bind(source.signature(options).inputs)
+        raise
+    except NeedsValuesError as error:
+        given = " ".join(f"--value {name}=FILE.npy" for name in error.inputs)
+        error.help = f"give them: {given}; afterglow run takes them from --input"
+        raise
+
+
+def how_to_bind(inputs: Sequence[Declared]) -> str:
+    """The options that would bind every free dimension."""
+    free = [info for info in inputs if is_free(info)]
+    names = dict.fromkeys(e for i in free for e in i.shape or () if isinstance(e, str))
+    by_name = " ".join(f"--dim {name}=1" for name in names)
+    by_shape = " ".join(f"--shapes {info.name}:{_example(info)}" for info in free)
+    nameless = any(info.shape is None or None in info.shape for info in free)
+    return f"bind them, for example {by_shape if nameless else f'{by_name} or {by_shape}'}"
+
+
+def is_free(info: Declared) -> bool:
+    """Whether some extent is not known."""
+    return info.shape is None or not all(isinstance(extent, int) for extent in info.shape)
+
+
+def _example(info: Declared) -> str:
+    if info.shape is None:
+        return "..."
+    return "x".join(str(extent) if isinstance(extent, int) else "1" for extent in info.shape)
+
+
+class _Shape(click.ParamType[tuple[str, tuple[int, ...]]]):
+    name = "name:1x3x224x224"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, tuple[int, ...]]:
+        name, colon, extents = str(value).rpartition(":")
+        parts = extents.split("x") if extents else []
+        if not (name and colon) or not all(part.isdecimal() for part in parts):
+            raise UsageError(
+                f"{value!r} is no shape", help="write NAME:1x3x224x224, or NAME: for a scalar"
+            )
+        return name, tuple(map(int, parts))
+
+
+class _Dim(click.ParamType[tuple[str, int]]):
+    name = "name=extent"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, int]:
+        name, _, extent = str(value).rpartition("=")
+        if not name or not extent.isdecimal():
+            raise UsageError(f"{value!r} is no dimension", help="write NAME=8")
+        return name, int(extent)
+
+
+class _Value(click.ParamType[tuple[str, Any]]):
+    name = "name=file.npy"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, Any]:
+        name, _, file = str(value).partition("=")
+        if not name or not file:
+            raise UsageError(f"{value!r} names no value", help="write NAME=FILE.npy")
+        return name, read_array(Path(file))
+
+
+_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.argument("model"),
+    click.option("--shapes", type=_Shape(), multiple=True, help="The shape of an input."),
+    click.option("--dim", "dims", type=_Dim(), multiple=True, help="The extent of a dimension."),
+    click.option(
+        "--value", "values", type=_Value(), multiple=True, help="Make an input a constant."
+    ),
+    click.option(
+        "--backend",
+        type=click.Choice(tuple(BACKENDS)),
+        default="interpreter",
+        show_default=True,
+        help="interpreter runs every op by its definition, primitives only those that do not "
+        "decompose.",
+    ),
+    click.option("--no-optimize", is_flag=True, help="Leave out all optimisations."),
+    click.option("--verify-each", is_flag=True, help="Verify the program after each pass."),
+    general_options,
+)
+
+
+def takes_model(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a verb the options above; it is called with the session and the request they make."""
+
+    @wraps(command)
+    def collected(
+        model: str,
+        shapes: tuple[tuple[str, tuple[int, ...]], ...],
+        dims: tuple[tuple[str, int], ...],
+        values: tuple[tuple[str, Any], ...],
+        backend: str,
+        no_optimize: bool,
+        verify_each: bool,
+        **others: Any,
+    ) -> int:
+        options = Options(
+            backend=backend,
+            shapes=_once("--shapes", shapes),
+            dims=_once("--dim", dims),
+            values=_once("--value", values),
+            optimize=not no_optimize,
+            verify=verify_each or verify_by_default(),
+        )
+        session = click.get_current_context().find_object(Session)
+        return command(session, Request(model, options), **others)
+
+    decorated: Callable[..., int] = collected
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+def _once(option: str, pairs: tuple[tuple[str, Named], ...]) -> dict[str, Named]:
+    found: dict[str, Named] = {}
+    for name, value in pairs:
+        if name in found:
+            raise UsageError(f"{option} is given twice for {name!r}")
+        found[name] = value
+    return found

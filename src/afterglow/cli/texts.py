@@ -1,0 +1,25 @@
+"""Text that goes to a file or to standard output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from afterglow.support.errors import UsageError
+
+
+def write_text(path: Path | None, text: str) -> None:
+    """Write a text to a file, or print it if there is none."""
+    if path is None:
+        click.echo(text, nl=not text.endswith("\n"))
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def unwritable(path: Path, error: OSError) -> UsageError:
+    """The error of a file that cannot be written."""
+    return UsageError(f"cannot write {path}: {(error.strerror or str(error)).lower()}")

@@ -1,0 +1,171 @@
+"""What a caller knows about the inputs of a model, checked against what the model declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from afterglow.frontends.onnx.signature import Extent, Parameter, ParameterKind
+from afterglow.frontends.onnx.tensors import MOST_BYTES
+from afterglow.support.errors import UsageError
+from afterglow.types import DType, TensorType
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What is known about the inputs of a model.
+
+    `shapes` gives the whole shape of an input, `dims` the extent of a named dimension, `values` the
+    value of an input, which then is a constant: an array, a list of them for a sequence, and for an
+    optional either of these or None.
+    """
+
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+class UnboundDimensionsError(UsageError):
+    """Some inputs have free dimensions: they must be bound before the model can be imported.
+
+    `inputs` are the inputs concerned, `dims` the names of the free dimensions that have one.
+    """
+
+    def __init__(self, free: Sequence[Parameter], extents: Mapping[str, int]) -> None:
+        self.inputs = tuple(parameter.name for parameter in free)
+        shapes = [(parameter, parameter.shape or ()) for parameter in free]
+        names = (e for _, shape in shapes for e in shape if isinstance(e, str) and e not in extents)
+        self.dims = tuple(dict.fromkeys(names))
+        by_name = "dims={" + ", ".join(f"{name!r}: 1" for name in self.dims) + "}"
+        by_shape = "shapes={" + ", ".join(_example(parameter, extents) for parameter in free) + "}"
+        nameless = any(p.shape is None or None in p.shape for p in free)
+        super().__init__(
+            f"the model has inputs with free dimensions: {', '.join(map(str, free))}",
+            help=f"bind them, for example {by_shape if nameless else f'{by_name} or {by_shape}'}",
+        )
+
+
+def _example(parameter: Parameter, extents: Mapping[str, int]) -> str:
+    if parameter.shape is None:
+        return f"{parameter.name!r}: (…)"
+    shape = (
+        extents.get(e, 1) if isinstance(e, str) else 1 if e is None else e for e in parameter.shape
+    )
+    return f"{parameter.name!r}: {tuple(shape)}"
+
+
+def bind_inputs(inputs: Sequence[Parameter], binding: Binding) -> dict[str, TensorType]:
+    """The type of every tensor among the inputs; or one error that lists all that is wrong."""
+    binder = _Binder({parameter.name: parameter for parameter in inputs}, binding)
+    problems = list(binder.problems())
+    if problems:
+        what = (
+            problems[0] if len(problems) == 1 else f"{len(problems)} bindings do not fit the model"
+        )
+        raise UsageError(what, excerpt=problems if len(problems) > 1 else ())
+    free = [p for p in binder.tensors if p.name not in binder.given and not binder.is_bound(p)]
+    if free:
+        raise UnboundDimensionsError(free, binder.extents)
+    types = {p.name: binder.type_of(p) for p in binder.tensors}
+    for name, type in types.items():
+        if type.nbytes > MOST_BYTES:
+            raise UsageError(f"input {name!r} is too large: {type} takes over {MOST_BYTES:,} bytes")
+    return types
+
+
+class _Binder:
+    """Finds the extents of named dimensions, and what contradicts the model or itself."""
+
+    def __init__(self, inputs: Mapping[str, Parameter], binding: Binding) -> None:
+        self.inputs = inputs
+        self.binding = binding
+        self.tensors = [p for p in inputs.values() if p.kind is ParameterKind.TENSOR]
+        self.extents: dict[str, int] = {}
+        self.given: dict[str, tuple[int, ...]] = {}
+
+    def problems(self) -> Iterator[str]:
+        """Everything that does not fit, in the order in which it was given."""
+        known = {e for p in self.tensors for e in p.shape or () if isinstance(e, str)}
+        for name, extent in self.binding.dims.items():
+            if name not in known:
+                yield f"no input has a dimension {name!r}{_choice(known)}"
+            elif not _is_extent(extent):
+                yield f"dimension {name!r} cannot be {extent!r}"
+            else:
+                self.extents[name] = index(extent)
+        for name, shape in self.binding.shapes.items():
+            yield from self._shape_problems(name, shape)
+        for name, value in self.binding.values.items():
+            yield from self._value_problems(name, value)
+        yield from self._conflicts()
+
+    def _shape_problems(self, name: str, shape: Sequence[int]) -> Iterator[str]:
+        if name not in self.inputs:
+            yield f"the model has no input {name!r}{_choice(self.inputs)}"
+        elif not all(map(_is_extent, shape)):
+            yield f"input {name!r} cannot have the shape {tuple(shape)!r}"
+        elif not _fits(shape, self.inputs[name].shape):
+            yield f"input {self.inputs[name]} cannot have the shape {tuple(shape)}"
+        else:
+            self.given[name] = tuple(map(index, shape))
+
+    def _value_problems(self, name: str, value: Any) -> Iterator[str]:
+        if name not in self.inputs:
+            yield f"the model has no input {name!r}{_choice(self.inputs)}"
+            return
+        parameter = self.inputs[name]
+        if parameter.kind is not ParameterKind.TENSOR:
+            return
+        array = np.asarray(value)
+        if DType.of(array.dtype) is not parameter.dtype:
+            yield f"input {parameter} cannot hold {array.dtype}"
+        yield from self._shape_problems(name, array.shape)
+
+    def _conflicts(self) -> Iterator[str]:
+        """Dimensions with one name have one extent."""
+        for name, shape in self.given.items():
+            for declared, extent in zip(self.inputs[name].shape or (), shape, strict=False):
+                if not isinstance(declared, str):
+                    continue
+                bound = self.extents.setdefault(declared, extent)
+                if bound != extent:
+                    yield f"dimension {declared!r} is {bound}, but {extent} in input {name!r}"
+
+    def is_bound(self, parameter: Parameter) -> bool:
+        """Whether the extents that are known by now give the whole shape."""
+        shape = parameter.shape
+        return shape is not None and all(isinstance(e, int) or e in self.extents for e in shape)
+
+    def type_of(self, parameter: Parameter) -> TensorType:
+        """The type of an input all of whose extents are known."""
+        assert parameter.dtype is not None
+        if parameter.name in self.given:
+            return TensorType(parameter.dtype, self.given[parameter.name])
+        shape = parameter.shape or ()
+        return TensorType(parameter.dtype, tuple(self._extent(e) for e in shape))
+
+    def _extent(self, declared: Extent) -> int:
+        return declared if isinstance(declared, int) else self.extents[str(declared)]
+
+
+def _fits(shape: Sequence[int], declared: Sequence[Extent] | None) -> bool:
+    if declared is None:
+        return True
+    pairs = zip(shape, declared, strict=False)
+    return len(shape) == len(declared) and all(not isinstance(d, int) or d == e for e, d in pairs)
+
+
+def _is_extent(value: Any) -> bool:
+    try:
+        return index(value) >= 0
+    except TypeError:
+        return False
+
+
+def _choice(names: Iterable[str]) -> str:
+    listed = ", ".join(map(repr, sorted(names)))
+    return f": it has {listed}" if listed else ""

@@ -1,0 +1,266 @@
+"""Importing the nodes of a graph: names to values, node by node, every problem collected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import onnx
+
+from afterglow.frontends.onnx.context import Imported, NodeContext, StaticSequence
+from afterglow.frontends.onnx.frame import (
+    Frame,
+    Session,
+    TooLargeError,
+    normal_domain,
+    shown_domain,
+)
+from afterglow.frontends.onnx.functions import (
+    call_frame,
+    find_schema,
+    has_function,
+    missing_op,
+    schema_defaults,
+    standard_function,
+)
+from afterglow.frontends.onnx.known import KnownValues
+from afterglow.frontends.onnx.order import in_order
+from afterglow.frontends.onnx.problems import (
+    NeedsInliningError,
+    NeedsValuesError,
+    Problem,
+    ProblemsError,
+)
+from afterglow.frontends.onnx.registry import Importer, Results, find_importer
+from afterglow.frontends.onnx.scope import BrokenValueError, Scope
+from afterglow.graph import Array, Builder, Constant, Function, Subgraph, Value
+from afterglow.support.errors import AfterglowError, ModelError
+from afterglow.support.names import NameScope
+from afterglow.types import TensorType
+
+
+class GraphImporter:
+    """Imports the nodes of one graph, or of a function of the model, into a function of ours."""
+
+    def __init__(
+        self, session: Session, function: Function, frame: Frame, outer: Scope | None = None
+    ) -> None:
+        self.session = session
+        self.function = function
+        self.frame = frame
+        self.scope = Scope(function, session.known, outer)
+        self.problems: list[Problem] = []
+        self._needed: dict[str, None] = {}
+        self._inlining: NeedsInliningError | None = None
+
+    @property
+    def known(self) -> KnownValues:
+        """Values that follow from constants."""
+        return self.session.known
+
+    def array(self, tensor: onnx.TensorProto) -> Array:
+        """The elements of a tensor of the model."""
+        return self.session.file.array(tensor)
+
+    def add_graph(self, graph: onnx.GraphProto) -> None:
+        """Import the constants and nodes of a graph whose inputs are defined."""
+        for tensor in graph.initializer:
+            self._add_constant(tensor.name, partial(self.session.file.array, tensor))
+        for sparse in graph.sparse_initializer:
+            self._add_constant(sparse.values.name, partial(self.session.file.dense, sparse))
+        self.add_nodes(graph.node)
+
+    def _add_constant(self, name: str, read: Callable[[], Array]) -> None:
+        try:
+            array = read()
+            if not self.scope.has_constant(name, array):
+                constant = self.function.module.constant(self.frame.name(name), array)
+                self.scope.define(name, constant)
+        except AfterglowError as error:
+            self.problems.append(Problem(error))
+            self.scope.spoil([name])
+
+    def add_nodes(self, nodes: Sequence[onnx.NodeProto]) -> None:
+        """Import nodes; one that fails spoils what depends on it, silently."""
+        order = in_order(nodes, self.scope)
+        if order.cycle:
+            names = " -> ".join(repr(_label(node)) for node in [*order.cycle, order.cycle[0]])
+            self.problems.append(Problem(ModelError(f"nodes form a cycle: {names}")))
+        for proto in order.stuck:
+            self.scope.spoil(proto.output)
+        for proto in order.nodes:
+            if self.frame.is_expanded:
+                self.session.count_expanded()
+            if not self._try_node(proto):
+                self.scope.spoil(proto.output)
+
+    def _try_node(self, proto: onnx.NodeProto) -> bool:
+        """Import a node; if that fails, keep the reason and return False."""
+        try:
+            self._add_node(proto)
+        except TooLargeError:
+            raise
+        except BrokenValueError:
+            return False
+        except NeedsValuesError as error:
+            self._needed.update(dict.fromkeys(error.inputs))
+            return False
+        except ProblemsError as error:
+            self.problems.extend(error.problems)
+            return False
+        except AfterglowError as error:
+            if isinstance(error, NeedsInliningError) and self.frame.is_body:
+                self._inlining = error
+            else:
+                self.problems.append(self._problem(proto, error))
+            return False
+        return True
+
+    def _problem(self, proto: onnx.NodeProto, error: AfterglowError) -> Problem:
+        domain = normal_domain(proto.domain)
+        op = f"{proto.op_type} of {shown_domain(domain)} version {self._opset(domain)}"
+        return Problem(error, op, self.frame.where(_label(proto)))
+
+    def _opset(self, domain: str) -> int:
+        """The version of a domain; models often forget to name that of a custom one."""
+        return self.frame.opsets.get(domain, 1)
+
+    def _add_node(self, proto: onnx.NodeProto) -> None:
+        importer = self._importer(proto)
+        operands = [self.scope.look_up(name) for name in proto.input]
+        name = self.frame.name(next((output for output in proto.output if output), proto.name))
+        builder = Builder(self.function, name=name, origin=self.frame.origin or proto.name or name)
+        opset = self._opset(normal_domain(proto.domain))
+        n = NodeContext(self, proto, self._attributes(proto), operands, opset, builder)
+        results = _guarded(importer, n)
+        if isinstance(results, (Value, StaticSequence)):
+            results = (results,)
+        for output, value in zip(proto.output, results, strict=False):
+            if output:
+                self.scope.define(output, value)
+
+    def _attributes(self, proto: onnx.NodeProto) -> dict[str, onnx.AttributeProto]:
+        """The node's attributes; in a function, some are those of the call."""
+        found = {}
+        for attribute in proto.attribute:
+            if not attribute.ref_attr_name:
+                found[attribute.name] = attribute
+            elif attribute.ref_attr_name in self.frame.attributes:
+                found[attribute.name] = self.frame.attributes[attribute.ref_attr_name]
+        return found
+
+    def _importer(self, proto: onnx.NodeProto) -> Importer:
+        """What imports a node: the model's own function, ours for the op, or the standard's."""
+        domain = normal_domain(proto.domain)
+        opset = self._opset(domain)
+        function = self.session.functions.get((domain, proto.op_type, proto.overload))
+        if function is not None:
+            return partial(self.call, function, {})
+        importer = find_importer(domain, proto.op_type, opset)
+        if importer is not None:
+            return importer
+        schema = find_schema(domain, proto.op_type, opset)
+        if schema is None or not has_function(schema):
+            raise missing_op(domain, proto.op_type, opset)
+        defaults = schema_defaults(schema)
+        return lambda n: self.call(standard_function(n, schema), defaults, n)
+
+    def call(
+        self,
+        function: onnx.FunctionProto,
+        defaults: Mapping[str, onnx.AttributeProto],
+        n: NodeContext,
+    ) -> list[Imported | None]:
+        """Import a function in the place of a node."""
+        frame = call_frame(n, self.frame, function, defaults)
+        if len(n) > len(function.input):
+            raise ModelError(f"it has {len(n)} inputs, its function takes {len(function.input)}")
+        inner = GraphImporter(self.session, self.function, frame)
+        for index, name in enumerate(function.input):
+            inner.scope.define(name, n.operands[index] if index < len(n) else None)
+        inner.add_nodes(function.node)
+        return inner.results([name if n.wants(i) else "" for i, name in enumerate(function.output)])
+
+    def results(self, names: Sequence[str]) -> list[Imported | None]:
+        """What these names stand for, once the graph is imported; or all that went wrong."""
+        if self.problems:
+            raise ProblemsError(self.problems)
+        if self._inlining is not None:
+            raise self._inlining
+        if self._needed:
+            raise NeedsValuesError(tuple(self._needed))
+        return [self.scope.look_up(name) for name in names]
+
+    def import_inline(
+        self, n: NodeContext, name: str, inputs: Sequence[Imported | None], prefix: str
+    ) -> list[Imported | None]:
+        """See `NodeContext.inline`."""
+        graph = n.graph_attribute(name)
+        frame = self.frame.inside(
+            f"{name} of {n.builder.origin!r}",
+            prefix=prefix or self.frame.prefix,
+            names={},
+            is_expanded=True,
+        )
+        inner = GraphImporter(self.session, self.function, frame, self.scope)
+        for input_name, value in zip(_input_names(name, graph, len(inputs)), inputs, strict=True):
+            inner.scope.define(input_name, value)
+        inner.add_graph(graph)
+        return inner.results([info.name for info in graph.output])
+
+    def import_body(
+        self, n: NodeContext, name: str, inputs: Sequence[TensorType | Constant]
+    ) -> tuple[Subgraph, list[Value]]:
+        """See `NodeContext.body`."""
+        graph = n.graph_attribute(name)
+        module = self.session.module
+        frame = self.frame.inside(f"{name} of {n.builder.origin!r}", names={}, is_body=True)
+        with self.session.attempt():
+            function = Function(_free_name(f"{n.builder.name}.{name}", module.functions), module)
+            inner = GraphImporter(self.session, function, frame, self.scope)
+            names = _input_names(name, graph, len(inputs))
+            for input_name, given in zip(names, inputs, strict=True):
+                value = (
+                    function.input(input_name, given) if isinstance(given, TensorType) else given
+                )
+                inner.scope.define(input_name, value)
+            inner.add_graph(graph)
+            _add_outputs(function, [info.name for info in graph.output], inner)
+        return Subgraph(function), list(inner.scope.captured)
+
+
+def _add_outputs(function: Function, names: Sequence[str], graph: GraphImporter) -> None:
+    """Return what the names stand for; a body may return one value twice."""
+    free = NameScope()
+    for name, value in zip(names, graph.results(names), strict=True):
+        if not isinstance(value, Value):
+            raise NeedsInliningError(f"{name!r} is a sequence or an optional, not a tensor")
+        function.output(free.claim(name), value)
+
+
+def _guarded(importer: Importer, n: NodeContext) -> Results:
+    """Run an importer; a fault that it did not foresee becomes an error like any other."""
+    try:
+        return importer(n)
+    except AfterglowError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"it cannot be imported ({type(error).__name__}: {error})",
+            help="its attributes or operands may be malformed",
+        ) from error
+
+
+def _input_names(name: str, graph: onnx.GraphProto, given: int) -> list[str]:
+    if len(graph.input) != given:
+        raise ModelError(f"{name} takes {len(graph.input)} inputs, it is given {given}")
+    return [info.name for info in graph.input]
+
+
+def _label(node: onnx.NodeProto) -> str:
+    return node.name or next((output for output in node.output if output), node.op_type)
+
+
+def _free_name(wish: str, taken: Mapping[str, Function]) -> str:
+    names = (wish, *(f"{wish}_{count}" for count in range(1, len(taken) + 1)))
+    return next(name for name in names if name not in taken)

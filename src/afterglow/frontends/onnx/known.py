@@ -1,0 +1,132 @@
+"""Values that are known when importing: whatever follows from constants."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass, field
+from math import inf
+
+from afterglow.frontends.onnx.problems import NeedsInliningError, NeedsValuesError
+from afterglow.graph import Array, Constant, Function, Node, Op, Value, run_op
+from afterglow.graph.function import subgraphs_of
+from afterglow.ops.control import Loop, Scan
+from afterglow.support.errors import UnsupportedError
+
+MOST_BYTES = 2**30
+"""A value that takes more is not computed when importing."""
+
+MOST_STEPS = 100_000
+"""Nor is one that takes more nodes to run, with those in bodies counted each time."""
+
+EAGER_ELEMENTS = 4096
+"""Results up to this size are computed at once where all operands are known: shape arithmetic."""
+
+
+_VARYING = ""
+"""In the place of an input's name: a value that is another one in each iteration of a loop."""
+
+
+@dataclass
+class KnownValues:
+    """Computes values from constants, across the bounds of bodies.
+
+    `input_names` says what the model calls its inputs, `outer` which outer value an input of a body
+    stands for.
+    """
+
+    input_names: dict[Value, str] = field(default_factory=dict)
+    outer: dict[Value, Value] = field(default_factory=dict)
+    _inputs: dict[Node, frozenset[str]] = field(default_factory=dict)
+    _computed: dict[Node | None, dict[Value, Array]] = field(default_factory=dict)
+
+    def array(self, value: Value) -> Array:
+        """The value; `NeedsValuesError` with the names of all inputs that it depends on."""
+        value = self._outermost(value)
+        for node in self._nodes_behind(value, self._inputs):
+            self._inputs[node] = frozenset().union(*map(self._inputs_of, node.given))
+        names = self._inputs_of(value)
+        if _VARYING in names:
+            raise NeedsInliningError("a shape depends on a value that changes in a loop")
+        if names:
+            in_order = (name for name in self.input_names.values() if name in names)
+            raise NeedsValuesError(tuple(in_order))
+        return self._look_up(value, self._results_behind(value))
+
+    def _outermost(self, value: Value) -> Value:
+        while value in self.outer:
+            value = self.outer[value]
+        return value
+
+    def _inputs_of(self, value: Value) -> frozenset[str]:
+        """The names of the inputs that a value depends on."""
+        value = self._outermost(value)
+        if isinstance(value, Constant):
+            return frozenset()
+        if value.producer is not None:
+            return self._inputs[value.producer]
+        return frozenset({self.input_names.get(value, _VARYING)})
+
+    def _nodes_behind(self, value: Value, done: Container[Node | None]) -> list[Node]:
+        """The nodes that a value takes, each after those that it reads, without those done."""
+        order: list[Node] = []
+        seen: set[Node] = set()
+        waiting = [(value.producer, False)]
+        while waiting:
+            node, is_ready = waiting.pop()
+            if node is None or node in done:
+                continue
+            if is_ready:
+                order.append(node)
+            elif node not in seen:
+                seen.add(node)
+                waiting.append((node, True))
+                waiting.extend((self._outermost(v).producer, False) for v in node.given)
+        return order
+
+    def _results_behind(self, value: Value) -> dict[Value, Array]:
+        """The results of all nodes that a value takes; those of its own are kept."""
+        if value.producer in self._computed:
+            return self._computed[value.producer]
+        arrays: dict[Value, Array] = {}
+        for node in self._nodes_behind(value, self._computed):
+            arrays.update(zip(node.results, self._run(node, arrays), strict=True))
+        if value.producer is not None:
+            own = {result: arrays[result] for result in value.producer.results}
+            self._computed[value.producer] = own
+        return arrays
+
+    def _run(self, node: Node, arrays: dict[Value, Array]) -> tuple[Array, ...]:
+        types = [result.type for result in node.results]
+        if sum(type.nbytes for type in types) > MOST_BYTES or steps(node.op) > MOST_STEPS:
+            raise UnsupportedError(f"a shape depends on {node.name!r}, which takes long to compute")
+        operands = [None if v is None else self._look_up(v, arrays) for v in node.operands]
+        return run_op(node.op, operands, types)
+
+    def _look_up(self, value: Value, arrays: dict[Value, Array]) -> Array:
+        value = self._outermost(value)
+        if isinstance(value, Constant):
+            return value.data
+        return self._computed.get(value.producer, arrays)[value]
+
+
+def fold(node: Node) -> tuple[Array, ...] | None:
+    """The results of a node, if all its operands are constants and it is small; else None."""
+    if not node.op.pure or subgraphs_of(node.op):
+        return None
+    operands = [v.data if isinstance(v, Constant) else None for v in node.operands]
+    types = [result.type for result in node.results]
+    elements = sum(type.size for type in types) + sum(value.type.size for value in node.given)
+    if elements > EAGER_ELEMENTS or not all(isinstance(v, Constant) for v in node.given):
+        return None
+    return run_op(node.op, operands, types)
+
+
+def steps(op: Op) -> float:
+    """How many nodes run when the op does."""
+    times = inf if isinstance(op, Loop) else op.length if isinstance(op, Scan) else 1
+    bodies = [subgraph.function for subgraph in subgraphs_of(op)]
+    return 1 + (times * sum(map(_function_steps, bodies)) if bodies else 0)
+
+
+def _function_steps(function: Function) -> float:
+    return 1 + sum(steps(node.op) for node in function.nodes)

@@ -1,0 +1,78 @@
+"""Everything that is in the way of importing a model, and how it reads as one error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
+
+_MOST_NAMES = 3
+_MOST_LINES = 100
+
+
+class NeedsValuesError(UnsupportedError):
+    """Shapes depend on the values of some inputs, which must be bound to import the model."""
+
+    def __init__(self, inputs: tuple[str, ...]) -> None:
+        names = ", ".join(map(repr, inputs))
+        some = f"inputs {names}" if len(inputs) > 1 else f"input {names}"
+        super().__init__(
+            f"shapes in the model depend on the value of {some}",
+            help="bind it when compiling: values={name: array}, or a list of arrays for a sequence",
+        )
+        self.inputs = inputs
+
+
+class NeedsInliningError(UnsupportedError):
+    """A body of If, Loop or Scan cannot be a function of its own: only its copy in place works."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An error, and the op and node that it is about; both are empty if it is about neither."""
+
+    error: AfterglowError
+    op: str = ""
+    node: str = ""
+
+
+class ProblemsError(AfterglowError):
+    """Problems of one graph, on their way to the graph around it."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(f"{len(problems)} problems")
+        self.problems = tuple(problems)
+
+
+def import_error(problems: Sequence[Problem], help: str = "") -> AfterglowError:
+    """One error for all of them: a sentence if it is one, a line each if there are more."""
+    unsupported = all(isinstance(problem.error, UnsupportedError) for problem in problems)
+    kind = UnsupportedError if unsupported else ModelError
+    if len(problems) == 1:
+        error = problems[0].error
+        where = f"in node {problems[0].node} ({problems[0].op})" if problems[0].op else ""
+        return kind(error.what, where=where, excerpt=error.excerpt, help=help or error.help)
+    lines = _lines(problems)
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], f"and {len(lines) - _MOST_LINES} more"]
+    what = f"the model cannot be imported: {len(problems)} problems"
+    return kind(what, excerpt=lines, help=help)
+
+
+def _lines(problems: Sequence[Problem]) -> list[str]:
+    """A line for each problem; nodes that have the same one share it."""
+    nodes: dict[tuple[str, str], list[str]] = {}
+    for problem in problems:
+        why = problem.error.what + (f"; {problem.error.help}" if problem.error.help else "")
+        nodes.setdefault((problem.op, why), []).append(problem.node)
+    return [f"{_subject(op, names)}{why}" for (op, why), names in nodes.items()]
+
+
+def _subject(op: str, nodes: Sequence[str]) -> str:
+    if not op:
+        return ""
+    shown = ", ".join(nodes[:_MOST_NAMES])
+    more = len(nodes) - _MOST_NAMES
+    rest = f" and {more} more" if more > 0 else ""
+    return f"{op}, node{'s' if len(nodes) > 1 else ''} {shown}{rest}: "

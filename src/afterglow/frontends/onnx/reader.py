@@ -1,0 +1,116 @@
+"""Model files: from a path, bytes or a parsed model to something whose tensors can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TypeAlias
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
+
+from afterglow.frontends.onnx.external import DataFiles, map_file
+from afterglow.frontends.onnx.order import subgraphs
+from afterglow.frontends.onnx.tensors import dense_array, tensor_array
+from afterglow.frontends.onnx.wire import without_weights
+from afterglow.graph import Array
+from afterglow.support.errors import AfterglowError, ModelError, UsageError
+
+ModelSource: TypeAlias = "str | Path | bytes | onnx.ModelProto"
+
+_ZIP = b"PK\x03\x04"
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model without the data of its large tensors, and the files in which those lie."""
+
+    proto: onnx.ModelProto
+    files: DataFiles
+
+    def array(self, tensor: onnx.TensorProto) -> Array:
+        """The elements of a tensor of this model; not to be written."""
+        return tensor_array(tensor, self.files)
+
+    def dense(self, tensor: onnx.SparseTensorProto) -> Array:
+        """The elements of a sparse tensor of this model."""
+        return dense_array(tensor, self.files)
+
+
+def read_model(source: ModelSource) -> ModelFile:
+    """Read a model. Large tensors stay in the file (or the bytes) until someone looks at them."""
+    match source:
+        case onnx.ModelProto():
+            return _checked(source, DataFiles(memoryview(b""), None))
+        case bytes():
+            return _parse(memoryview(source), None)
+        case str() | Path():
+            return _read_file(Path(source))
+    raise UsageError(f"a model is a path, bytes or an onnx.ModelProto, not {type(source).__name__}")
+
+
+def _read_file(path: Path) -> ModelFile:
+    try:
+        data = map_file(path)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UsageError(f"cannot read the model: {reason.lower()}", where=f"in {path}") from None
+    try:
+        return _parse(data, path.parent)
+    except AfterglowError as error:
+        error.where = f"{error.where} of {path}" if error.where else f"in {path}"
+        raise
+
+
+def _parse(data: memoryview, folder: Path | None) -> ModelFile:
+    if not len(data):
+        raise ModelError("the file is empty")
+    if bytes(data[:4]) == _ZIP:
+        raise ModelError(
+            "the file is not an ONNX model but a zip archive",
+            help="if PyTorch wrote it, export the model with torch.onnx.export",
+        )
+    try:
+        proto = onnx.ModelProto.FromString(without_weights(data))
+    except DecodeError:
+        raise ModelError("the file is not an ONNX model: a message in it is malformed") from None
+    return _checked(proto, DataFiles(data, folder))
+
+
+def _checked(proto: onnx.ModelProto, files: DataFiles) -> ModelFile:
+    if not proto.HasField("graph"):
+        raise ModelError("the file is not an ONNX model: it has no graph")
+    graphs = [_names_in_graph(proto.graph), *map(_names_in_function, proto.functions)]
+    for name in chain(*graphs, (entry.domain for entry in proto.opset_import)):
+        if not isinstance(name, str):  # what protobuf gives instead of failing
+            raise ModelError(f"a name in the model is not UTF-8 text: {name!r}")
+    return ModelFile(proto, files)
+
+
+def _names_in_graph(graph: onnx.GraphProto) -> Iterator[str]:
+    yield graph.name
+    for info in chain(graph.input, graph.output):
+        yield info.name
+        yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
+    yield from (tensor.name for tensor in graph.initializer)
+    yield from (sparse.values.name for sparse in graph.sparse_initializer)
+    for node in graph.node:
+        yield from _names_in_node(node)
+
+
+def _names_in_function(function: onnx.FunctionProto) -> Iterator[str]:
+    yield from (function.name, function.domain, function.overload)
+    yield from chain(function.input, function.output, function.attribute)
+    yield from (entry.domain for entry in function.opset_import)
+    for node in function.node:
+        yield from _names_in_node(node)
+
+
+def _names_in_node(node: onnx.NodeProto) -> Iterator[str]:
+    yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
+    for attribute in node.attribute:
+        yield from (attribute.name, attribute.ref_attr_name)
+    for graph in subgraphs(node):
+        yield from _names_in_graph(graph)

@@ -1,0 +1,85 @@
+"""Names of a graph and what they stand for, with those of the graphs around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+from afterglow.frontends.onnx.context import Imported, StaticSequence
+from afterglow.frontends.onnx.known import KnownValues
+from afterglow.graph import Array, Constant, Function, Value
+from afterglow.support.errors import AfterglowError, ModelError
+from afterglow.types import TensorType
+
+
+class BrokenValueError(AfterglowError):
+    """A name stands for what could not be imported; that is reported already."""
+
+
+class _Broken:
+    """Stands for the results of a node that could not be imported."""
+
+
+_BROKEN: Final = _Broken()
+_Entry: TypeAlias = "Imported | _Broken | None"
+
+
+class Scope:
+    """The names of one graph, which is imported into `function`.
+
+    `outer` belongs to the graph around it. If that is imported into another function, outer values
+    become inputs of this one when they are first read: `captured` has them, in that order.
+    """
+
+    def __init__(self, function: Function, known: KnownValues, outer: Scope | None = None) -> None:
+        self.function = function
+        self.captured: dict[Value, Value] = {}
+        self._known = known
+        self._outer = outer
+        self._entries: dict[str, _Entry] = {"": None}
+
+    def __contains__(self, name: object) -> bool:
+        """Whether this graph itself defines the name."""
+        return name in self._entries
+
+    def has_constant(self, name: str, array: Array) -> bool:
+        """Whether the name stands for these very elements already, as careless tools write it."""
+        entry = self._entries.get(name)
+        if not isinstance(entry, Constant) or entry.type != TensorType.of(array):
+            return False
+        return entry.data.tobytes() == array.tobytes()
+
+    def define(self, name: str, value: Imported | None) -> None:
+        """Let a name stand for a value; None for an empty optional."""
+        if name in self._entries:
+            raise ModelError(f"the name {name!r} is defined twice")
+        self._entries[name] = value
+
+    def spoil(self, names: Iterable[str]) -> None:
+        """Let names stand for what could not be imported."""
+        self._entries.update((name, _BROKEN) for name in names if name)
+
+    def look_up(self, name: str) -> Imported | None:
+        """What a name stands for, here or in a graph around this one."""
+        if name in self._entries:
+            entry = self._entries[name]
+            if isinstance(entry, _Broken):
+                raise BrokenValueError(f"{name!r} could not be imported")
+            return entry
+        if self._outer is None:
+            raise ModelError(f"the name {name!r} is not defined")
+        value = self._outer.look_up(name)
+        return value if self._outer.function is self.function else self._captured(value)
+
+    def _captured(self, value: Imported | None) -> Imported | None:
+        """An outer value, as this function sees it; constants belong to the whole module."""
+        if value is None or isinstance(value, Constant):
+            return value
+        if isinstance(value, StaticSequence):
+            items = [self._captured(item) for item in value]
+            return StaticSequence(item for item in items if isinstance(item, Value))
+        if value not in self.captured:
+            placeholder = self.function.input(value.name, value.type)
+            self.captured[value] = placeholder
+            self._known.outer[placeholder] = value
+        return self.captured[value]

@@ -1,0 +1,103 @@
+"""What a model declares about its inputs and outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+import onnx
+
+from afterglow.frontends.onnx.elements import dtype_of
+from afterglow.frontends.onnx.reader import ModelFile
+from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
+from afterglow.types import DType
+
+Extent: TypeAlias = "int | str | None"
+"""A number, the name of a free dimension, or None for a free one without a name."""
+
+
+class ParameterKind(Enum):
+    """What an input or output is."""
+
+    TENSOR = "tensor"
+    SEQUENCE = "sequence"
+    OPTIONAL = "optional"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An input or output as declared.
+
+    The shape is None if not even the number of axes is declared. The element type is None if it is
+    not declared, which only an output may do, or if this is no tensor.
+    """
+
+    name: str
+    kind: ParameterKind
+    dtype: DType | None = None
+    shape: tuple[Extent, ...] | None = None
+
+    def __str__(self) -> str:
+        if self.kind is not ParameterKind.TENSOR:
+            return f"{self.name!r}: {self.kind.value}"
+        shape = self.shape if self.shape is not None else ("…",)
+        extents = ", ".join("?" if extent is None else str(extent) for extent in shape)
+        return f"{self.name!r}: {self.dtype or '?'}[{extents}]"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The inputs that a caller gives, and the outputs that come back."""
+
+    inputs: tuple[Parameter, ...]
+    outputs: tuple[Parameter, ...]
+
+
+def model_signature(model: ModelFile) -> Signature:
+    """The signature of a model. An input that has an initializer is none: that is its value."""
+    graph = model.proto.graph
+    initialized = {tensor.name for tensor in graph.initializer}
+    initialized.update(sparse.values.name for sparse in graph.sparse_initializer)
+    inputs = [info for info in graph.input if info.name not in initialized]
+    return Signature(
+        tuple(_parameter(info, "input") for info in inputs),
+        tuple(_parameter(info, "output") for info in graph.output),
+    )
+
+
+def _parameter(info: onnx.ValueInfoProto, role: str) -> Parameter:
+    try:
+        return _declared(info, role)
+    except AfterglowError as error:
+        raise type(error)(f"{role} {info.name!r}: {error.what}") from None
+
+
+def _declared(info: onnx.ValueInfoProto, role: str) -> Parameter:
+    match info.type.WhichOneof("value"):
+        case "tensor_type":
+            return _tensor(info.name, info.type.tensor_type, role)
+        case "sequence_type":
+            return Parameter(info.name, ParameterKind.SEQUENCE)
+        case "optional_type":
+            return Parameter(info.name, ParameterKind.OPTIONAL)
+        case None if role == "output":
+            return Parameter(info.name, ParameterKind.TENSOR)
+        case None:
+            raise ModelError("it has no type")
+        case other:
+            raise UnsupportedError(f"Afterglow has no {other.removesuffix('_type')} values")
+
+
+def _tensor(name: str, type: onnx.TypeProto.Tensor, role: str) -> Parameter:
+    undeclared = role == "output" and type.elem_type == onnx.TensorProto.UNDEFINED
+    dtype = None if undeclared else dtype_of(type.elem_type)
+    shape = tuple(map(_extent, type.shape.dim)) if type.HasField("shape") else None
+    return Parameter(name, ParameterKind.TENSOR, dtype, shape)
+
+
+def _extent(dim: onnx.TensorShapeProto.Dimension) -> Extent:
+    """Exporters write -1 as well as nothing for an extent that they leave open."""
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
+        return dim.dim_value
+    return dim.dim_param or None

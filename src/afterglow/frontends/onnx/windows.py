@@ -1,0 +1,44 @@
+"""ONNX's attributes of sliding windows: strides, dilations, pads and auto_pad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from afterglow.frontends.onnx.context import NodeContext
+from afterglow.ops.windows import Windows
+
+
+def given_windows(n: NodeContext, kernel: Sequence[int]) -> Windows:
+    """The windows of a node by its attributes, but for `auto_pad`."""
+    ones = (1,) * len(kernel)
+    strides, dilations = n.integers("strides", ones), n.integers("dilations", ones)
+    pads = n.integers("pads", (0,) * (2 * len(kernel)))
+    return Windows(tuple(kernel), strides, pads, dilations, bool(n.integer("ceil_mode", 0)))
+
+
+def read_windows(n: NodeContext, kernel: Sequence[int], extents: Sequence[int]) -> Windows:
+    """The windows of a node over spatial axes of these extents, every pad made explicit."""
+    windows = given_windows(n, kernel)
+    auto_pad = n.text("auto_pad", "NOTSET")
+    if auto_pad in ("NOTSET", ""):
+        return windows
+    totals = [
+        max(0, (-(-extent // stride) - 1) * stride + reach - extent)
+        for extent, stride, reach in zip(extents, windows.strides, windows.reach, strict=True)
+    ]
+    return replace(windows, pads=split_pads(n, auto_pad, totals))
+
+
+def split_pads(n: NodeContext, auto_pad: str, totals: Sequence[int]) -> tuple[int, ...]:
+    """Begins, then ends; an odd one goes behind for SAME_UPPER and in front for SAME_LOWER."""
+    halves = tuple(total // 2 for total in totals)
+    others = tuple(total - half for total, half in zip(totals, halves, strict=True))
+    match auto_pad:
+        case "VALID":
+            return (0,) * (2 * len(totals))
+        case "SAME_UPPER":
+            return halves + others
+        case "SAME_LOWER":
+            return others + halves
+    raise n.fail(f"auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, got {auto_pad!r}")

@@ -1,0 +1,239 @@
+"""Convolutions, channels last."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.ops.linear import multiply_matrices
+from afterglow.ops.movement import Pad, Reshape, Slice, Transpose
+from afterglow.ops.rules import require, require_number, require_same_dtype, require_shape
+from afterglow.ops.windows import Windows
+from afterglow.types import TensorType
+
+_BLOCK_BYTES = 32 * 2**20
+"""Windows are gathered in blocks of at most about this size, for memory and for the cache."""
+
+
+@op("conv")
+class Conv(Op):
+    """Convolution of x [N, spatial…, C] with weight [O, kernel…, C / groups], plus bias [O].
+
+    Result channel o of group g sees only the channels of x in group g. Pads are zeros, begins
+    then ends. As everywhere in neural networks, the kernel is not mirrored.
+    """
+
+    strides: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilations: tuple[int, ...]
+    groups: int = 1
+
+    def windows(self, weight: tuple[int, ...]) -> Windows:
+        """The geometry, for a weight of that shape."""
+        return Windows(weight[1:-1], self.strides, self.pads, self.dilations)
+
+    def infer(
+        self, x: TensorType, weight: TensorType, bias: TensorType | None = None
+    ) -> TensorType:
+        """One window a result position, one row of the weight a channel."""
+        require_number(x=x, weight=weight)
+        require_same_dtype(x=x, weight=weight)
+        require(weight.rank >= 3, f"weight must have three axes or more, got {weight}")
+        windows = self.windows(weight.shape)
+        windows.check(x)
+        channels, results = x.shape[-1], weight.shape[0]
+        require(
+            channels == weight.shape[-1] * self.groups and results % self.groups == 0,
+            f"channels do not fit {self.groups} groups: x {x}, weight {weight}",
+        )
+        _check_bias(x, results, bias)
+        return TensorType(x.dtype, (x.shape[0], *windows.counts(x.shape[1:-1]), results))
+
+    def evaluate(self, x: Array, weight: Array, bias: Array | None = None) -> Array:
+        """Depthwise tap by tap, else as a matrix product over gathered windows."""
+        windows = self.windows(weight.shape)
+        counts = windows.counts(x.shape[1:-1])
+        result = np.zeros((x.shape[0], *counts, weight.shape[0]), x.dtype)
+        if result.size and weight.size:
+            by_group = result.reshape(*result.shape[:-1], self.groups, -1)
+            depthwise = weight.shape[-1] == 1 < self.groups
+            convolve = _convolve_depthwise if depthwise else _convolve_gathered
+            padded = np.ascontiguousarray(windows.padded(x, 0))  # BLAS wants rows, not strides
+            convolve(windows, padded, np.ascontiguousarray(weight), by_group)
+        return result if bias is None else np.add(result, bias, out=result)
+
+
+def _check_bias(x: TensorType, channels: int, bias: TensorType | None) -> None:
+    """A bias that is given has one element of the type of x for each result channel."""
+    if bias is not None:
+        require_same_dtype(x=x, bias=bias)
+        require_shape((channels,), bias=bias)
+
+
+def _convolve_depthwise(windows: Windows, x: Array, weight: Array, result: Array) -> None:
+    """Add to result [N, out…, C, multiplier] the product of each tap with x shifted by it."""
+    counts, channels = result.shape[1:-2], result.shape[-2]
+    taps = [windows.taps(axis, count) for axis, count in enumerate(counts)]
+    by_channel = weight.reshape(channels, -1, *windows.kernel)
+    product = np.empty_like(result)
+    for place in np.ndindex(*windows.kernel):
+        shifted = x[(slice(None), *(taps[axis][k] for axis, k in enumerate(place)))]
+        factor = by_channel[(slice(None), slice(None), *place)]
+        np.multiply(shifted[..., None], factor, out=product)
+        result += product
+
+
+def _convolve_gathered(windows: Windows, x: Array, weight: Array, result: Array) -> None:
+    """Fill result [N, out…, groups, O / groups] with products of windows and weights."""
+    groups = result.shape[-2]
+    matrices = weight.reshape(groups, result.shape[-1], -1).swapaxes(1, 2)
+    view = windows.views(x, result.shape[1:-2], groups)
+    size = math.prod(weight.shape[1:])
+    for index in _blocks(result.shape, size * groups * x.itemsize):
+        block = view[(slice(None), *index)]
+        target = result[index]
+        columns = block.reshape(groups, -1, size)
+        product = multiply_matrices(columns, matrices)
+        target[...] = np.moveaxis(product, 0, -2).reshape(target.shape)
+
+
+def _blocks(shape: tuple[int, ...], window_bytes: int) -> Iterator[tuple[slice, ...]]:
+    """Cut result positions into runs along the batch and the first spatial axis."""
+    batch, rows, *others = shape[:-2]
+    row_bytes = math.prod(others) * window_bytes
+    images = max(1, _BLOCK_BYTES // (row_bytes * rows))
+    step = max(1, _BLOCK_BYTES // row_bytes)
+    for first in range(0, batch, images):
+        for row in range(0, rows, step):
+            yield (slice(first, first + images), slice(row, row + step))
+
+
+@op("conv_transpose")
+class ConvTranspose(Op):
+    """The transpose of a convolution: x [N, spatial…, C] spread by weight [C, kernel…, O / groups].
+
+    Each element of x adds its product with the weight to the window of the result that starts at
+    its position times the stride. Then `pads` (begins, ends) are cut off and `output_pads` rows
+    are added behind. The result of group g comes from the channels of x in group g alone.
+    """
+
+    strides: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilations: tuple[int, ...]
+    groups: int = 1
+    output_pads: tuple[int, ...] = ()
+
+    def windows(self, weight: tuple[int, ...]) -> Windows:
+        """The geometry, for a weight of that shape."""
+        return Windows(weight[1:-1], self.strides, self.pads, self.dilations)
+
+    def infer(
+        self, x: TensorType, weight: TensorType, bias: TensorType | None = None
+    ) -> TensorType:
+        """The extents of the convolution's operand."""
+        require_number(x=x, weight=weight)
+        require_same_dtype(x=x, weight=weight)
+        require(weight.rank >= 3, f"weight must have three axes or more, got {weight}")
+        windows = self.windows(weight.shape)
+        windows.check(x)
+        require(0 not in x.shape[1:-1], f"x must have spatial extents above 0, got {x}")
+        require(
+            x.shape[-1] == weight.shape[0] and weight.shape[0] % self.groups == 0,
+            f"channels do not fit {self.groups} groups: x {x}, weight {weight}",
+        )
+        added = self._added(windows)
+        require(len(added) == len(windows.kernel), "output_pads must have one entry per axis")
+        results = weight.shape[-1] * self.groups
+        _check_bias(x, results, bias)
+        extents = self._extents(windows, x.shape[1:-1])
+        require(min(extents) >= 0, f"pads {self.pads} cut off more than there is: {extents}")
+        return TensorType(x.dtype, (x.shape[0], *extents, results))
+
+    def evaluate(self, x: Array, weight: Array, bias: Array | None = None) -> Array:
+        """Spread x by one tap of the kernel after the other, then cut."""
+        windows = self.windows(weight.shape)
+        counts, results = x.shape[1:-1], weight.shape[-1] * self.groups
+        taps = [windows.taps(axis, count) for axis, count in enumerate(counts)]
+        whole = (
+            (n - 1) * s + r for n, s, r in zip(counts, self.strides, windows.reach, strict=True)
+        )
+        extents = map(sum, zip(whole, self._added(windows), strict=True))
+        spread = np.zeros((x.shape[0], *extents, results), x.dtype)
+        inner = x.shape[-1] // self.groups
+        rows = np.moveaxis(x.reshape(math.prod(x.shape[:-1]), self.groups, inner), 1, 0)
+        matrices = weight.reshape(self.groups, inner, *weight.shape[1:])
+        for place in np.ndindex(*windows.kernel):
+            matrix = matrices[(slice(None), slice(None), *place)]
+            product = np.moveaxis(multiply_matrices(rows, matrix), 0, 1)
+            window = (slice(None), *(taps[axis][k] for axis, k in enumerate(place)))
+            spread[window] += product.reshape(*x.shape[:-1], results)
+        kept = zip(windows.begins, self._extents(windows, counts), strict=True)
+        result = spread[(slice(None), *(slice(start, start + n) for start, n in kept))]
+        return result if bias is None else result + bias
+
+    def lower(self, b: Builder, x: Value, weight: Value, bias: Value | None = None) -> Value:
+        """A convolution of x with zeros between its elements and the kernel mirrored."""
+        windows = self.windows(weight.type.shape)
+        spread = _with_zeros_between(b, x, self.strides)
+        margins = [reach - 1 for reach in windows.reach]
+        before = [m - pad for m, pad in zip(margins, windows.begins, strict=True)]
+        ends = zip(margins, windows.ends, self._added(windows), strict=True)
+        after = [m - pad + added for m, pad, added in ends]
+        if min(*before, *after) < 0:
+            spread = _padded_or_cut(b, spread, before, after)
+            before = after = [0] * len(margins)
+        plain = Conv((1,) * len(margins), (*before, *after), self.dilations, self.groups)
+        return b.emit(plain, spread, self._mirrored(b, weight), bias)
+
+    def _added(self, windows: Windows) -> tuple[int, ...]:
+        return self.output_pads or (0,) * len(windows.kernel)
+
+    def _extents(self, windows: Windows, counts: tuple[int, ...]) -> tuple[int, ...]:
+        sides = zip(windows.begins, windows.ends, self._added(windows), strict=True)
+        return tuple(
+            (n - 1) * stride + reach - begin - end + added
+            for n, stride, reach, (begin, end, added) in zip(
+                counts, self.strides, windows.reach, sides, strict=True
+            )
+        )
+
+    def _mirrored(self, b: Builder, weight: Value) -> Value:
+        """From [C, kernel…, O / groups] to [O, kernel…, C / groups], the kernel from behind."""
+        channels, *kernel, results = weight.type.shape
+        starts, steps = [k - 1 for k in kernel], [-1 for _ in kernel]
+        flipped = b.emit(Slice((0, *starts, 0), weight.type.shape, (1, *steps, 1)), weight)
+        inner = channels // self.groups
+        by_group = b.emit(Reshape((self.groups, inner, *kernel, results)), flipped)
+        rank = len(kernel) + 3
+        swapped = b.emit(Transpose((0, rank - 1, *range(2, rank - 1), 1)), by_group)
+        return b.emit(Reshape((self.groups * results, *kernel, inner)), swapped)
+
+
+def _with_zeros_between(b: Builder, x: Value, strides: tuple[int, ...]) -> Value:
+    """x with stride - 1 zeros between neighbours along each spatial axis."""
+    if all(stride == 1 for stride in strides):
+        return x
+    batch, *extents, channels = x.type.shape
+    pairs = [n for extent in extents for n in (extent, 1)]
+    zeros = [n for stride in strides for n in (0, stride - 1)]
+    apart = b.emit(Reshape((batch, *pairs, channels)), x)
+    padded = b.emit(Pad((0,) * apart.type.rank, (0, *zeros, 0)), apart)
+    longer = [extent * stride for extent, stride in zip(extents, strides, strict=True)]
+    joined = b.emit(Reshape((batch, *longer, channels)), padded)
+    kept = [n - stride + 1 for n, stride in zip(longer, strides, strict=True)]
+    rank = x.type.rank
+    return b.emit(Slice((0,) * rank, (batch, *kept, channels), (1,) * rank), joined)
+
+
+def _padded_or_cut(b: Builder, x: Value, before: list[int], after: list[int]) -> Value:
+    """x with zeros around it where a count is positive, cut where it is negative."""
+    grown = Pad((0, *(max(0, n) for n in before), 0), (0, *(max(0, n) for n in after), 0))
+    padded = b.emit(grown, x)
+    batch, *extents, channels = x.type.shape
+    kept = [sum(sides) for sides in zip(before, extents, after, strict=True)]
+    starts = [max(0, -n) for n in before]
+    rank = x.type.rank
+    return b.emit(Slice((0, *starts, 0), (batch, *kept, channels), (1,) * rank), padded)

@@ -1,0 +1,188 @@
+"""Pooling of regions of images, channels last."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from enum import Enum
+from functools import reduce
+
+import numpy as np
+
+from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.ops.elementwise import Add, And, LessEqual, Max, Mul, Sub, scalar
+from afterglow.ops.image import Interpolation
+from afterglow.ops.movement import Reshape, slice_axis
+from afterglow.ops.reduction import ReduceMax, ReduceMean
+from afterglow.ops.rules import (
+    require,
+    require_dtype,
+    require_float,
+    require_rank,
+    require_same_dtype,
+    require_shape,
+)
+from afterglow.ops.sampling import Axis, Border, Tap, corners, emit_corners
+from afterglow.types import TensorType
+from afterglow.types.dtype import i64
+
+
+class RegionMode(Enum):
+    """How the samples of a cell become one element."""
+
+    MEAN = "mean"
+    MAX = "max"
+
+
+@op("roi_align")
+class RoiAlign(Op):
+    """Regions of x [N, H, W, C], each cut into a grid of cells that are sampled and pooled.
+
+    A region (left, top, right, bottom), times `scale`, lies in the image that batch_indices names.
+    Every cell is sampled at `samples` places along each axis, or, if that is 0, at as many as it
+    has elements, rounded up. A sample is interpolated linearly; one that lies further than an
+    element outside is zero. `half_pixel` shifts regions by half an element; without it they are at
+    least one element large. The maximum is over the four weighted neighbours of every sample.
+    """
+
+    cells: tuple[int, int]
+    samples: int = 0
+    scale: float = 1.0
+    mode: RegionMode = RegionMode.MEAN
+    half_pixel: bool = True
+
+    def infer(self, x: TensorType, rois: TensorType, batch_indices: TensorType) -> TensorType:
+        """One grid of cells a region."""
+        require_float(x=x)
+        require_same_dtype(x=x, rois=rois)
+        require_dtype(i64, batch_indices=batch_indices)
+        require_rank(4, x=x)
+        require_rank(1, batch_indices=batch_indices)
+        require_shape((batch_indices.shape[0], 4), rois=rois)
+        require(self.samples >= 0, f"samples must not be negative, got {self.samples}")
+        require(0 not in x.shape[:-1], f"{x} has nothing to sample")
+        return x.with_shape((rois.shape[0], *self.cells, x.shape[-1]))
+
+    def evaluate(self, x: Array, rois: Array, batch_indices: Array) -> Array:
+        """Region by region, as the number of samples may differ."""
+        result = np.zeros((len(rois), *self.cells, x.shape[-1]), x.dtype)
+        for target, region, image in zip(result, rois, batch_indices, strict=True):
+            starts, sizes = self._bounds(region)
+            counts = [
+                self.samples or math.ceil(size / cells)
+                for size, cells in zip(sizes, self.cells, strict=True)
+            ]
+            if min(counts) > 0:
+                target[...] = self._pooled(x, image, starts, sizes, counts)
+        return result
+
+    def _bounds(self, region: Array) -> tuple[Array, Array]:
+        """Where a region starts and how large it is, along height and width."""
+        left, top, right, bottom = region * region.dtype.type(self.scale)
+        starts, ends = np.array([top, left]), np.array([bottom, right])
+        sizes = ends - starts
+        return (starts - 0.5, sizes) if self.half_pixel else (starts, np.maximum(sizes, 1))
+
+    def _pooled(
+        self, x: Array, image: int, starts: Array, sizes: Array, counts: list[int]
+    ) -> Array:
+        taps = []
+        for axis, extent in enumerate(x.shape[1:-1]):
+            cells = self.cells[axis]
+            places = _sample_places(cells, counts[axis]).astype(x.dtype)
+            at = (starts[axis] + sizes[axis] / cells * places).reshape(-1, *(1,) * (1 - axis))
+            inside = (at >= -1) & (at <= extent)
+            found = Axis(extent, Interpolation.LINEAR, Border.EDGE).taps(at)
+            taps.append([replace(tap, inside=inside) for tap in found])
+        batch = np.full((1, 1), image)
+        best = self.mode is RegionMode.MAX
+        samples = reduce(np.maximum if best else np.add, corners(x, batch, taps))
+        rows, columns = self.cells
+        by_cell = samples.reshape(rows, counts[0], columns, counts[1], -1)
+        return by_cell.max(axis=(1, 3)) if best else by_cell.mean(axis=(1, 3))
+
+    def lower(self, b: Builder, x: Value, rois: Value, batch_indices: Value) -> Value | None:
+        """Gathers and a reduction; not where the number of samples depends on the region."""
+        if not self.samples:
+            return None
+        count = rois.type.shape[0]
+        taps = [self._emit_taps(b, rois, axis, x.type.shape[1 + axis]) for axis in range(2)]
+        batch = b.emit(Reshape((count, 1, 1)), batch_indices)
+        values = emit_corners(b, x, batch, taps)
+        best = self.mode is RegionMode.MAX
+        combine = Max() if best else Add()
+        samples = reduce(lambda total, value: b.emit(combine, total, value), values)
+        rows, columns = self.cells
+        shape = (count, rows, self.samples, columns, self.samples, x.type.shape[-1])
+        by_cell = b.emit(Reshape(shape), samples)
+        pool = ReduceMax((2, 4), keepdims=False) if best else ReduceMean((2, 4), keepdims=False)
+        return b.emit(pool, by_cell)
+
+    def _emit_taps(self, b: Builder, rois: Value, axis: int, extent: int) -> list[Tap[Value]]:
+        scaled = b.emit(Mul(), rois, scalar(b, self.scale, rois))
+        start = b.emit(slice_axis(rois.type, 1, 1 - axis, 1), scaled)
+        end = b.emit(slice_axis(rois.type, 1, 3 - axis, 1), scaled)
+        size = b.emit(Sub(), end, start)
+        if self.half_pixel:
+            start = b.emit(Sub(), start, scalar(b, 0.5, start))
+        else:
+            size = b.emit(Max(), size, scalar(b, 1, size))
+        cells = self.cells[axis]
+        places = (_sample_places(cells, self.samples) / cells).astype(rois.type.dtype.numpy)
+        at = b.emit(Add(), start, b.emit(Mul(), size, b.constant(places, "places")))
+        regions, samples = at.type.shape
+        at = b.emit(Reshape((regions, 1, samples) if axis else (regions, samples, 1)), at)
+        above = b.emit(LessEqual(), scalar(b, -1, at), at)
+        inside = b.emit(And(), above, b.emit(LessEqual(), at, scalar(b, extent, at)))
+        found = Axis(extent, Interpolation.LINEAR, Border.EDGE).emit_taps(b, at)
+        return [replace(tap, inside=inside) for tap in found]
+
+
+def _sample_places(cells: int, count: int) -> Array:
+    """Where samples lie along an axis, in cells: `count` evenly in each."""
+    return (np.arange(cells)[:, None] + (np.arange(count) + 0.5) / count).reshape(-1)
+
+
+@op("max_roi_pool")
+class MaxRoiPool(Op):
+    """The largest elements of regions of x [N, H, W, C], each cut into a grid of cells.
+
+    A region (image, left, top, right, bottom), but for the image times `scale` and rounded to
+    elements, includes its last row and column. A cell that has no elements is zero.
+    """
+
+    cells: tuple[int, int]
+    scale: float = 1.0
+
+    def infer(self, x: TensorType, rois: TensorType) -> TensorType:
+        """One grid of cells a region."""
+        require_float(x=x)
+        require_same_dtype(x=x, rois=rois)
+        require_rank(4, x=x)
+        require_rank(2, rois=rois)
+        require_shape((rois.shape[0], 5), rois=rois)
+        return x.with_shape((rois.shape[0], *self.cells, x.shape[-1]))
+
+    def evaluate(self, x: Array, rois: Array) -> Array:
+        """Cell by cell."""
+        result = np.zeros((len(rois), *self.cells, x.shape[-1]), x.dtype)
+        for target, (image, *bounds) in zip(result, rois, strict=True):
+            left, top, right, bottom = np.floor(np.array(bounds) * self.scale + 0.5).astype(int)
+            rows = _cell_slices(top, bottom, self.cells[0], x.shape[1])
+            columns = [*_cell_slices(left, right, self.cells[1], x.shape[2])]
+            for i, row in enumerate(rows):
+                for j, column in enumerate(columns):
+                    cell = x[int(image), row, column]
+                    if cell.size:
+                        target[i, j] = cell.max(axis=(0, 1))
+        return result
+
+
+def _cell_slices(first: int, last: int, cells: int, extent: int) -> Iterator[slice]:
+    """The elements of each cell along an axis; neighbours may share one."""
+    size = max(last - first + 1, 1)
+    for cell in range(cells):
+        start = first + math.floor(cell * size / cells)
+        end = first + math.ceil((cell + 1) * size / cells)
+        yield slice(min(max(start, 0), extent), min(max(end, 0), extent))

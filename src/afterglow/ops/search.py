@@ -1,0 +1,151 @@
+"""Ops that look along an axis: the largest and where they are, running sums and products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from afterglow.graph import Array, Op, op
+from afterglow.ops.rules import normal_axis, require, require_number
+from afterglow.types import TensorType
+from afterglow.types.dtype import Kind, i64
+
+
+def _require_ordered(x: TensorType) -> None:
+    require_number(x=x)
+    require(x.dtype.kind is not Kind.COMPLEX, f"complex numbers have no order, got {x}")
+
+
+@op("top_k")
+class TopK(Op):
+    """The k largest (or smallest) elements along an axis, and where they were.
+
+    Equal ones come in the order of x, and NaN counts as the largest of all. They are sorted, best
+    first, or else in the order of x.
+    """
+
+    result_names = ("values", "indices")
+    k: int
+    axis: int = -1
+    largest: bool = True
+    sorted: bool = True
+
+    def infer(self, x: TensorType) -> tuple[TensorType, TensorType]:
+        """The shape of x with k elements along the axis."""
+        _require_ordered(x)
+        axis = normal_axis(self.axis, x)
+        require(0 <= self.k <= x.shape[axis], f"there are no {self.k} along axis {axis} of {x}")
+        values = TensorType(x.dtype, (*x.shape[:axis], self.k, *x.shape[axis + 1 :]))
+        return values, values.with_dtype(i64)
+
+    def evaluate(self, x: Array) -> tuple[Array, Array]:
+        """A stable sort; for the largest of the reversed axis, so that ties stay in order."""
+        if self.largest:
+            backwards = np.argsort(np.flip(x, self.axis), axis=self.axis, kind="stable")
+            order = x.shape[self.axis] - 1 - np.flip(backwards, self.axis)
+        else:
+            order = np.argsort(x, axis=self.axis, kind="stable")
+        indices = order.take(np.arange(self.k), self.axis)
+        if not self.sorted:
+            indices = np.sort(indices, axis=self.axis)
+        return np.take_along_axis(x, indices, self.axis), indices
+
+    def permuted(self, perm: tuple[int, ...]) -> TopK:
+        """Along the same axis at its new place."""
+        return replace(self, axis=perm.index(self.axis % len(perm)))
+
+
+@dataclass(frozen=True, repr=False)
+class ArgExtreme(Op):
+    """Base: where along an axis the extreme element is; the first, or the last of equal ones."""
+
+    axis: int = 0
+    keepdims: bool = True
+    last_index: bool = False
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The shape without the axis, or with extent 1 in its place."""
+        _require_ordered(x)
+        axis = normal_axis(self.axis, x)
+        require(x.shape[axis] > 0, f"axis {axis} of {x} has no elements to choose from")
+        kept = (1,) if self.keepdims else ()
+        return TensorType(i64, (*x.shape[:axis], *kept, *x.shape[axis + 1 :]))
+
+    def permuted(self, perm: tuple[int, ...]) -> Op | None:
+        """Along the same axis at its new place, if the rank stays."""
+        return replace(self, axis=perm.index(self.axis % len(perm))) if self.keepdims else None
+
+
+@op("arg_max")
+class ArgMax(ArgExtreme):
+    """Where along an axis the largest element is; NaN counts as such."""
+
+    def evaluate(self, x: Array) -> Array:
+        """NumPy's argmax, from either end."""
+        if not self.last_index:
+            return np.argmax(x, self.axis, keepdims=self.keepdims)
+        found = np.argmax(np.flip(x, self.axis), self.axis, keepdims=self.keepdims)
+        return x.shape[self.axis] - 1 - found
+
+
+@op("arg_min")
+class ArgMin(ArgExtreme):
+    """Where along an axis the smallest element is; NaN counts as such."""
+
+    def evaluate(self, x: Array) -> Array:
+        """NumPy's argmin, from either end."""
+        if not self.last_index:
+            return np.argmin(x, self.axis, keepdims=self.keepdims)
+        found = np.argmin(np.flip(x, self.axis), self.axis, keepdims=self.keepdims)
+        return x.shape[self.axis] - 1 - found
+
+
+@dataclass(frozen=True, repr=False)
+class Running(Op):
+    """Base: each element combined with those before it along an axis.
+
+    `exclusive` leaves the element itself out, `reverse` starts from the end.
+    """
+
+    axis: int = 0
+    exclusive: bool = False
+    reverse: bool = False
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The operand's own type."""
+        require_number(x=x)
+        normal_axis(self.axis, x)
+        return x
+
+    def permuted(self, perm: tuple[int, ...]) -> Op | None:
+        """Along the same axis at its new place."""
+        return replace(self, axis=perm.index(self.axis % len(perm)))
+
+    def accumulated(self, x: Array, function: np.ufunc, neutral: int) -> Array:
+        """The running results of a function."""
+        rows = np.moveaxis(x, self.axis, 0)
+        rows = rows[::-1] if self.reverse else rows
+        if self.exclusive:
+            first = np.full_like(rows[:1], neutral)
+            rows = np.concatenate([first, rows[:-1]])
+        found = function.accumulate(rows, 0, dtype=x.dtype)
+        return np.moveaxis(found[::-1] if self.reverse else found, 0, self.axis)
+
+
+@op("cum_sum")
+class CumSum(Running):
+    """Running sums along an axis."""
+
+    def evaluate(self, x: Array) -> Array:
+        """Sums of the elements so far."""
+        return self.accumulated(x, np.add, 0)
+
+
+@op("cum_prod")
+class CumProd(Running):
+    """Running products along an axis."""
+
+    def evaluate(self, x: Array) -> Array:
+        """Products of the elements so far."""
+        return self.accumulated(x, np.multiply, 1)

@@ -1,0 +1,105 @@
+"""Windows that slide over the spatial axes of x [N, spatial…, C]: how many there are, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from afterglow.graph import Array
+from afterglow.ops.rules import require
+from afterglow.types import TensorType
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Geometry of a convolution or a pooling: one entry per spatial axis; pads, begins then ends.
+
+    With `ceil_mode` the last window may reach beyond the padding, but must start before it.
+    """
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilations: tuple[int, ...]
+    ceil_mode: bool = False
+
+    @property
+    def begins(self) -> tuple[int, ...]:
+        """Padding in front of each axis."""
+        return self.pads[: len(self.kernel)]
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Padding behind each axis."""
+        return self.pads[len(self.kernel) :]
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """The extent of one window, holes included."""
+        return tuple(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+    def check(self, x: TensorType) -> None:
+        """The type rule: x has these spatial axes between batch and channels."""
+        spatial = len(self.kernel)
+        require(x.rank == spatial + 2, f"x must have {spatial + 2} axes, got {x}")
+        for name, values, length, least in (
+            ("kernel", self.kernel, spatial, 1),
+            ("strides", self.strides, spatial, 1),
+            ("dilations", self.dilations, spatial, 1),
+            ("pads", self.pads, 2 * spatial, 0),
+        ):
+            require(len(values) == length, f"{name} must have {length} entries, got {values}")
+            require(all(v >= least for v in values), f"{name} must be at least {least}: {values}")
+
+    def counts(self, extents: Sequence[int]) -> tuple[int, ...]:
+        """How many windows there are along each axis: the spatial extents of the result."""
+        return tuple(self.count(axis, extent) for axis, extent in enumerate(extents))
+
+    def count(self, axis: int, extent: int) -> int:
+        """How many windows there are along one axis."""
+        stride, begin = self.strides[axis], self.begins[axis]
+        room = extent + begin + self.ends[axis] - self.reach[axis]
+        if not self.ceil_mode:
+            return max(0, room // stride + 1)
+        count = -(-room // stride) + 1
+        return max(0, count - ((count - 1) * stride >= extent + begin))
+
+    def needed_ends(self, extents: Sequence[int]) -> tuple[int, ...]:
+        """Padding behind each axis that completes the last window: less or more than `ends`."""
+        lasts = zip(self.counts(extents), self.strides, self.reach, self.begins, strict=True)
+        return tuple(
+            max(0, (count - 1) * stride + reach - begin - extent) if count else 0
+            for extent, (count, stride, reach, begin) in zip(extents, lasts, strict=True)
+        )
+
+    def padded(self, x: Array, fill: Any) -> Array:
+        """x [N, spatial…, C] with what the windows need around it; itself if that is nothing."""
+        extents = x.shape[1:-1]
+        ends = self.needed_ends(extents)
+        if not any(self.begins) and not any(ends):
+            return x
+        sides = list(zip(self.begins, extents, ends, strict=True))
+        result = np.full((x.shape[0], *map(sum, sides), x.shape[-1]), fill, x.dtype)
+        inner = tuple(slice(begin, begin + extent) for begin, extent, _ in sides)
+        result[(slice(None), *inner)] = x
+        return result
+
+    def taps(self, axis: int, count: int) -> list[slice]:
+        """For each place in a window, where `count` windows have it along a padded axis."""
+        stride, dilation = self.strides[axis], self.dilations[axis]
+        starts = (tap * dilation for tap in range(self.kernel[axis]))
+        return [slice(start, start + count * stride, stride) for start in starts]
+
+    def views(self, x: Array, counts: tuple[int, ...], groups: int) -> Array:
+        """Every window of padded x, as a view [groups, N, counts…, kernel…, C / groups]."""
+        batch, *spatial, channel = x.strides
+        steps = [s * stride for s, stride in zip(spatial, self.strides, strict=True)]
+        holes = [s * dilation for s, dilation in zip(spatial, self.dilations, strict=True)]
+        inner = x.shape[-1] // groups
+        shape = (groups, x.shape[0], *counts, *self.kernel, inner)
+        strides = (inner * channel, batch, *steps, *holes, channel)
+        return as_strided(x, shape, strides, writeable=False)

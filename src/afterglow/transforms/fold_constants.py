@@ -1,0 +1,108 @@
+"""Compute when compiling what depends on constants only."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from afterglow.graph import Array, Constant, Function, Node, Op, Value, run_op
+from afterglow.graph.function import subgraphs_of
+from afterglow.ops.quantization import DequantizeLinear
+from afterglow.passes import Pass
+
+FREE_BYTES = 1 << 20
+"""Results up to this size are always kept as constants."""
+FREE_GROWTH = 2
+"""Larger ones only if they have at most so many times the elements of what they are made from."""
+SMALL_PART = 16
+"""A view of less than one part in so many of an array is copied, so that the array can go."""
+
+
+class FoldConstants(Pass):
+    """Nodes whose operands are constants become constants, and constants no longer used are gone.
+
+    Results that would make the program much larger (an expansion, a tile, a pad) stay nodes, and
+    so do those whose evaluation fails: what is wrong with them is said when they run. Quantized
+    weights stay quantized unless `dequantize` is set: ops may be found that take them as they are.
+    """
+
+    name = "fold-constants"
+
+    def __init__(self, *, dequantize: bool = False) -> None:
+        self.kept = () if dequantize else (DequantizeLinear,)
+
+    def run(self, function: Function) -> bool:
+        """See the class."""
+        folder = _Folder(function, self.kept)
+        changed = False
+        for node in function.nodes:
+            changed |= folder.fold(node)
+        return changed
+
+
+class _Folder:
+    """One run over one function."""
+
+    def __init__(self, function: Function, kept: tuple[type[Op], ...]) -> None:
+        self.function = function
+        self.kept = kept
+        self.module = function.module
+        functions = self.module.functions.values()
+        self.escaping = {id(value) for f in functions for value in f.escaping()}
+
+    def fold(self, node: Node) -> bool:
+        """Replace the node by its results, if they are known."""
+        if not _is_foldable(node) or isinstance(node.op, self.kept):
+            return False
+        results = _results(node)
+        if results is None:
+            return False
+        for old, array in zip(node.results, results, strict=True):
+            if old.use_count or id(old) in self.escaping:
+                new = self.module.constant(old.name, _compact(array), old.type)
+                self.function.replace(old, new)
+                if id(old) in self.escaping:
+                    self.escaping.add(id(new))
+        operands = node.given
+        self.function.erase(node)
+        self._forget_unused(operands)
+        return True
+
+    def _forget_unused(self, values: list[Value]) -> None:
+        for value in dict.fromkeys(values):
+            if (
+                isinstance(value, Constant)
+                and not value.use_count
+                and id(value) not in self.escaping
+            ):
+                self.module.erase_constant(value)
+
+
+def _is_foldable(node: Node) -> bool:
+    return (
+        node.op.pure
+        and all(isinstance(operand, Constant) for operand in node.given)
+        and not subgraphs_of(node.op)
+        and not _grows(node)
+    )
+
+
+def _grows(node: Node) -> bool:
+    elements = sum(result.type.size for result in node.results)
+    large = sum(result.type.nbytes for result in node.results) > FREE_BYTES
+    return large and elements > FREE_GROWTH * sum(operand.type.size for operand in node.given)
+
+
+def _results(node: Node) -> tuple[Array, ...] | None:
+    operands = [
+        operand.data if isinstance(operand, Constant) else None for operand in node.operands
+    ]
+    try:
+        return run_op(node.op, operands, [result.type for result in node.results])
+    except Exception:
+        return None
+
+
+def _compact(array: Array) -> Array:
+    base = array.base
+    kept = base.nbytes if isinstance(base, np.ndarray) else 0
+    return array.copy() if array.nbytes * SMALL_PART < kept else array

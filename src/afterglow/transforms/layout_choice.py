@@ -1,0 +1,272 @@
+"""Choose which values lie in another layout, so that the fewest bytes are transposed.
+
+Three sweeps propose at most one other layout for each value: what transposes above it or below it
+would give it, carried through every node that can work there. Which proposals to take is then a
+minimum cut: nodes on the source's side move, nodes on the sink's side stay, and each value between
+the two costs a transpose. Leaving all as it is is one of the cuts, so the choice is never worse.
+"""
+
+from __future__ import annotations
+
+from afterglow.graph import Constant, Function, Node, Value
+from afterglow.ops.movement import Transpose
+from afterglow.support.min_cut import SINK, SOURCE, UNBOUNDED, Network
+from afterglow.transforms.layout import Layout
+from afterglow.transforms.moved import (
+    Moved,
+    is_absorbed,
+    is_pointwise,
+    moved_by_operand,
+    moved_by_result,
+)
+from afterglow.transforms.permutations import Perm, composed, inverse, is_identity, keeps_order
+
+RESHAPE_COST = 1
+"""What it costs to move axes of extent 1: next to nothing."""
+TRANSPOSE_COST = 1024
+"""What a transpose costs besides the bytes that it moves."""
+
+
+class Proposals:
+    """For each value at most one other layout, and how its node would work there."""
+
+    def __init__(self, function: Function) -> None:
+        self.layouts: dict[Value, Layout] = {}
+        self.moves: dict[Value, Moved] = {}
+        self.eager: set[Value] = set()
+        """Values that should move even if nothing is gained: what made them can go on with them."""
+        nodes = [n for n in function.nodes if len(n.results) == 1 and n.result.type.size]
+        for node in nodes:
+            self._propose_below(node, pass_on=False)
+        for node in reversed(nodes):
+            self._propose_above(node)
+        for node in nodes:
+            self._propose_below(node, pass_on=True)
+        for node in nodes:
+            if isinstance(node.op, Transpose) and not self._is_followed(node.result):
+                self.layouts.pop(node.result, None)
+
+    def _has(self, node: Node) -> bool:
+        return node.result in self.layouts or node.result in self.moves
+
+    def _is_followed(self, value: Value) -> bool:
+        """Whether any user would take the value in the layout proposed for it."""
+        return any(
+            index >= 0
+            and (moved := self.moves.get(user.results[0])) is not None
+            and moved.operands[index] is not None
+            for user, index in value.uses
+        )
+
+    def _add(self, node: Node, moved: Moved) -> None:
+        self.moves[node.result] = moved
+        if not moved.result.is_identity:
+            self.layouts[node.result] = moved.result
+
+    def _propose_below(self, node: Node, *, pass_on: bool) -> None:
+        """What the operands would give the result."""
+        if self._has(node):
+            return
+        if isinstance(node.op, Transpose):
+            self._propose_transposed(node, node.op.perm, pass_on=pass_on)
+            return
+        known = [(i, v) for i, v in enumerate(node.operands) if v is not None and v in self.layouts]
+        for index, value in sorted(known, key=lambda item: -item[1].type.size):
+            moved = moved_by_operand(node, index, self.layouts[value])
+            if moved is not None:
+                self._add(node, moved)
+                if value in self.eager and is_pointwise(node):
+                    self.eager.add(node.result)
+                return
+
+    def _propose_transposed(self, node: Node, perm: Perm, *, pass_on: bool) -> None:
+        """The operand itself, or what was proposed for it, is the result in another layout.
+
+        If something was proposed for it, the nodes below are asked first.
+        """
+        (x,) = node.given
+        shape = node.result.type.shape
+        if x not in self.layouts:
+            layout = Layout(shape, inverse(perm))
+            self.eager.add(node.result)
+        elif pass_on and self.layouts[x].factors == x.type.shape:
+            layout = Layout(shape, inverse(composed(inverse(self.layouts[x].perm), perm)))
+        else:
+            return
+        if not layout.is_identity:
+            self.layouts[node.result] = layout
+
+    def _propose_above(self, node: Node) -> None:
+        """What the users would have the result in."""
+        if self._has(node):
+            return
+        for user, index in node.result.uses:
+            layout = self._wanted(node.result, user, index)
+            if layout is None or layout.is_identity:
+                continue
+            if isinstance(node.op, Transpose):
+                self.layouts[node.result] = layout
+                return
+            moved = moved_by_result(node, layout)
+            if moved is not None:
+                self._add(node, moved)
+                return
+
+    def _wanted(self, value: Value, user: Node, index: int) -> Layout | None:
+        if index < 0:
+            return None
+        if isinstance(user.op, Transpose):
+            return Layout(value.type.shape, user.op.perm)
+        moved = self.moves.get(user.results[0])
+        layout = None if moved is None else moved.operands[index]
+        return None if layout is None else layout.carried(value.type.shape)
+
+
+def choose_layouts(function: Function, proposals: Proposals) -> set[Value]:
+    """The values that should lie in the layout proposed for them."""
+    return _Choice(function, proposals).run()
+
+
+class _Choice:
+    """The network of one function."""
+
+    def __init__(self, function: Function, proposals: Proposals) -> None:
+        self.proposals = proposals
+        self.layouts, self.moves = proposals.layouts, proposals.moves
+        self.escaping = set(function.escaping())
+        self.network = Network()
+        ordered = [
+            node.results[0]
+            for node in function.nodes
+            if node.results[0] in self.layouts or node.results[0] in self.moves
+        ]
+        self.numbers = {value: self.network.add_node() for value in ordered}
+        self.demands: dict[tuple[Value, object], tuple[int, list[int]]] = {}
+
+    def run(self) -> set[Value]:
+        for value, number in self.numbers.items():
+            node = value.producer
+            assert node is not None
+            if isinstance(node.op, Transpose):
+                self._add_transpose(node, node.op.perm)
+            else:
+                self._add_operands(node, number)
+            if value in self.layouts:
+                self._add_result(value, number)
+        self._add_transposes_that_stay()
+        for cost, numbers in self.demands.values():
+            self._any_on_source_side(numbers, SINK, cost)
+        eager = [self.numbers[value] for value in self.numbers if value in self.proposals.eager]
+        side = self.network.cheapest_cut(eager)
+        return {value for value, number in self.numbers.items() if number in side}
+
+    def _add_operands(self, node: Node, number: int) -> None:
+        """If the node moves, operands that cannot must be transposed for it, once for all.
+
+        That counts as a little more than it does, lest transposes change places for nothing.
+        """
+        for value, wanted in zip(node.operands, self.moves[node.result].operands, strict=True):
+            if value is None or wanted is None or value in self.layouts:
+                continue
+            if not isinstance(value, Constant):
+                demand = self.demands.setdefault(
+                    (value, wanted.order), (_cost_of(value, wanted) + 1, [])
+                )
+                demand[1].append(number)
+
+    def _add_result(self, value: Value, number: int) -> None:
+        """One transpose serves all users on the other side."""
+        layout = self.layouts[value]
+        cost = _cost_of(value, layout)
+        stays, followers = value in self.escaping, []
+        for user, index in value.uses:
+            if index >= 0 and isinstance(user.op, Transpose):
+                continue
+            moved = self.moves.get(user.results[0])
+            wanted = moved.operands[index] if moved is not None and index >= 0 else None
+            if wanted is None:
+                stays |= index < 0 or moved is not None or not is_absorbed(user, index, layout)
+            elif wanted.order == layout.order:
+                followers.append(self.numbers[user.results[0]])
+            else:
+                stays = True
+                self._add_unary(self.numbers[user.results[0]], _cost_of(value, wanted))
+        if stays:
+            self.network.connect(number, SINK, cost)
+        else:
+            self._any_on_sink_side(number, followers, cost)
+        self._any_on_source_side(followers, number, cost)
+
+    def _any_on_sink_side(self, number: int, users: list[int], cost: int) -> None:
+        """Pay if `number` is on the source's side and any user on the sink's."""
+        if users:
+            joint = self.network.add_node()
+            self.network.connect(number, joint, cost)
+            for user in users:
+                self.network.connect(joint, user, UNBOUNDED)
+
+    def _any_on_source_side(self, users: list[int], number: int, cost: int) -> None:
+        """Pay if `number` is on the sink's side and any user on the source's."""
+        if users:
+            joint = self.network.add_node()
+            self.network.connect(joint, number, cost)
+            for user in users:
+                self.network.connect(user, joint, UNBOUNDED)
+
+    def _add_unary(self, number: int, cost: int) -> None:
+        """Pay `cost`, or be paid if it is negative, for being on the source's side."""
+        if cost > 0:
+            self.network.connect(number, SINK, cost)
+        elif cost < 0:
+            self.network.connect(SOURCE, number, -cost)
+
+    def _add_transposes_that_stay(self) -> None:
+        """Transposes of which the operand may move but the result may not."""
+        for value in self.numbers:
+            for user in value.users if value in self.layouts else ():
+                if isinstance(user.op, Transpose) and user.result not in self.numbers:
+                    self._add_transpose(user, user.op.perm)
+
+    def _add_transpose(self, node: Node, perm: Perm) -> None:
+        """A transpose that exists costs something else for each choice on its two sides."""
+        (x,), y = node.given, node.result
+        stay = self._between(node, perm, False, False)
+        if x not in self.layouts:
+            self._add_unary(self.numbers[y], self._between(node, perm, False, True) - stay)
+            return
+        first = self._between(node, perm, True, False)
+        if y not in self.layouts:
+            self._add_unary(self.numbers[x], first - stay)
+            return
+        second = self._between(node, perm, False, True)
+        both = self._between(node, perm, True, True)
+        first = max(first, stay + both - second)  # a cut cannot say that opposite sides are best
+        self._add_unary(self.numbers[x], first - stay)
+        self._add_unary(self.numbers[y], both - first)
+        self.network.connect(self.numbers[y], self.numbers[x], first + second - stay - both)
+
+    def _between(self, node: Node, perm: Perm, x_moves: bool, y_moves: bool) -> int:
+        """What transposing costs if the operand, the result, or both lie in another layout."""
+        (x,), y = node.given, node.result
+        total, shape = perm, x.type.shape
+        if x_moves:
+            layout = self.layouts[x]
+            if layout.factors != x.type.shape:
+                return 2 * _transpose_cost(x)
+            total, shape = composed(inverse(layout.perm), total), layout.shape
+        if y_moves:
+            layout = self.layouts[y]
+            if layout.factors != y.type.shape:
+                return 2 * _transpose_cost(x)
+            total = composed(total, layout.perm)
+        if is_identity(total):
+            return 0
+        return RESHAPE_COST if keeps_order(total, shape) else _transpose_cost(x)
+
+
+def _transpose_cost(value: Value) -> int:
+    return TRANSPOSE_COST + value.type.nbytes
+
+
+def _cost_of(value: Value, layout: Layout) -> int:
+    return RESHAPE_COST if layout.keeps_order else _transpose_cost(value)

@@ -1,0 +1,125 @@
+"""Matrix products of one left operand with several constants become one product.
+
+Queries, keys and values of attention are the case in mind: the left operand is read once, and the
+right one is wide. Each product becomes a slice of the merged one along the last axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+
+from afterglow.graph import Array, Builder, Constant, Function, Node, Value
+from afterglow.ops.attention import Attention
+from afterglow.ops.elementwise import Add
+from afterglow.ops.linear import MatMul
+from afterglow.ops.movement import Reshape, Transpose, slice_axis
+from afterglow.passes import Pass
+from afterglow.transforms.matching import escapes, has_one_use
+
+FOLLOWERS = (Reshape, Transpose, MatMul, Attention)
+"""Ops that take a slice as readily as a whole; others might run as part of the product itself."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix product with a constant, and the sum with a constant vector that follows it."""
+
+    node: Node
+    weight: Constant
+    bias: Constant | None
+    result: Value
+    """What others take: the sum, or the product if there is none."""
+
+    @property
+    def columns(self) -> int:
+        """How many it contributes to a merged product."""
+        return self.result.type.shape[-1]
+
+    def partners(self) -> Hashable:
+        """Equal for products that may be merged."""
+        lhs = self.node.operands[0]
+        return lhs, self.node.op, self.weight.type.dtype, self.node.predicate
+
+
+class MergeMatMuls(Pass):
+    """See the module."""
+
+    name = "merge-matmuls"
+
+    def run(self, function: Function) -> bool:
+        """See the module."""
+        groups: dict[Hashable, list[Product]] = {}
+        for node in function.nodes:
+            product = _product(node)
+            if product is not None:
+                groups.setdefault(product.partners(), []).append(product)
+        several = [group for group in groups.values() if len(group) > 1]
+        for group in several:
+            _merge(function, group)
+        return bool(several)
+
+
+def _product(node: Node) -> Product | None:
+    """The node as a product that is no worse off when merged."""
+    match node:
+        case Node(MatMul(), [Value(), Constant() as weight]) if weight.type.rank == 2:
+            bias, result = _sum_after(node)
+            fits = all(isinstance(user.op, FOLLOWERS) for user in result.users)
+            if not fits or not result.use_count or escapes(result) or weight.use_count > 1:
+                return None
+            return Product(node, weight, bias, result)
+    return None
+
+
+def _sum_after(node: Node) -> tuple[Constant | None, Value]:
+    """The vector that is added to the product, if that is all that is done with it."""
+    product = node.result
+    match product.users:
+        case [Node(Add(), [Value() as x, Constant() as bias]) as user] if has_one_use(product):
+            columns = product.type.shape[-1:]
+            vector = bias.type.shape[-1:] == columns and bias.type.size == columns[0]
+            same = user.result.type == product.type and user.predicate is node.predicate
+            if x is product and vector and same:
+                return bias, user.result
+    return None, product
+
+
+def _merge(function: Function, group: Sequence[Product]) -> None:
+    """Emit the merged product where the first one was; everything it needs is there already."""
+    first = group[0].node
+    b = Builder(function, first, name=first.name, origin=first.origin, predicate=first.predicate)
+    assert isinstance(first.op, MatMul)
+    axis = 0 if first.op.transpose_rhs else 1
+    weight = np.concatenate([product.weight.data for product in group], axis)
+    merged = b.emit(first.op, first.operands[0], b.constant(weight, group[0].weight.name))
+    biases = [product.bias for product in group if product.bias is not None]
+    if biases:
+        merged = b.emit(Add(), merged, b.constant(_bias(group), biases[0].name))
+    starts = accumulate((product.columns for product in group), initial=0)
+    parts = [
+        b.emit(slice_axis(merged.type, merged.type.rank - 1, start, product.columns), merged)
+        for start, product in zip(starts, group, strict=False)
+    ]
+    for product, part in zip(group, parts, strict=True):
+        function.replace(product.result, part)
+        for node in product.result.producer, product.node:
+            if node is not None and node.function is function:
+                function.erase(node)
+        function.rename(part, product.result.name)
+
+
+def _bias(group: Sequence[Product]) -> Array:
+    """The vectors one after the other, zeros where a product has none."""
+    dtype = group[0].weight.data.dtype
+    return np.concatenate(
+        [
+            np.zeros(product.columns, dtype)
+            if product.bias is None
+            else product.bias.data.reshape(-1)
+            for product in group
+        ]
+    )

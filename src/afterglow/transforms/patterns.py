@@ -1,0 +1,127 @@
+"""Pieces of patterns that span several nodes: operand orders, scalars, casts, and what is inside.
+
+Conversions between floats are looked through everywhere: models in half precision have them in
+the middle of a formula, where they only lose digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from afterglow.graph import Builder, Constant, Node, Op, Value
+from afterglow.ops.conversion import Cast
+from afterglow.ops.elementwise import Add, Div, Mul, Neg, Pow, Sub
+from afterglow.ops.functions import Reciprocal, Sqrt
+from afterglow.types import DType
+from afterglow.types import dtype as d
+
+ARITHMETIC = (Add, Sub, Mul, Div, Neg, Pow, Sqrt, Reciprocal)
+"""The ops of which formulas are made."""
+LOOK_BACK = 6
+"""How many nodes in a row a formula may have."""
+MOST_NODES = 32
+"""How many nodes it may have in all."""
+
+
+def uncast(value: Value) -> Value:
+    """The value before conversions from one float type to another."""
+    for _ in range(LOOK_BACK):
+        match value:
+            case Value(Node(Cast(), [Value() as x])) if _both_float(x, value):
+                value = x
+            case _:
+                break
+    return value
+
+
+def _both_float(x: Value, y: Value) -> bool:
+    return x.type.dtype.is_float and y.type.dtype.is_float
+
+
+def scalar_of(value: Value) -> float | None:
+    """The number that a constant of one element holds, whatever its rank."""
+    match value:
+        case Value(Node(Cast(), [Value() as x])):
+            value = x
+    if not isinstance(value, Constant) or value.type.size != 1:
+        return None
+    known = value.type.dtype.is_float or value.type.dtype.is_integer
+    return float(value.data.reshape(())[()]) if known else None
+
+
+def maker(value: Value | None, *kinds: type[Op]) -> Node | None:
+    """The node that made a value, conversions apart, if its op is of one of these kinds."""
+    node = None if value is None else uncast(value).producer
+    return node if node is not None and isinstance(node.op, kinds) else None
+
+
+def orders(node: Node) -> Iterator[tuple[Value, Value]]:
+    """The two operands of a commutative op, both ways round."""
+    lhs, rhs = node.given
+    yield lhs, rhs
+    yield rhs, lhs
+
+
+def ingredients(value: Value) -> Iterator[Value]:
+    """What arithmetic made a value from, conversions apart, nearest first; no scalars.
+
+    Also those that were themselves made by arithmetic, and the value itself.
+    """
+    seen = {uncast(value): None}
+    pending = [(uncast(value), 0)]
+    for found, depth in pending:
+        yield found
+        node = found.producer
+        if node is None or not isinstance(node.op, ARITHMETIC) or depth == LOOK_BACK:
+            continue
+        for operand in map(uncast, node.given):
+            if operand not in seen and len(seen) < MOST_NODES and scalar_of(operand) is None:
+                seen[operand] = None
+                pending.append((operand, depth + 1))
+
+
+def serves_only(node: Node, leaves: Collection[Value]) -> bool:
+    """Whether what lies between the leaves and the node is needed for nothing else.
+
+    A conversion of a leaf may serve others too: it stays as it is.
+    """
+    inside = {node}
+    pending = [node]
+    while pending:
+        for value in pending.pop().given:
+            producer = value.producer
+            if producer is None or producer in inside or _is_leaf(value, leaves):
+                continue
+            if len(inside) > MOST_NODES:
+                return False
+            inside.add(producer)
+            pending.append(producer)
+    return all(_stays_inside(inner, inside) for inner in inside if inner is not node)
+
+
+def _is_leaf(value: Value, leaves: Collection[Value]) -> bool:
+    return value in leaves or uncast(value) in leaves
+
+
+def _stays_inside(node: Node, inside: set[Node]) -> bool:
+    function = node.function
+    return all(
+        result.use_count <= MOST_NODES
+        and inside.issuperset(result.users)
+        and not any(result is other for other in (function.escaping() if function else ()))
+        for result in node.results
+    )
+
+
+def emit_as(b: Builder, x: Value, dtype: DType) -> Value:
+    """`x` with elements of another type."""
+    return x if x.type.dtype is dtype else b.emit(Cast(dtype), x)
+
+
+def is_near(number: float, wanted: float, dtype: DType) -> bool:
+    """Whether a model in that precision may have written `number` for `wanted`."""
+    return abs(number - wanted) <= TOLERANCE.get(dtype, 1e-4) * abs(wanted)
+
+
+TOLERANCE: dict[DType, float] = {d.f16: 2e-3, d.bf16: 1e-2}
+"""How far a constant may be off; of wider types so far that a few digits are enough."""

@@ -1,0 +1,156 @@
+"""Move transposes to where they cost least: mostly down, until they meet their inverse.
+
+A model whose importer wrapped each convolution in transposes comes out with its channels last
+throughout, and transposes only where values come in and go out.
+"""
+
+from __future__ import annotations
+
+from afterglow.graph import Builder, Constant, Function, Node, Value
+from afterglow.ops.movement import Reshape, Transpose
+from afterglow.passes import Pass, Property, RewritePass
+from afterglow.transforms.drop_dead import drop_dead_nodes
+from afterglow.transforms.layout import Layout
+from afterglow.transforms.layout_choice import Proposals, choose_layouts
+from afterglow.transforms.permutations import Perm, composed, inverse, is_identity
+from afterglow.transforms.reorder_rows import reorder_rows
+from afterglow.transforms.reshapes import (
+    compose_reshapes,
+    drop_idle_reshape,
+    reshape_constant,
+    transpose_by_reshape,
+)
+from afterglow.transforms.transposes import (
+    compose_transposes,
+    drop_identity_transpose,
+    multiply_transposed,
+    transpose_constant,
+)
+from afterglow.transforms.views import constant_like
+
+_RULES = (
+    compose_transposes,
+    drop_identity_transpose,
+    transpose_constant,
+    compose_reshapes,
+    drop_idle_reshape,
+    reshape_constant,
+)
+BEFORE = RewritePass("before-sinking", _RULES)
+AFTER = RewritePass(
+    "after-sinking", (*_RULES, transpose_by_reshape, reorder_rows, multiply_transposed)
+)
+
+
+class SinkTransposes(Pass):
+    """Nodes work in the layout in which the fewest bytes have to be transposed."""
+
+    name = "sink-transposes"
+    provides = frozenset({Property.CHANNELS_LAST})
+
+    def run(self, function: Function) -> bool:
+        """See the class."""
+        changed = BEFORE.run(function)
+        if _Mover(function).run():
+            drop_dead_nodes(function)
+            changed = True
+        return AFTER.run(function) or changed
+
+
+class _Mover:
+    """Rebuilds the nodes that are to work in another layout."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.proposals = Proposals(function)
+        self.chosen = choose_layouts(function, self.proposals)
+        self.moved: dict[Value, tuple[Value, Layout]] = {}
+        """Values that lie in another layout, and themselves there."""
+        self.made: dict[tuple[Value, object], Value] = {}
+        """Other values that were brought into an order of elements, and themselves there."""
+
+    def run(self) -> bool:
+        if not any(value in self.proposals.moves for value in self.chosen):
+            return False
+        for node in list(self.function.nodes):
+            if node.results[0] not in self.chosen:
+                continue
+            if isinstance(node.op, Transpose):
+                self._move_transpose(node, node.op.perm)
+            else:
+                self._move(node)
+        return True
+
+    def _move(self, node: Node) -> None:
+        b = self._builder(node, node)
+        moved = self.proposals.moves[node.result]
+        operands = [
+            value if value is None or layout is None else self._lying_in(node, value, layout)
+            for value, layout in zip(node.operands, moved.operands, strict=True)
+        ]
+        new = b.emit(moved.op, *operands)
+        own = _back(b, new, moved.result, node.result.type.shape)
+        self.function.replace(node.result, own)
+        name = node.name
+        self.function.erase(node)
+        self.function.rename(new, name)
+        if own is not new:
+            self.moved[own] = new, moved.result
+
+    def _move_transpose(self, node: Node, perm: Perm) -> None:
+        """The node itself stays for those that need its result as it was."""
+        (x,), y = node.given, node.result
+        layout = self.proposals.layouts[y]
+        if layout.factors != y.type.shape:
+            b = self._builder(node, node.after)
+            self.moved[y] = _there(b, y, layout), layout
+            return
+        source, total = x, composed(perm, layout.perm)
+        if x in self.moved and self.moved[x][1].factors == x.type.shape:
+            source, before = self.moved[x]
+            total = composed(inverse(before.perm), total)
+        b = self._builder(node, node)
+        self.moved[y] = (
+            source if is_identity(total) else b.emit(Transpose(total), source),
+            layout,
+        )
+
+    def _lying_in(self, node: Node, value: Value, layout: Layout) -> Value:
+        """An operand in the layout in which a node takes it; others may take the same."""
+        there, own = self.moved.get(value, (value, None))
+        b = Builder(self.function, node, name=value.name, origin=node.origin)
+        if own is None or own.order != layout.order:
+            key = value, layout.order
+            if key not in self.made:
+                self.made[key] = _there(b, value, layout)
+            there = self.made[key]
+        if there.type.shape == layout.shape:
+            return there
+        return b.emit(Reshape(layout.shape), there)
+
+    def _builder(self, node: Node, before: Node | None) -> Builder:
+        return Builder(
+            self.function, before, name=node.name, origin=node.origin, predicate=node.predicate
+        )
+
+
+def _there(b: Builder, value: Value, layout: Layout) -> Value:
+    """A value brought into a layout; of a constant, a view."""
+    if isinstance(value, Constant) and value.type.quantization is None:
+        data = value.data.reshape(layout.factors).transpose(layout.perm)
+        return constant_like(b, value, data, value.type.with_shape(layout.shape))
+    if layout.keeps_order:
+        return b.emit(Reshape(layout.shape), value)
+    if layout.factors != value.type.shape:
+        value = b.emit(Reshape(layout.factors), value)
+    return b.emit(Transpose(layout.perm), value)
+
+
+def _back(b: Builder, value: Value, layout: Layout, shape: tuple[int, ...]) -> Value:
+    """A value brought back from a layout into its own."""
+    if layout.is_identity:
+        return value
+    if layout.keeps_order:
+        return b.emit(Reshape(shape), value)
+    value = b.emit(Transpose(inverse(layout.perm)), value)
+    return value if value.type.shape == shape else b.emit(Reshape(shape), value)

@@ -1,0 +1,94 @@
+"""Small models for the tests of the command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+Declared = tuple[str, int, Sequence[int | str]]
+
+
+def save(
+    path: Path,
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[Declared],
+    outputs: Sequence[Declared],
+    weights: dict[str, np.ndarray] | None = None,
+    domains: Sequence[str] = (),
+) -> str:
+    """Write a model of version 17, unchecked, and return its path."""
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info(*declared) for declared in inputs],
+        [helper.make_tensor_value_info(*declared) for declared in outputs],
+        [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()],
+    )
+    opsets = [helper.make_opsetid("", 17), *(helper.make_opsetid(d, 1) for d in domains)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="tests")
+    onnx.save(model, path)
+    return str(path)
+
+
+def linear(folder: Path) -> str:
+    """y = relu(x @ w), with a batch of 2."""
+    return save(
+        folder / "linear.onnx",
+        [
+            helper.make_node("MatMul", ["x", "w"], ["product"], name="first"),
+            helper.make_node("Relu", ["product"], ["y"], name="second"),
+        ],
+        [("x", FLOAT, (2, 3))],
+        [("y", FLOAT, (2, 4))],
+        {"w": np.arange(12, dtype=np.float32).reshape(3, 4) - 5},
+    )
+
+
+def batched(folder: Path) -> str:
+    """total = a + b, both with a free dimension called batch."""
+    return save(
+        folder / "batched.onnx",
+        [helper.make_node("Add", ["a", "b"], ["total"], name="sum")],
+        [("a", FLOAT, ("batch", 3)), ("b", FLOAT, ("batch", 3))],
+        [("total", FLOAT, ("batch", 3))],
+    )
+
+
+def lookup(folder: Path) -> str:
+    """Rows of a table of four, by index."""
+    return save(
+        folder / "lookup.onnx",
+        [helper.make_node("Gather", ["table", "index"], ["row"], name="look")],
+        [("index", INT64, (5,))],
+        [("row", FLOAT, (5, 2))],
+        {"table": np.arange(8, dtype=np.float32).reshape(4, 2)},
+    )
+
+
+def shaped(folder: Path) -> str:
+    """y = reshape(x, shape), where the shape is an input."""
+    return save(
+        folder / "shaped.onnx",
+        [helper.make_node("Reshape", ["x", "shape"], ["y"], name="reshape")],
+        [("x", FLOAT, (6,)), ("shape", INT64, (2,))],
+        [("y", FLOAT, ("rows", "columns"))],
+    )
+
+
+def strange(folder: Path) -> str:
+    """Two nodes of a domain that nobody knows."""
+    return save(
+        folder / "strange.onnx",
+        [
+            helper.make_node("Frobnicate", ["x"], ["y"], name="frob", domain="example.com"),
+            helper.make_node("Twiddle", ["x"], ["z"], name="twid", domain="example.com"),
+        ],
+        [("x", FLOAT, (2,))],
+        [("y", FLOAT, (2,)), ("z", FLOAT, (2,))],
+        domains=["example.com"],
+    )

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from tests.cli import models
+
+
+def lines(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+
+
+def test_a_supported_model(command, tmp_path):
+    finished = command("check", models.linear(tmp_path))
+    assert lines(finished.out) == [
+        "producer tests",
+        "opsets ai.onnx 17",
+        "input 'x': f32[2, 3]",
+        "output 'y': f32[2, 4]",
+        "element types f32",
+        "weights 48 bytes",
+        "nodes 2: 1 MatMul, 1 Relu",
+        "verdict: supported",
+    ]
+    assert finished.status == 0
+    assert finished.err == ""
+
+
+def test_the_same_as_json(command, tmp_path):
+    path = models.linear(tmp_path)
+    finished = command("check", path, "--json")
+    assert finished.status == 0
+    assert finished.json == {
+        "model": path,
+        "producer": "tests",
+        "ir_version": 8,
+        "opsets": {"ai.onnx": 17},
+        "inputs": [{"name": "x", "kind": "tensor", "element_type": "f32", "shape": [2, 3]}],
+        "outputs": [{"name": "y", "kind": "tensor", "element_type": "f32", "shape": [2, 4]}],
+        "nodes": 2,
+        "ops": {"MatMul": 1, "Relu": 1},
+        "unknown_ops": [],
+        "element_types": ["f32"],
+        "weight_bytes": 48,
+        "free_dimensions": [],
+        "verdict": "supported",
+        "open_question": "",
+        "problem": None,
+    }
+
+
+def test_every_unsupported_op_is_named(command, tmp_path):
+    finished = command("check", models.strange(tmp_path))
+    assert finished.status == 3
+    assert "not supported example.com.Frobnicate, example.com.Twiddle" in lines(finished.out)
+    assert lines(finished.out)[-1] == "verdict: unsupported"
+    assert "'frob'" in finished.err
+    assert "'twid'" in finished.err
+
+
+def test_free_dimensions_leave_a_question_open(command, tmp_path):
+    finished = command("check", models.batched(tmp_path))
+    assert finished.status == 0
+    assert lines(finished.out)[-4:] == [
+        "nodes 1: 1 Add",
+        "the model has inputs with free dimensions: 'a': f32[batch, 3], 'b': f32[batch, 3]",
+        "bind them, for example --dim batch=1 or --shapes a:1x3 --shapes b:1x3",
+        "verdict: supported",
+    ]
+    assert "free dimensions batch" in lines(finished.out)
+
+
+def test_bound_dimensions_leave_none(command, tmp_path):
+    path = models.batched(tmp_path)
+    for words in (("--dim", "batch=4"), ("--shapes", "a:4x3", "--shapes", "b:4x3")):
+        finished = command("check", path, *words, "--json")
+        assert finished.json["open_question"] == ""
+        assert finished.status == 0
+
+
+def test_a_binding_that_does_not_fit(command, tmp_path):
+    finished = command("check", models.batched(tmp_path), "--dim", "width=4", "--json")
+    assert finished.status == 2
+    assert finished.json["verdict"] == "wrong use"
+    assert finished.json["problem"]["what"] == "no input has a dimension 'width': it has 'batch'"
+
+
+def test_values_that_decide_shapes_leave_a_question_open(command, tmp_path):
+    finished = command("check", models.shaped(tmp_path))
+    assert finished.status == 0
+    assert lines(finished.out)[-3:] == [
+        "shapes in the model depend on the value of input 'shape'",
+        "give them: --value shape=FILE.npy; afterglow run takes them from --input",
+        "verdict: supported",
+    ]
+
+
+def test_a_file_that_is_no_model(command, tmp_path):
+    path = tmp_path / "text.onnx"
+    path.write_text("this is not a model")
+    finished = command("check", str(path))
+    assert finished.status == 1
+    assert finished.err.startswith("error: the file is not an ONNX model")
+    assert "Traceback" not in finished.err
+
+
+def test_an_empty_file(command, tmp_path):
+    path = tmp_path / "empty.onnx"
+    path.write_bytes(b"")
+    command.fails(
+        1,
+        f"""
+        error: the file is empty
+          in {path}
+        """,
+        *("check", str(path)),
+    )

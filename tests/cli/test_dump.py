@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import afterglow as ag
+from afterglow.instr import parse_program, print_program
+from tests.cli import models
+
+
+@pytest.mark.parametrize("stage", ["import", "graph", "lowered"])
+def test_a_graph_can_be_read_back(command, tmp_path, stage):
+    payload = tmp_path / "weights.npz"
+    path = models.linear(tmp_path)
+    finished = command("dump", path, "--stage", stage, "--payload", str(payload))
+    assert finished.status == 0
+    module = ag.parse_module(finished.out, dict(np.load(payload)))
+    assert ag.print_module(module) == finished.out
+
+
+def test_instructions_can_be_read_back(command, tmp_path):
+    payload = tmp_path / "weights.npz"
+    path = models.linear(tmp_path)
+    finished = command("dump", path, "--stage", "instructions", "--payload", str(payload))
+    program = parse_program(finished.out, dict(np.load(payload)))
+    assert print_program(program) == finished.out
+
+
+def test_the_text_as_json_and_in_a_file(command, tmp_path):
+    path = models.linear(tmp_path)
+    finished = command("dump", path)
+    assert command("dump", path, "--json").json["text"] == finished.out
+    assert command("dump", path, "-o", str(tmp_path / "graph.txt")).out == ""
+    assert (tmp_path / "graph.txt").read_text() == finished.out
+
+
+def test_origins_are_the_models_own_names(command, tmp_path):
+    finished = command("dump", models.linear(tmp_path), "--origins")
+    assert '%y = relu(%product) : f32[2, 4] from "second"' in finished.out
+
+
+def test_a_graph_in_the_language_of_graphviz(command, tmp_path):
+    finished = command("dump", models.linear(tmp_path), "--dot")
+    assert finished.out.startswith('digraph "main" {')
+
+
+def test_a_picture_needs_graphviz(command, tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    command.fails(
+        2,
+        """
+        error: --svg needs Graphviz, and its program 'dot' is not there
+          help: install Graphviz, or take --dot and draw it elsewhere
+        """,
+        *("dump", models.linear(tmp_path), "--svg"),
+    )
+
+
+def test_a_picture_is_what_graphviz_draws(command, tmp_path, monkeypatch):
+    def draw(words, input, **_):
+        assert words == ["dot", "-Tsvg"]
+        return subprocess.CompletedProcess(words, 0, f"<svg>{input.splitlines()[0]}</svg>", "")
+
+    monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/dot")
+    monkeypatch.setattr(subprocess, "run", draw)
+    finished = command("dump", models.linear(tmp_path), "--svg")
+    assert finished.out == '<svg>digraph "main" {</svg>\n'
+
+
+def test_instructions_have_no_picture(command, tmp_path):
+    command.fails(
+        2,
+        """
+        error: instructions are a list: there is no picture of them
+          help: give --stage import, graph or lowered
+        """,
+        *("dump", models.linear(tmp_path), "--stage", "instructions", "--dot"),
+    )
+
+
+def test_instructions_have_no_origins(command, tmp_path):
+    command.fails(
+        2,
+        "error: --origins goes with --stage import, graph or lowered",
+        *("dump", models.linear(tmp_path), "--stage", "instructions", "--origins"),
+    )
+
+
+def test_one_picture_at_a_time(command, tmp_path):
+    words = ("dump", models.linear(tmp_path), "--dot", "--svg")
+    command.fails(2, "error: --dot and --svg exclude each other", *words)
+
+
+def test_an_unknown_stage(command, tmp_path):
+    command.fails(
+        2,
+        """
+        error: invalid value for '--stage': 'llvm' is not one of 'import', 'graph', 'lowered', \
+'instructions'
+          help: see afterglow dump --help
+        """,
+        *("dump", models.linear(tmp_path), "--stage", "llvm"),
+    )
+
+
+def test_free_dimensions_must_be_bound(command, tmp_path):
+    command.fails(
+        2,
+        """
+        error: the model has inputs with free dimensions: 'a': f32[batch, 3], 'b': f32[batch, 3]
+          help: bind them, for example --dim batch=1 or --shapes a:1x3 --shapes b:1x3
+        """,
+        *("dump", models.batched(tmp_path)),
+    )
+
+
+def test_what_can_not_be_written(command, tmp_path):
+    path = tmp_path / "nowhere" / "out"
+    for option in ("--output", "--payload"):
+        command.fails(
+            2,
+            f"error: cannot write {path}: no such file or directory",
+            *("dump", models.linear(tmp_path), option, str(path)),
+        )
+
+
+def test_dumps_after_a_pass(command, tmp_path):
+    finished = command("dump", models.linear(tmp_path), "--dump-after", "fold-constants")
+    titles = [line for line in finished.out.splitlines() if line.startswith(";")]
+    assert set(titles) == {"; after fold-constants", "; stage graph"}
+    assert finished.out.count("func @main") == len(titles)
+
+
+def test_dumps_of_what_changed(command, tmp_path):
+    words = ("dump", models.linear(tmp_path), "--stage", "lowered", "--backend", "primitives")
+    finished = command(*words, "--dump-changed", "--json")
+    titles = [dump["title"] for dump in finished.json["dumps"]]
+    assert "after lower-ops" in titles
+
+
+def test_an_unknown_pass(command, tmp_path):
+    finished = command("dump", models.linear(tmp_path), "--dump-after", "magic")
+    assert finished.status == 2
+    assert finished.err.startswith("error: no pass 'magic'\n  help: there are fold-constants, ")
+
+
+def test_stopping_before_the_first_pass_leaves_the_graph_as_imported(command, tmp_path):
+    path = models.linear(tmp_path)
+    imported = command("dump", path, "--stage", "import").out
+    for stage in ("graph", "lowered", "instructions"):
+        words = ("dump", path, "--stage", stage, "--backend", "primitives", "--stop-after", "0")
+        assert command(*words).out == imported
+
+
+def test_times_of_passes(command, tmp_path):
+    path = models.linear(tmp_path)
+    finished = command("dump", path, "--time-passes")
+    assert finished.out == command("dump", path).out
+    assert "fold-constants" in finished.err
+    passes = command("dump", path, "--time-passes", "--json").json["passes"]
+    assert {"name", "runs", "seconds"} == set(passes[0])

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from afterglow.cli import check
+from tests.cli import models
+
+
+def test_the_version_is_the_packages(command):
+    finished = command("--version")
+    assert finished.status == 0
+    assert finished.out == f"afterglow {version('afterglow')}\n"
+
+
+def test_without_a_verb_it_shows_help(command):
+    finished = command()
+    assert finished.status == 2
+    assert "Usage: afterglow" in finished.err
+
+
+@pytest.mark.parametrize("verb", ["check", "compile", "dump", "run"])
+def test_every_verb_has_help_and_json(command, verb):
+    finished = command(verb, "--help")
+    assert finished.status == 0
+    assert "--json" in finished.out
+    assert "--debug" in finished.out
+
+
+def test_an_unknown_verb(command):
+    command.fails(
+        2,
+        """
+        error: no such command 'fly'
+          help: see afterglow --help
+        """,
+        "fly",
+    )
+
+
+def test_an_unknown_option(command):
+    command.fails(
+        2,
+        """
+        error: no such option '--fast'
+          help: see afterglow run --help
+        """,
+        "run",
+        "model.onnx",
+        "--fast",
+    )
+
+
+def test_no_model(command):
+    command.fails(
+        2,
+        """
+        error: missing argument 'MODEL'
+          help: see afterglow check --help
+        """,
+        "check",
+    )
+
+
+@pytest.mark.parametrize("verb", ["check", "compile", "dump", "run"])
+def test_a_file_that_is_not_there(command, verb):
+    command.fails(
+        2,
+        """
+        error: cannot read the model: no such file or directory
+          in missing.onnx
+        """,
+        verb,
+        "missing.onnx",
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--shapes", "x=1x3"), "'x=1x3' is no shape"),
+        (("--shapes", "x:1x-3"), "'x:1x-3' is no shape"),
+        (("--shapes", "1x3"), "'1x3' is no shape"),
+    ],
+)
+def test_a_shape_that_is_none(command, words, message):
+    command.fails(
+        2,
+        f"""
+        error: {message}
+          help: write NAME:1x3x224x224, or NAME: for a scalar
+        """,
+        "check",
+        "model.onnx",
+        *words,
+    )
+
+
+@pytest.mark.parametrize("text", ["batch", "batch=", "batch=two", "=2"])
+def test_a_dimension_that_is_none(command, text):
+    command.fails(
+        2,
+        f"""
+        error: {text!r} is no dimension
+          help: write NAME=8
+        """,
+        "check",
+        "model.onnx",
+        "--dim",
+        text,
+    )
+
+
+def test_a_dimension_given_twice(command, tmp_path):
+    command.fails(
+        2,
+        "error: --dim is given twice for 'batch'",
+        *("check", models.batched(tmp_path), "--dim", "batch=1", "--dim", "batch=2"),
+    )
+
+
+def test_an_unknown_backend(command):
+    command.fails(
+        2,
+        """
+        error: invalid value for '--backend': 'gpu' is not one of 'interpreter', 'primitives'
+          help: see afterglow run --help
+        """,
+        *("run", "model.onnx", "--backend", "gpu"),
+    )
+
+
+def test_an_error_as_json(command):
+    finished = command("run", "missing.onnx", "--json")
+    assert finished.status == 2
+    assert finished.json == {
+        "error": {
+            "kind": "UsageError",
+            "what": "cannot read the model: no such file or directory",
+            "where": "in missing.onnx",
+            "excerpt": [],
+            "help": "",
+        },
+        "exit_status": 2,
+    }
+
+
+def test_an_internal_error_is_one_line_unless_debugging(command, tmp_path, monkeypatch):
+    def broken(file):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(check, "survey", broken)
+    model = models.linear(tmp_path)
+    finished = command("check", model)
+    assert finished.status == 70
+    assert finished.err == (
+        "error: internal error, ZeroDivisionError: oops: please report it; --debug shows where\n"
+    )
+    assert "Traceback" in command("check", model, "--debug").err
+
+
+def test_a_reader_that_stops_early_is_no_error(tmp_path):
+    words = [sys.executable, "-m", "afterglow.cli.main", "dump", models.linear(tmp_path)]
+    read, write = os.pipe()
+    os.close(read)
+    finished = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert finished.stderr == ""
+    assert finished.returncode == 0

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+LESSONS = sorted(EXAMPLES.glob("[0-9]*.py"))
+MOST_LINES = 80
+
+
+def output_of(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    runpy.run_path(str(path), run_name="__main__")
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_lessons_are_short(path):
+    assert len(path.read_text().splitlines()) <= MOST_LINES
+
+
+def test_lessons_are_numbered():
+    assert [path.name[:2] for path in LESSONS] == [f"{i:02}" for i in range(1, len(LESSONS) + 1)]
+
+
+def test_building_by_hand(capsys):
+    text = output_of(EXAMPLES / "01_build_by_hand.py", capsys)
+    assert "%probabilities = softmax(%logits) {axis = 1} : f32[2, 3]" in text
+    assert float(re.search(r"largest difference from NumPy: (\S+)", text)[1]) < 1e-6
+    assert "error: matmul: " in text
+
+
+def test_importing_and_running(capsys):
+    text = output_of(EXAMPLES / "02_import_and_run.py", capsys)
+    assert "takes image: f32[1, 1, 8, 8]" in text
+    assert "98.5% of 200 pictures are right" in text
+    assert float(re.search(r"largest difference: (\S+)", text)[1]) < 1e-5
+    assert "error: input 'image' holds float32, got float64" in text
+
+
+def test_looking_inside(capsys):
+    text = output_of(EXAMPLES / "03_look_inside.py", capsys)
+    for stage in ("import", "graph", "lowered", "instructions"):
+        assert f"--- {stage}" in text
+    assert "text round trip: True" in text
+    assert 'digraph "main" {' in text
+
+
+def test_writing_a_pass(capsys):
+    text = output_of(EXAMPLES / "04_write_a_pass.py", capsys)
+    before, after = text.split("after:")
+    assert before.count(" = mul(") == 2
+    assert after.count(" = mul(") == 1
+    assert float(re.search(r"largest difference: (\S+)", text)[1]) < 1e-6
+
+
+def test_the_demo(capsys):
+    text = output_of(EXAMPLES / "demo.py", capsys)
+    assert "197 of 200 right" in text
+    assert float(re.search(r"PyTorch gave: (\S+)", text)[1]) < 1e-5
+    assert len(text.splitlines()) <= 70
+
+
+def test_the_model_is_small_and_valid_and_leaves_work_to_do():
+    path = EXAMPLES / "digits" / "digits.onnx"
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    assert path.stat().st_size < 100_000
+    ops = [node.op_type for node in model.graph.node]
+    assert ops.count("BatchNormalization") == 2
+    images = np.load(EXAMPLES / "digits" / "test_images.npz")
+    assert images["images"].shape == (200, 8, 8)
