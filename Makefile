@@ -1,5 +1,7 @@
 # `make demo` and `make test` set everything up by themselves: a virtual environment in .venv.
+# PYTHON is the Python, 3.11 or newer, that it is made with; MODELS is what `make bench` times.
 PYTHON ?= python3
+MODELS ?= examples/digits
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -21,13 +23,13 @@ lint: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	$(BIN)/pip install --quiet --editable '.[bench]'
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/run.py $(MODELS)
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
+# Installed anew whenever pyproject.toml changes.
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $@

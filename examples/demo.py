@@ -35,9 +35,11 @@ def excerpt(text: str, start: str, count: int) -> Text:
     """A few lines of a dump, from the first that begins so; long ones are cut off."""
     lines = text.splitlines()
     first = next(i for i, line in enumerate(lines) if line.strip().startswith(start))
-    shown = lines[first : first + count]
-    rest = f"  … {len(lines) - first - len(shown)} more lines"
-    return Text("\n".join([*shown, rest]), "dim", no_wrap=True, overflow="ellipsis")
+    shown = [Text(line) for line in lines[first : first + count]]
+    for line in shown:
+        line.truncate(WIDTH, overflow="ellipsis")
+    shown.append(Text(f"  … {len(lines) - first - len(shown)} more lines"))
+    return Text("\n", "dim").join(shown)
 
 
 def op_table(stages: dict[str, ag.Module]) -> Table:
@@ -71,51 +73,62 @@ def verdict(probabilities: np.ndarray, label: int) -> str:
     return f"[bold red]{digit}[/], should be {label}"
 
 
-def main() -> None:
-    console = Console(highlight=False)
-    console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
-    path = DIGITS / "digits.onnx"
-    data = np.load(DIGITS / "test_images.npz")
-    images, labels = data["images"], data["labels"]
-
+def show_stages(console: Console, path: Path) -> ag.Module:
+    """The model as imported, optimised and lowered; returns the last."""
     console.print(heading("Stages: from the file to primitive ops"))
     module = ag.import_model(path)
     imported = module.clone()
     optimised = Stages(OPTIONS).optimise(module).clone()
     lowered = Stages(OPTIONS).lower(module)
     console.print(op_table({"imported": imported, "optimised": optimised, "lowered": lowered}))
-
     console.print(heading("Imported, optimised, and planned as instructions"))
-    started = perf_counter()
-    model = ag.compile(path, backend=OPTIONS.backend)
-    compile_seconds = perf_counter() - started
     console.print(excerpt(ag.print_module(imported), "func", 5))
     console.print(excerpt(ag.print_module(optimised), "func", 4))
+    return lowered
+
+
+def show_memory(console: Console, model: ag.CompiledModel, lowered: ag.Module) -> None:
+    """The planned program, and its arena beside memory for each result of the graph."""
     console.print(excerpt(model.ir("instructions"), "%", 5))
-
     console.print(heading("Memory"))
-    plan = model.compiled.plan
-    console.print(bar("every buffer its own", plan.total_bytes, plan.total_bytes))
-    console.print(bar("arena as planned", plan.arena_bytes, plan.total_bytes))
-    console.print(bar("least possible", plan.lower_bound_bytes, plan.total_bytes))
+    alone = sum(result.type.nbytes for node in lowered.main.nodes for result in node.results)
+    memory = model.memory
+    console.print(bar("every result its own", alone, alone))
+    console.print(bar("arena as planned", memory.arena_bytes, alone))
+    console.print(bar("bound: live at once", memory.lower_bound_bytes, alone))
 
+
+def show_pictures(console: Console, model: ag.CompiledModel) -> None:
+    """Some pictures with what they were taken for, and how often that is right."""
     console.print(heading("Pictures"))
+    data = np.load(DIGITS / "test_images.npz")
+    images, labels = data["images"], data["labels"]
     started = perf_counter()
     found = np.concatenate([model(image[None, None].astype(np.float32)) for image in images])
-    seconds = perf_counter() - started
+    seconds = (perf_counter() - started) / len(images)
     wrong = np.flatnonzero(found.argmax(1) != labels)
     sure = [int(np.flatnonzero((labels == n) & (found.max(1) > 0.99))[0]) for n in (0, 3, 6, 8)]
-    grid = Table.grid(padding=(0, 2))
     shown = [*sure, *wrong[:1]][: console.width // 18]
+    grid = Table.grid(padding=(0, 2))
     grid.add_row(*(picture(images[i], verdict(found[i], labels[i])) for i in shown))
     console.print(Padding(grid, (0, 2)))
-    milliseconds = seconds / len(labels) * 1e3
-    console.print(
-        f"\n[bold]{len(labels) - len(wrong)} of {len(labels)} right[/]; "
-        f"compiled in {compile_seconds * 1e3:.0f} ms, ran in {milliseconds:.1f} ms a picture"
-    )
+    right = f"[bold]{len(labels) - len(wrong)} of {len(labels)} right[/]"
+    console.print(f"\n{right}, {seconds * 1e3:.1f} ms a picture")
     error = np.abs(found - data["probabilities"]).max()
     console.print(f"largest difference from the probabilities PyTorch gave: {error:.1e}")
+
+
+def main() -> None:
+    console = Console(highlight=False)
+    console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
+    path = DIGITS / "digits.onnx"
+    lowered = show_stages(console, path)
+    started = perf_counter()
+    model = ag.compile(path, backend=OPTIONS.backend)
+    seconds = perf_counter() - started
+    show_memory(console, model, lowered)
+    show_pictures(console, model)
+    console.print(f"the model was compiled in {seconds * 1e3:.0f} ms")
 
 
 if __name__ == "__main__":

@@ -68,39 +68,48 @@ def train(images: Tensor, labels: Tensor) -> nn.Sequential:
     return model.eval()
 
 
-def onnx_model(model: nn.Sequential) -> onnx.ModelProto:
-    """The trained network as ONNX, from grey levels to probabilities, one picture at a time."""
+def trained_weights(model: nn.Sequential) -> dict[str, np.ndarray]:
+    """Every weight, by the name that it has in the ONNX graph."""
     weights = {"levels": np.array(16, np.float32)}
     for index, prefix in {0: "conv1", 1: "norm1", 4: "conv2", 5: "norm2", 9: "dense"}.items():
         for name, tensor in model[index].state_dict().items():
             if name != "num_batches_tracked":
                 weights[f"{prefix}.{name}"] = tensor.numpy()
+    return weights
 
-    def node(kind: str, operands: str, result: str, **attributes: object) -> onnx.NodeProto:
-        return helper.make_node(kind, operands.split(), [result], name=result, **attributes)
 
-    def norm(index: int) -> onnx.NodeProto:
-        parts = ("weight", "bias", "running_mean", "running_var")
-        operands = " ".join([f"conv{index}", *(f"norm{index}.{part}" for part in parts)])
-        return node("BatchNormalization", operands, f"norm{index}", epsilon=1e-5)
+def node(kind: str, operands: str, result: str, **attributes: object) -> onnx.NodeProto:
+    """A node that is called like its result."""
+    return helper.make_node(kind, operands.split(), [result], name=result, **attributes)
 
+
+def convolution(x: str, index: int) -> list[onnx.NodeProto]:
+    """Convolution, batch normalisation and rectifier."""
+    conv, norm = f"conv{index}", f"norm{index}"
+    parts = " ".join(f"{norm}.{part}" for part in ("weight", "bias", "running_mean", "running_var"))
     window = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    return [
+        node("Conv", f"{x} {conv}.weight {conv}.bias", conv, **window),
+        node("BatchNormalization", f"{conv} {parts}", norm, epsilon=1e-5),
+        node("Relu", norm, f"relu{index}"),
+    ]
+
+
+def onnx_model(weights: dict[str, np.ndarray]) -> onnx.ModelProto:
+    """The network as ONNX, from grey levels to probabilities, one picture at a time."""
     halves = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    nodes = [
+        node("Div", "image levels", "scaled"),
+        *convolution("scaled", 1),
+        node("MaxPool", "relu1", "pool1", **halves),
+        *convolution("pool1", 2),
+        node("AveragePool", "relu2", "pool2", **halves),
+        node("Flatten", "pool2", "flat"),
+        node("Gemm", "flat dense.weight dense.bias", "dense", transB=1),
+        node("Softmax", "dense", "probabilities", axis=1),
+    ]
     graph = helper.make_graph(
-        [
-            node("Div", "image levels", "scaled"),
-            node("Conv", "scaled conv1.weight conv1.bias", "conv1", **window),
-            norm(1),
-            node("Relu", "norm1", "relu1"),
-            node("MaxPool", "relu1", "pool1", **halves),
-            node("Conv", "pool1 conv2.weight conv2.bias", "conv2", **window),
-            norm(2),
-            node("Relu", "norm2", "relu2"),
-            node("AveragePool", "relu2", "pool2", **halves),
-            node("Flatten", "pool2", "flat"),
-            node("Gemm", "flat dense.weight dense.bias", "dense", transB=1),
-            node("Softmax", "dense", "probabilities", axis=1),
-        ],
+        nodes,
         "digits",
         [helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 1, 8, 8))],
         [helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, (1, 10))],
@@ -127,7 +136,7 @@ def main() -> None:
         probabilities = model(torch.from_numpy(held_out) / 16).softmax(1).numpy()
     right = int((probabilities.argmax(1) == held_out_labels).sum())
     print(f"{right} of {TEST_IMAGES} test images are right")
-    proto = onnx_model(model)
+    proto = onnx_model(trained_weights(model))
     onnx.checker.check_model(proto, full_check=True)
     onnx.save(proto, HERE / "digits.onnx")
     np.savez_compressed(

@@ -79,7 +79,7 @@ def test_a_binding_that_does_not_fit(command, tmp_path):
     finished = command("check", models.batched(tmp_path), "--dim", "width=4", "--json")
     assert finished.status == 2
     assert finished.json["verdict"] == "wrong use"
-    assert finished.json["problem"]["what"] == "no input has a dimension 'width': it has 'batch'"
+    assert "no input has a dimension 'width'" in finished.json["problem"]["what"]
 
 
 def test_values_that_decide_shapes_leave_a_question_open(command, tmp_path):

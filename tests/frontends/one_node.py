@@ -108,6 +108,8 @@ def random_array(rng: np.random.Generator, type: TensorType, low: float, high: f
         case Kind.INT | Kind.UINT:
             least = int(low) if type.dtype.is_signed else max(0, int(low))
             return rng.integers(least, int(high) + 1, type.shape).astype(type.dtype.numpy)
+        case Kind.STRING:
+            return rng.choice(["a", "b", "longer"], type.shape).astype(object)
     return rng.uniform(low, high, type.shape).astype(type.dtype.numpy)
 
 
@@ -121,6 +123,11 @@ def form(op_type: str, version: int | Sequence[int], *inputs: Input, **rest: Any
 def each_form(*forms: Iterable[Form]) -> pytest.MarkDecorator:
     """Run a test once for each form."""
     return pytest.mark.parametrize("form", [one for some in forms for one in some], ids=str)
+
+
+def giving(expect: Expectation, *forms: Iterable[Form]) -> list[Form]:
+    """Forms that nobody else computes, with a function of the inputs that does."""
+    return [replace(one, expect=expect) for some in forms for one in some]
 
 
 def const(*numbers: float, dtype: Any = np.int64) -> Fixed:

@@ -4,58 +4,40 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.frontends.one_node import Form, check, const, each_form, form, scalar
+from tests.frontends.one_node import Form, check, const, each_form, form, giving, scalar
 from tests.ops.case import bf16, boolean, f16, f32, f64, i8, i32, i64, u8, u32
 
 NAN, INFINITY = np.nan, np.inf
 SPECIAL = np.array([-INFINITY, INFINITY, NAN, 0, -1, 1], np.float32)
 
 
+OLD_PAIR = {"broadcast": 1, "axis": 0}
+
+
 @each_form(
-    form("Add", (1, 6), f32(2, 3), f32(2, 3), expect=np.add),
-    form("Add", 6, f32(2, 3, 4), f32(4), broadcast=1, expect=np.add),
-    form("Sub", 6, f32(2, 3, 4), f32(3, 4), broadcast=1, expect=np.subtract),
-    form("Mul", 1, f32(2, 3, 4), f32(1), broadcast=1, expect=np.multiply),
-    form("Div", 6, f32(2, 3), f32(), broadcast=1, expect=np.divide),
-    form(
-        "Add",
-        (1, 6),
-        f32(2, 3, 4, 5),
-        f32(3),
-        broadcast=1,
-        axis=1,
-        expect=lambda x, y: x + y[:, None, None],
+    giving(np.add, form("Add", (1, 6), f32(2, 3), f32(2, 3))),
+    giving(np.add, form("Add", 6, f32(2, 3, 4), f32(4), broadcast=1)),
+    giving(np.subtract, form("Sub", 6, f32(2, 3, 4), f32(3, 4), broadcast=1)),
+    giving(np.multiply, form("Mul", 1, f32(2, 3, 4), f32(1), broadcast=1)),
+    giving(np.divide, form("Div", 6, f32(2, 3), f32(), broadcast=1)),
+    giving(np.divide, form("Div", 6, f32(2, 3), f32(2, 3), **OLD_PAIR)),
+    giving(np.multiply, form("Mul", 6, i32(2, 3), i32(3), broadcast=1, axis=-1)),
+    giving(np.logical_or, form("Or", 1, boolean(2, 3), boolean(3), broadcast=1)),
+    giving(np.logical_xor, form("Xor", 1, boolean(2, 3), boolean(2, 3))),
+    giving(
+        lambda x, y: x + y[:, None, None],
+        form("Add", (1, 6), f32(2, 3, 4, 5), f32(3), broadcast=1, axis=1),
     ),
-    form(
-        "Sub",
-        6,
-        f32(2, 3, 4, 5),
-        f32(3, 4),
-        broadcast=1,
-        axis=1,
-        expect=lambda x, y: x - y[..., None],
+    giving(
+        lambda x, y: x - y[..., None],
+        form("Sub", 6, f32(2, 3, 4, 5), f32(3, 4), broadcast=1, axis=1),
     ),
-    form("Mul", 6, f32(2, 3), f32(2), broadcast=1, axis=0, expect=lambda x, y: x * y[:, None]),
-    form("Div", 6, f32(2, 3), f32(2, 3), broadcast=1, axis=0, expect=np.divide),
-    form("Mul", 6, i32(2, 3), i32(3), broadcast=1, axis=-1, expect=np.multiply),
-    form(
-        "Pow",
-        1,
-        f32(2, 3),
-        f32(2),
-        broadcast=1,
-        axis=0,
-        low=0.5,
-        expect=lambda x, y: x ** y[:, None],
-    ),
-    form(
-        "And", 1, boolean(2, 3), boolean(2), broadcast=1, axis=0, expect=lambda x, y: x & y[:, None]
-    ),
-    form("Or", 1, boolean(2, 3), boolean(3), broadcast=1, expect=np.logical_or),
-    form("Xor", 1, boolean(2, 3), boolean(2, 3), expect=np.logical_xor),
-    form("Equal", 1, i32(2, 3), i32(2), broadcast=1, axis=0, expect=lambda x, y: x == y[:, None]),
-    form("Less", 1, f32(2, 3), f32(2), broadcast=1, axis=0, expect=lambda x, y: x < y[:, None]),
-    form("Greater", 1, f32(2, 3), f32(2), broadcast=1, axis=0, expect=lambda x, y: x > y[:, None]),
+    giving(lambda x, y: x * y[:, None], form("Mul", 6, f32(2, 3), f32(2), **OLD_PAIR)),
+    giving(lambda x, y: x ** y[:, None], form("Pow", 1, f32(2, 3), f32(2), **OLD_PAIR, low=0.5)),
+    giving(lambda x, y: x & y[:, None], form("And", 1, boolean(2, 3), boolean(2), **OLD_PAIR)),
+    giving(lambda x, y: x == y[:, None], form("Equal", 1, i32(2, 3), i32(2), **OLD_PAIR)),
+    giving(lambda x, y: x < y[:, None], form("Less", 1, f32(2, 3), f32(2), **OLD_PAIR)),
+    giving(lambda x, y: x > y[:, None], form("Greater", 1, f32(2, 3), f32(2), **OLD_PAIR)),
 )
 def test_before_version_7_a_smaller_operand_goes_along_an_axis(form: Form) -> None:
     check(form)
@@ -171,6 +153,34 @@ def test_remainders(form: Form) -> None:
     form("BitwiseNot", 18, i32(4)),
 )
 def test_bits(form: Form) -> None:
+    check(form)
+
+
+BYTES = np.array([-128, -5, 5, 127, -1, -1, 64, 3], np.int8)
+COUNTS = np.array([1, 1, 1, 1, 8, 100, -1, 7], np.int8)
+
+
+@each_form(
+    form("BitShift", 28, BYTES, COUNTS, direction="LEFT"),
+    form("BitShift", 28, BYTES, COUNTS, direction="RIGHT"),
+    form("BitShift", 28, BYTES.astype(np.int64), COUNTS.astype(np.int64), direction="RIGHT"),
+    form("BitShift", 28, BYTES.view(np.uint8), COUNTS.view(np.uint8), direction="LEFT"),
+    form("BitShift", 28, BYTES.view(np.uint8), COUNTS.view(np.uint8), direction="RIGHT"),
+)
+def test_shifts_beyond_the_last_bit_leave_the_sign(form: Form) -> None:
+    check(form)
+
+
+EIGHTS = np.array([-7, 7, 0, INFINITY, 3, -3, 3, NAN], np.float32)
+DIVISORS = np.array([3, -3, -3, 2, 0, INFINITY, INFINITY, 2], np.float32)
+
+
+@each_form(
+    form("Mod", 28, f32(2, 3), f32(3)),
+    form("Mod", 28, EIGHTS, DIVISORS),
+    form("Mod", 28, EIGHTS, DIVISORS, fmod=1),
+)
+def test_remainders_of_floats(form: Form) -> None:
     check(form)
 
 

@@ -55,7 +55,7 @@ def test_constants_and_inputs_are_not_written() -> None:
 def test_views_lie_inside_their_buffers() -> None:
     assert (
         broken("%v = view %x {start = 2, strides = (1,)} : f32[3]\n")
-        == "%v takes elements 2 to 5 of 4"
+        == "%v takes bytes 8 to 20 of 16"
     )
     assert broken("%v = view %x : f64[2]\n") == "a view of f32[4] cannot hold f64"
 

@@ -110,3 +110,28 @@ def test_permuted_commutes_with_transposes(case: Case) -> None:
 
 def transposed(type: TensorType, perm: tuple[int, ...]) -> TensorType:
     return type.with_shape([type.shape[axis] for axis in perm])
+
+
+@each_case
+def test_a_part_along_a_parallel_axis_needs_only_parts_of_the_operands(case: Case) -> None:
+    results = result_types(case.op.infer(*case.types))
+    whole, inputs = evaluated(case), case.inputs()
+    checked = False
+    for axis, extent in enumerate(results[0].shape):
+        runs = case.op.parallel(axis, results[0], case.types)
+        if runs is None or extent < 2:
+            continue
+        part = slice(1, extent)
+        cut = [
+            x if x is None else taken(x, along, part) for x, along in zip(inputs, runs, strict=True)
+        ]
+        types = [None if x is None else TensorType.of(x) for x in cut]
+        got = run_op(case.op, cut, result_types(case.op.infer(*types)))
+        assert_close(got, tuple(taken(y, axis, part) for y in whole), case.tolerance)
+        checked = True
+    if not checked:
+        pytest.skip("no axis is parallel")
+
+
+def taken(x: Array, axis: int | None, part: slice) -> Array:
+    return x if axis is None else x[(slice(None),) * axis + (part,)]

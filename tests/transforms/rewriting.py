@@ -30,6 +30,14 @@ def check_rewrites(step: Pass, *, before: str, after: str, tolerance: float = 1e
     assert_same_meaning(reference.main, module.main, tolerance)
 
 
+def program(signature: str, *lines: str) -> str:
+    """The text of constants and of a function that returns what its last line defines."""
+    constants = [line for line in lines if line.startswith("const ")]
+    body = [line for line in lines if not line.startswith("const ")]
+    inner = [f"  {line}" for line in (*body, f"return {body[-1].partition(' = ')[0]}")]
+    return "\n".join([*constants, f"func @main({signature}) {{", *inner, "}"])
+
+
 def check_declines(step: Pass, text: str) -> None:
     """Run a pass on a program that it must leave alone."""
     module = parse_module(inspect.cleandoc(text))

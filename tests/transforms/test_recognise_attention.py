@@ -279,6 +279,32 @@ def test_a_mask_under_other_leading_axes_decides_batch_and_heads() -> None:
     assert ", %m) {scale = 1.0, causal = false} : f32[2, 4, 6, 3]" in text
 
 
+def test_products_under_one_leading_axis_and_a_softmax_under_two() -> None:
+    check_rewrites(
+        RECOGNISE_ATTENTION,
+        before=f"""
+            func @main(%q: f32[2, 4, 6, 5], %k: f32[2, 4, 7, 5], %v: f32[2, 4, 7, 5]) {{
+              %a = reshape(%q) {{shape = (8, 6, 5)}} : f32[8, 6, 5]
+              %b = reshape(%k) {{shape = (8, 7, 5)}} : f32[8, 7, 5]
+              %p = matmul(%a, %b) {{transpose_lhs = false, transpose_rhs = true}} : f32[8, 6, 7]
+              %x = reshape(%p) {{shape = (2, 4, 6, 7)}} : f32[2, 4, 6, 7]
+              %s = softmax(%x) {{axis = 3}} : f32[2, 4, 6, 7]
+              %w = reshape(%s) {{shape = (8, 6, 7)}} : f32[8, 6, 7]
+              %c = reshape(%v) {{shape = (8, 7, 5)}} : f32[8, 7, 5]
+              %y = matmul(%w, %c) {LINEAR} : f32[8, 6, 5]
+              return %y
+            }}
+        """,
+        after="""
+            func @main(%q: f32[2, 4, 6, 5], %k: f32[2, 4, 7, 5], %v: f32[2, 4, 7, 5]) {
+              %y_1 = attention(%q, %k, %v) {scale = 1.0, causal = false} : f32[2, 4, 6, 5]
+              %y = reshape(%y_1) {shape = (8, 6, 5)} : f32[8, 6, 5]
+              return %y
+            }
+        """,
+    )
+
+
 def test_masks_of_windows_are_added_under_five_axes() -> None:
     text = recognised(f"""
         func @main(

@@ -16,6 +16,9 @@ from afterglow.frontends.onnx import NeedsValuesError, UnboundDimensionsError, r
 from afterglow.graph import verify_module
 from afterglow.support.errors import AfterglowError, UnsupportedError
 
+MOST_SHOWN = 8
+"""Inputs, and outputs, of which each has a line; JSON has them all."""
+
 _VERDICTS = {
     0: "supported",
     AfterglowError.exit_status: "malformed",
@@ -84,8 +87,10 @@ def _show(session: Session, facts: Survey) -> None:
         ("input", facts.signature.inputs),
         ("output", facts.signature.outputs),
     ):
-        for parameter in parameters:
+        for parameter in parameters[:MOST_SHOWN]:
             rows.add_row(role, str(parameter))
+        if len(parameters) > MOST_SHOWN:
+            rows.add_row(role, f"and {len(parameters) - MOST_SHOWN} more")
     if any(is_free(parameter) for parameter in facts.signature.inputs):
         rows.add_row("free dimensions", ", ".join(facts.free_dimensions))
     rows.add_row("element types", ", ".join(facts.element_types))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session
 from afterglow.cli.texts import write_text
 from afterglow.driver.stages import Stages
-from afterglow.instr import OpInstr, print_program
+from afterglow.instr import Instr, OpInstr, Stack, print_program
 
 
 @click.command("compile", short_help="Compile a model; show its memory and the time it took.")
@@ -33,11 +34,12 @@ def compile_command(session: Session, request: Request, output: Path | None) -> 
             clock("write")
             write_text(output, print_program(compiled.program))
     total = compiled.plan.total_bytes
-    instructions = sum(isinstance(step, OpInstr) for step in compiled.program.body)
+    instructions, stacks = _count(compiled.program.body)
     data = {
         "model": request.path,
         "backend": request.options.backend,
         "instructions": instructions,
+        "stacks": stacks,
         "memory": {**asdict(compiled.memory), "unshared_arena_bytes": total},
         "seconds": clock.seconds,
         "output": None if output is None else str(output),
@@ -47,7 +49,14 @@ def compile_command(session: Session, request: Request, output: Path | None) -> 
         session.show(stage_table(clock.seconds))
         session.show(memory_table(compiled.memory, total))
         wrote = "" if output is None else f", written to {output}"
-        session.say(f"{instructions} instructions{wrote}")
+        session.say(f"{instructions} instructions, {stacks} stacks{wrote}")
 
     session.answer(data, show)
     return 0
+
+
+def _count(body: Sequence[Instr]) -> tuple[int, int]:
+    """The instructions that compute ops, and the stacks in which some of them run."""
+    stacks = [step for step in body if isinstance(step, Stack)]
+    alone = sum(isinstance(step, OpInstr) for step in body)
+    return alone + sum(len(stack.body) for stack in stacks), len(stacks)

@@ -70,7 +70,7 @@ def result_table(results: Sequence[Result]) -> Table:
     )
     for result in results:
         statistics = result.statistics()
-        shown = ["", "", ""] if statistics is None else [f"{n:.6g}" for n in statistics]
+        shown = ["", "", ""] if statistics is None else [f"{n:.4g}" for n in statistics]
         error = [] if result.error is None else [f"{result.error:.2g}"]
         first = " ".join(map(_brief, result.first()))
         more = " …" if result.array.size > SHOWN_VALUES else ""

@@ -5,18 +5,66 @@ from __future__ import annotations
 from afterglow.lowering import LowerOps, Schedule
 from afterglow.lowering.lower_ops import Keeps
 from afterglow.passes import Pipeline
+from afterglow.transforms.arithmetic import ARITHMETIC
+from afterglow.transforms.casts import SIMPLIFY_CASTS
+from afterglow.transforms.clips import RAISE_CLIPS, SIMPLIFY_CLIPS
+from afterglow.transforms.concats import SIMPLIFY_CONCATS
 from afterglow.transforms.drop_dead import DropDead
+from afterglow.transforms.fold_affine import FOLD_AFFINE
 from afterglow.transforms.fold_constants import FoldConstants
+from afterglow.transforms.inline_branches import INLINE_BRANCHES
+from afterglow.transforms.logic import SIMPLIFY_LOGIC
 from afterglow.transforms.merge_equal import MergeEqualConstants, MergeEqualNodes
+from afterglow.transforms.merge_matmuls import MergeMatMuls
+from afterglow.transforms.pads import FOLD_PADS
+from afterglow.transforms.recognise_activations import RECOGNISE_ACTIVATIONS
+from afterglow.transforms.recognise_attention import RECOGNISE_ATTENTION
+from afterglow.transforms.recognise_group_norms import RECOGNISE_GROUP_NORMS
+from afterglow.transforms.recognise_norms import RECOGNISE_NORMS
+from afterglow.transforms.recognise_rectifiers import RECOGNISE_RECTIFIERS
+from afterglow.transforms.recognise_shuffles import RECOGNISE_SHUFFLES
+from afterglow.transforms.recognise_softmax import RECOGNISE_SOFTMAX
+from afterglow.transforms.reshapes import SIMPLIFY_RESHAPES
+from afterglow.transforms.sink_transposes import SinkTransposes
+from afterglow.transforms.slices import SIMPLIFY_SLICES
+from afterglow.transforms.stored_weights import MOVE_STORED_WEIGHTS
 
 
 def optimising_pipeline() -> Pipeline:
-    """Optimisations of the graph as imported."""
+    """Optimisations of the graph as imported, which serve every backend."""
     return Pipeline(
         "optimise",
         (
             FoldConstants(),  # first: later rules match on constants
+            INLINE_BRANCHES,  # an If whose condition is known by now
             MergeEqualConstants(),  # exporters repeat themselves
+            MergeEqualNodes(),
+            SIMPLIFY_CASTS,
+            SIMPLIFY_RESHAPES,
+            SIMPLIFY_SLICES,
+            SIMPLIFY_CONCATS,
+            ARITHMETIC,  # constants to the right, before patterns are matched
+            SIMPLIFY_LOGIC,
+            RAISE_CLIPS,
+            RECOGNISE_ACTIVATIONS,  # before fold-affine, which takes their factors away
+            RECOGNISE_RECTIFIERS,
+            RECOGNISE_SOFTMAX,  # before attention, which contains it
+            RECOGNISE_NORMS,
+            RECOGNISE_GROUP_NORMS,
+            RECOGNISE_ATTENTION,
+            SinkTransposes(),  # provides channels-last
+            MOVE_STORED_WEIGHTS,  # transposes that sinking left on quantized weights
+            FoldConstants(),  # transposed weights
+            RECOGNISE_SHUFFLES,  # in their channels-last form
+            FOLD_PADS,
+            SIMPLIFY_CLIPS,
+            FOLD_AFFINE,  # batch norms and biases stand next to their convolution by now
+            ARITHMETIC,
+            MergeMatMuls(),  # after attention, whose patterns it would hide
+            SIMPLIFY_RESHAPES,
+            SIMPLIFY_SLICES,
+            SIMPLIFY_CONCATS,
+            MergeEqualConstants(),
             MergeEqualNodes(),
             DropDead(),
         ),
@@ -25,11 +73,18 @@ def optimising_pipeline() -> Pipeline:
 
 def lowering_pipeline(keeps: Keeps, *, optimize: bool) -> Pipeline:
     """From ops to those that the backend keeps, in the order in which they run."""
+    tidy = (
+        FoldConstants(dequantize=True),  # what lowering computes of constants
+        SIMPLIFY_CASTS,
+        SIMPLIFY_RESHAPES,
+        ARITHMETIC,
+        MergeEqualNodes(),  # lowering repeats itself
+    )
     return Pipeline(
         "lower",
         (
             LowerOps(keeps),
-            *((FoldConstants(), MergeEqualNodes()) if optimize else ()),  # lowering repeats itself
+            *(tidy if optimize else ()),
             DropDead(),  # what lowering left over
             Schedule(),  # last: nothing moves afterwards
         ),

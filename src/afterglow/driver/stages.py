@@ -11,7 +11,14 @@ from afterglow.driver.pipelines import lowering_pipeline, optimising_pipeline
 from afterglow.graph import Module
 from afterglow.instr import Program, verify_program
 from afterglow.lowering import select_instructions, unsupported_nodes
-from afterglow.memory import MemoryPlan, place_lifetimes, plan_memory, remove_copies
+from afterglow.memory import (
+    MemoryPlan,
+    form_stacks,
+    place_lifetimes,
+    plan_memory,
+    remove_copies,
+    share_buffers,
+)
 from afterglow.passes import Instrument, VerifyEach
 from afterglow.runtime import CompiledFunction
 from afterglow.support.errors import UnsupportedError, UsageError
@@ -56,6 +63,8 @@ class Stages:
         program = select_instructions(module.main)
         if self.options.optimize:
             remove_copies(program)
+            form_stacks(program)  # after copies: what is written in place can be stacked
+            share_buffers(program)  # after stacks: a stack's operands die together
         place_lifetimes(program)
         plan = plan_memory(program)
         if self.options.verify:

@@ -13,6 +13,7 @@ fields           -                           printer, parser, hash, equality
 ``lower``        builder, values             lowering; without it the op is a primitive
 ``select``       program builder, buffers    instruction selection; without it, one to one
 ``permuted``     a permutation of axes       transpose sinking
+``parallel``     an axis of the result       stacking and splitting
 ===============  ==========================  =============================================
 
 The parameters of ``infer`` are the operand list. A parameter with the default None is optional, a
@@ -22,7 +23,7 @@ starred one takes any number. The other facets repeat those names; `@op` checks 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
@@ -53,6 +54,8 @@ class Op:
     """Suffixes that tell several results apart; one empty name for a single result."""
     inplace: ClassVar[tuple[str, ...]] = ()
     """Operands whose memory the result may take over, element for element."""
+    reads_once: ClassVar[tuple[str, ...]] = ()
+    """Operands each element of which serves one line of results: best computed as they are read."""
     elementwise: ClassVar[bool] = False
     """Whether result element i depends on nothing but the (broadcast) operand elements i."""
     pure: ClassVar[bool] = True
@@ -89,6 +92,18 @@ class Op:
         run along the op's own axis.
         """
         return self if self.elementwise else None
+
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """Along which axis of each operand the given axis of the result runs, if it is parallel.
+
+        If so, a part of the result along `axis` follows from the same part of the operands along
+        those axes; an operand with None is read whole. The answer is None if it is not so.
+        """
+        if not self.elementwise:
+            return None
+        return tuple(None if x is None else aligned_axis(axis, result, x) for x in operands)
 
     @classmethod
     def is_primitive(cls) -> bool:
@@ -139,9 +154,16 @@ def _check_declaration(cls: type[Op], mnemonic: str) -> None:
         raise TypeError(f"op '{mnemonic}' is declared twice")
     if not cls.__doc__:
         raise TypeError(f"op '{mnemonic}' has no docstring")
-    unknown = set(cls.inplace) - set(cls.operand_names)
+    unknown = {*cls.inplace, *cls.reads_once} - set(cls.operand_names)
     if unknown:
-        raise TypeError(f"op '{mnemonic}': inplace names {sorted(unknown)}, which infer lacks")
+        raise TypeError(f"op '{mnemonic}' names operands {sorted(unknown)}, which infer lacks")
+
+
+def aligned_axis(axis: int, result: TensorType, operand: TensorType) -> int | None:
+    """The axis of a broadcast operand that meets an axis of the result; None if it is repeated."""
+    position = axis - (result.rank - operand.rank)
+    repeated = position < 0 or operand.shape[position] != result.shape[axis]
+    return None if repeated else position
 
 
 def result_types(inferred: TensorType | tuple[TensorType, ...]) -> tuple[TensorType, ...]:

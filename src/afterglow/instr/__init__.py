@@ -1,7 +1,15 @@
 """The instruction IR: typed memory and what is done to it. Knows no particular op."""
 
 from afterglow.instr.buffer import Access, Buffer, Region, row_major
-from afterglow.instr.instruction import Alloc, Copy, Dealloc, DeclareView, Instr, OpInstr
+from afterglow.instr.instruction import (
+    Alloc,
+    Copy,
+    Dealloc,
+    DeclareView,
+    Instr,
+    OpInstr,
+    Stack,
+)
 from afterglow.instr.parser import parse_program
 from afterglow.instr.printer import print_program
 from afterglow.instr.program import Program, ProgramBuilder
@@ -19,6 +27,7 @@ __all__ = [
     "Program",
     "ProgramBuilder",
     "Region",
+    "Stack",
     "parse_program",
     "print_program",
     "row_major",

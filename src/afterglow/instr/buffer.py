@@ -39,6 +39,7 @@ class Region(Enum):
     CONSTANT = "const"
     STATE = "state"
     ARENA = "alloc"
+    LOCAL = "local"
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
@@ -98,14 +99,6 @@ class Buffer:
     def covers_root(self) -> bool:
         """Whether it is all of its buffer, in whatever shape."""
         return self.type.nbytes == self.root.type.nbytes and self.is_dense
-
-    def spans(self) -> tuple[int, int]:
-        """The first element that it may touch in its root, and one past the last."""
-        if not self.type.size:
-            return self.start, self.start
-        ends = [(n - 1) * s for n, s in zip(self.type.shape, self.strides, strict=True)]
-        low = self.start + sum(min(end, 0) for end in ends)
-        return low, self.start + sum(max(end, 0) for end in ends) + 1
 
     def of(self, memory: Array) -> Array:
         """The array that it is, given its root's elements as a flat array of its own type."""

@@ -98,3 +98,26 @@ class OpInstr(Instr):
         for name, operand in zip(names, self.ins, strict=False):
             if operand is not None and name in self.op.inplace:
                 yield operand
+
+
+@dataclass(eq=False)
+class Stack(Instr):
+    """Instructions that run as one kernel, tile by tile.
+
+    Its locals are buffers that only its own instructions use: they need no memory, because one
+    tile of them is enough at a time.
+    """
+
+    body: tuple[OpInstr, ...]
+    locals: tuple[Buffer, ...]
+
+    def accesses(self) -> Iterator[tuple[Access, Buffer]]:
+        """What the instructions do to memory outside; locals do not show."""
+        hidden = {*self.locals}
+        for step in self.body:
+            yield from ((access, b) for access, b in step.accesses() if b.root not in hidden)
+
+    def substitute(self, change: Callable[[Buffer], Buffer]) -> None:
+        """See the base."""
+        for step in self.body:
+            step.substitute(change)

@@ -23,24 +23,39 @@ def overlap(a: Buffer, b: Buffer) -> bool:
     """Whether some element belongs to both."""
     if a.root is not b.root or not a.type.size or not b.type.size:
         return False
-    (low, high), (other_low, other_high) = a.spans(), b.spans()
+    (low, high), (other_low, other_high) = byte_span(a), byte_span(b)
     if low >= other_high or other_low >= high:
         return False
     box, other = _box(a), _box(b)
     if box is not None and other is not None:
         return all(p < s and r < q for (p, q), (r, s) in zip(box, other, strict=True))
-    taken = np.zeros(a.root.type.size, np.bool_)
-    elements(a, taken)[...] = True
-    return bool(elements(b, taken).any())
+    taken = np.zeros(a.root.type.nbytes, np.bool_)
+    bytes_of(a, taken)[...] = True
+    return bool(bytes_of(b, taken).any())
 
 
-def elements(view: Buffer, flat: Array) -> Array:
-    """The elements of a view in a flat array with one byte for each element of its root."""
-    return np.lib.stride_tricks.as_strided(flat[view.start :], view.type.shape, view.strides)
+def byte_span(view: Buffer) -> tuple[int, int]:
+    """The first byte of its root that a view may touch, and one past the last."""
+    size = view.type.dtype.itemsize
+    if not view.type.size:
+        return view.start * size, view.start * size
+    ends = [(n - 1) * s for n, s in zip(view.type.shape, view.strides, strict=True)]
+    low = view.start + sum(min(end, 0) for end in ends)
+    return low * size, (view.start + sum(max(end, 0) for end in ends) + 1) * size
+
+
+def bytes_of(view: Buffer, flat: Array) -> Array:
+    """The bytes of a view in a flat array with one element for each byte of its root."""
+    size = view.type.dtype.itemsize
+    strides = (*(stride * size for stride in view.strides), 1)
+    start = flat[view.start * size :]
+    return np.lib.stride_tricks.as_strided(start, (*view.type.shape, size), strides)
 
 
 def _box(view: Buffer) -> list[tuple[int, int]] | None:
     """For each axis of the root the first index and one past the last, if it takes all between."""
+    if view.type.dtype.itemsize != view.root.type.dtype.itemsize:
+        return None
     steps = axis_steps(view.type.shape, view.start, view.strides, view.root.type.shape)
     if steps is None or any(step > 1 for _, step in steps[1]):
         return None

@@ -8,12 +8,13 @@ from afterglow.graph import OPS, Array, Subgraph
 from afterglow.graph.attributes import parse_attributes
 from afterglow.graph.parser import parse_type
 from afterglow.instr.buffer import Buffer, Region, row_major
-from afterglow.instr.instruction import Alloc, Copy, Dealloc, DeclareView, OpInstr
+from afterglow.instr.instruction import Alloc, Copy, Dealloc, DeclareView, OpInstr, Stack
 from afterglow.instr.program import Program
 from afterglow.support.lexer import TokenStream
 from afterglow.types import TensorType
 
-_DECLARED = {region.value: region for region in Region if region is not Region.ARENA}
+_REGIONS = (Region.INPUT, Region.OUTPUT, Region.CONSTANT, Region.STATE)
+_DECLARED = {region.value: region for region in _REGIONS}
 
 
 def parse_program(
@@ -58,8 +59,10 @@ class _Parser:
             self.program.body.append(Dealloc(self._buffer()))
         elif word == "copy":
             self._copy()
+        elif word == "stack":
+            self._stack()
         else:
-            self._op(word)
+            self.program.body.append(self._op(word))
 
     def _new_name(self) -> str:
         name = self.tokens.name("%@", "the name of a buffer")
@@ -144,7 +147,23 @@ class _Parser:
         self.tokens.expect("in")
         self.program.body.append(Copy(dest, self._buffer()))
 
-    def _op(self, word: str) -> None:
+    def _stack(self) -> None:
+        hidden: list[Buffer] = []
+        body: list[OpInstr] = []
+        self.tokens.expect("{")
+        while not self.tokens.accept("}"):
+            if self.tokens.next.kind == "name":
+                name = self._new_name()
+                self.tokens.expect("=")
+                self.tokens.expect("local")
+                type = parse_type(self.tokens)
+                hidden.append(self.program.declare(Region.LOCAL, name, type))
+                self.buffers[name] = hidden[-1]
+            else:
+                body.append(self._op(self.tokens.take("word", "an instruction")))
+        self.program.body.append(Stack(tuple(body), tuple(hidden)))
+
+    def _op(self, word: str) -> OpInstr:
         if word not in OPS:
             raise self.tokens.error(f"no such instruction: {word!r}")
         outs: list[Buffer] = []
@@ -156,8 +175,7 @@ class _Parser:
                 break
         op = OPS[word](**parse_attributes(self.tokens, OPS[word], self._function))
         predicate = self._buffer() if self.tokens.accept("if") else None
-        step = OpInstr(op, tuple(outs), tuple(ins), tuple(scratch), predicate)
-        self.program.body.append(step)
+        return OpInstr(op, tuple(outs), tuple(ins), tuple(scratch), predicate)
 
     def _operand(self, outs: list[Buffer], ins: list[Buffer | None], scratch: list[Buffer]) -> None:
         access = self.tokens.take("word", "'in', 'out', 'inout', 'scratch' or 'none'")

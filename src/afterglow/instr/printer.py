@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from afterglow.graph.attributes import attributes_text
 from afterglow.instr.buffer import Access, Buffer, row_major
-from afterglow.instr.instruction import Alloc, Copy, Dealloc, DeclareView, Instr, OpInstr
+from afterglow.instr.instruction import Alloc, Copy, Dealloc, DeclareView, Instr, OpInstr, Stack
 from afterglow.instr.program import Program
 from afterglow.support.names import spell
 
@@ -20,7 +20,7 @@ def print_program(program: Program) -> str:
         head = f"program {spell('@', program.name)} arena {program.arena_bytes} {{"
     lines = [head]
     lines.extend(_declaration(buffer) for buffer in program.regions())
-    lines.extend(instruction_text(step) for step in program.body)
+    lines.extend(line for step in program.body for line in instruction_text(step).splitlines())
     body = "\n".join(f"  {line}".rstrip() for line in lines[1:])
     return f"{lines[0]}\n{body}\n}}\n"
 
@@ -47,6 +47,10 @@ def instruction_text(step: Instr) -> str:
             return f"copy out {dest}, in {src}"
         case OpInstr():
             return _op_text(step)
+        case Stack(body, hidden):
+            inner = [f"  {buffer} = local {buffer.type}" for buffer in hidden]
+            inner.extend(f"  {_op_text(member)}" for member in body)
+            return "\n".join(["stack {", *inner, "}"])
     raise TypeError(f"no text for {step}")
 
 

@@ -8,8 +8,9 @@
 6. An instruction's operands have the types that its op infers; a copy's sides have one type.
 7. What an instruction writes overlaps none of its other operands, unless the op works in place
    and both are the very same elements.
-8. Every output has been written at the end.
-9. Once planned, live buffers of the arena do not overlap and lie inside it.
+8. The members of a stack can run tile by tile together, and keep rule 7 in each tile.
+9. Every output has been written at the end.
+10. Once planned, live buffers of the arena do not overlap and lie inside it.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ import numpy as np
 from afterglow.graph import Array
 from afterglow.graph.op import result_types
 from afterglow.instr.buffer import Access, Buffer, Region
-from afterglow.instr.instruction import Alloc, Copy, Dealloc, DeclareView, Instr, OpInstr
-from afterglow.instr.overlap import elements, overlap, same_place
+from afterglow.instr.instruction import Alloc, Copy, Dealloc, DeclareView, Instr, OpInstr, Stack
+from afterglow.instr.overlap import byte_span, bytes_of, overlap, same_place
 from afterglow.instr.printer import instruction_text
 from afterglow.instr.program import Program
+from afterglow.instr.tiling import may_take_over, tile_axes
 from afterglow.support.errors import TypeRuleError, VerifyError
 
 
@@ -78,11 +80,25 @@ class _Checker:
             case DeclareView(buffer):
                 self._declare(buffer)
                 yield from self._view_problems(buffer)
+            case Stack():
+                yield from self._stack_problems(step)
             case _:
-                yield from self._operand_problems(step)
-                yield from _type_problems(step)
+                yield from self._run_problems(step)
                 yield from _overlap_problems(step)
-                self._record_writes(step)
+
+    def _run_problems(self, step: Instr) -> Iterator[str]:
+        yield from self._operand_problems(step)
+        yield from _type_problems(step)
+        self._record_writes(step)
+
+    def _stack_problems(self, stack: Stack) -> Iterator[str]:
+        for buffer in stack.locals:
+            self._declare(buffer)
+        for member in stack.body:
+            yield from self._run_problems(member)
+        if len(stack.body) > 1 and not tile_axes(stack):
+            yield "the instructions of the stack cannot run tile by tile together"
+        yield from _stack_overlaps(stack)
 
     def _allocate(self, buffer: Buffer) -> Iterator[str]:
         self._declare(buffer)
@@ -102,11 +118,11 @@ class _Checker:
         root = view.root
         if root not in self.declared:
             yield f"{root} is not declared"
-        if view.type.dtype.itemsize != root.type.dtype.itemsize:
+        if view.type.dtype.itemsize > root.type.dtype.itemsize:
             yield f"a view of {root.type} cannot hold {view.type.dtype}"
-        low, high = view.spans()
-        if low < 0 or high > root.type.size:
-            yield f"{view} takes elements {low} to {high} of {root.type.size}"
+        low, high = byte_span(view)
+        if low < 0 or high > root.type.nbytes:
+            yield f"{view} takes bytes {low} to {high} of {root.type.nbytes}"
 
     def _operand_problems(self, step: Instr) -> Iterator[str]:
         for access, buffer in step.accesses():
@@ -124,7 +140,7 @@ class _Checker:
         state = self.written.get(buffer.root, False)
         if isinstance(state, bool):
             return state or not buffer.type.size
-        return bool(elements(buffer, state).all())
+        return bool(bytes_of(buffer, state).all())
 
     def _record_writes(self, step: Instr) -> None:
         for access, buffer in step.accesses():
@@ -135,8 +151,8 @@ class _Checker:
                 self.written[buffer.root] = True
                 continue
             if isinstance(state, bool):
-                state = np.zeros(buffer.root.type.size, np.bool_)
-            elements(buffer, state)[...] = True
+                state = np.zeros(buffer.root.type.nbytes, np.bool_)
+            bytes_of(buffer, state)[...] = True
             self.written[buffer.root] = True if state.all() else state
 
 
@@ -158,6 +174,19 @@ def _type_problems(step: Instr) -> Iterator[str]:
                 return
             if inferred != tuple(out.type for out in outs):
                 yield f"{op.mnemonic} gives {inferred}"
+
+
+def _stack_overlaps(stack: Stack) -> Iterator[str]:
+    """What one member writes, only itself or earlier members may have read, at the same place."""
+    for access, written in stack.accesses():
+        if not access.writes:
+            continue
+        for other_access, other in stack.accesses():
+            if other is written or other.root is not written.root or not overlap(written, other):
+                continue
+            same = same_place(written, other) and may_take_over(stack, written, other)
+            if other_access.writes or not same:
+                yield f"{written} is written while {other}, which overlaps it, is used"
 
 
 def _overlap_problems(step: Instr) -> Iterator[str]:

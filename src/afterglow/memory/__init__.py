@@ -3,5 +3,14 @@
 from afterglow.memory.copies import remove_copies
 from afterglow.memory.lifetimes import place_lifetimes
 from afterglow.memory.planner import MemoryPlan, plan_memory
+from afterglow.memory.sharing import share_buffers
+from afterglow.memory.stacking import form_stacks
 
-__all__ = ["MemoryPlan", "place_lifetimes", "plan_memory", "remove_copies"]
+__all__ = [
+    "MemoryPlan",
+    "form_stacks",
+    "place_lifetimes",
+    "plan_memory",
+    "remove_copies",
+    "share_buffers",
+]

@@ -23,6 +23,7 @@ from afterglow.ops import (
     regions,
     scatter,
     search,
+    shuffle,
     signal,
     softmax,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "regions",
     "scatter",
     "search",
+    "shuffle",
     "signal",
     "softmax",
 ]

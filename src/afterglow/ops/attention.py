@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import ml_dtypes
 import numpy as np
 
 from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph.op import aligned_axis
 from afterglow.ops.elementwise import Add, Div, LessEqual, Max, Mul, Sub, Where, scalar
 from afterglow.ops.functions import Exp
 from afterglow.ops.indexing import Iota
@@ -58,6 +61,21 @@ class Attention(Op):
         if mask is not None:
             _require_mask(mask, q.with_shape((batch, heads, queries, keys)))
         return TensorType(dtype, (batch, heads, queries, v.shape[3]))
+
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """Images and heads, and queries unless a causal mask counts them."""
+        q, k, *_ = operands
+        assert q is not None
+        assert k is not None
+        shared = (axis, axis, axis) if axis < 2 else (axis, None, None)
+        grouped = axis == 1 and k.shape[1] != q.shape[1]
+        if axis == 3 or grouped or (axis == 2 and self.causal):
+            return None
+        mask = operands[3] if len(operands) > 3 else None
+        rest = () if mask is None else (aligned_axis(axis, result, mask),)
+        return (*shared, *rest)
 
     def evaluate(self, q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:
         """As it is written; queries that share a head of keys are multiplied together."""

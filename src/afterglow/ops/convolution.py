@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -64,6 +64,16 @@ class Conv(Op):
             padded = np.ascontiguousarray(windows.padded(x, 0))  # BLAS wants rows, not strides
             convolve(windows, padded, np.ascontiguousarray(weight), by_group)
         return result if bias is None else np.add(result, bias, out=result)
+
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """Images follow x; result channels follow the weight, unless they fall into groups."""
+        if axis == 0:
+            return (0, *(None for _ in operands[1:]))
+        if axis == result.rank - 1 and self.groups == 1:
+            return (None, *(0 for _ in operands[1:]))
+        return None
 
 
 def _check_bias(x: TensorType, channels: int, bias: TensorType | None) -> None:
@@ -210,6 +220,16 @@ class ConvTranspose(Op):
         rank = len(kernel) + 3
         swapped = b.emit(Transpose((0, rank - 1, *range(2, rank - 1), 1)), by_group)
         return b.emit(Reshape((self.groups * results, *kernel, inner)), swapped)
+
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """Images follow x; result channels follow the weight, unless they fall into groups."""
+        if axis == 0:
+            return (0, *(None for _ in operands[1:]))
+        if axis == result.rank - 1 and self.groups == 1:
+            return (None, axis, 0)[: len(operands)]
+        return None
 
 
 def _with_zeros_between(b: Builder, x: Value, strides: tuple[int, ...]) -> Value:

@@ -57,6 +57,20 @@ class Gather(Op):
         """NumPy's take."""
         return data.take(indices.astype(np.int64), self.axis)
 
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """Axes of the indices, and those of data around them."""
+        data, indices = operands
+        assert data is not None
+        assert indices is not None
+        first = self.axis % data.rank
+        if axis < first:
+            return axis, None
+        if axis < first + indices.rank:
+            return None, axis - first
+        return axis - indices.rank + 1, None
+
 
 @op("gather_elements")
 class GatherElements(Op):

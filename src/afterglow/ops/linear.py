@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph.op import aligned_axis
 from afterglow.ops.elementwise import Abs, Div, Equal, Mul, Neg, Sub, Where, scalar
 from afterglow.ops.movement import Expand, Reshape, slice_axis
 from afterglow.ops.reduction import ReduceSum
@@ -68,6 +71,19 @@ class MatMul(Op):
             lhs.swapaxes(-1, -2) if self.transpose_lhs else lhs,
             rhs.swapaxes(-1, -2) if self.transpose_rhs else rhs,
         )
+
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """Rows follow lhs, columns follow rhs, batch axes both."""
+        lhs, rhs = operands
+        assert lhs is not None
+        assert rhs is not None
+        if axis == result.rank - 2:
+            return lhs.rank - (1 if self.transpose_lhs else 2), None
+        if axis == result.rank - 1:
+            return None, rhs.rank - (2 if self.transpose_rhs else 1)
+        return aligned_axis(axis, result, lhs), aligned_axis(axis, result, rhs)
 
     def permuted(self, perm: tuple[int, ...]) -> Op | None:
         """Only batch axes may change places."""

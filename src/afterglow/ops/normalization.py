@@ -6,11 +6,13 @@ Where an op has a channel axis, `axis` says which one, and its parameters run al
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph.op import aligned_axis
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, Div, Mul, Pow, Sub, scalar
 from afterglow.ops.functions import Sqrt
@@ -69,6 +71,11 @@ def _standardized(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
     return np.asarray(centred / np.sqrt(variance + epsilon))
 
 
+def along_channels(axis: int, channels: int, result: TensorType) -> int | None:
+    """The only axis of a vector along the channel axis, where an axis of the result is that one."""
+    return 0 if axis == channels % result.rank else None
+
+
 @op("batch_norm")
 class BatchNorm(Op):
     """(x - mean) / sqrt(variance + epsilon) scale + bias, with one number of each a channel."""
@@ -111,6 +118,12 @@ class BatchNorm(Op):
         scaled = b.emit(Mul(), x, emit_along(b, factor, axis, rank))
         return b.emit(Add(), scaled, emit_along(b, shift, axis, rank))
 
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """Every axis follows x; the parameters follow the channels."""
+        return (axis, *(along_channels(axis, self.axis, result) for _ in operands[1:]))
+
     def permuted(self, perm: tuple[int, ...]) -> Op:
         """The channels at their new place."""
         return replace(self, axis=perm.index(self.axis % len(perm)))
@@ -121,6 +134,7 @@ class LayerNorm(Op):
     """Mean 0 and variance 1 over the axes from `axis` on, then times scale, plus bias."""
 
     inplace = ("x",)
+    reads_once = ("x",)
     axis: int = -1
     epsilon: float = 1e-5
 
@@ -149,6 +163,14 @@ class LayerNorm(Op):
         y = y if scale is None else b.emit(Mul(), y, scale)
         return y if bias is None else b.emit(Add(), y, bias)
 
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """The axes before those that are normalized."""
+        if axis >= self.axis % result.rank:
+            return None
+        return tuple(None if x is None else aligned_axis(axis, result, x) for x in operands)
+
     def permuted(self, perm: tuple[int, ...]) -> Op | None:
         """Itself, if the normalised axes stay among themselves."""
         return self if _keeps_axes_from(self.axis, perm) else None
@@ -159,6 +181,7 @@ class RMSNorm(Op):
     """x / sqrt(mean(x²) + epsilon) over the axes from `axis` on, then times scale."""
 
     inplace = ("x",)
+    reads_once = ("x",)
     axis: int = -1
     epsilon: float = 1e-5
 
@@ -180,6 +203,14 @@ class RMSNorm(Op):
         axes = _axes_from(self.axis, x.type.rank)
         y = emit_like(b, _emit_to_unit(b, emit_wide(b, x), axes, self.epsilon), x)
         return y if scale is None else b.emit(Mul(), y, scale)
+
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """The axes before those that are normalized."""
+        if axis >= self.axis % result.rank:
+            return None
+        return tuple(None if x is None else aligned_axis(axis, result, x) for x in operands)
 
     def permuted(self, perm: tuple[int, ...]) -> Op | None:
         """Itself, if the normalised axes stay among themselves."""
@@ -228,6 +259,12 @@ class GroupNorm(Op):
         y = b.emit(Reshape(x.type.shape), emit_standardized(b, apart, axes, self.epsilon))
         scaled = b.emit(Mul(), emit_like(b, y, x), emit_along(b, scale, axis, rank))
         return b.emit(Add(), scaled, emit_along(b, bias, axis, rank))
+
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """Images only: the groups of one are normalized over all its axes."""
+        return (0, None, None) if axis == 0 else None
 
     def permuted(self, perm: tuple[int, ...]) -> Op | None:
         """The channels at their new place, if the samples keep theirs."""
@@ -283,6 +320,12 @@ class LRN(Op):
         scaled = b.emit(Mul(), total, scalar(b, self.alpha / self.size, x))
         base = b.emit(Add(), scaled, scalar(b, self.bias, x))
         return b.emit(Div(), x, b.emit(Pow(), base, scalar(b, self.beta, x)))
+
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """Every axis but the channels, which look at their neighbours."""
+        return None if axis == self.axis % result.rank else (axis,)
 
     def permuted(self, perm: tuple[int, ...]) -> Op:
         """The channels at their new place."""

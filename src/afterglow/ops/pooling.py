@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -38,6 +38,12 @@ class Pool(Op):
         """One window a result position."""
         self.windows.check(x)
         return x.with_shape((x.shape[0], *self.windows.counts(x.shape[1:-1]), x.shape[-1]))
+
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """Images and channels follow x."""
+        return (axis,) if axis in (0, result.rank - 1) else None
 
     def combined(self, x: Array, function: np.ufunc, fill: Any) -> Array:
         """Combine the elements of each window, one axis after the other."""

@@ -7,6 +7,7 @@ neighbours along `axis`: then it has the shape of x, but for fewer along that ax
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -18,7 +19,7 @@ from afterglow.ops.activation import Clip
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, Div, Mul, Round, Sub
 from afterglow.ops.movement import Expand, Reshape, slice_axis
-from afterglow.ops.normalization import emit_along, emit_wide
+from afterglow.ops.normalization import along_channels, emit_along, emit_wide
 from afterglow.ops.rules import (
     normal_axis,
     require,
@@ -79,6 +80,16 @@ class Quantizing(Op):
         repeated = b.emit(Expand((*before, count, self.block_size, *after)), apart)
         whole = b.emit(Reshape((*before, count * self.block_size, *after)), repeated)
         return b.emit(slice_axis(whole.type, axis, 0, x.type.shape[axis]), whole)
+
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """Every axis follows x, and a vector of scales its own; blocks stay together."""
+        if self.block_size:
+            return None
+        vectors = (p is not None and p.rank == 1 for p in operands[1:])
+        along = along_channels(axis, self.axis, result)
+        return (axis, *(along if vector else None for vector in vectors))
 
     def permuted(self, perm: tuple[int, ...]) -> Self:
         """Along the place where the axis went."""

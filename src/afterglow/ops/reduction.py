@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from afterglow.types.dtype import Kind, boolean, f32
 class Reduction(Op):
     """Base: many elements become one. No axes means that nothing is reduced."""
 
+    reads_once = ("x",)
     axes: tuple[int, ...]
     keepdims: bool = True
 
@@ -37,6 +39,15 @@ class Reduction(Op):
     def check(self, x: TensorType) -> None:
         """Refuse element types that the reduction is not defined on."""
         require_number(x=x)
+
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """Axes that are not reduced follow x."""
+        (x,) = operands
+        assert x is not None
+        kept = [a for a in range(x.rank) if self.keepdims or a not in normal_axes(self.axes, x)]
+        return None if kept[axis] in normal_axes(self.axes, x) else (kept[axis],)
 
     def permuted(self, perm: tuple[int, ...]) -> Op | None:
         """Along the same axes at their new places, if the rank stays."""

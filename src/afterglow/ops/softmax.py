@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -28,6 +29,7 @@ def _less_peak(x: Array, axis: int) -> Array:
 class AlongAxis(Op):
     """Base: a result of the operand's type, each line along `axis` by itself, floats only."""
 
+    reads_once = ("x",)
     axis: int = -1
 
     def infer(self, x: TensorType) -> TensorType:
@@ -35,6 +37,12 @@ class AlongAxis(Op):
         require_float(x=x)
         normal_axis(self.axis, x)
         return x
+
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """Every axis but the one."""
+        return None if axis == self.axis % result.rank else (axis,)
 
     def permuted(self, perm: tuple[int, ...]) -> Self:
         """Along the place where the axis went."""

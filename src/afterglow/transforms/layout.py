@@ -22,6 +22,11 @@ class Layout:
     factors: tuple[int, ...]
     perm: Perm
 
+    @staticmethod
+    def own(shape: tuple[int, ...]) -> Layout:
+        """The order in which a value of that shape lies anyway."""
+        return Layout(shape, tuple(range(len(shape))))
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the value in this layout."""
@@ -72,6 +77,27 @@ class Layout:
         return Layout(
             tuple(block.extent for block in ordered), tuple(number[block] for block in blocks)
         )
+
+    def before_transpose(self, perm: Perm, shape: Sequence[int]) -> Layout:
+        """A layout of transpose(value, perm), said of the value, which has that shape."""
+        groups = self.axes([shape[axis] for axis in perm])
+        factors = [factor for place in inverse(perm) for factor in groups[place]]
+        number = {factor: index for index, factor in enumerate(factors)}
+        return Layout(
+            tuple(self.factors[factor] for factor in factors),
+            tuple(number[factor] for factor in self.perm),
+        )
+
+    def axes(self, shape: Sequence[int]) -> list[list[int]]:
+        """Which factors make up each axis of a value of that shape; those of 1 go anywhere."""
+        groups: list[list[int]] = [[] for _ in shape]
+        missing, axis = list(shape), 0
+        for index, factor in enumerate(self.factors):
+            while factor != 1 and missing[axis] == 1:
+                axis += 1
+            groups[axis].append(index)
+            missing[axis] //= factor
+        return groups
 
     def within_last_axis(self, shape: Sequence[int]) -> Layout | None:
         """The layout of the last axis of a value of that shape, if all others stay before it."""

@@ -19,7 +19,7 @@ from afterglow.transforms.moved import (
     moved_by_operand,
     moved_by_result,
 )
-from afterglow.transforms.permutations import Perm, composed, inverse, is_identity, keeps_order
+from afterglow.transforms.permutations import Perm, composed, inverse
 
 RESHAPE_COST = 1
 """What it costs to move axes of extent 1: next to nothing."""
@@ -119,7 +119,9 @@ class Proposals:
             return Layout(value.type.shape, user.op.perm)
         moved = self.moves.get(user.results[0])
         layout = None if moved is None else moved.operands[index]
-        return None if layout is None else layout.carried(value.type.shape)
+        if layout is None or layout.factors == value.type.shape:
+            return layout
+        return layout.carried(value.type.shape)
 
 
 def choose_layouts(function: Function, proposals: Proposals) -> set[Value]:
@@ -161,16 +163,13 @@ class _Choice:
         return {value for value, number in self.numbers.items() if number in side}
 
     def _add_operands(self, node: Node, number: int) -> None:
-        """If the node moves, operands that cannot must be transposed for it, once for all.
-
-        That counts as a little more than it does, lest transposes change places for nothing.
-        """
+        """If the node moves, operands that cannot must be transposed for it, once for all."""
         for value, wanted in zip(node.operands, self.moves[node.result].operands, strict=True):
             if value is None or wanted is None or value in self.layouts:
                 continue
             if not isinstance(value, Constant):
                 demand = self.demands.setdefault(
-                    (value, wanted.order), (_cost_of(value, wanted) + 1, [])
+                    (value, wanted.order), (_demand_cost(value, wanted), [])
                 )
                 demand[1].append(number)
 
@@ -190,12 +189,12 @@ class _Choice:
                 followers.append(self.numbers[user.results[0]])
             else:
                 stays = True
-                self._add_unary(self.numbers[user.results[0]], _cost_of(value, wanted))
+                self._add_unary(self.numbers[user.results[0]], _demand_cost(value, wanted))
         if stays:
             self.network.connect(number, SINK, cost)
         else:
             self._any_on_sink_side(number, followers, cost)
-        self._any_on_source_side(followers, number, cost)
+        self._any_on_source_side(followers, number, _demand_cost(value, layout))
 
     def _any_on_sink_side(self, number: int, users: list[int], cost: int) -> None:
         """Pay if `number` is on the source's side and any user on the sink's."""
@@ -248,20 +247,11 @@ class _Choice:
     def _between(self, node: Node, perm: Perm, x_moves: bool, y_moves: bool) -> int:
         """What transposing costs if the operand, the result, or both lie in another layout."""
         (x,), y = node.given, node.result
-        total, shape = perm, x.type.shape
-        if x_moves:
-            layout = self.layouts[x]
-            if layout.factors != x.type.shape:
-                return 2 * _transpose_cost(x)
-            total, shape = composed(inverse(layout.perm), total), layout.shape
-        if y_moves:
-            layout = self.layouts[y]
-            if layout.factors != y.type.shape:
-                return 2 * _transpose_cost(x)
-            total = composed(total, layout.perm)
-        if is_identity(total):
-            return 0
-        return RESHAPE_COST if keeps_order(total, shape) else _transpose_cost(x)
+        before = self.layouts[x] if x_moves else Layout.own(x.type.shape)
+        after = self.layouts[y] if y_moves else Layout.own(y.type.shape)
+        if before.order != after.before_transpose(perm, x.type.shape).order:
+            return _transpose_cost(x)
+        return RESHAPE_COST if before.shape != after.shape else 0
 
 
 def _transpose_cost(value: Value) -> int:
@@ -270,3 +260,8 @@ def _transpose_cost(value: Value) -> int:
 
 def _cost_of(value: Value, layout: Layout) -> int:
     return RESHAPE_COST if layout.keeps_order else _transpose_cost(value)
+
+
+def _demand_cost(value: Value, layout: Layout) -> int:
+    """A little more than it costs, lest transposes change places for nothing."""
+    return _cost_of(value, layout) + 1

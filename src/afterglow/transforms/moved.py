@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from itertools import dropwhile
 
@@ -50,7 +49,10 @@ def moved_by_result(node: Node, layout: Layout) -> Moved | None:
     """How the node works so that its result lies in `layout`; None if it cannot."""
     if isinstance(node.op, Reshape):
         carried = layout.carried(node.given[0].type.shape)
-        return None if carried is None else Moved(Reshape(layout.shape), (carried,), layout)
+        if carried is None:
+            return None
+        operand = None if carried.is_identity else carried
+        return Moved(Reshape(layout.shape), (operand,), layout)
     if _dropped_axes(node.op):
         return None
     if layout.factors == node.result.type.shape:
@@ -113,14 +115,10 @@ def _refactored(node: Node, layout: Layout) -> Moved:
 def _cut(value: Value, shape: tuple[int, ...], layout: Layout) -> Layout:
     """The layout of an operand that is broadcast to `shape`, of which `layout` has the factors."""
     own = (1,) * (len(shape) - value.type.rank) + value.type.shape
-    factors: list[int] = []
-    ends = [math.prod(shape[: axis + 1]) for axis in range(len(shape))]
-    reached, axis = 1, 0
-    for factor in layout.factors:
-        while axis < len(ends) - 1 and reached >= ends[axis] and factor != 1:
-            axis += 1
-        factors.append(factor if own[axis] == shape[axis] else 1)
-        reached *= factor
+    factors = [1] * len(layout.factors)
+    for axis, group in enumerate(layout.axes(shape)):
+        for index in group:
+            factors[index] = layout.factors[index] if own[axis] == shape[axis] else 1
     return Layout(tuple(factors), layout.perm)
 
 

@@ -25,24 +25,18 @@ MOST_NODES = 32
 
 def uncast(value: Value) -> Value:
     """The value before conversions from one float type to another."""
-    for _ in range(LOOK_BACK):
-        match value:
-            case Value(Node(Cast(), [Value() as x])) if _both_float(x, value):
-                value = x
-            case _:
-                break
+    while value.producer is not None and isinstance(value.producer.op, Cast):
+        (x,) = value.producer.given
+        if not (x.type.dtype.is_float and value.type.dtype.is_float):
+            break
+        value = x
     return value
-
-
-def _both_float(x: Value, y: Value) -> bool:
-    return x.type.dtype.is_float and y.type.dtype.is_float
 
 
 def scalar_of(value: Value) -> float | None:
     """The number that a constant of one element holds, whatever its rank."""
-    match value:
-        case Value(Node(Cast(), [Value() as x])):
-            value = x
+    if value.producer is not None and isinstance(value.producer.op, Cast):
+        (value,) = value.producer.given
     if not isinstance(value, Constant) or value.type.size != 1:
         return None
     known = value.type.dtype.is_float or value.type.dtype.is_integer
@@ -62,22 +56,28 @@ def orders(node: Node) -> Iterator[tuple[Value, Value]]:
     yield rhs, lhs
 
 
-def ingredients(value: Value) -> Iterator[Value]:
+def ingredients(value: Value, depth: int = LOOK_BACK) -> Iterator[Value]:
     """What arithmetic made a value from, conversions apart, nearest first; no scalars.
 
     Also those that were themselves made by arithmetic, and the value itself.
     """
-    seen = {uncast(value): None}
-    pending = [(uncast(value), 0)]
-    for found, depth in pending:
-        yield found
-        node = found.producer
-        if node is None or not isinstance(node.op, ARITHMETIC) or depth == LOOK_BACK:
-            continue
-        for operand in map(uncast, node.given):
-            if operand not in seen and len(seen) < MOST_NODES and scalar_of(operand) is None:
-                seen[operand] = None
-                pending.append((operand, depth + 1))
+    pending = {uncast(value): None}
+    seen = {*pending}
+    for left in range(depth, -1, -1):
+        yield from pending
+        operands = [v for found in pending for v in _made_from(found)] if left else []
+        room = MOST_NODES - len(seen)
+        pending = dict.fromkeys([v for v in operands if v not in seen][:room])
+        seen.update(pending)
+
+
+def _made_from(value: Value) -> Iterator[Value]:
+    """What one node of arithmetic took, other than scalars."""
+    node = value.producer
+    if node is not None and isinstance(node.op, ARITHMETIC):
+        for operand in node.given:
+            if scalar_of(operand) is None:
+                yield uncast(operand)
 
 
 def serves_only(node: Node, leaves: Collection[Value]) -> bool:

@@ -33,6 +33,8 @@ from afterglow.transforms.patterns import (
 )
 from afterglow.transforms.polynomials import Polynomial, is_polynomial, multiple_of, polynomial
 
+NEAR = 4
+"""How many nodes in a row may lie between a formula and the function inside it."""
 _BELL = math.sqrt(2 / math.pi)
 _SOFTPLUS_IS_LINEAR = 15.0
 """From here on log(1 + exp(x)) is x in single precision."""
@@ -67,8 +69,8 @@ _BY_INNER = {
 @rewrite(Add, Mul, Div)
 def gather_spelling(node: Node, b: Builder) -> Value | None:
     """0.5 x (1 + erf(x / sqrt(2)))  ->  gelu(x), and the other formulas of `SPELLINGS`."""
-    for inner in ingredients(node.result):
-        if inner.producer is None:
+    for inner in ingredients(node.result, NEAR):
+        if inner.producer is None or inner.use_count > 1:
             continue
         for spelling in _BY_INNER.get(type(inner.producer.op), ()):
             x = _operand(spelling, node, inner)
@@ -90,7 +92,7 @@ def _operand(spelling: Spelling, node: Node, inner: Value) -> Value | None:
     if inner.producer is None or not _is_op(inner.producer, spelling.inner):
         return None
     argument = inner.producer.given[0]
-    for x in ingredients(argument):
+    for x in ingredients(argument, NEAR - 1):
         if (
             is_polynomial(argument, [x], spelling.argument)
             and is_polynomial(node.result, [x, inner], spelling.whole)

@@ -58,7 +58,13 @@ def gather_attention(node: Node, b: Builder) -> Value | None:
 
 
 def _softmax(weights: Value) -> Node | None:
-    """The softmax along the last axis that made the weights, a guard against NaN left out."""
+    """The softmax along the last axis that made the weights, a guard against NaN left out.
+
+    They may have other leading axes by now.
+    """
+    reshape = maker(weights, Reshape)
+    if reshape is not None and reshape.given[0].type.shape[-2:] == weights.type.shape[-2:]:
+        weights = reshape.given[0]
     guard = maker(weights, Where)
     if guard is not None:
         condition, then, other = guard.given
@@ -79,13 +85,14 @@ def _plan(node: Node, found: Scores) -> _Plan | None:
     q = matrices(found.product.given[0], swapped=first.transpose_lhs)
     k = matrices(found.product.given[1], swapped=not first.transpose_rhs)
     v = _values(node)
-    lead = _common_lead(found)
+    lead = _common_lead(found, node.given[0])
     if lead is None or v is None or q.lead != found.product.result.type.shape[:-2]:
         return None
     queries, width = q.extents
     if queries < width and (q.moves or k.moves or v.moves):
         return None  # to turn the keys costs more than the scores of a few queries
-    sides = _shared(k, v, found, lead)
+    whole = found.product.result.type.shape[:-2], node.given[0].type.shape[:-2]
+    sides = _shared(k, v, whole, lead)
     if sides is None:
         return None
     causal = [mask.is_causal(queries, k.extents[0]) for mask in found.masks]
@@ -104,26 +111,29 @@ def _values(node: Node) -> Matrices | None:
     return found if found.factor == 1 else None
 
 
-def _common_lead(found: Scores) -> Shape | None:
+def _common_lead(found: Scores, weights: Value) -> Shape | None:
     """Batch and heads: two leading axes under which every mask can be written."""
-    leads = [lead for lead in found.leads if len(lead) == 2]
-    leads += [(*lead, 1) for lead in found.leads if len(lead) == 1]
-    leads += [(1, 1) for lead in found.leads if not lead]
-    for lead in leads:
+    leads = [*found.leads, weights.type.shape[:-2]]
+    pairs = [lead for lead in leads if len(lead) == 2]
+    pairs += [(*lead, *(1, 1)[len(lead) :]) for lead in leads if len(lead) < 2]
+    for lead in pairs:
         if all(mask.shape_under(lead) is not None for mask in found.masks):
             return lead
     return None
 
 
 def _shared(
-    k: Matrices, v: Matrices, found: Scores, lead: Shape
+    k: Matrices, v: Matrices, whole: tuple[Shape, Shape], lead: Shape
 ) -> tuple[Matrices, Matrices] | None:
-    """Keys and values under their own batch and heads, fewer if groups of queries share them."""
+    """Keys and values under their own batch and heads, fewer if groups of queries share them.
+
+    `whole` are the leading axes of the two products, if each query has keys and values of its own.
+    """
     sides = ungrouped(k, lead[1]), ungrouped(v, lead[1])
     if sides[0] is not None and sides[1] is not None:
         same = sides[0].lead == sides[1].lead and sides[0].lead[0] == lead[0]
         return (sides[0], sides[1]) if same else None
-    if k.lead == found.product.result.type.shape[:-2] and v.lead == found.leads[0]:
+    if (k.lead, v.lead) == whole:
         return replace(k, lead=lead), replace(v, lead=lead)
     one_head = (lead[0], 1)
     return (k, v) if k.lead == v.lead == one_head else None

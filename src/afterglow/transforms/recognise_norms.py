@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -10,16 +10,27 @@ import numpy as np
 
 from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.conversion import Cast
-from afterglow.ops.elementwise import Add, Div, Mul, Sub
+from afterglow.ops.elementwise import Add, Div, Mul, Pow, Sub
+from afterglow.ops.functions import Sqrt
 from afterglow.ops.movement import Reshape
 from afterglow.ops.normalization import GroupNorm, LayerNorm, RMSNorm
 from afterglow.ops.reduction import ReduceMean
 from afterglow.passes import RewritePass, rewrite
 from afterglow.transforms.matching import has_one_use
-from afterglow.transforms.patterns import emit_as, ingredients, maker, orders, serves_only, uncast
+from afterglow.transforms.patterns import (
+    emit_as,
+    ingredients,
+    maker,
+    orders,
+    scalar_of,
+    serves_only,
+    uncast,
+)
 from afterglow.transforms.polynomials import Polynomial, is_polynomial, polynomial
 from afterglow.types import dtype as d
 
+NEAR = 4
+"""How many nodes in a row may lie between a formula and the root inside it."""
 _SQUARE: Polynomial = {(2,): 1.0}
 _SQUARED_DIFFERENCE: Polynomial = {(2, 0): 1.0, (1, 1): -2.0, (0, 2): 1.0}
 
@@ -47,8 +58,18 @@ class _Statistics:
         return self.axes == tuple(range(1, self.x.type.rank - 1)) and len(self.axes) > 0
 
 
-def _means(values: Sequence[Value]) -> list[Value]:
-    return [value for value in values if _averaged(value) is not None]
+def _spreads(value: Value) -> list[Value]:
+    """What a root is taken of, near the end of a formula."""
+    roots = (maker(found, Sqrt, Pow) for found in ingredients(value, NEAR))
+    return [uncast(node.given[0]) for node in roots if node is not None and _is_root(node)]
+
+
+def _is_root(node: Node) -> bool:
+    return isinstance(node.op, Sqrt) or scalar_of(node.given[1]) in (0.5, -0.5)
+
+
+def _means(value: Value) -> list[Value]:
+    return [found for found in ingredients(value) if _averaged(found) is not None]
 
 
 def _averaged(value: Value) -> tuple[Value, tuple[int, ...]] | None:
@@ -60,15 +81,12 @@ def _averaged(value: Value) -> tuple[Value, tuple[int, ...]] | None:
     return x, tuple(sorted(axis % x.type.rank for axis in node.op.axes))
 
 
-def _squares(values: Sequence[Value]) -> Iterator[_Statistics]:
-    """Each way to read one of the values as mean(y) + epsilon, where y is a square of some x."""
-    for spread, mean in product(values, _means(values)):
-        found = polynomial(spread, mean) or {}
-        averaged = _averaged(mean)
-        if averaged is None or not _is_shifted(found, (1.0,)):
-            continue
-        terms, axes = averaged
-        for x in ingredients(terms):
+def _squares(spread: Value) -> Iterator[_Statistics]:
+    """Each way to read a value as mean(x²) + epsilon."""
+    for square in _means(spread):
+        found = polynomial(spread, square) or {}
+        terms, axes = _averaged(square) or (spread, ())
+        for x in ingredients(terms) if _is_shifted(found, (1.0,)) else ():
             if is_polynomial(terms, [x], _SQUARE):
                 yield _Statistics(x, spread, found.get((0.0,), 0.0), axes)
 
@@ -79,16 +97,13 @@ def _is_shifted(found: Polynomial, *terms: tuple[float, ...]) -> bool:
     return found.get(terms[0]) == 1.0 and {*terms} <= found.keys() <= {*terms, zero}
 
 
-def _variances(values: Sequence[Value]) -> Iterator[_Statistics]:
-    """Each way to read one of the values as mean((x - mean(x))²) + epsilon."""
-    means = _means(values)
-    for spread, square in product(values, means):
-        averaged = _averaged(square)
-        if averaged is None:
-            continue
-        terms, axes = averaged
+def _variances(spread: Value) -> Iterator[_Statistics]:
+    """Each way to read a value as mean((x - mean(x))²) + epsilon, or mean(x²) - mean(x)² + …."""
+    means = _means(spread)
+    for square in means:
         found = polynomial(spread, square) or {}
-        for mean in _means([*ingredients(terms)]) if _is_shifted(found, (1.0,)) else ():
+        terms, axes = _averaged(square) or (spread, ())
+        for mean in _means(terms) if _is_shifted(found, (1.0,)) else ():
             x = _centre(mean, axes)
             if x is not None and is_polynomial(terms, [x, mean], _SQUARED_DIFFERENCE):
                 yield _Statistics(x, spread, found.get((0.0,), 0.0), axes, mean)
@@ -99,12 +114,11 @@ def _variances(values: Sequence[Value]) -> Iterator[_Statistics]:
 def _moment_difference(spread: Value, square: Value, mean: Value) -> Iterator[_Statistics]:
     """The variance written as mean(x²) - mean(x)²."""
     found = polynomial(spread, square, mean) or {}
-    averaged = _averaged(square)
-    if averaged is None or not _is_shifted(found, (1.0, 0.0), (0.0, 2.0)):
+    if not _is_shifted(found, (1.0, 0.0), (0.0, 2.0)) or found[(0.0, 2.0)] != -1:
         return
-    terms, axes = averaged
+    terms, axes = _averaged(square) or (spread, ())
     x = _centre(mean, axes)
-    if x is not None and found[(0.0, 2.0)] == -1 and is_polynomial(terms, [x], _SQUARE):
+    if x is not None and is_polynomial(terms, [x], _SQUARE):
         yield _Statistics(x, spread, found.get((0.0, 0.0), 0.0), axes, mean)
 
 
@@ -114,14 +128,19 @@ def _centre(mean: Value, axes: tuple[int, ...]) -> Value | None:
     return averaged[0] if averaged is not None and averaged[1] == axes else None
 
 
+def _found(node: Node, read: Callable[[Value], Iterator[_Statistics]]) -> Iterator[_Statistics]:
+    return (found for spread in _spreads(node.result) for found in read(spread))
+
+
 @rewrite(Div, Mul, Sub)
 def gather_layer_norm(node: Node, b: Builder) -> Value | None:
     """(x - mean(x)) / sqrt(variance(x) + epsilon)  ->  layer_norm(x), or group_norm(x).
 
     Groups of one channel each, if all axes but those of samples and channels are normalised.
     """
-    for found in _variances([*ingredients(node.result)]):
-        assert found.mean is not None
+    for found in _found(node, _variances):
+        if found.mean is None:
+            continue
         atoms = [found.x, found.mean, found.spread]
         whole = is_polynomial(node.result, atoms, {(1, 0, -0.5): 1.0, (0, 1, -0.5): -1.0})
         if not whole or not _fits(node, found.x):
@@ -149,7 +168,7 @@ def _emit_instance_norm(b: Builder, x: Value, epsilon: float) -> Value:
 @rewrite(Div, Mul)
 def gather_rms_norm(node: Node, b: Builder) -> Value | None:
     """x / sqrt(mean(x²) + epsilon)  ->  rms_norm(x)."""
-    for found in _squares([*ingredients(node.result)]):
+    for found in _found(node, _squares):
         whole = is_polynomial(node.result, [found.x, found.spread], {(1, -0.5): 1.0})
         if whole and found.first_axis is not None and _fits(node, found.x):
             x = emit_as(b, uncast(found.x), node.result.type.dtype)
@@ -160,13 +179,12 @@ def gather_rms_norm(node: Node, b: Builder) -> Value | None:
 @rewrite(Add)
 def gather_affine_layer_norm(node: Node, b: Builder) -> Value | None:
     """x r + (c - mean(x) r), r = w / sqrt(variance(x) + epsilon)  ->  layer_norm(x, w, c)."""
-    values = [*ingredients(node.result)]
-    for found in _variances(values):
+    for found in _found(node, _variances):
         axis = found.first_axis
         if axis is None or found.mean is None:
             continue
         shape = found.x.type.shape[axis:]
-        parameters = [value for value in values if value.type.shape == shape]
+        parameters = [v for v in ingredients(node.result) if v.type.shape == shape]
         for scale, bias in product(parameters, parameters):
             atoms = [found.x, found.mean, found.spread, scale, bias]
             if is_polynomial(node.result, atoms, _AFFINE) and _fits(node, found.x, scale, bias):
@@ -226,7 +244,7 @@ def normalise_narrow(node: Node, b: Builder) -> Value | None:
         case [Value(Node(LayerNorm() | RMSNorm() | GroupNorm() as op, wide)) as normed]:
             narrow = [None if value is None else uncast(value) for value in wide]
             known = all(value is None or value.type.dtype is dtype for value in narrow)
-            exact = known and dtype.is_narrow_float and normed.type.dtype is d.f32
+            exact = known and dtype.is_narrow_float and normed.type.dtype in (d.f32, d.f64)
             return b.emit(op, *narrow) if exact and has_one_use(normed) else None
     return None
 

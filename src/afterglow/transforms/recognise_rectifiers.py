@@ -62,6 +62,8 @@ def gather_prelu(node: Node, b: Builder) -> Value | None:
 
     Where a is a number: leaky_relu(x).
     """
+    if not any(maker(operand, Relu) for operand in node.given):
+        return None
     for parts in _halves(node.result):
         alpha = _slope_factor(node.result, parts)
         if alpha is not None and _fits(node, parts.x):

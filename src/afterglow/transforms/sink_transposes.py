@@ -12,7 +12,7 @@ from afterglow.passes import Pass, Property, RewritePass
 from afterglow.transforms.drop_dead import drop_dead_nodes
 from afterglow.transforms.layout import Layout
 from afterglow.transforms.layout_choice import Proposals, choose_layouts
-from afterglow.transforms.permutations import Perm, composed, inverse, is_identity
+from afterglow.transforms.permutations import Perm, composed, inverse
 from afterglow.transforms.reorder_rows import reorder_rows
 from afterglow.transforms.reshapes import (
     compose_reshapes,
@@ -21,6 +21,7 @@ from afterglow.transforms.reshapes import (
     transpose_by_reshape,
 )
 from afterglow.transforms.transposes import (
+    compose_around_reshape,
     compose_transposes,
     drop_identity_transpose,
     multiply_transposed,
@@ -38,7 +39,8 @@ _RULES = (
 )
 BEFORE = RewritePass("before-sinking", _RULES)
 AFTER = RewritePass(
-    "after-sinking", (*_RULES, transpose_by_reshape, reorder_rows, multiply_transposed)
+    "after-sinking",
+    (*_RULES, compose_around_reshape, transpose_by_reshape, reorder_rows, multiply_transposed),
 )
 
 
@@ -101,19 +103,17 @@ class _Mover:
         """The node itself stays for those that need its result as it was."""
         (x,), y = node.given, node.result
         layout = self.proposals.layouts[y]
-        if layout.factors != y.type.shape:
-            b = self._builder(node, node.after)
-            self.moved[y] = _there(b, y, layout), layout
-            return
-        source, total = x, composed(perm, layout.perm)
-        if x in self.moved and self.moved[x][1].factors == x.type.shape:
-            source, before = self.moved[x]
-            total = composed(inverse(before.perm), total)
-        b = self._builder(node, node)
-        self.moved[y] = (
-            source if is_identity(total) else b.emit(Transpose(total), source),
-            layout,
-        )
+        wanted = layout.before_transpose(perm, x.type.shape)
+        there, own = self.moved.get(x, (x, Layout.own(x.type.shape)))
+        if own.order == wanted.order:
+            b = self._builder(node, node)
+            moved = there if own.shape == layout.shape else b.emit(Reshape(layout.shape), there)
+        elif own.factors == wanted.factors:
+            b = self._builder(node, node)
+            moved = b.emit(Transpose(composed(inverse(own.perm), wanted.perm)), there)
+        else:
+            moved = _there(self._builder(node, node.after), y, layout)
+        self.moved[y] = moved, layout
 
     def _lying_in(self, node: Node, value: Value, layout: Layout) -> Value:
         """An operand in the layout in which a node takes it; others may take the same."""

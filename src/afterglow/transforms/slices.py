@@ -69,20 +69,20 @@ def _lies_within(starts: tuple[int, ...], op: Slice, shape: tuple[int, ...]) -> 
 def slice_before_expand(node: Node, b: Builder) -> Value | None:
     """slice(expand(x))  ->  expand(slice(x)):  what is repeated need not be sliced."""
     match node:
-        case Node(Slice() as op, [Value(Node(Expand(), [Value() as x])) as wide]):
-            offset = wide.type.rank - x.type.rank
-            kept = [
-                op_entries if extent == whole else (0, 1, 1)
-                for op_entries, extent, whole in zip(
-                    list(zip(op.starts, op.extents, op.steps, strict=True))[offset:],
-                    x.type.shape,
-                    wide.type.shape[offset:],
-                    strict=True,
-                )
-            ]
-            starts, extents, steps = zip(*kept, strict=True) if kept else ((), (), ())
-            return b.emit(Expand(op.extents), b.emit(Slice(starts, extents, steps), x))
+        case Node(Slice() as op, [Value(Node(Expand(shape), [Value() as x]))]):
+            inner = _unrepeated(op, x.type.shape, shape[len(shape) - x.type.rank :])
+            return b.emit(Expand(op.extents), b.emit(inner, x))
     return None
+
+
+def _unrepeated(op: Slice, shape: tuple[int, ...], repeated: tuple[int, ...]) -> Slice:
+    """What a slice of an expanded value takes of the value itself."""
+    first = len(op.extents) - len(shape)
+    starts, extents, steps = list(op.starts), list(op.extents), list(op.steps)
+    for axis, (extent, whole) in enumerate(zip(shape, repeated, strict=True), first):
+        if extent != whole:
+            starts[axis], extents[axis], steps[axis] = 0, 1, 1
+    return Slice(tuple(starts[first:]), tuple(extents[first:]), tuple(steps[first:]))
 
 
 @rewrite(Gather)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.linear import MatMul
-from afterglow.ops.movement import Transpose
+from afterglow.ops.movement import Reshape, Transpose
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.permutations import composed, is_identity, swaps_last_two
+from afterglow.transforms.layout import Layout
+from afterglow.transforms.matching import has_one_use
+from afterglow.transforms.permutations import (
+    Perm,
+    composed,
+    inverse,
+    is_identity,
+    keeps_order,
+    swaps_last_two,
+)
 from afterglow.transforms.views import constant_like
 
 
@@ -16,9 +26,48 @@ from afterglow.transforms.views import constant_like
 def compose_transposes(node: Node, b: Builder) -> Value | None:
     """transpose(transpose(x, p), q)  ->  transpose(x, p[q])."""
     match node:
-        case Node(Transpose(q), [Value(Node(Transpose(p), [x]))]):
+        case Node(Transpose(q), [Value(Node(Transpose(p), [x])) as inner]) if _is_work(q, inner):
             return b.emit(Transpose(composed(p, q)), x)
     return None
+
+
+def _is_work(perm: Perm, value: Value) -> bool:
+    """Whether to put a value in order, which is one already, is not just a reshape of it."""
+    return not keeps_order(perm, value.type.shape) or has_one_use(value)
+
+
+@rewrite(Transpose)
+def compose_around_reshape(node: Node, b: Builder) -> Value | None:
+    """transpose(reshape(transpose(x)))  ->  reshape(transpose(reshape(x))).
+
+    Whatever axes the reshape cuts and joins, the elements are put in order once.
+    """
+    match node:
+        case Node(
+            Transpose(q),
+            [
+                Value(
+                    Node(Reshape(shape), [Value(Node(Transpose(p), [Value() as x])) as inner])
+                ) as outer
+            ],
+        ) if node.result.type.size and not keeps_order(q, outer.type.shape):
+            layout = Layout(inner.type.shape, inverse(p)).carried(shape)
+            if layout is None:
+                return None
+            order = _flat(layout, q, shape)
+            moved = b.emit(Transpose(order.perm), b.emit(Reshape(order.factors), x))
+            return b.emit(Reshape(node.result.type.shape), moved)
+    return None
+
+
+def _flat(layout: Layout, perm: Perm, shape: tuple[int, ...]) -> Layout:
+    """With the fewest factors, what `perm` makes of a value of that shape that lies in `layout`."""
+    place = inverse(layout.perm)
+    axes = layout.axes(shape)
+    target = [place[factor] for axis in perm for factor in axes[axis]]
+    order = Layout(layout.shape, tuple(target)).carried((math.prod(shape),))
+    assert order is not None, "every factor divides the product of all"
+    return order
 
 
 @rewrite(Transpose)
@@ -66,7 +115,45 @@ def _untransposed(value: Value) -> Value:
     return value
 
 
+@rewrite(MatMul)
+def keep_rows_whole(node: Node, b: Builder) -> Value | None:
+    """matmul(x, transpose(y, (..., n, m)))  ->  matmul(x, transpose(y, (..., m, n)), transposed).
+
+    Where n is y's last axis, so that whole rows of y move and not single elements; lhs likewise.
+    """
+    match node:
+        case Node(MatMul() as op, [Value() as lhs, Value() as rhs]):
+            if _breaks_rows(lhs):
+                flags = replace(op, transpose_lhs=not op.transpose_lhs)
+                return b.emit(flags, _with_rows_whole(b, lhs), rhs)
+            if _breaks_rows(rhs):
+                flags = replace(op, transpose_rhs=not op.transpose_rhs)
+                return b.emit(flags, lhs, _with_rows_whole(b, rhs))
+    return None
+
+
+def _breaks_rows(value: Value) -> bool:
+    match value:
+        case Value(Node(Transpose(perm))) if has_one_use(value):
+            return len(perm) > 1 and perm[-2] == len(perm) - 1
+    return False
+
+
+def _with_rows_whole(b: Builder, value: Value) -> Value:
+    match value:
+        case Value(Node(Transpose((*batch, last, rows)), [Value() as x])):
+            return b.emit(Transpose((*batch, rows, last)), x)
+    raise AssertionError("only transposes break rows")
+
+
 SIMPLIFY_TRANSPOSES = RewritePass(
     "simplify-transposes",
-    (compose_transposes, drop_identity_transpose, transpose_constant, multiply_transposed),
+    (
+        compose_transposes,
+        compose_around_reshape,
+        drop_identity_transpose,
+        transpose_constant,
+        multiply_transposed,
+        keep_rows_whole,
+    ),
 )

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
 from afterglow.graph import Array, run_op
-from afterglow.instr import Buffer, Copy, OpInstr, Program, Region
+from afterglow.instr import Buffer, Copy, OpInstr, Program, Region, Stack
+from afterglow.instr.tiling import TileAxis, tile_axes
 from afterglow.types.dtype import string
 
 
 class Machine:
     """Runs one program; what planning got wrong shows as wrong numbers.
 
+    Stacks run in tiles of at most `tile` elements along each axis that they can be cut along.
     `skipped` counts instructions left out because their predicate was false.
     """
 
-    def __init__(self, program: Program, *, honour_predicates: bool = True) -> None:
+    def __init__(
+        self, program: Program, *, honour_predicates: bool = True, tile: int | None = None
+    ) -> None:
         self.program = program
         self.honour_predicates = honour_predicates
+        self.tile = tile
         self.skipped = 0
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> list[Array]:
@@ -54,18 +60,30 @@ class _Run:
                 case Copy(dest, src):
                     self.array(dest)[...] = self.array(src)
                 case OpInstr():
-                    self._compute(step)
+                    self._compute(step, self.array)
+                case Stack():
+                    self._run_stack(step)
         return self.outputs
 
-    def _compute(self, step: OpInstr) -> None:
+    def _run_stack(self, stack: Stack) -> None:
+        axes = tile_axes(stack)
+        sizes = [min(self.machine.tile or axis.extent, axis.extent) or 1 for axis in axes]
+        cuts = [range(0, max(a.extent, 1), size) for a, size in zip(axes, sizes, strict=True)]
+        for starts in product(*cuts):
+            tile = _Tile(self, stack, axes, starts, sizes)
+            for step in stack.body:
+                self._compute(step, tile.array)
+
+    def _compute(self, step: OpInstr, array: Callable[[Buffer], Array]) -> None:
         predicate = step.predicate
-        if predicate is not None and self.machine.honour_predicates and not self.array(predicate):
+        if predicate is not None and self.machine.honour_predicates and not array(predicate):
             self.machine.skipped += 1
             return
-        operands = [None if buffer is None else self.array(buffer) for buffer in step.ins]
-        results = run_op(step.op, operands, [buffer.type for buffer in step.outs])
-        for buffer, result in zip(step.outs, results, strict=True):
-            self.array(buffer)[...] = result
+        operands = [None if buffer is None else array(buffer) for buffer in step.ins]
+        outs = [array(buffer) for buffer in step.outs]
+        types = [b.type.with_shape(out.shape) for b, out in zip(step.outs, outs, strict=True)]
+        for out, result in zip(outs, run_op(step.op, operands, types), strict=True):
+            out[...] = result
 
     def array(self, buffer: Buffer) -> Array:
         """The elements of a buffer or view, in place."""
@@ -87,6 +105,43 @@ class _Run:
         assert buffer.address is not None
         data = self.arena[buffer.address : buffer.address + buffer.type.nbytes]
         return data.view(buffer.type.dtype.numpy)
+
+
+class _Tile:
+    """One tile of a stack: parts of the buffers outside, and the locals, which live only here."""
+
+    def __init__(
+        self,
+        run: _Run,
+        stack: Stack,
+        axes: Sequence[TileAxis],
+        starts: Sequence[int],
+        sizes: Sequence[int],
+    ) -> None:
+        self.run = run
+        self.cuts = list(zip(axes, starts, sizes, strict=True))
+        self.locals = {
+            buffer: np.empty(self._shape(buffer), buffer.type.dtype.numpy)
+            for buffer in stack.locals
+        }
+
+    def array(self, buffer: Buffer) -> Array:
+        """The part of a buffer that this tile works on."""
+        if buffer in self.locals:
+            return self.locals[buffer]
+        return self.run.array(buffer)[self._window(buffer)]
+
+    def _window(self, buffer: Buffer) -> tuple[slice, ...]:
+        window = [slice(None)] * buffer.type.rank
+        for axis, start, size in self.cuts:
+            place = axis.axis_of.get(buffer)
+            if place is not None:
+                window[place] = slice(start, start + size)
+        return tuple(window)
+
+    def _shape(self, buffer: Buffer) -> tuple[int, ...]:
+        extents = zip(buffer.type.shape, self._window(buffer), strict=True)
+        return tuple(len(range(n)[part]) for n, part in extents)
 
 
 def _flat(array: Array) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 
 from afterglow.frontends.onnx.signature import Extent, Parameter, ParameterKind
 from afterglow.frontends.onnx.tensors import MOST_BYTES
+from afterglow.graph import Array
 from afterglow.support.errors import UsageError
 from afterglow.types import DType, TensorType
 
@@ -92,7 +93,7 @@ class _Binder:
         known = {e for p in self.tensors for e in p.shape or () if isinstance(e, str)}
         for name, extent in self.binding.dims.items():
             if name not in known:
-                yield f"no input has a dimension {name!r}{_choice(known)}"
+                yield f"no input has a dimension {name!r}{_choice(known, 'there are')}"
             elif not _is_extent(extent):
                 yield f"dimension {name!r} cannot be {extent!r}"
             else:
@@ -105,7 +106,7 @@ class _Binder:
 
     def _shape_problems(self, name: str, shape: Sequence[int]) -> Iterator[str]:
         if name not in self.inputs:
-            yield f"the model has no input {name!r}{_choice(self.inputs)}"
+            yield f"the model has no input {name!r}{_choice(self.inputs, 'it has')}"
         elif not all(map(_is_extent, shape)):
             yield f"input {name!r} cannot have the shape {tuple(shape)!r}"
         elif not _fits(shape, self.inputs[name].shape):
@@ -115,13 +116,13 @@ class _Binder:
 
     def _value_problems(self, name: str, value: Any) -> Iterator[str]:
         if name not in self.inputs:
-            yield f"the model has no input {name!r}{_choice(self.inputs)}"
+            yield f"the model has no input {name!r}{_choice(self.inputs, 'it has')}"
             return
         parameter = self.inputs[name]
         if parameter.kind is not ParameterKind.TENSOR:
             return
         array = np.asarray(value)
-        if DType.of(array.dtype) is not parameter.dtype:
+        if not _holds(array, parameter.dtype):
             yield f"input {parameter} cannot hold {array.dtype}"
         yield from self._shape_problems(name, array.shape)
 
@@ -159,6 +160,13 @@ def _fits(shape: Sequence[int], declared: Sequence[Extent] | None) -> bool:
     return len(shape) == len(declared) and all(not isinstance(d, int) or d == e for e, d in pairs)
 
 
+def _holds(array: Array, dtype: DType | None) -> bool:
+    try:
+        return DType.of(array.dtype) is dtype
+    except TypeError:  # no element type of ours
+        return False
+
+
 def _is_extent(value: Any) -> bool:
     try:
         return index(value) >= 0
@@ -166,6 +174,6 @@ def _is_extent(value: Any) -> bool:
         return False
 
 
-def _choice(names: Iterable[str]) -> str:
+def _choice(names: Iterable[str], verb: str) -> str:
     listed = ", ".join(map(repr, sorted(names)))
-    return f": it has {listed}" if listed else ""
+    return f": {verb} {listed}" if listed else ""

@@ -59,7 +59,9 @@ class ModelImporter:
             outputs = list(self._outputs(graph))
             graph.results([])
         except ProblemsError as error:
-            raise import_error(error.problems, self._help()) from None
+            causes = (problem.error.__cause__ for problem in error.problems)
+            unforeseen = next((cause for cause in causes if cause is not None), None)
+            raise import_error(error.problems, self._help()) from unforeseen
         if missing:
             raise NeedsValuesError(missing)
         for name, value in outputs:

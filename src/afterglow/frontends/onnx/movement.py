@@ -257,7 +257,7 @@ def _padded(n: NodeContext, pads: Sequence[int], axes: Sequence[int], value: Val
 def tile_one_axis(n: NodeContext) -> Value:
     """Version 1: a count and an axis."""
     repeats = [1] * n[0].type.rank
-    repeats[int(n.known(2))] = int(n.known(1))
+    repeats[n.known_ints(2)[0]] = n.known_ints(1)[0]
     return n.emit(Tile(tuple(repeats)), n[0])
 
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.conversion import as_dtype
-from afterglow.frontends.onnx.convolution import convolve
-from afterglow.frontends.onnx.linear import above_zero_point, multiply
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.activation import Clip
@@ -115,46 +113,6 @@ def dynamic_quantize(n: NodeContext, x: Value) -> tuple[Value, Value, Value]:
     shift = n.emit(Round(), n.emit(Div(), n.emit(Neg(), low), scale))
     zero_point = as_dtype(n, n.emit(Clip(0.0, 255.0), shift), d.u8)
     return n.emit(QuantizeLinear(0, d.u8), x, scale, zero_point), scale, zero_point
-
-
-@onnx_op("QLinearMatMul")
-def qlinear_matmul(n: NodeContext) -> Value:
-    """Inputs: a, its scale and zero point; b, its own; the scale and zero point of the result."""
-    lhs = above_zero_point(n, n[0], n[2], axis=-2)
-    rhs = above_zero_point(n, n[3], n[5], axis=-1)
-    total = multiply(n, lhs, rhs)
-    scales = (_along(n, n[1], total, -2), _along(n, n[4], total, -1))
-    return requantize(n, total, scales, n[6], n[7])
-
-
-@onnx_op("QLinearConv")
-def qlinear_conv(n: NodeContext) -> Value:
-    """Inputs: x, its scale and zero point; weights, their own; those of the result; a bias."""
-    x = above_zero_point(n, n[0], n[2], axis=1)
-    weight = above_zero_point(n, n[3], n[5], axis=0)
-    total = convolve(n, x, weight, n.get(8))
-    return requantize(n, total, (_along(n, n[1], total, 1), _along(n, n[4], total, 1)), n[6], n[7])
-
-
-def _along(n: NodeContext, scale: Value, total: Value, axis: int) -> Value:
-    """A scale shaped so that it broadcasts along one axis of the total."""
-    if scale.type.size == 1:
-        return n.emit(Reshape(()), scale)
-    if scale.type.rank != 1:
-        return scale
-    axis %= total.type.rank
-    return n.emit(Reshape((scale.type.size,) + (1,) * (total.type.rank - 1 - axis)), scale)
-
-
-def requantize(
-    n: NodeContext,
-    total: Value,
-    scales: tuple[Value, Value],
-    scale: Value,
-    zero_point: Value,
-) -> Value:
-    """Integer sums of products, whose factors had `scales`, as quantized numbers."""
-    return quantize(n, rescale(n, total, scales), as_dtype(n, scale, d.f32), zero_point)
 
 
 def rescale(n: NodeContext, total: Value, scales: tuple[Value, Value]) -> Value:

@@ -1,0 +1,96 @@
+"""Along which axes a stack can run tile by tile.
+
+A stack may be cut along an axis if every instruction in it is parallel along that axis, and all
+agree, through the locals between them, on which axis of which buffer that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from afterglow.instr.buffer import Buffer
+from afterglow.instr.instruction import OpInstr, Stack
+
+
+@dataclass(frozen=True)
+class TileAxis:
+    """One way to cut a stack: for each of its buffers the axis to cut, None to take it whole."""
+
+    extent: int
+    axis_of: Mapping[Buffer, int | None]
+
+
+def tile_axes(stack: Stack) -> list[TileAxis]:
+    """Every axis along which the stack can be cut, in the order of the last result's axes."""
+    last = stack.body[-1].outs[0]
+    found = (_follow(stack, axis) for axis in range(last.type.rank))
+    return [axis for axis in found if axis is not None]
+
+
+def _follow(stack: Stack, axis: int) -> TileAxis | None:
+    """The tile axis that cuts the last result along `axis`, if there is one."""
+    last = stack.body[-1].outs[0]
+    axis_of: dict[Buffer, int | None] = {last: axis}
+    pending = [*stack.body]
+    while pending:
+        reached = [step for step in pending if _result_axis(step, axis_of) is not None]
+        if not reached:
+            return None
+        for step in reached:
+            if not _cut(step, stack, axis_of):
+                return None
+        pending = [step for step in pending if step not in reached]
+    return TileAxis(last.type.shape[axis], axis_of)
+
+
+def _result_axis(step: OpInstr, axis_of: Mapping[Buffer, int | None]) -> int | None:
+    """The axis along which to cut a step: known from a result, or from what it reads."""
+    for out in step.outs:
+        if axis_of.get(out) is not None:
+            return axis_of[out]
+    result, types = step.outs[0].type, [None if b is None else b.type for b in step.ins]
+    for axis in range(result.rank):
+        runs = step.op.parallel(axis, result, types) or ()
+        for buffer, along in zip(step.ins, runs, strict=False):
+            if buffer is not None and along is not None and axis_of.get(buffer) == along:
+                return axis
+    return None
+
+
+def _cut(step: OpInstr, stack: Stack, axis_of: dict[Buffer, int | None]) -> bool:
+    """Write down how a step's operands are cut; False if that contradicts what is known."""
+    axis = _result_axis(step, axis_of)
+    assert axis is not None
+    result = step.outs[0].type
+    runs = step.op.parallel(axis, result, [None if b is None else b.type for b in step.ins])
+    if runs is None or any(out.type.rank != result.rank for out in step.outs):
+        return False
+    cuts: list[tuple[Buffer, int | None]] = [(out, axis) for out in step.outs]
+    for buffer, along in zip(step.ins, runs, strict=True):
+        if buffer is None:
+            continue
+        if along is None and buffer in stack.locals:
+            return False
+        cuts.append((buffer, along))
+    if step.predicate is not None:
+        cuts.append((step.predicate, None))
+    return all(axis_of.setdefault(buffer, along) == along for buffer, along in cuts)
+
+
+def may_take_over(stack: Stack, written: Buffer, read: Buffer) -> bool:
+    """Whether a result of a stack may lie where something lies that the stack reads.
+
+    Both must be cut into tiles in the same way; nobody may read after the writing, and the writer
+    itself only if its op works in place.
+    """
+    if written.type.shape != read.type.shape:
+        return False
+    if any(axis.axis_of.get(written) != axis.axis_of.get(read) for axis in tile_axes(stack)):
+        return False
+    writer = next(i for i, step in enumerate(stack.body) if written in step.outs)
+    for index, step in enumerate(stack.body):
+        reads = read in step.ins
+        if reads and (index > writer or (index == writer and read not in step.inplace_operands())):
+            return False
+    return True

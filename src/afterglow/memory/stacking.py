@@ -1,0 +1,165 @@
+"""Form stacks: instructions that run as one kernel, so that what is between them needs no memory.
+
+A stack is one anchor at most (a matrix product, a convolution, a reduction …) and element-wise
+instructions before and after it. What may join is read off the facts of its op: `parallel`,
+`elementwise`, `reads_once`; no list of patterns says it. An instruction joins what it reads if
+
+- what it reads there is a whole buffer, written once, of the arena;
+- every member can then still run tile by tile together with the others;
+- nobody outside reads the stack's results in between, so that all of it can run where the
+  instruction is;
+- it costs nothing: see `_is_worth_it`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from afterglow.instr import Buffer, Instr, OpInstr, Program, Region, Stack
+from afterglow.instr.tiling import tile_axes
+from afterglow.memory.uses import Uses
+
+MOST_OPERANDS = 12
+"""Buffers that a stack may read: more would not fit the registers of a vector machine."""
+MOST_MEMBERS = 64
+
+
+@dataclass(eq=False)
+class _Group:
+    """A stack in the making; it will run at the position of its last member."""
+
+    members: list[OpInstr]
+    position: int
+    anchor: OpInstr | None
+    results: set[Buffer] = field(default_factory=set)
+
+    def reads(self) -> set[Buffer]:
+        return {b for step in self.members for b in step.ins if b is not None} - self.results
+
+
+def form_stacks(program: Program) -> int:
+    """Group the instructions of a program into stacks; say how many stacks there are."""
+    return _Former(program).run()
+
+
+class _Former:
+    """Goes through a program in order and lets each instruction join what it reads."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.uses = Uses(program)
+        self.group_of: dict[OpInstr, _Group] = {}
+
+    def run(self) -> int:
+        for index, step in enumerate(self.program.body):
+            if isinstance(step, OpInstr):
+                self._visit(step, index)
+        groups = dict.fromkeys(self.group_of.values())
+        stacks = {g.position: self._stack(g) for g in groups if len(g.members) > 1}
+        stacked = {step for stack in stacks.values() for step in stack.body}
+        body: list[Instr] = []
+        for index, step in enumerate(self.program.body):
+            if index in stacks:
+                body.append(stacks[index])
+            elif step not in stacked:
+                body.append(step)
+        self.program.body = body
+        return len(stacks)
+
+    def _visit(self, step: OpInstr, index: int) -> None:
+        anchor = None if _is_pointwise(step) else step
+        group = _Group([step], index, anchor, set(step.outs))
+        self.group_of[step] = group
+        for producer in self._producers(step):
+            joined = self._joined(producer, group)
+            if joined is not None:
+                group = joined
+                self.group_of.update((member, group) for member in group.members)
+
+    def _producers(self, step: OpInstr) -> Iterable[_Group]:
+        """The groups that made what a step reads, the latest first."""
+        found: dict[_Group, None] = {}
+        for buffer in step.ins:
+            writers = [] if buffer is None else self.uses.writers.get(buffer.root, [])
+            if len(writers) == 1:
+                writer = self.program.body[writers[0]]
+                if isinstance(writer, OpInstr) and writer is not step:
+                    found[self.group_of[writer]] = None
+        return sorted(found, key=lambda group: -group.position)
+
+    def _joined(self, first: _Group, second: _Group) -> _Group | None:
+        """Both groups as one, if they can be and it is worth it."""
+        if first is second or (first.anchor is not None and second.anchor is not None):
+            return None
+        members = sorted({*first.members, *second.members}, key=self.uses.position.__getitem__)
+        position = max(first.position, second.position)
+        results = first.results | second.results
+        anchor = first.anchor or second.anchor
+        group = _Group(members, position, anchor, results)
+        allowed = (
+            self._is_worth_it(first, second, group)
+            and self._can_wait(first, group)
+            and tile_axes(self._stack(group, tentative=True))
+        )
+        return group if allowed else None
+
+    def _is_worth_it(self, first: _Group, second: _Group, joined: _Group) -> bool:
+        """Nothing is computed twice, and the values fit the registers.
+
+        Between the groups values pass in one shape. Before an anchor only if it reads each element
+        once: a convolution or a matrix product would compute it again for every tile.
+        """
+        if len(joined.members) > MOST_MEMBERS or len(joined.reads()) > MOST_OPERANDS:
+            return False
+        if any(step.predicate is not second.members[0].predicate for step in joined.members):
+            return False
+        passed = [b for b in second.reads() if b.root in {r.root for r in first.results}]
+        if any(b not in first.results or b.is_view for b in passed):
+            return False
+        if second.anchor is not None:
+            return all(_reads_once(second.anchor, buffer) for buffer in passed)
+        shape = second.members[0].outs[0].type.shape
+        return all(buffer.type.shape == shape for buffer in passed)
+
+    def _can_wait(self, first: _Group, joined: _Group) -> bool:
+        """Whether nobody outside needs what `first` makes before the joined group runs."""
+        members = {self.uses.position[step] for step in joined.members}
+        return all(
+            index in members or index > joined.position
+            for buffer in first.results
+            for index in self.uses.touching(buffer.root)
+        )
+
+    def _stack(self, group: _Group, *, tentative: bool = False) -> Stack:
+        members = {self.uses.position[step] for step in group.members}
+        hidden = [
+            buffer
+            for step in group.members
+            for buffer in step.outs
+            if buffer.region is Region.ARENA
+            and not buffer.is_view
+            and members.issuperset(self.uses.touching(buffer))
+        ]
+        if not tentative:
+            for buffer in hidden:
+                buffer.region = Region.LOCAL
+        return Stack(tuple(group.members), tuple(hidden))
+
+
+def _is_pointwise(step: OpInstr) -> bool:
+    """Whether each result element follows from the element at its place in the first operand."""
+    if step.op.elementwise:
+        return True
+    result, types = step.outs[0].type, [None if b is None else b.type for b in step.ins]
+    if not types or types[0] is None or types[0].shape != result.shape:
+        return False
+    runs = (step.op.parallel(axis, result, types) for axis in range(result.rank))
+    return all(run is not None and run[0] == axis for axis, run in enumerate(runs))
+
+
+def _reads_once(anchor: OpInstr, buffer: Buffer) -> bool:
+    """Whether an anchor's operand may be computed as it is read."""
+    names = anchor.op.operand_names
+    places = [index for index, operand in enumerate(anchor.ins) if operand is buffer]
+    return len(places) == 1 and names[places[0]] in anchor.op.reads_once

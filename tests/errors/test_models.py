@@ -1,0 +1,387 @@
+"""Models that cannot be imported: one error that says all that is wrong, and where."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from afterglow.frontends.onnx import import_onnx
+from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
+from tests.errors.malformed import Cases, Made, check
+from tests.frontends.models import BOOL, FLOAT, INT64, body, graph, info, model, node, tensor
+
+CASES = Cases()
+refused = CASES.refused
+
+
+def relu(x: str = "x", y: str = "y", name: str = "") -> onnx.NodeProto:
+    return node("Relu", [x], [y], name=name)
+
+
+@refused(
+    ModelError,
+    """
+    error: ai.onnx version 17 has no such op
+      in node 'odd' (Frobnicate of ai.onnx version 17)
+    """,
+)
+def an_op_that_onnx_does_not_have() -> onnx.ModelProto:
+    return model([node("Frobnicate", ["x"], ["y"], name="odd")])
+
+
+@refused(
+    UnsupportedError,
+    """
+    error: Afterglow does not know this op of the domain 'com.acme'
+      in node 'odd' (Frobnicate of com.acme version 3)
+      help: add it to the model as a function, or replace it by standard ops
+    """,
+)
+def an_op_of_an_unknown_domain() -> onnx.ModelProto:
+    frobnicate = node("Frobnicate", ["x"], ["y"], name="odd", domain="com.acme")
+    return model([frobnicate], domains={"com.acme": 3})
+
+
+@refused(
+    UnsupportedError,
+    """
+    error: Afterglow does not have this op
+      in node 'learn' (Gradient of ai.onnx.preview.training version 1)
+      help: replace it by ops that Afterglow has
+    """,
+)
+def an_op_of_onnx_that_is_not_supported() -> onnx.ModelProto:
+    gradient = node("Gradient", ["x"], ["y"], name="learn", domain="ai.onnx.preview.training")
+    return model([gradient], domains={"ai.onnx.preview.training": 1})
+
+
+@refused(
+    ModelError,
+    """
+    error: the model cannot be imported: 9 problems
+        tensor 'w': it has 4 bytes, its shape (3,) needs 12
+        Odd of com.acme version 1, nodes 'first', 'a1', 'a2' and 2 more: Afterglow does not know this op of the domain 'com.acme'; add it to the model as a function, or replace it by standard ops
+        Transpose of ai.onnx version 17, node 'turn': transpose: perm (0, 0) does not order the 2 axes of f32[2, 3]
+        Frobnicate of ai.onnx version 17, node 'after': ai.onnx version 17 has no such op
+        output 'missing' is produced by no node
+    """,  # noqa: E501  as users see it
+)
+def several_problems_at_once() -> onnx.ModelProto:
+    odd = [
+        node("Odd", ["x"], [f"a{i}"], name="" if i else "first", domain="com.acme")
+        for i in range(5)
+    ]
+    rest = [
+        node("Transpose", ["x"], ["b"], name="turn", perm=[0, 0]),
+        node("Frobnicate", ["a0"], ["y"], name="after"),
+        node("Add", ["b", "w"], ["c"], name="behind what is broken"),
+    ]
+    made = graph([*odd, *rest], outputs=("y", "missing"))
+    made.initializer.append(TensorProto(name="w", data_type=FLOAT, dims=[3], raw_data=b"1234"))
+    return model(made)
+
+
+@refused(ModelError, "error: nodes form a cycle: 'second' -> 'third' -> 'first' -> 'second'")
+def nodes_in_a_cycle() -> onnx.ModelProto:
+    return model(
+        [
+            node("Add", ["x", "c"], ["a"], name="first"),
+            relu("a", "b", "second"),
+            relu("b", "c", "third"),
+            relu("c", "y", "behind"),
+        ]
+    )
+
+
+@refused(ModelError, "error: nodes form a cycle: 'loop' -> 'loop'")
+def a_node_that_reads_its_own_result() -> onnx.ModelProto:
+    return model([node("Add", ["x", "a"], ["a"], name="loop"), relu("a")])
+
+
+@refused(ModelError, "error: nodes form a cycle: 'choose' -> 'before' -> 'choose'")
+def a_cycle_through_a_sub_graph() -> onnx.ModelProto:
+    branch = body([relu("a", "t")], (), ("t",))
+    choose = node("If", ["c"], ["y"], name="choose", then_branch=branch, else_branch=branch)
+    return model([relu("y", "a", "before"), choose], inputs=("x", info("c", (), BOOL)))
+
+
+@refused(
+    ModelError,
+    """
+    error: the name 'nowhere' is not defined
+      in node 'sum' (Add of ai.onnx version 17)
+    """,
+)
+def a_name_that_nothing_defines() -> onnx.ModelProto:
+    return model([node("Add", ["x", "nowhere"], ["y"], name="sum")])
+
+
+@refused(
+    ModelError,
+    """
+    error: the name 'y' is defined twice
+      in node 'second' (Relu of ai.onnx version 17)
+    """,
+)
+def two_nodes_with_one_result() -> onnx.ModelProto:
+    return model([relu(name="first"), relu(name="second")])
+
+
+@refused(
+    ModelError,
+    """
+    error: the name 'x' is defined twice
+      in node 'again' (Relu of ai.onnx version 17)
+    """,
+)
+def a_node_that_redefines_an_input() -> onnx.ModelProto:
+    return model([relu("x", "x", "again"), relu()])
+
+
+@refused(ModelError, "error: the name 'x' is defined twice")
+def two_inputs_with_one_name() -> onnx.ModelProto:
+    return model([relu()], inputs=("x", "x"))
+
+
+@refused(ModelError, "error: the name 'w' is defined twice")
+def two_initializers_with_one_name() -> onnx.ModelProto:
+    made = graph([node("Add", ["x", "w"], ["y"])], constants={"w": np.ones(3, np.float32)})
+    made.initializer.append(tensor("w", np.zeros(3, np.float32)))
+    return model(made)
+
+
+@refused(ModelError, "error: the model has no outputs")
+def no_outputs() -> onnx.ModelProto:
+    return model([relu()], outputs=())
+
+
+@refused(ModelError, "error: output 'y' is produced by no node")
+def no_nodes() -> onnx.ModelProto:
+    return model([])
+
+
+@refused(ModelError, "error: two outputs have the name 'y'")
+def two_outputs_with_one_name() -> onnx.ModelProto:
+    return model([relu()], outputs=("y", "y"))
+
+
+@refused(ModelError, "error: output 'y' is declared to hold i64, it is f32[2, 3]")
+def an_output_of_another_element_type() -> onnx.ModelProto:
+    return model([relu()], outputs=(info("y", (2, 3), INT64),))
+
+
+@refused(ModelError, "error: the file is not an ONNX model: it has no graph")
+def no_graph() -> onnx.ModelProto:
+    return onnx.ModelProto(ir_version=8)
+
+
+@refused(ModelError, "error: the model does not say which version of ai.onnx it uses")
+def no_opset() -> onnx.ModelProto:
+    made = model([relu()])
+    del made.opset_import[:]
+    return made
+
+
+@refused(ModelError, "error: the model names two versions of ai.onnx")
+def two_opsets() -> onnx.ModelProto:
+    return model([relu()], domains={"ai.onnx": 13})
+
+
+@refused(ModelError, "error: ai.onnx has no version 0")
+def opset_zero() -> onnx.ModelProto:
+    return model([relu()], opset=0)
+
+
+@refused(
+    ModelError,
+    """
+    error: ai.onnx version 999 has no such op
+      in node 'new' (Frobnicate of ai.onnx version 999)
+      help: the model uses version 999 of ai.onnx, {newest} is the newest known
+    """.replace("{newest}", str(onnx.defs.onnx_opset_version())),
+)
+def an_op_of_the_future() -> onnx.ModelProto:
+    return model([node("Frobnicate", ["x"], ["y"], name="new")], opset=999)
+
+
+@refused(
+    ModelError,
+    """
+    error: attribute 'axis' must be an integer, it is a number
+      in node 'soft' (Softmax of ai.onnx version 17)
+    """,
+)
+def an_attribute_of_the_wrong_type() -> onnx.ModelProto:
+    return model([node("Softmax", ["x"], ["y"], name="soft", axis=1.5)])
+
+
+@refused(
+    ModelError,
+    """
+    error: attribute 'to' is missing
+      in node 'cast' (Cast of ai.onnx version 17)
+    """,
+)
+def an_attribute_that_is_missing() -> onnx.ModelProto:
+    return model([node("Cast", ["x"], ["y"], name="cast")])
+
+
+@refused(
+    ModelError,
+    """
+    error: there is no element type 99
+      in node 'cast' (Cast of ai.onnx version 17)
+    """,
+)
+def a_cast_to_no_element_type() -> onnx.ModelProto:
+    return model([node("Cast", ["x"], ["y"], name="cast", to=99)])
+
+
+@refused(
+    ModelError,
+    """
+    error: softmax: axis 7 is out of range for x: f32[2, 3] has 2 axes
+      in node 'soft' (Softmax of ai.onnx version 17)
+        > %y = softmax(%x) {axis = 7}
+      help: axes run from -2 to 1
+    """,
+)
+def an_axis_that_is_not_there() -> onnx.ModelProto:
+    return model([node("Softmax", ["x"], ["y"], name="soft", axis=7)])
+
+
+@refused(
+    ModelError,
+    """
+    error: add: lhs and rhs must hold the same elements, got f32[2, 3] and i64[2, 3]
+      in node 'sum' (Add of ai.onnx version 17)
+          %a = relu(%x) : f32[2, 3]
+        > %y = add(%a, %i)
+      help: insert a cast
+    """,
+)
+def operands_of_different_element_types() -> onnx.ModelProto:
+    nodes = [relu("x", "a"), node("Add", ["a", "i"], ["y"], name="sum")]
+    return model(nodes, inputs=("x", info("i", (2, 3), INT64)))
+
+
+@refused(
+    ModelError,
+    """
+    error: add: shapes do not broadcast: lhs f32[2, 3], rhs f32[4, 3]
+      in node 'sum' (Add of ai.onnx version 17)
+        > %y = add(%x, %i)
+      help: extents must be equal or 1, counted from the last axis
+    """,
+)
+def operands_that_do_not_broadcast() -> onnx.ModelProto:
+    return model([node("Add", ["x", "i"], ["y"], name="sum")], inputs=("x", info("i", (4, 3))))
+
+
+@refused(
+    ModelError,
+    """
+    error: input 1 is missing
+      in node 'sum' (Add of ai.onnx version 17)
+    """,
+)
+def an_operand_that_is_missing() -> onnx.ModelProto:
+    return model([node("Add", ["x", ""], ["y"], name="sum")])
+
+
+@refused(
+    ModelError,
+    """
+    error: it cannot be imported (ValueError: 'cubist' is not a valid Interpolation)
+      in node 'scale' (Resize of ai.onnx version 17)
+      help: its attributes or operands may be malformed
+    """,
+)
+def a_fault_that_no_importer_foresees() -> onnx.ModelProto:
+    scales = {"scales": np.array([2, 2], np.float32)}
+    resize = node("Resize", ["x", "", "scales"], ["y"], name="scale", mode="cubist")
+    return model([resize], constants=scales)
+
+
+@refused(
+    ModelError,
+    """
+    error: a result is too large: f32[1073741824, 32768, 2, 3] takes over 1,099,511,627,776 bytes
+      in node 'wide' (Expand of ai.onnx version 17)
+    """,
+)
+def a_result_of_absurd_size() -> onnx.ModelProto:
+    shape = np.array([2**30, 2**15, 2, 3])
+    return model([node("Expand", ["x", "shape"], ["y"], name="wide")], constants={"shape": shape})
+
+
+@refused(
+    UnsupportedError,
+    """
+    error: a shape depends on 'wide', which takes long to compute
+      in node 'which' (NonZero of ai.onnx version 17)
+    """,
+)
+def a_value_of_absurd_size_that_decides_a_shape() -> onnx.ModelProto:
+    constants = {"shape": np.array([2**30, 2]), "one": np.ones((), np.float32)}
+    wide = node("Expand", ["one", "shape"], ["wide"])
+    which = node("NonZero", ["wide"], ["y"], name="which")
+    return model([wide, which], outputs=(info("y", None, INT64),), constants=constants)
+
+
+@refused(ModelError, "error: input 'x': it has no type")
+def an_input_without_type() -> onnx.ModelProto:
+    return model([relu()], inputs=(onnx.ValueInfoProto(name="x"),))
+
+
+@refused(ModelError, "error: input 'x': there is no element type 0")
+def an_input_without_element_type() -> onnx.ModelProto:
+    return model([relu()], inputs=(info("x", (2, 3), 0),))
+
+
+@refused(UnsupportedError, "error: input 'x': Afterglow has no map values")
+def an_input_that_is_a_map() -> onnx.ModelProto:
+    type = onnx.TypeProto(map_type=onnx.TypeProto.Map(key_type=INT64))
+    return model([relu()], inputs=(onnx.ValueInfoProto(name="x", type=type),))
+
+
+@refused(
+    UnsupportedError,
+    """
+    error: shapes in the model depend on the value of input 'x'
+      help: bind it when compiling: values={name: array}, or a list of arrays for a sequence
+    """,
+)
+def an_input_that_is_a_sequence() -> onnx.ModelProto:
+    sequence = helper.make_tensor_sequence_value_info("x", FLOAT, None)
+    return model([node("SequenceLength", ["x"], ["y"])], inputs=(sequence,))
+
+
+@refused(UnsupportedError, "error: output 'y' is a sequence or an optional")
+def an_output_that_is_a_sequence() -> onnx.ModelProto:
+    sequence = helper.make_tensor_sequence_value_info("y", FLOAT, None)
+    return model([node("SequenceConstruct", ["x", "x"], ["y"])], outputs=(sequence,))
+
+
+@refused(
+    UnsupportedError,
+    """
+    error: shapes in the model depend on the value of input 'x'
+      help: bind it when compiling: values={name: array}, or a list of arrays for a sequence
+    """,
+)
+def a_shape_that_depends_on_data() -> onnx.ModelProto:
+    return model([node("NonZero", ["x"], ["y"])], outputs=(info("y", None, INT64),))
+
+
+@pytest.mark.parametrize(("make", "kind", "text"), CASES)
+def test_the_model_is_refused(make: Made, kind: type[AfterglowError], text: str) -> None:
+    check(make(), kind, text)
+
+
+def test_what_no_importer_foresaw_keeps_its_cause() -> None:
+    with pytest.raises(ModelError) as caught:
+        import_onnx(a_fault_that_no_importer_foresees())
+    assert isinstance(caught.value.__cause__, ValueError)
