@@ -1,6 +1,7 @@
-"""Writes the pages that are made from the code: docs/ops.md and docs/primitives.md.
+"""Writes what is made from the code: docs/ops.md, docs/primitives.md, and the picture of an arena.
 
-Run it after changing an op: `python docs/generate.py`. A test fails if a page is out of date.
+Run it after changing an op or the planner: `python docs/generate.py`. A test fails if something is
+out of date.
 """
 
 from __future__ import annotations
@@ -9,15 +10,30 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 import afterglow.ops  # noqa: F401  fills the catalogue
+from afterglow.driver.compile import import_model
+from afterglow.driver.options import Options
+from afterglow.driver.stages import Stages
 from afterglow.graph import OPS, Op
 from afterglow.graph.attributes import value_text
+from afterglow.memory.picture import memory_svg
 
 FOLDER = Path(__file__).parent
+DIGITS = FOLDER.parent / "examples" / "digits" / "digits.onnx"
 
 
 def pages() -> dict[str, str]:
-    """Every generated page by its file name."""
-    return {"ops.md": ops_page(), "primitives.md": primitives_page()}
+    """Everything generated, by its file name."""
+    return {
+        "ops.md": ops_page(),
+        "primitives.md": primitives_page(),
+        "images/memory-digits.svg": memory_picture(),
+    }
+
+
+def memory_picture() -> str:
+    """The arena of the model that the examples have."""
+    compiled = Stages(Options()).finish(import_model(DIGITS))
+    return memory_svg(compiled.program, compiled.plan.lower_bound_bytes, DIGITS.name)
 
 
 def ops_page() -> str:
@@ -43,10 +59,11 @@ def ops_page() -> str:
 def primitives_page() -> str:
     """The short list that new hardware implements."""
     primitives = [cls for cls in OPS.values() if cls.is_primitive()]
+    count = f"{len(primitives)} ops, of {len(OPS)}"
     lines = [
         "# Primitives",
         "",
-        f"Generated from the code: the {len(primitives)} ops, of {len(OPS)}, that do not decompose.",
+        f"Generated from the code: the {count}, that do not decompose.",
         "A backend that has a kernel for each of them, and can copy memory, runs every model. The",
         "backend `primitives` is that contract as a program: it refuses everything else, and the",
         "tests run random graphs and real models on it.",
@@ -90,5 +107,5 @@ def _summary(cls: type[Op]) -> str:
 
 if __name__ == "__main__":
     for name, text in pages().items():
-        (FOLDER / name).write_text(text)
+        (FOLDER / name).write_text(text, encoding="utf-8")
         print(f"wrote docs/{name}")

@@ -21,7 +21,9 @@ LAYERS = [
     {"backends"},
     {"runtime"},
     {"driver"},
-    {"cli", "onnx_backend", ""},
+    {"onnx_backend"},
+    {""},
+    {"cli"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 MOST_LINES = 600

@@ -112,3 +112,10 @@ def test_an_empty_file(command, tmp_path):
         """,
         *("check", str(path)),
     )
+
+
+def test_text_that_is_not_utf_8_does_no_harm(command, tmp_path):
+    path = tmp_path / "linear.onnx"
+    models.linear(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"tests", b"te\xffts"))
+    assert command("check", str(path), "--json").json["producer"] == "te\N{REPLACEMENT CHARACTER}ts"

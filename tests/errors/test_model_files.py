@@ -33,7 +33,7 @@ def sum_with(weights: object) -> onnx.ModelProto:
 
 
 WHOLE = sum_with(LARGE).SerializeToString()
-"""The graph is at byte 2, the tensor in it at byte 27, its data at byte 40, the opset last."""
+"""The graph is at byte 2, the tensor in it at byte 27, its data from byte 40, the opset last."""
 
 NOT_MODELS = {
     "error: the file is empty": b"",
@@ -68,11 +68,11 @@ NOT_MODELS = {
     """: WHOLE[:-1],
     "error: the model does not say which version of ai.onnx it uses": WHOLE[:12087],
     """
-    error: the file is truncated: a field at byte 37 takes 13,024 bytes, 12,005 are left
+    error: the file is truncated: a field at byte 40 takes 13,024 bytes, 12,000 are left
       in model.graph.initializer
     """: WHOLE.replace(b"\x4a\xe0\x5d", b"\x4a\xe0\x65"),
     """
-    error: the file is not an ONNX model: byte 37 begins no field of protobuf
+    error: the file is not an ONNX model: byte 40 begins no field of protobuf
       in model.graph.initializer
     """: WHOLE.replace(b"\x4a\xe0\x5d", b"\x4f\xe0\x5d"),
     "error: the file is not an ONNX model: a message in it is malformed": WHOLE.replace(

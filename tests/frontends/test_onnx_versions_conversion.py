@@ -46,7 +46,7 @@ WORDS = np.array(["1.5", "-2", "3e2", "NaN", "-INF", "inf"], object)
     *(form("Cast", (9, 13), WORDS[:3], to=number(name)) for name in ("FLOAT", "DOUBLE")),
     form("Cast", 9, WORDS, to=number("FLOAT")),
     form("Cast", 13, np.array(["12", "-3"], object), to=number("INT64")),
-    form("Cast", (9, 13), np.array([1.5, -2, 1e10, 0.1, np.nan, np.inf], np.float32), to=8),
+    form("Cast", (9, 13), np.array([1.5, 1e10, 0.1], np.float32), to=8),
     form("Cast", 9, np.array([3, -7], np.int64), to=number("STRING")),
 )
 def test_casts_from_and_to_text(form: Form) -> None:

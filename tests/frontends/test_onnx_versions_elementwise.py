@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.frontends.one_node import Form, check, const, each_form, form, giving, scalar
 from tests.ops.case import bf16, boolean, f16, f32, f64, i8, i32, i64, u8, u32
 
 NAN, INFINITY = np.nan, np.inf
 SPECIAL = np.array([-INFINITY, INFINITY, NAN, 0, -1, 1], np.float32)
-
-
 OLD_PAIR = {"broadcast": 1, "axis": 0}
 
 
@@ -120,13 +119,7 @@ SEVENS = np.array([-7, 7, -6, 5]), np.array([3, -3, 3, -5])
     ),
     form("Mod", (10, 13), np.array([7, 8, 9], np.uint8), np.array([3, 5, 9], np.uint8)),
     form("Mod", (10, 13), f32(2, 3), f32(3), fmod=1),
-    form(
-        "Mod",
-        13,
-        np.array([-4.3, 7.2, 5.0], np.float16),
-        np.array([2.1, -3.4, 8], np.float16),
-        fmod=1,
-    ),
+    form("Mod", 13, f16(2, 3), f16(3), fmod=1),
 )
 def test_remainders(form: Form) -> None:
     check(form)
@@ -134,14 +127,8 @@ def test_remainders(form: Form) -> None:
 
 @each_form(
     *(
-        form(
-            "BitShift",
-            11,
-            np.array([16, 4, 1, 200], dtype),
-            np.array([1, 2, 3, 0], dtype),
-            direction=direction,
-        )
-        for dtype in (np.uint8, np.uint16, np.uint32, np.uint64)
+        form("BitShift", 11, np.array([16, 200], d), np.array([3, 0], d), direction=direction)
+        for d in (np.uint8, np.uint16, np.uint32, np.uint64)
         for direction in ("LEFT", "RIGHT")
     ),
     form("BitShift", 11, u32(2, 3), u32(3), direction="LEFT", high=8),
@@ -175,6 +162,7 @@ EIGHTS = np.array([-7, 7, 0, INFINITY, 3, -3, 3, NAN], np.float32)
 DIVISORS = np.array([3, -3, -3, 2, 0, INFINITY, INFINITY, 2], np.float32)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @each_form(
     form("Mod", 28, f32(2, 3), f32(3)),
     form("Mod", 28, EIGHTS, DIVISORS),

@@ -21,7 +21,7 @@ def factors(*numbers: float) -> Fixed:
 
 NONE = factors()
 UP, DOWN = factors(1, 1, 2, 3), factors(1, 1, 0.6, 0.7)
-UNEVEN = factors(1, 1, 1.7, 2.4)
+UNEVEN, MIXED, HALF = factors(1, 1, 1.7, 2.4), factors(1, 1, 0.6, 1.7), factors(1, 1, 0.5, 0.4)
 
 
 @each_form(
@@ -40,27 +40,27 @@ def test_upsample(form: Form) -> None:
 
 
 @each_form(
-    *(form("Resize", 10, X, s, mode=m) for s in (UP, DOWN, UNEVEN) for m in ("nearest", "linear")),
+    *(form("Resize", 10, X, s, mode=m) for s in (UP, DOWN, MIXED) for m in ("nearest", "linear")),
     form("Resize", 10, u8(1, 2, 4, 5), UP, high=255),
     form("Resize", 10, f32(2, 3), factors(2, 1.5)),
     fed(form("Resize", 10, X, UP)),
 )
-def test_the_first_resize_has_corners_that_meet(form: Form) -> None:
+def test_the_first_resize_takes_what_lies_behind_where_it_shrinks(form: Form) -> None:
     check(form)
 
 
 @each_form(
     *(
         form("Resize", (11, 13), X, NONE, s, mode=m, coordinate_transformation_mode=place)
-        for s in (UNEVEN, DOWN)
         for m in MODES
         for place in PLACES
+        for s in ((UP, HALF) if place == "align_corners" else (UNEVEN, DOWN))
     ),
     *(
         form("Resize", 11, X, NONE, s, nearest_mode=rounding, coordinate_transformation_mode=place)
-        for s in (UP, UNEVEN, DOWN)
         for rounding in ROUNDINGS
         for place in PLACES
+        for s in ((UP, HALF) if place == "align_corners" else (UP, UNEVEN, DOWN))
     ),
     form("Resize", 11, X, NONE, UP, coordinate_transformation_mode="tf_half_pixel_for_nn"),
     form("Resize", 19, X, None, UNEVEN, coordinate_transformation_mode="half_pixel_symmetric"),
@@ -88,6 +88,7 @@ def test_resize_by_scales(form: Form) -> None:
     form("Resize", 13, i8(1, 1, 3, 4), None, None, const(1, 1, 6, 2), low=-9, high=9),
     form("Resize", 13, f64(1, 1, 3, 4), None, None, const(1, 1, 6, 2), mode="nearest"),
     form("Resize", 13, X, None, None, const(1, 2, 4, 5), mode="linear"),
+    form("Resize", 13, f16(1, 1, 3, 4), None, None, const(1, 1, 6, 2)),
     fed(form("Resize", 13, X, None, None, const(1, 2, 7, 3))),
     form("Resize", 13, f32(1, 2, 5), None, None, const(1, 2, 8), mode="linear"),
     form("Resize", 13, f32(1, 1, 2, 3, 4), None, None, const(1, 1, 4, 3, 6), mode="linear"),
@@ -187,44 +188,33 @@ BOXES = np.array(
 SCORES = np.array([[[0.9, 0.75, 0.6, 0.95, 0.5, 0.3], [0.1, 0.2, 0.9, 0.2, 0.8, 0.3]]], np.float32)
 CENTRED = np.concatenate([(BOXES[:, :2] + BOXES[:, 2:]) / 2, BOXES[:, 2:] - BOXES[:, :2]], 1)
 FLIPPED = BOXES[:, [2, 1, 0, 3]]
-THREE, HALF = const(3), const(0.5, dtype=np.float32)
+THREE, SOME = const(3), const(0.5, dtype=np.float32)
 
 
 @each_form(
-    form("NonMaxSuppression", (10, 11), BOXES[None], SCORES, THREE, HALF),
-    form("NonMaxSuppression", 11, BOXES[None], SCORES, THREE, HALF, scalar(0.4)),
-    form("NonMaxSuppression", 11, FLIPPED[None], SCORES, THREE, HALF),
-    form("NonMaxSuppression", 11, CENTRED[None], SCORES, THREE, HALF, center_point_box=1),
+    form("NonMaxSuppression", (10, 11), BOXES[None], SCORES, THREE, SOME),
+    form("NonMaxSuppression", 11, BOXES[None], SCORES, THREE, SOME, scalar(0.4)),
+    form("NonMaxSuppression", 11, FLIPPED[None], SCORES, THREE, SOME),
+    form("NonMaxSuppression", 11, CENTRED[None], SCORES, THREE, SOME, center_point_box=1),
     form("NonMaxSuppression", 11, BOXES[None], SCORES, const(9), const(0, dtype=np.float32)),
     form("NonMaxSuppression", 11, BOXES[None], SCORES, const(9)),
     form("NonMaxSuppression", 11, BOXES[None], SCORES),
-    form("NonMaxSuppression", 11, BOXES[None], SCORES, THREE, HALF, scalar(2)),
-    form("NonMaxSuppression", 11, np.stack([BOXES, FLIPPED]), SCORES.repeat(2, 0), THREE, HALF),
-    fed(form("NonMaxSuppression", 11, BOXES[None], SCORES, THREE, HALF)),
+    form("NonMaxSuppression", 11, BOXES[None], SCORES, THREE, SOME, scalar(2)),
+    form("NonMaxSuppression", 11, np.stack([BOXES, FLIPPED]), SCORES.repeat(2, 0), THREE, SOME),
+    fed(form("NonMaxSuppression", 11, BOXES[None], SCORES, THREE, SOME)),
 )
 def test_boxes_that_overlap_a_better_one_go(form: Form) -> None:
     check(form)
 
 
+PARTS = np.array([[0, 0, 0, 5, 4], [1, 2, 1, 7, 7]], np.float32)
+
+
 @each_form(
-    form(
-        "MaxRoiPool",
-        (1, 22),
-        f32(2, 3, 8, 8),
-        np.array([[0, 0, 0, 5, 4], [1, 2, 1, 7, 7]], np.float32),
-        pooled_shape=[2, 3],
-    ),
-    form(
-        "MaxRoiPool",
-        1,
-        f32(2, 3, 8, 8),
-        np.array([[1, 2, 1, 15, 9]], np.float32),
-        pooled_shape=[2, 2],
-        spatial_scale=0.5,
-    ),
+    form("MaxRoiPool", 1, f32(2, 3, 8, 8), PARTS, pooled_shape=[2, 3]),
+    form("MaxRoiPool", 1, f32(2, 3, 8, 8), PARTS, pooled_shape=[2, 2], spatial_scale=0.5),
     form("Col2Im", 18, f32(1, 5, 5), const(5, 5), const(1, 5)),
     form("Col2Im", 18, f32(2, 8, 9), const(4, 4), const(2, 2)),
-    form("Resize", 13, f16(1, 1, 3, 4), None, None, const(1, 1, 6, 2)),
 )
 def test_windows_of_images(form: Form) -> None:
     check(form)

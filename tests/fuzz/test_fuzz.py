@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from afterglow.backends.interpreter import Machine
 from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
 from afterglow.graph import (
@@ -44,9 +45,11 @@ def check_compiled(function: Function, backend: str) -> None:
     verify_program(compiled.program)
     text = print_program(compiled.program)
     assert print_program(parse_program(text)) == text
-    for have, expected in zip(compiled.run(inputs), want, strict=True):
-        assert have.shape == expected.shape
-        np.testing.assert_allclose(have, expected, rtol=2e-3, atol=2e-4)
+    in_tiles = Machine(compiled.program, tile=2)  # small, so that an illegal stack goes wrong
+    for outputs in (compiled.run(inputs), in_tiles.run(inputs, {})):
+        for have, expected in zip(outputs, want, strict=True):
+            assert have.shape == expected.shape
+            np.testing.assert_allclose(have, expected, rtol=2e-3, atol=2e-4)
 
 
 @QUICK

@@ -168,13 +168,12 @@ def test_keys_straight_from_their_heads_last() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choice", "fill"),
-    [("%c, %x, @least", "@constant, @constant_1"), ("%c, @low, %x", "@constant_1, @constant")],
+    ("choice", "then", "other"),
+    [("%c, %x, @least", "0.0", "-3.4028235e+38"), ("%c, @low, %x", "-10000.0", "0.0")],
 )
-def test_a_condition_becomes_a_mask_that_is_added(choice: str, fill: str) -> None:
-    number = {"least": "-3.4028235e+38", "low": "-10000.0"}["low" if "low" in choice else "least"]
-    constants = f"const @constant : f32[] = [0.0]\nconst @constant_1 : f32[] = [{number}]\n"
-    after = program(f"%y_1 = where(%c, {fill}) : f32[6, 7]", attention("%q, %k, %v, %y_1"))
+def test_a_condition_becomes_a_mask_that_is_added(choice: str, then: str, other: str) -> None:
+    constants = f"const @constant : f32[] = [{then}]\nconst @constant_1 : f32[] = [{other}]\n"
+    mask = "%y_1 = where(%c, @constant, @constant_1) : f32[6, 7]"
     check_rewrites(
         RECOGNISE_ATTENTION,
         before=program(
@@ -185,7 +184,7 @@ def test_a_condition_becomes_a_mask_that_is_added(choice: str, fill: str) -> Non
             SOFTMAX.replace("%x", "%z"),
             MIX,
         ),
-        after=after.replace(CONSTANTS, constants),
+        after=program(mask, attention("%q, %k, %v, %y_1")).replace(CONSTANTS, constants),
     )
 
 

@@ -10,6 +10,8 @@ const @two : f32[] = [2.0]
 const @half : f32[] = [0.5]
 const @minus_half : f32[] = [-0.5]
 const @one : f32[] = [1.0]
+const @four : f32[] = [4.0]
+const @quarter : f32[] = [0.25]
 """
 HEAD = "func @main(%x: f32[2, 3, 4], %z: f32[2, 3, 4], %w: f32[4], %c: f32[4]) {\n"
 MEAN = "{axes = (2,), keepdims = true} : f32[2, 3, 1]"
@@ -19,8 +21,8 @@ def program(body: str, constants: str = CONSTANTS) -> str:
     """A function whose nodes are written without types, `mean` and `small` ones apart."""
     nodes = []
     for line in body.split(";"):
-        text = line.strip().replace("mean(", "reduce_mean(")
-        if "reduce_mean" in text:
+        text = line.strip().replace(" mean(", " reduce_mean(")
+        if "reduce_" in text:
             text += f" {MEAN}"
         elif text.startswith("small "):
             text = f"{text.removeprefix('small ')} : f32[2, 3, 1]"
@@ -85,6 +87,12 @@ SPELLED = [
         "g = mul(%i, %w); k = mul(%x, %g); j = mul(%m, %g); h = sub(%c, %j); y = add(%k, %h)",
         f"y = layer_norm(%x, %w, %c) {_NORM}",
     ),
+    # JAX: means as sums divided by their length.
+    (
+        "t = reduce_sum(%x); small m = div(%t, @four); d = sub(%x, %m); s = mul(%d, %d); "
+        f"u = reduce_sum(%s); small q = mul(%u, @quarter); {_ROOT}; y = div(%d, %r)",
+        LAYER_NORM,
+    ),
     # Llama, T5.
     (f"s = pow(%x, @two); q = mean(%s); {_ROOT}; y = div(%x, %r)", RMS_NORM),
     (
@@ -108,6 +116,7 @@ OTHERS = [
     "s = mul(%x, %x); q = mean(%s); small v = mul(%q, @two); small r = sqrt(%v); y = div(%x, %r)",
     "s = mul(%x, %x); q = mean(%s); small v = add(%q, @eps); y = div(%x, %v)",
     f"s = mul(%x, %x); q = mean(%s); {_ROOT}; y = mul(%x, %r)",
+    f"s = mul(%x, %x); t = reduce_sum(%s); small q = div(%t, @two); {_ROOT}; y = div(%x, %r)",
     # A piece that serves others.
     f"s = mul(%x, %x); q = mean(%s); {_ROOT}; n = div(%x, %r); y = add(%n, %s)",
     # A scale of another shape, one of a result that serves others.
@@ -195,6 +204,27 @@ def test_axes_that_are_not_the_last_stay() -> None:
               %y = div(%d, %r) : f32[3, 2, 4]
               return %y
             }
+        """,
+    )
+
+
+def test_conversions_are_not_emitted_for_what_stays() -> None:
+    cast = "saturate = true, round_mode = up}"
+    check_declines(
+        RECOGNISE_NORMS,
+        f"""
+            const @eps : f32[] = [0.5]
+            func @main(%x: f16[3, 4]) {{
+              %w = cast(%x) {{dtype = f32, {cast} : f32[3, 4]
+              %m = reduce_mean(%w) {{axes = (0,), keepdims = true}} : f32[1, 4]
+              %d = sub(%w, %m) : f32[3, 4]
+              %s = mul(%d, %d) : f32[3, 4]
+              %q = reduce_mean(%s) {{axes = (0,), keepdims = true}} : f32[1, 4]
+              %v = add(%q, @eps) : f32[1, 4]
+              %r = sqrt(%v) : f32[1, 4]
+              %y = div(%d, %r) : f32[3, 4]
+              return %y
+            }}
         """,
     )
 

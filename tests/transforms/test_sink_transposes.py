@@ -120,6 +120,26 @@ def test_a_gate_of_one_number_a_channel_is_only_reshaped() -> None:
     assert [node.op.mnemonic for node in function.nodes] == ["reshape", "sigmoid", "mul"]
 
 
+def test_reshapes_that_move_short_axes_sink_as_well() -> None:
+    check_rewrites(
+        SINK,
+        before=program(
+            "%x: f32[1, 1, 1, 4]",
+            "const @c : f32[4, 1, 1] = [1, 2, 3, 4]",
+            "%a = reshape(%x) {shape = (1, 4, 1, 1)} : f32[1, 4, 1, 1]",
+            "%b = mul(%a, @c) : f32[1, 4, 1, 1]",
+            "%d = relu(%b) : f32[1, 4, 1, 1]",
+            "%r = reshape(%d) {shape = (1, 1, 1, 4)} : f32[1, 1, 1, 4]",
+        ),
+        after=program(
+            "%x: f32[1, 1, 1, 4]",
+            "const @c_1 : f32[1, 1, 1, 4] = [1.0, 2.0, 3.0, 4.0]",
+            "%b = mul(%x, @c_1) : f32[1, 1, 1, 4]",
+            "%d = relu(%b) : f32[1, 1, 1, 4]",
+        ).replace("return %d", 'return %d as "r"'),
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "shape"),
     [
@@ -316,6 +336,18 @@ def test_empty_values_are_left_alone() -> None:
             "%x: f32[2, 0, 3]",
             "%t = transpose(%x) {perm = (2, 1, 0)} : f32[3, 0, 2]",
             "%r = exp(%t) : f32[3, 0, 2]",
+        ),
+    )
+
+
+def test_values_with_scales_along_an_axis_are_left_alone() -> None:
+    quantized = "i8[3, 2; axis 1, scales (0.5, 0.25), offsets (0, 0)]"
+    check_declines(
+        SINK,
+        program(
+            "%x: i8[2, 3; axis 0, scales (0.5, 0.25), offsets (0, 0)]",
+            f"%t = transpose(%x) {{perm = (1, 0)}} : {quantized}",
+            f"%r = abs(%t) : {quantized}",
         ),
     )
 

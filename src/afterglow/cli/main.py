@@ -13,6 +13,7 @@ import click
 from afterglow.cli.check import check
 from afterglow.cli.compile import compile_command
 from afterglow.cli.dump import dump
+from afterglow.cli.explain import explain
 from afterglow.cli.run import run
 from afterglow.cli.session import Session
 from afterglow.support.errors import AfterglowError, UsageError
@@ -35,6 +36,7 @@ cli.add_command(check)
 cli.add_command(run)
 cli.add_command(dump)
 cli.add_command(compile_command)
+cli.add_command(explain)
 
 
 def main() -> None:

@@ -70,9 +70,9 @@ def survey(file: ModelFile) -> Survey:
     declared = [p.dtype for p in (*signature.inputs, *signature.outputs) if p.dtype is not None]
     ops = Counter(_op_name(node) for node in nodes)
     return Survey(
-        producer=" ".join(filter(None, (proto.producer_name, proto.producer_version))),
+        producer=" ".join(filter(None, map(_text, (proto.producer_name, proto.producer_version)))),
         ir_version=proto.ir_version,
-        opsets={shown_domain(o.domain): o.version for o in proto.opset_import},
+        opsets={shown_domain(_text(o.domain)): o.version for o in proto.opset_import},
         signature=signature,
         ops=dict(sorted(ops.items(), key=lambda entry: (-entry[1], entry[0]))),
         unknown_ops=tuple(dict.fromkeys(_unknown(proto, nodes))),
@@ -117,8 +117,13 @@ def _nbytes(tensor: onnx.TensorProto) -> int:
 
 
 def _op_name(node: onnx.NodeProto) -> str:
-    domain = normal_domain(node.domain)
-    return f"{domain}.{node.op_type}" if domain else node.op_type
+    domain, op = normal_domain(_text(node.domain)), _text(node.op_type)
+    return f"{domain}.{op}" if domain else op
+
+
+def _text(field: str | bytes) -> str:
+    """A string of the file; one that is not UTF-8 comes as bytes."""
+    return field.decode("utf-8", "replace") if isinstance(field, bytes) else field
 
 
 def _unknown(proto: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:

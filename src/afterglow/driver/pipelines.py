@@ -10,6 +10,7 @@ from afterglow.transforms.casts import SIMPLIFY_CASTS
 from afterglow.transforms.clips import RAISE_CLIPS, SIMPLIFY_CLIPS
 from afterglow.transforms.concats import SIMPLIFY_CONCATS
 from afterglow.transforms.drop_dead import DropDead
+from afterglow.transforms.expand_einsum import EXPAND_EINSUM
 from afterglow.transforms.fold_affine import FOLD_AFFINE
 from afterglow.transforms.fold_constants import FoldConstants
 from afterglow.transforms.inline_branches import INLINE_BRANCHES
@@ -51,8 +52,11 @@ def optimising_pipeline() -> Pipeline:
             RECOGNISE_SOFTMAX,  # before attention, which contains it
             RECOGNISE_NORMS,
             RECOGNISE_GROUP_NORMS,
+            EXPAND_EINSUM,  # attention may be spelled with it
             RECOGNISE_ATTENTION,
             SinkTransposes(),  # provides channels-last
+            RECOGNISE_NORMS,  # again: channels that are last by now
+            RECOGNISE_GROUP_NORMS,
             MOVE_STORED_WEIGHTS,  # transposes that sinking left on quantized weights
             FoldConstants(),  # transposed weights
             RECOGNISE_SHUFFLES,  # in their channels-last form
@@ -74,7 +78,7 @@ def optimising_pipeline() -> Pipeline:
 def lowering_pipeline(keeps: Keeps, *, optimize: bool) -> Pipeline:
     """From ops to those that the backend keeps, in the order in which they run."""
     tidy = (
-        FoldConstants(dequantize=True),  # what lowering computes of constants
+        FoldConstants(unpack=True),  # what lowering computes of constants
         SIMPLIFY_CASTS,
         SIMPLIFY_RESHAPES,
         ARITHMETIC,

@@ -9,6 +9,7 @@ import numpy as np
 from afterglow.graph.attributes import attributes_text
 from afterglow.graph.function import Function, subgraphs_of
 from afterglow.graph.value import Constant, Value
+from afterglow.support.names import spell
 
 
 def structural_hash(function: Function) -> str:
@@ -31,12 +32,14 @@ def structural_hash(function: Function) -> str:
     for placeholder in function.inputs:
         add(number(placeholder))
     for node in function.nodes:
-        bodies = [structural_hash(sub.function) for sub in subgraphs_of(node.op)]
-        attributes = "" if bodies else attributes_text(node.op)
+        bodies = {sub.function.name: structural_hash(sub.function) for sub in subgraphs_of(node.op)}
+        attributes = attributes_text(node.op)
+        for name, body in bodies.items():
+            attributes = attributes.replace(spell("@", name), body)
         operands = ",".join(map(number, node.operands))
         results = ",".join(map(number, node.results))
         predicate = number(node.predicate)
-        add(f"{node.op.mnemonic}{attributes}{bodies}({operands}) if {predicate}={results}")
+        add(f"{node.op.mnemonic}{attributes}({operands}) if {predicate}={results}")
     for update in function.updates:
         add(f"store {number(update.value)} {number(update.state)}")
     add("return " + ",".join(number(output.value) for output in function.outputs))

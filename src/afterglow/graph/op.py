@@ -62,6 +62,8 @@ class Op:
     """Whether equal operands give equal results, so that it may be folded, merged and dropped."""
     moves_only: ClassVar[bool] = False
     """Whether it only moves elements, so that their type does not matter to it."""
+    unpacks: ClassVar[bool] = False
+    """Whether an operand is a compact form of the result, which is better kept than computed."""
     along_axis: ClassVar[tuple[str, ...]] = ()
     """Operands that, if they are vectors, run along the op's own axis: `permuted` keeps them."""
 

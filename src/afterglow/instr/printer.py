@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from afterglow.graph.attributes import attributes_text
 from afterglow.instr.buffer import Access, Buffer, row_major
@@ -14,15 +14,37 @@ _COMMENT_COLUMN = 60
 
 
 def print_program(program: Program) -> str:
-    """The whole program: declarations, then instructions; sizes are comments."""
+    """The whole program: declarations, then instructions; sizes and lifetimes are comments."""
     head = f"program {spell('@', program.name)} {{"
     if program.arena_bytes is not None:
         head = f"program {spell('@', program.name)} arena {program.arena_bytes} {{"
     lines = [head]
     lines.extend(_declaration(buffer) for buffer in program.regions())
-    lines.extend(line for step in program.body for line in instruction_text(step).splitlines())
+    lives = _lifetimes(program.body)
+    for step in program.body:
+        lines.extend(instruction_text(step).splitlines())
+        if isinstance(step, Alloc) and step.buffer in lives:
+            lines[-1] += f", instructions {lives[step.buffer]}"
     body = "\n".join(f"  {line}".rstrip() for line in lines[1:])
     return f"{lines[0]}\n{body}\n}}\n"
+
+
+def _lifetimes(body: Sequence[Instr]) -> dict[Buffer, str]:
+    """The first and last instruction of each buffer; those that only mark memory do not count."""
+    starts: dict[Buffer, int] = {}
+    lives: dict[Buffer, str] = {}
+    time = 0
+    for step in body:
+        match step:
+            case Alloc(buffer):
+                starts[buffer] = time
+            case Dealloc(buffer):
+                lives[buffer] = f"{starts.get(buffer, 0)}-{time - 1}"
+            case DeclareView():
+                pass
+            case _:
+                time += 1
+    return lives
 
 
 def _declaration(buffer: Buffer) -> str:

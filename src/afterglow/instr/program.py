@@ -85,7 +85,9 @@ class ProgramBuilder:
     ) -> Buffer:
         """A view of the elements start, start + step, … along each axis."""
         steps = steps or (1,) * len(extents)
-        start = buffer.start + sum(s * i for s, i in zip(buffer.strides, starts, strict=True))
+        start = buffer.start
+        if 0 not in extents:  # an empty window touches nothing, wherever it begins
+            start += sum(s * i for s, i in zip(buffer.strides, starts, strict=True))
         strides = [stride * step for stride, step in zip(buffer.strides, steps, strict=True)]
         return self._view(buffer, buffer.type.with_shape(extents), start, strides)
 

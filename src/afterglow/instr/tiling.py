@@ -78,19 +78,33 @@ def _cut(step: OpInstr, stack: Stack, axis_of: dict[Buffer, int | None]) -> bool
     return all(axis_of.setdefault(buffer, along) == along for buffer, along in cuts)
 
 
+def reads_pointwise(step: OpInstr, operand: Buffer) -> bool:
+    """Whether each result element needs only the element at its place of an operand."""
+    result, types = step.outs[0].type, [None if b is None else b.type for b in step.ins]
+    if operand.type.shape != result.shape:
+        return False
+    places = [index for index, buffer in enumerate(step.ins) if buffer is operand]
+    runs = (step.op.parallel(axis, result, types) for axis in range(result.rank))
+    return all(
+        run is not None and all(run[place] == axis for place in places)
+        for axis, run in enumerate(runs)
+    )
+
+
 def may_take_over(stack: Stack, written: Buffer, read: Buffer) -> bool:
     """Whether a result of a stack may lie where something lies that the stack reads.
 
-    Both must be cut into tiles in the same way; nobody may read after the writing, and the writer
-    itself only if its op works in place.
+    Both must be cut into tiles in the same way, and nobody may read after the writing. Who reads
+    must need one element for one result, or be the writer and work in place.
     """
     if written.type.shape != read.type.shape:
         return False
     if any(axis.axis_of.get(written) != axis.axis_of.get(read) for axis in tile_axes(stack)):
         return False
     writer = next(i for i, step in enumerate(stack.body) if written in step.outs)
-    for index, step in enumerate(stack.body):
-        reads = read in step.ins
-        if reads and (index > writer or (index == writer and read not in step.inplace_operands())):
-            return False
-    return True
+    readers = [(i, step) for i, step in enumerate(stack.body) if read in step.ins]
+    return all(
+        (index < writer and reads_pointwise(step, read))
+        or (index == writer and read in step.inplace_operands())
+        for index, step in readers
+    )

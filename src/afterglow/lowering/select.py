@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from afterglow.graph import Function, Node, Placeholder, PlaceholderKind, Value
-from afterglow.instr import Buffer, Program, ProgramBuilder, Region
+from afterglow.instr import Buffer, Instr, Program, ProgramBuilder, Region
 
 
 def select_instructions(function: Function) -> Program:
     """The program of a function, in the order of its nodes; lifetimes are not marked yet."""
-    return _Selector(function).run()
+    return Selection(function).run()
 
 
-class _Selector:
+class Selection:
     """Gives every value a buffer, and every node its instructions."""
 
     def __init__(self, function: Function) -> None:
@@ -19,11 +19,16 @@ class _Selector:
         self.program = Program(function.name)
         self.buffers: dict[Value, Buffer] = {}
         self.outputs: dict[Value, Buffer] = {}
+        self.made: dict[Node, list[Instr]] = {}
+        """What each node became."""
 
     def run(self) -> Program:
+        """Select everything; outputs and states are written last."""
         self._declare()
         for node in self.function.nodes:
+            start = len(self.program.body)
             self._select(node)
+            self.made[node] = self.program.body[start:]
         self._write_outputs()
         self._write_states()
         return self.program

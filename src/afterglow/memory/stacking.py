@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from afterglow.instr import Buffer, Instr, OpInstr, Program, Region, Stack
-from afterglow.instr.tiling import tile_axes
+from afterglow.instr.tiling import reads_pointwise, tile_axes
 from afterglow.memory.uses import Uses
 
 MOST_OPERANDS = 12
@@ -148,14 +148,9 @@ class _Former:
 
 
 def _is_pointwise(step: OpInstr) -> bool:
-    """Whether each result element follows from the element at its place in the first operand."""
-    if step.op.elementwise:
-        return True
-    result, types = step.outs[0].type, [None if b is None else b.type for b in step.ins]
-    if not types or types[0] is None or types[0].shape != result.shape:
-        return False
-    runs = (step.op.parallel(axis, result, types) for axis in range(result.rank))
-    return all(run is not None and run[0] == axis for axis, run in enumerate(runs))
+    """Whether it is element-wise, or as good as that in its first operand."""
+    first = step.ins[0] if step.ins else None
+    return step.op.elementwise or (first is not None and reads_pointwise(step, first))
 
 
 def _reads_once(anchor: OpInstr, buffer: Buffer) -> bool:

@@ -66,7 +66,7 @@ class Resize(Op):
 
     - half_pixel: (i + 1/2) / scale - 1/2
     - half_pixel_symmetric: the same, but the middle of the result is the middle of x
-    - half_pixel_or_start: the same as half_pixel, but -1/2 if there is one element
+    - half_pixel_or_start: the same as half_pixel, but 0 if there is one element
     - half_pixel_unshifted: (i + 1/2) / scale
     - align_corners: i (n - 1) / (scale n - 1) with n elements in x
     - asymmetric: i / scale
@@ -167,27 +167,39 @@ class Resize(Op):
 
     def positions(self, axis: int, extent: int) -> Array:
         """Where in x each element of the result lies along an axis."""
-        size, scale = self.sizes[axis], self.scales[axis]
-        length = scale * extent
-        if math.isclose(length, size, rel_tol=1e-6):  # so that whole positions come out whole
-            length = size
+        size, length = self.sizes[axis], self._length(axis, extent)
         i = np.arange(size, dtype=np.float64)
         match self.coordinates:
             case Coordinates.ASYMMETRIC:
-                return i * extent / length
+                return self._unscaled(i, axis, extent)
             case Coordinates.HALF_PIXEL_UNSHIFTED:
-                return (i + 0.5) * extent / length
-            case Coordinates.HALF_PIXEL_OR_START if length == 1:
-                return i - 0.5
+                return self._unscaled(i + 0.5, axis, extent)
+            case Coordinates.HALF_PIXEL_OR_START if size == 1:
+                return i
             case Coordinates.ALIGN_CORNERS:
                 return i * (extent - 1) / (length - 1) if length != 1 else np.zeros(size)
             case Coordinates.CROP:
                 start, end = self.region[axis], self.region[axis + len(self.sizes)]
                 part = i / (length - 1) if length != 1 else np.full(size, 0.5)
                 return (start + part * (end - start)) * (extent - 1)
-        half = (i + 0.5) * extent / length - 0.5
-        symmetric = self.coordinates is Coordinates.HALF_PIXEL_SYMMETRIC
-        return half + extent / 2 * (1 - size / length) if symmetric else half
+        if self.coordinates is Coordinates.HALF_PIXEL_SYMMETRIC:
+            return self._unscaled(i + 0.5 - size / 2, axis, extent) + extent / 2 - 0.5
+        return self._unscaled(i + 0.5, axis, extent) - 0.5
+
+    def _length(self, axis: int, extent: int) -> float:
+        """The extent of the result before it was rounded down: whole if it is nearly so."""
+        length = self.scales[axis] * extent
+        whole = math.isclose(length, self.sizes[axis], rel_tol=1e-6)
+        return self.sizes[axis] if whole else length
+
+    def _unscaled(self, i: Array, axis: int, extent: int) -> Array:
+        """i / scale, exact if the scale is one whole number by another.
+
+        Others are of single precision, and so is the division: 1.5 / 0.6 must not be below 2.5.
+        """
+        if self._length(axis, extent) == self.sizes[axis]:
+            return i * extent / self.sizes[axis]
+        return (i.astype(np.float32) / np.float32(self.scales[axis])).astype(np.float64)
 
     def table(self, axis: int, extent: int) -> tuple[Array, Array]:
         """For each element of the result, which elements of x it comes from, with which weights."""

@@ -146,6 +146,7 @@ class QuantizeLinear(Quantizing):
 class DequantizeLinear(Quantizing):
     """(x - zero point) scale, as elements of `dtype`."""
 
+    unpacks = True
     axis: int = 1
     dtype: DType = d.f32
 

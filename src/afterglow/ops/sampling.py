@@ -80,8 +80,8 @@ class Axis:
         return (0.0, max(1.0, self.extent - 1)) if centres else (-0.5, float(self.extent))
 
     def taps(self, at: Array) -> list[Tap[Array]]:
-        """The neighbours of each position."""
-        at = self._folded(at)
+        """The neighbours of each position; those of a cubic are moved inside one by one."""
+        at = at if self.mode is Interpolation.CUBIC else self._folded(at)
         base = np.floor(at)
         part = at - base
         found = []
@@ -120,7 +120,7 @@ class Axis:
 
     def emit_taps(self, b: Builder, at: Value) -> list[Tap[Value]]:
         """As `taps`, in a graph."""
-        at = self._emit_folded(b, at)
+        at = at if self.mode is Interpolation.CUBIC else self._emit_folded(b, at)
         base = b.emit(Floor(), at)
         part = b.emit(Sub(), at, base)
         last = scalar(b, self.extent - 1, at)

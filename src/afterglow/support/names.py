@@ -24,7 +24,7 @@ class NameScope:
         self._next: dict[str, int] = {}
 
     def claim(self, wish: str) -> str:
-        """Return `wish`, or `wish_N` with the smallest N that is free."""
+        """Return `wish`, or `wish_N` with an N that was never used for it."""
         name = wish
         count = self._next.get(wish, 0)
         while name in self._taken:
@@ -37,10 +37,6 @@ class NameScope:
     def release(self, name: str) -> None:
         """Make `name` free again."""
         self._taken.discard(name)
-        base, _, count = name.rpartition("_")
-        if base and count.isdigit():
-            self._next.pop(base, None)
-        self._next.pop(name, None)
 
     def __contains__(self, name: str) -> bool:
         return name in self._taken

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 
 from afterglow.graph import Builder, Constant, Node, Value
@@ -166,14 +167,21 @@ class Mask:
         assert shape is not None
         value = self.value
         if self.number is not None:
-            zero, number = (b.constant(np.array(n, dtype.numpy)) for n in (0, self.number))
-            branches = (number, zero) if self.where else (zero, number)
+            numbers = (_in_range(self.number, dtype), 0.0)
+            then, other = numbers if self.where else reversed(numbers)
+            branches = (b.constant(np.array(n, dtype.numpy)) for n in (then, other))
             value = b.emit(Where(), value, *branches)
         value = emit_as(b, uncast(value), dtype)
         if self.factor != 1:
             value = b.emit(Mul(), value, scalar(b, self.factor, value))
         padded = (1,) * (len(shape) - value.type.rank) + value.type.shape
         return value if padded == shape else b.emit(Reshape(shape), value)
+
+
+def _in_range(number: float, dtype: DType) -> float:
+    """The number, or the least finite one of the type if that is nearer to zero."""
+    lowest = float(ml_dtypes.finfo(dtype.numpy).min)  # type: ignore[no-untyped-call]  # ships no types
+    return number if math.isinf(number) else max(number, lowest)
 
 
 def _extent(whole: Shape, part: Shape) -> int | None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.graph import Array, Constant, Function, Node, Op, Value, run_op
+from afterglow.graph import Array, Constant, Function, Node, Value, run_op
 from afterglow.graph.function import subgraphs_of
-from afterglow.ops.quantization import DequantizeLinear
 from afterglow.passes import Pass
 
 FREE_BYTES = 1 << 20
@@ -21,18 +20,18 @@ class FoldConstants(Pass):
     """Nodes whose operands are constants become constants, and constants no longer used are gone.
 
     Results that would make the program much larger (an expansion, a tile, a pad) stay nodes, and
-    so do those whose evaluation fails: what is wrong with them is said when they run. Quantized
-    weights stay quantized unless `dequantize` is set: ops may be found that take them as they are.
+    so do those whose evaluation fails: what is wrong with them is said when they run. Compact
+    forms stay unless `unpack` is set: ops may be found that take quantized weights as they are.
     """
 
     name = "fold-constants"
 
-    def __init__(self, *, dequantize: bool = False) -> None:
-        self.kept = () if dequantize else (DequantizeLinear,)
+    def __init__(self, *, unpack: bool = False) -> None:
+        self.unpack = unpack
 
     def run(self, function: Function) -> bool:
         """See the class."""
-        folder = _Folder(function, self.kept)
+        folder = _Folder(function, self.unpack)
         changed = False
         for node in function.nodes:
             changed |= folder.fold(node)
@@ -42,16 +41,16 @@ class FoldConstants(Pass):
 class _Folder:
     """One run over one function."""
 
-    def __init__(self, function: Function, kept: tuple[type[Op], ...]) -> None:
+    def __init__(self, function: Function, unpack: bool) -> None:
         self.function = function
-        self.kept = kept
+        self.unpack = unpack
         self.module = function.module
         functions = self.module.functions.values()
         self.escaping = {id(value) for f in functions for value in f.escaping()}
 
     def fold(self, node: Node) -> bool:
         """Replace the node by its results, if they are known."""
-        if not _is_foldable(node) or isinstance(node.op, self.kept):
+        if not _is_foldable(node) or (node.op.unpacks and not self.unpack):
             return False
         results = _results(node)
         if results is None:

@@ -1,127 +1,23 @@
 """Choose which values lie in another layout, so that the fewest bytes are transposed.
 
-Three sweeps propose at most one other layout for each value: what transposes above it or below it
-would give it, carried through every node that can work there. Which proposals to take is then a
-minimum cut: nodes on the source's side move, nodes on the sink's side stay, and each value between
-the two costs a transpose. Leaving all as it is is one of the cuts, so the choice is never worse.
+Which proposals to take is a minimum cut: nodes on the source's side move, nodes on the sink's side
+stay, and each value between the two costs a transpose. To leave everything as it is is one of the
+cuts, so the choice is never worse.
 """
 
 from __future__ import annotations
 
 from afterglow.graph import Constant, Function, Node, Value
-from afterglow.ops.movement import Transpose
 from afterglow.support.min_cut import SINK, SOURCE, UNBOUNDED, Network
 from afterglow.transforms.layout import Layout
-from afterglow.transforms.moved import (
-    Moved,
-    is_absorbed,
-    is_pointwise,
-    moved_by_operand,
-    moved_by_result,
-)
-from afterglow.transforms.permutations import Perm, composed, inverse
+from afterglow.transforms.layout_proposals import Proposals
+from afterglow.transforms.moved import is_absorbed, transposition
+from afterglow.transforms.permutations import Perm
 
 RESHAPE_COST = 1
 """What it costs to move axes of extent 1: next to nothing."""
 TRANSPOSE_COST = 1024
 """What a transpose costs besides the bytes that it moves."""
-
-
-class Proposals:
-    """For each value at most one other layout, and how its node would work there."""
-
-    def __init__(self, function: Function) -> None:
-        self.layouts: dict[Value, Layout] = {}
-        self.moves: dict[Value, Moved] = {}
-        self.eager: set[Value] = set()
-        """Values that should move even if nothing is gained: what made them can go on with them."""
-        nodes = [n for n in function.nodes if len(n.results) == 1 and n.result.type.size]
-        for node in nodes:
-            self._propose_below(node, pass_on=False)
-        for node in reversed(nodes):
-            self._propose_above(node)
-        for node in nodes:
-            self._propose_below(node, pass_on=True)
-        for node in nodes:
-            if isinstance(node.op, Transpose) and not self._is_followed(node.result):
-                self.layouts.pop(node.result, None)
-
-    def _has(self, node: Node) -> bool:
-        return node.result in self.layouts or node.result in self.moves
-
-    def _is_followed(self, value: Value) -> bool:
-        """Whether any user would take the value in the layout proposed for it."""
-        return any(
-            index >= 0
-            and (moved := self.moves.get(user.results[0])) is not None
-            and moved.operands[index] is not None
-            for user, index in value.uses
-        )
-
-    def _add(self, node: Node, moved: Moved) -> None:
-        self.moves[node.result] = moved
-        if not moved.result.is_identity:
-            self.layouts[node.result] = moved.result
-
-    def _propose_below(self, node: Node, *, pass_on: bool) -> None:
-        """What the operands would give the result."""
-        if self._has(node):
-            return
-        if isinstance(node.op, Transpose):
-            self._propose_transposed(node, node.op.perm, pass_on=pass_on)
-            return
-        known = [(i, v) for i, v in enumerate(node.operands) if v is not None and v in self.layouts]
-        for index, value in sorted(known, key=lambda item: -item[1].type.size):
-            moved = moved_by_operand(node, index, self.layouts[value])
-            if moved is not None:
-                self._add(node, moved)
-                if value in self.eager and is_pointwise(node):
-                    self.eager.add(node.result)
-                return
-
-    def _propose_transposed(self, node: Node, perm: Perm, *, pass_on: bool) -> None:
-        """The operand itself, or what was proposed for it, is the result in another layout.
-
-        If something was proposed for it, the nodes below are asked first.
-        """
-        (x,) = node.given
-        shape = node.result.type.shape
-        if x not in self.layouts:
-            layout = Layout(shape, inverse(perm))
-            self.eager.add(node.result)
-        elif pass_on and self.layouts[x].factors == x.type.shape:
-            layout = Layout(shape, inverse(composed(inverse(self.layouts[x].perm), perm)))
-        else:
-            return
-        if not layout.is_identity:
-            self.layouts[node.result] = layout
-
-    def _propose_above(self, node: Node) -> None:
-        """What the users would have the result in."""
-        if self._has(node):
-            return
-        for user, index in node.result.uses:
-            layout = self._wanted(node.result, user, index)
-            if layout is None or layout.is_identity:
-                continue
-            if isinstance(node.op, Transpose):
-                self.layouts[node.result] = layout
-                return
-            moved = moved_by_result(node, layout)
-            if moved is not None:
-                self._add(node, moved)
-                return
-
-    def _wanted(self, value: Value, user: Node, index: int) -> Layout | None:
-        if index < 0:
-            return None
-        if isinstance(user.op, Transpose):
-            return Layout(value.type.shape, user.op.perm)
-        moved = self.moves.get(user.results[0])
-        layout = None if moved is None else moved.operands[index]
-        if layout is None or layout.factors == value.type.shape:
-            return layout
-        return layout.carried(value.type.shape)
 
 
 def choose_layouts(function: Function, proposals: Proposals) -> set[Value]:
@@ -149,8 +45,9 @@ class _Choice:
         for value, number in self.numbers.items():
             node = value.producer
             assert node is not None
-            if isinstance(node.op, Transpose):
-                self._add_transpose(node, node.op.perm)
+            perm = transposition(node)
+            if perm is not None:
+                self._add_transpose(node, perm)
             else:
                 self._add_operands(node, number)
             if value in self.layouts:
@@ -179,7 +76,7 @@ class _Choice:
         cost = _cost_of(value, layout)
         stays, followers = value in self.escaping, []
         for user, index in value.uses:
-            if index >= 0 and isinstance(user.op, Transpose):
+            if index >= 0 and transposition(user) is not None:
                 continue
             moved = self.moves.get(user.results[0])
             wanted = moved.operands[index] if moved is not None and index >= 0 else None
@@ -223,8 +120,9 @@ class _Choice:
         """Transposes of which the operand may move but the result may not."""
         for value in self.numbers:
             for user in value.users if value in self.layouts else ():
-                if isinstance(user.op, Transpose) and user.result not in self.numbers:
-                    self._add_transpose(user, user.op.perm)
+                perm = transposition(user)
+                if perm is not None and user.result not in self.numbers:
+                    self._add_transpose(user, perm)
 
     def _add_transpose(self, node: Node, perm: Perm) -> None:
         """A transpose that exists costs something else for each choice on its two sides."""

@@ -7,7 +7,7 @@ from itertools import dropwhile
 
 from afterglow.graph import Constant, Node, Op, Value
 from afterglow.ops.linear import MatMul
-from afterglow.ops.movement import Reshape
+from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.quantization import DequantizeLinear
 from afterglow.ops.reduction import Reduction
 from afterglow.ops.search import ArgExtreme
@@ -25,6 +25,25 @@ class Moved:
     op: Op
     operands: tuple[Layout | None, ...]
     result: Layout
+
+
+def transposition(node: Node) -> Perm | None:
+    """How the node permutes axes, if it does nothing else; a reshape may move those of extent 1."""
+    match node:
+        case Node(Transpose(perm)):
+            return perm
+        case Node(Reshape(shape), [Value() as x]) if x.type.shape != shape:
+            return _moved_ones(x.type.shape, shape)
+    return None
+
+
+def _moved_ones(before: tuple[int, ...], after: tuple[int, ...]) -> Perm | None:
+    long = [axis for axis, extent in enumerate(before) if extent != 1]
+    short = [axis for axis, extent in enumerate(before) if extent == 1]
+    if len(before) != len(after) or [before[axis] for axis in long] != [n for n in after if n != 1]:
+        return None
+    rest = {True: iter(short), False: iter(long)}
+    return tuple(next(rest[extent == 1]) for extent in after)
 
 
 def moved_by_operand(node: Node, index: int, layout: Layout) -> Moved | None:

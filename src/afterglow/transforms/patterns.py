@@ -12,6 +12,7 @@ from afterglow.graph import Builder, Constant, Node, Op, Value
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, Div, Mul, Neg, Pow, Sub
 from afterglow.ops.functions import Reciprocal, Sqrt
+from afterglow.transforms.matching import escapes
 from afterglow.types import DType
 from afterglow.types import dtype as d
 
@@ -104,13 +105,17 @@ def _is_leaf(value: Value, leaves: Collection[Value]) -> bool:
 
 
 def _stays_inside(node: Node, inside: set[Node]) -> bool:
-    function = node.function
     return all(
         result.use_count <= MOST_NODES
-        and inside.issuperset(result.users)
-        and not any(result is other for other in (function.escaping() if function else ()))
+        and not escapes(result)
+        and all(user in inside or _is_dead(user) for user in result.users)
         for result in node.results
     )
+
+
+def _is_dead(node: Node) -> bool:
+    """Whether nothing needs it any more: another rule has not yet come to erase it."""
+    return node.op.pure and not any(r.use_count or escapes(r) for r in node.results)
 
 
 def emit_as(b: Builder, x: Value, dtype: DType) -> Value:
@@ -123,5 +128,5 @@ def is_near(number: float, wanted: float, dtype: DType) -> bool:
     return abs(number - wanted) <= TOLERANCE.get(dtype, 1e-4) * abs(wanted)
 
 
-TOLERANCE: dict[DType, float] = {d.f16: 2e-3, d.bf16: 1e-2}
-"""How far a constant may be off; of wider types so far that a few digits are enough."""
+TOLERANCE: dict[DType, float] = {d.f64: 1e-6, d.f16: 2e-3, d.bf16: 1e-2}
+"""How far a constant may be off: what a type rounds away, or so that a few digits are enough."""

@@ -115,9 +115,9 @@ def _common_lead(found: Scores, weights: Value) -> Shape | None:
     """Batch and heads: two leading axes under which every mask can be written."""
     leads = [*found.leads, weights.type.shape[:-2]]
     pairs = [lead for lead in leads if len(lead) == 2]
-    pairs += [(*lead, *(1, 1)[len(lead) :]) for lead in leads if len(lead) < 2]
-    for lead in pairs:
-        if all(mask.shape_under(lead) is not None for mask in found.masks):
+    shorter: list[Shape] = [(*lead, *(1, 1)[len(lead) :]) for lead in leads if len(lead) < 2]
+    for lead in pairs + shorter:
+        if 0 not in lead and all(mask.shape_under(lead) is not None for mask in found.masks):
             return lead
     return None
 

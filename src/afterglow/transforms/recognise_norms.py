@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
-from afterglow.graph import Builder, Constant, Node, Value
-from afterglow.ops.conversion import Cast
+from afterglow.graph import Builder, Node, Value
 from afterglow.ops.elementwise import Add, Div, Mul, Pow, Sub
 from afterglow.ops.functions import Sqrt
-from afterglow.ops.movement import Reshape
 from afterglow.ops.normalization import GroupNorm, LayerNorm, RMSNorm
-from afterglow.ops.reduction import ReduceMean
+from afterglow.ops.reduction import ReduceMean, ReduceSum
 from afterglow.passes import RewritePass, rewrite
 from afterglow.transforms.matching import has_one_use
 from afterglow.transforms.patterns import (
     emit_as,
     ingredients,
+    is_near,
     maker,
-    orders,
     scalar_of,
     serves_only,
     uncast,
 )
-from afterglow.transforms.polynomials import Polynomial, is_polynomial, polynomial
+from afterglow.transforms.polynomials import Polynomial, is_polynomial, multiple_of, polynomial
+from afterglow.transforms.recognise_norm_parameters import (
+    absorb_bias,
+    absorb_scale,
+    normalise_narrow,
+)
 from afterglow.types import dtype as d
 
 NEAR = 4
@@ -132,6 +136,20 @@ def _found(node: Node, read: Callable[[Value], Iterator[_Statistics]]) -> Iterat
     return (found for spread in _spreads(node.result) for found in read(spread))
 
 
+@rewrite(Div, Mul)
+def gather_mean(node: Node, b: Builder) -> Value | None:
+    """reduce_sum(x) / n  ->  reduce_mean(x)  for a sum of n elements."""
+    for value in node.given:
+        match value:
+            case Value(Node(ReduceSum(axes, keepdims), [Value() as x])) if has_one_use(value):
+                count = math.prod(x.type.shape[axis] for axis in axes)
+                factor = multiple_of(node.result, value)
+                mean = factor is not None and is_near(factor * count, 1.0, d.f64)
+                if mean and x.type.dtype.is_float and value.type == node.result.type:
+                    return b.emit(ReduceMean(axes, keepdims), x)
+    return None
+
+
 @rewrite(Div, Mul, Sub)
 def gather_layer_norm(node: Node, b: Builder) -> Value | None:
     """(x - mean(x)) / sqrt(variance(x) + epsilon)  ->  layer_norm(x), or group_norm(x).
@@ -143,26 +161,25 @@ def gather_layer_norm(node: Node, b: Builder) -> Value | None:
             continue
         atoms = [found.x, found.mean, found.spread]
         whole = is_polynomial(node.result, atoms, {(1, 0, -0.5): 1.0, (0, 1, -0.5): -1.0})
-        if not whole or not _fits(node, found.x):
-            continue
-        x = emit_as(b, uncast(found.x), node.result.type.dtype)
-        if found.first_axis is not None:
-            return b.emit(LayerNorm(found.first_axis, found.epsilon), x)
-        if found.all_but_channels:
-            return _emit_instance_norm(b, x, found.epsilon)
+        known = found.first_axis is not None or found.all_but_channels
+        if whole and known and _fits(node, found.x):
+            return _emit(b, found, node)
     return None
+
+
+def _emit(b: Builder, found: _Statistics, node: Node) -> Value:
+    x = emit_as(b, uncast(found.x), node.result.type.dtype)
+    if found.first_axis is not None:
+        return b.emit(LayerNorm(found.first_axis, found.epsilon), x)
+    channels, dtype = x.type.shape[-1], x.type.dtype.numpy
+    scale = b.constant(np.ones(channels, dtype), f"{b.name}.scale")
+    bias = b.constant(np.zeros(channels, dtype), f"{b.name}.bias")
+    return b.emit(GroupNorm(channels, found.epsilon, x.type.rank - 1), x, scale, bias)
 
 
 def _fits(node: Node, x: Value, *parameters: Value) -> bool:
     same = x.type.shape == node.result.type.shape
     return same and serves_only(node, [uncast(x), *parameters])
-
-
-def _emit_instance_norm(b: Builder, x: Value, epsilon: float) -> Value:
-    channels, dtype = x.type.shape[-1], x.type.dtype.numpy
-    scale = b.constant(np.ones(channels, dtype), f"{b.name}.scale")
-    bias = b.constant(np.zeros(channels, dtype), f"{b.name}.bias")
-    return b.emit(GroupNorm(channels, epsilon, x.type.rank - 1), x, scale, bias)
 
 
 @rewrite(Div, Mul)
@@ -197,61 +214,10 @@ def gather_affine_layer_norm(node: Node, b: Builder) -> Value | None:
 _AFFINE: Polynomial = {(1, 0, -0.5, 1, 0): 1.0, (0, 1, -0.5, 1, 0): -1.0, (0, 0, 0, 0, 1): 1.0}
 
 
-@rewrite(Mul)
-def absorb_scale(node: Node, b: Builder) -> Value | None:
-    """layer_norm(x) * w  ->  layer_norm(x, w);  rms_norm(x) * w  ->  rms_norm(x, w)."""
-    for normed, scale in orders(node):
-        match normed:
-            case Value(Node(LayerNorm(axis) | RMSNorm(axis) as op, [Value() as x])):
-                if _is_parameter(scale, axis, normed, node):
-                    return b.emit(op, x, _emit_parameter(b, scale, axis, normed))
-    return None
-
-
-@rewrite(Add)
-def absorb_bias(node: Node, b: Builder) -> Value | None:
-    """layer_norm(x, w) + c  ->  layer_norm(x, w, c)."""
-    for normed, bias in orders(node):
-        match normed:
-            case Value(Node(LayerNorm(axis) as op, [Value() as x, *scale])) if len(scale) < 2:
-                if _is_parameter(bias, axis, normed, node):
-                    parameter = _emit_parameter(b, bias, axis, normed)
-                    return b.emit(op, x, scale[0] if scale else None, parameter)
-    return None
-
-
-def _is_parameter(value: Value, axis: int, normed: Value, node: Node) -> bool:
-    """Whether it has the shape of the normalised axes; a constant may have unit axes before."""
-    shape = normed.type.shape[axis % normed.type.rank :]
-    own = value.type.shape
-    extra = len(own) - len(shape)
-    fits = own == shape or (
-        isinstance(value, Constant) and extra > 0 and own == (1,) * extra + shape
-    )
-    return fits and node.result.type == normed.type and has_one_use(normed)
-
-
-def _emit_parameter(b: Builder, value: Value, axis: int, normed: Value) -> Value:
-    shape = normed.type.shape[axis % normed.type.rank :]
-    return value if value.type.shape == shape else b.emit(Reshape(shape), value)
-
-
-@rewrite(Cast)
-def normalise_narrow(node: Node, b: Builder) -> Value | None:
-    """cast(layer_norm(cast(x, f32)), f16)  ->  layer_norm(x): it computes in f32 anyway."""
-    dtype = node.result.type.dtype
-    match node.operands:
-        case [Value(Node(LayerNorm() | RMSNorm() | GroupNorm() as op, wide)) as normed]:
-            narrow = [None if value is None else uncast(value) for value in wide]
-            known = all(value is None or value.type.dtype is dtype for value in narrow)
-            exact = known and dtype.is_narrow_float and normed.type.dtype in (d.f32, d.f64)
-            return b.emit(op, *narrow) if exact and has_one_use(normed) else None
-    return None
-
-
 RECOGNISE_NORMS = RewritePass(
     "recognise-norms",
     (
+        gather_mean,
         gather_layer_norm,
         gather_rms_norm,
         gather_affine_layer_norm,

@@ -11,7 +11,9 @@ from afterglow.ops.movement import Reshape, Transpose
 from afterglow.passes import Pass, Property, RewritePass
 from afterglow.transforms.drop_dead import drop_dead_nodes
 from afterglow.transforms.layout import Layout
-from afterglow.transforms.layout_choice import Proposals, choose_layouts
+from afterglow.transforms.layout_choice import choose_layouts
+from afterglow.transforms.layout_proposals import Proposals
+from afterglow.transforms.moved import transposition
 from afterglow.transforms.permutations import Perm, composed, inverse
 from afterglow.transforms.reorder_rows import reorder_rows
 from afterglow.transforms.reshapes import (
@@ -24,6 +26,7 @@ from afterglow.transforms.transposes import (
     compose_around_reshape,
     compose_transposes,
     drop_identity_transpose,
+    keep_rows_whole,
     multiply_transposed,
     transpose_constant,
 )
@@ -40,7 +43,14 @@ _RULES = (
 BEFORE = RewritePass("before-sinking", _RULES)
 AFTER = RewritePass(
     "after-sinking",
-    (*_RULES, compose_around_reshape, transpose_by_reshape, reorder_rows, multiply_transposed),
+    (
+        *_RULES,
+        compose_around_reshape,
+        transpose_by_reshape,
+        reorder_rows,
+        multiply_transposed,
+        keep_rows_whole,
+    ),
 )
 
 
@@ -77,8 +87,9 @@ class _Mover:
         for node in list(self.function.nodes):
             if node.results[0] not in self.chosen:
                 continue
-            if isinstance(node.op, Transpose):
-                self._move_transpose(node, node.op.perm)
+            perm = transposition(node)
+            if perm is not None:
+                self._move_transpose(node, perm)
             else:
                 self._move(node)
         return True

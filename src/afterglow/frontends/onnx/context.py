@@ -23,6 +23,7 @@ _KINDS: dict[int, str] = {
     onnx.AttributeProto.INT: "an integer",
     onnx.AttributeProto.STRING: "a text",
     onnx.AttributeProto.TENSOR: "a tensor",
+    onnx.AttributeProto.SPARSE_TENSOR: "a sparse tensor",
     onnx.AttributeProto.GRAPH: "a graph",
     onnx.AttributeProto.FLOATS: "numbers",
     onnx.AttributeProto.INTS: "integers",
@@ -125,6 +126,11 @@ class NodeContext:
     def tensor(self, name: str) -> Array:
         """A tensor attribute; the array must not be written."""
         return self.graph.array(self._required(name, None, onnx.AttributeProto.TENSOR))
+
+    def sparse_tensor(self, name: str) -> Array:
+        """A sparse tensor attribute with its zeros written out."""
+        kind = onnx.AttributeProto.SPARSE_TENSOR
+        return self.graph.session.file.dense(self._required(name, None, kind))
 
     def dtype(self, name: str, default: DType | None = None) -> DType:
         """An element type attribute."""

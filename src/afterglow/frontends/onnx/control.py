@@ -100,7 +100,7 @@ def _loop_as_op(
     body, captured = n.body("body", (TensorType(i64, ()), goes_on, *types))
     function = body.function
     returned = _output_types(function)[1:]
-    _check_count(n, len(returned), len(carried))
+    _check_count(len(returned), len(carried))
     if returned[: len(carried)] != types:
         raise NeedsInliningError("carried values change their types")
     if _is_true(function.outputs[0].value):
@@ -112,7 +112,7 @@ def _loop_as_op(
     return n.emit_all(Loop(body, len(carried)), limit, condition, *carried, *captured)
 
 
-def _check_count(n: NodeContext, returned: int, carried: int) -> None:
+def _check_count(returned: int, carried: int) -> None:
     if returned < carried:
         raise ModelError(f"body returns {returned} values, but {carried} are carried")
 
@@ -158,7 +158,7 @@ def _loop_in_place(
         number = n.constant(np.array(iteration))
         prefix = f"{n.builder.name}.{iteration}."
         results = n.inline("body", (number, goes_on, *carried), prefix)
-        _check_count(n, len(results) - 1, len(carried))
+        _check_count(len(results) - 1, len(carried))
         first, *rest = results
         condition = _scalar(n, _tensor(first))
         carried = rest[: len(carried)]

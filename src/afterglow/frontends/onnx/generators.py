@@ -6,11 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
-from onnx import numpy_helper
 
 from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.registry import onnx_op
-from afterglow.graph import Array, Value
+from afterglow.graph import Value
 from afterglow.ops.movement import Expand
 from afterglow.types.dtype import f32
 
@@ -35,24 +34,11 @@ def constant(n: NodeContext) -> Value:
     if n.has("value"):
         return n.constant(n.tensor("value"))
     if n.has("sparse_value"):
-        return n.constant(_dense(n))
+        return n.constant(n.sparse_tensor("sparse_value"))
     for name, dtype in _PLAIN_CONSTANTS.items():
         if n.has(name):
             return n.constant(np.array(n.attribute(name), dtype))
     raise n.fail("a Constant must have a value")
-
-
-def _dense(n: NodeContext) -> Array:
-    """The indices are places in the flattened tensor, or a tuple an element."""
-    sparse = n.attribute("sparse_value")
-    values = numpy_helper.to_array(sparse.values)
-    indices = numpy_helper.to_array(sparse.indices)
-    shape = tuple(sparse.dims)
-    if indices.ndim == 2:
-        indices = np.ravel_multi_index(tuple(indices.T), shape)
-    dense = np.zeros(math.prod(shape), values.dtype)
-    dense[indices] = values
-    return dense.reshape(shape)
 
 
 @onnx_op("ConstantOfShape")

@@ -135,6 +135,7 @@ class GraphImporter:
         results = _guarded(importer, n)
         if isinstance(results, (Value, StaticSequence)):
             results = (results,)
+        _rename(builder, name, results[0] if results else None)
         for output, value in zip(proto.output, results, strict=False):
             if output:
                 self.scope.define(output, value)
@@ -255,6 +256,18 @@ def _input_names(name: str, graph: onnx.GraphProto, given: int) -> list[str]:
     if len(graph.input) != given:
         raise ModelError(f"{name} takes {len(graph.input)} inputs, it is given {given}")
     return [info.name for info in graph.input]
+
+
+def _rename(builder: Builder, name: str, result: Imported | None) -> None:
+    """Give the node's name to its first result, and to what led there the names of its steps."""
+    emitted = [node for node in builder.emitted if node.function is builder.function]
+    last = result.producer if isinstance(result, Value) else None
+    if last not in emitted:
+        return
+    for node in (n for n in emitted if n is not last and len(n.results) == 1):
+        builder.function.rename(node.result, f"{name}.{node.op.mnemonic}")
+    if len(last.results) == 1:
+        builder.function.rename(last.result, name)
 
 
 def _label(node: onnx.NodeProto) -> str:

@@ -37,7 +37,10 @@ _BORDERS = {"zeros": Border.ZEROS, "border": Border.EDGE, "reflection": Border.R
 
 @onnx_op("Upsample", "Resize")
 def upsample(n: NodeContext) -> Value:
-    """Scales alone, which older versions have as attributes."""
+    """Scales alone, which older versions have as attributes.
+
+    The nearest element is the one before where the result grows, the one behind where it shrinks.
+    """
     x = n[0]
     if n.has("scales"):
         scales = np.array(n.attribute("scales"), np.float32)
@@ -46,17 +49,17 @@ def upsample(n: NodeContext) -> Value:
         scales = np.array(factors, np.float32)
     else:
         scales = n.known(1)
-    mode = _interpolation(n)
-    return _resample(
-        n,
-        Resize(
-            sizes=_scaled(x.type.shape, scales),
-            scales=tuple(map(float, scales)),
-            mode=mode,
+    sizes = _scaled(x.type.shape, scales)
+    for rounding, chosen in ((Rounding.FLOOR, scales >= 1), (Rounding.CEIL, scales < 1)):
+        op = Resize(
+            sizes=tuple(map(int, np.where(chosen, sizes, x.type.shape))),
+            scales=tuple(map(float, np.where(chosen, scales, 1))),
+            mode=_interpolation(n),
             coordinates=Coordinates.ASYMMETRIC,
-            rounding=Rounding.FLOOR,
-        ),
-    )
+            rounding=rounding,
+        )
+        x = _resample(n, x, op)
+    return x
 
 
 @onnx_op("Resize", since=11)
@@ -68,6 +71,7 @@ def resize(n: NodeContext) -> Value:
     coordinates = _COORDINATES[n.text("coordinate_transformation_mode", "half_pixel")]
     return _resample(
         n,
+        n[0],
         Resize(
             sizes=sizes,
             scales=scales,
@@ -88,9 +92,8 @@ def _interpolation(n: NodeContext) -> Interpolation:
     return Interpolation("linear" if name == "bilinear" else name)
 
 
-def _resample(n: NodeContext, op: Resize) -> Value:
+def _resample(n: NodeContext, x: Value, op: Resize) -> Value:
     """Channels last where batch and channels stay as they are."""
-    x = n[0]
     rank, axes = x.type.rank, op.resized_axes(x.type.shape)
     if not axes:
         return x

@@ -129,9 +129,9 @@ def _returned(graph: GraphImporter, parameter: Parameter) -> Value:
 
 def _constant(module: Module, parameter: Parameter, value: Any) -> Imported | None:
     """The value of an input that is bound: a tensor, a sequence of them, or none."""
-    if value is None:
+    if value is None and parameter.kind is ParameterKind.OPTIONAL:
         return None
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple)) and parameter.kind is not ParameterKind.TENSOR:
         items = (module.constant(f"{parameter.name}.{i}", _array(x)) for i, x in enumerate(value))
         return StaticSequence(items)
     return module.constant(parameter.name, _array(value))

@@ -12,7 +12,7 @@ from afterglow.graph.function import subgraphs_of
 from afterglow.ops.control import Loop, Scan
 from afterglow.support.errors import UnsupportedError
 
-MOST_BYTES = 2**30
+MOST_COMPUTED_BYTES = 2**30
 """A value that takes more is not computed when importing."""
 
 MOST_STEPS = 100_000
@@ -20,7 +20,6 @@ MOST_STEPS = 100_000
 
 EAGER_ELEMENTS = 4096
 """Results up to this size are computed at once where all operands are known: shape arithmetic."""
-
 
 _VARYING = ""
 """In the place of an input's name: a value that is another one in each iteration of a loop."""
@@ -97,7 +96,7 @@ class KnownValues:
 
     def _run(self, node: Node, arrays: dict[Value, Array]) -> tuple[Array, ...]:
         types = [result.type for result in node.results]
-        if sum(type.nbytes for type in types) > MOST_BYTES or steps(node.op) > MOST_STEPS:
+        if sum(type.nbytes for type in types) > MOST_COMPUTED_BYTES or steps(node.op) > MOST_STEPS:
             raise UnsupportedError(f"a shape depends on {node.name!r}, which takes long to compute")
         operands = [None if v is None else self._look_up(v, arrays) for v in node.operands]
         return run_op(node.op, operands, types)
@@ -111,7 +110,7 @@ class KnownValues:
 
 def fold(node: Node) -> tuple[Array, ...] | None:
     """The results of a node, if all its operands are constants and it is small; else None."""
-    if not node.op.pure or subgraphs_of(node.op):
+    if not node.op.pure or node.op.unpacks or subgraphs_of(node.op):
         return None
     operands = [v.data if isinstance(v, Constant) else None for v in node.operands]
     types = [result.type for result in node.results]

@@ -161,14 +161,19 @@ def _sliced(
     axes: Sequence[int],
     steps: Sequence[int],
 ) -> Value:
-    """Python's own rules for bounds that are negative or beyond the end."""
+    """Python's rules for bounds that are negative or beyond the end.
+
+    But for one: backwards from before the first element, ONNX begins at the first element.
+    """
     x = n[0]
     chosen = [range(extent) for extent in x.type.shape]
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step == 0:
             raise n.fail("a slice's step must not be 0")
         axis = normal_axis(axis, x.type)
-        chosen[axis] = range(*slice(start, end, step).indices(x.type.shape[axis]))
+        extent = x.type.shape[axis]
+        start = max(start, -extent) if step < 0 else start
+        chosen[axis] = range(*slice(start, end, step).indices(extent))
     if all(
         len(c) == extent and c.step == 1 for c, extent in zip(chosen, x.type.shape, strict=True)
     ):

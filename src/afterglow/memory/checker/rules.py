@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import permutations
+from itertools import combinations
 
 from afterglow.memory.checker.places import (
     Access,
@@ -281,10 +281,15 @@ class _Checker:
         for access in accesses:
             by_buffer.setdefault(access.place.buffer, []).append(access)
         for together in by_buffer.values():
-            for one, other in permutations(dict.fromkeys(together), 2):
-                if one.disturbs(other):
-                    names = f"{one.place.name} is written while {other.place.name}"
-                    self._report(f"{names}, which shares memory with it, is used")
+            for pair in combinations(together, 2):
+                self._check_pair(*pair)
+
+    def _check_pair(self, one: Access, other: Access) -> None:
+        for written, used in ((one, other), (other, one)):
+            if written.disturbs(used):
+                names = f"{written.place.name} is written while {used.place.name}"
+                self._report(f"{names}, which shares memory with it, is used")
+                return
 
 
 def _where(buffer: Buffer, gap: int) -> str:

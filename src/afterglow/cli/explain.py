@@ -1,0 +1,157 @@
+"""`afterglow explain`: where the memory of a model goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from afterglow.cli.progress import StageClock
+from afterglow.cli.request import Request, takes_model
+from afterglow.cli.session import Session, table
+from afterglow.cli.texts import write_text
+from afterglow.driver.stages import Stages
+from afterglow.instr import Copy, Stack
+from afterglow.memory import MemoryPlan
+from afterglow.memory.picture import memory_svg
+from afterglow.memory.timeline import Stay, Timeline, origin_of, work_of
+
+MOST_BUFFERS = 10
+"""Buffers that the list of the largest ones has."""
+
+
+@click.command(short_help="Say where a model's memory goes, and draw it.")
+@takes_model
+@click.option(
+    "--memory",
+    "picture",
+    type=click.Path(path_type=Path),
+    metavar="FILE.svg",
+    help="Draw the arena, address over time.",
+)
+def explain(session: Session, request: Request, picture: Path | None) -> int:
+    """Compile MODEL and say where its memory goes: the plan, its largest buffers, and its peak.
+
+    The lower bound is the largest sum of bytes in use at once: no plan of the same program needs
+    less. Instructions are counted from 0, as in the picture.
+    """
+    with StageClock(session.err) as clock:
+        request = request.watched(clock)
+        stages = Stages(request.options)
+        module = request.load(request.source())
+        program, plan = stages.plan(stages.lower(stages.optimise(module)))
+        timeline = Timeline(program)
+        if picture is not None:
+            clock("draw")
+            title = Path(request.path).name
+            write_text(picture, memory_svg(program, plan.lower_bound_bytes, title))
+    session.answer(
+        {
+            "model": request.path,
+            **_plan_data(plan, timeline),
+            "largest": [_buffer_data(stay) for stay in _largest(timeline)],
+            "peak": _peak_data(timeline),
+            "picture": None if picture is None else str(picture),
+        },
+        lambda: _show(session, plan, timeline, picture),
+    )
+    return 0
+
+
+def _plan_data(plan: MemoryPlan, timeline: Timeline) -> dict[str, Any]:
+    steps = timeline.steps
+    return {
+        "arena_bytes": plan.arena_bytes,
+        "lower_bound_bytes": plan.lower_bound_bytes,
+        "ratio": _ratio(plan),
+        "unshared_arena_bytes": plan.total_bytes,
+        "buffers": len(timeline.stays),
+        "instructions": len(steps),
+        "stacks": sum(isinstance(step, Stack) for step in steps),
+        "copies": sum(isinstance(step, Copy) for step in steps),
+    }
+
+
+def _ratio(plan: MemoryPlan) -> float:
+    return plan.arena_bytes / plan.lower_bound_bytes if plan.lower_bound_bytes else 1.0
+
+
+def _largest(timeline: Timeline) -> list[Stay]:
+    return sorted(timeline.stays, key=lambda stay: -stay.nbytes)[:MOST_BUFFERS]
+
+
+def _buffer_data(stay: Stay) -> dict[str, Any]:
+    return {
+        "name": stay.buffer.name,
+        "type": str(stay.buffer.type),
+        "bytes": stay.nbytes,
+        "address": stay.address,
+        "first_instruction": stay.start,
+        "last_instruction": stay.last,
+        "made_by": work_of(stay.maker),
+        "origin": origin_of(stay.maker),
+    }
+
+
+def _peak_data(timeline: Timeline) -> dict[str, Any] | None:
+    if not timeline.stays:
+        return None
+    peak = timeline.peak
+    return {
+        "instruction": peak,
+        "made_by": work_of(timeline.steps[peak]),
+        "origin": origin_of(timeline.steps[peak]),
+        "live_bytes": timeline.live_bytes[peak],
+        "buffers": [_buffer_data(stay) for stay in timeline.live_at(peak)],
+    }
+
+
+def _show(session: Session, plan: MemoryPlan, timeline: Timeline, picture: Path | None) -> None:
+    session.show(_plan_table(plan, timeline))
+    if timeline.stays:
+        peak = timeline.peak
+        session.say(f"the {len(_largest(timeline))} largest buffers", "bold")
+        session.show(_buffer_table(_largest(timeline)))
+        origin = origin_of(timeline.steps[peak])
+        work = work_of(timeline.steps[peak]) + (f" ({origin})" if origin else "")
+        live = f"{timeline.live_bytes[peak]:,} bytes are live at instruction {peak}"
+        session.say(f"the peak: {live}, {work}", "bold")
+        session.show(_buffer_table(timeline.live_at(peak)))
+    if picture is not None:
+        session.say(f"drawn in {picture}")
+
+
+def _plan_table(plan: MemoryPlan, timeline: Timeline) -> Table:
+    facts = _plan_data(plan, timeline)
+    rows = table("memory", "", right=("",))
+    for name, text in (
+        ("arena", f"{plan.arena_bytes:,} B"),
+        ("arena, lower bound", f"{plan.lower_bound_bytes:,} B"),
+        ("arena / lower bound", f"{_ratio(plan):.3f}"),
+        ("arena without sharing", f"{plan.total_bytes:,} B"),
+        ("buffers", str(facts["buffers"])),
+        ("instructions", str(facts["instructions"])),
+        ("of which stacks", str(facts["stacks"])),
+        ("of which copies", str(facts["copies"])),
+    ):
+        rows.add_row(name, text)
+    return rows
+
+
+def _buffer_table(stays: Sequence[Stay]) -> Table:
+    numbers = ("bytes", "address", "instructions")
+    rows = table("buffer", "type", *numbers, "made by", "from", right=numbers)
+    for stay in stays:
+        rows.add_row(
+            str(stay.buffer),
+            str(stay.buffer.type),
+            f"{stay.nbytes:,}",
+            f"{stay.address:,}",
+            f"{stay.start}-{stay.last}",
+            work_of(stay.maker),
+            origin_of(stay.maker),
+        )
+    return rows

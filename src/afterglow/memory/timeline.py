@@ -1,0 +1,130 @@
+"""The arena over time: which buffer is there from which instruction to which, and who made it.
+
+Time counts the instructions that do something; allocs, deallocs and declarations take none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from afterglow.instr import (
+    Alloc,
+    Buffer,
+    Copy,
+    Dealloc,
+    DeclareView,
+    Instr,
+    OpInstr,
+    Program,
+    Stack,
+)
+
+
+@dataclass(frozen=True)
+class Stay:
+    """A buffer in the arena, from instruction `start` to instruction `last`, both included."""
+
+    buffer: Buffer
+    start: int
+    last: int
+    maker: Instr | None
+    """The first instruction that writes it."""
+
+    @property
+    def nbytes(self) -> int:
+        """How much it takes."""
+        return self.buffer.type.nbytes
+
+    @property
+    def address(self) -> int:
+        """Where it lies."""
+        assert self.buffer.address is not None, "the program is not planned"
+        return self.buffer.address
+
+
+class Timeline:
+    """Every stay of a planned program, in order of allocation."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.steps: list[Instr] = []
+        self.stays: list[Stay] = []
+        starts: dict[Buffer, int] = {}
+        makers: dict[Buffer, Instr] = {}
+        for step in program.body:
+            match step:
+                case Alloc(buffer):
+                    starts[buffer] = len(self.steps)
+                case Dealloc(buffer):
+                    self._leave(buffer, starts.pop(buffer), makers)
+                case DeclareView():
+                    pass
+                case _:
+                    self.steps.append(step)
+                    for access, written in step.accesses():
+                        if access.writes:
+                            makers.setdefault(written.root, step)
+        for buffer, start in starts.items():  # what nobody freed stays to the end
+            self._leave(buffer, start, makers)
+        order = {buffer: index for index, buffer in enumerate(program.arena())}
+        self.stays.sort(key=lambda stay: order[stay.buffer])
+
+    def _leave(self, buffer: Buffer, start: int, makers: dict[Buffer, Instr]) -> None:
+        last = max(len(self.steps) - 1, start)
+        self.stays.append(Stay(buffer, start, last, makers.get(buffer)))
+
+    @cached_property
+    def live_bytes(self) -> list[int]:
+        """At each instruction, the bytes of all buffers that are there."""
+        changes = [0] * (len(self.steps) + 2)
+        for stay in self.stays:
+            changes[stay.start] += stay.nbytes
+            changes[stay.last + 1] -= stay.nbytes
+        live, total = [], 0
+        for change in changes[:-2]:
+            total += change
+            live.append(total)
+        return live
+
+    @property
+    def peak(self) -> int:
+        """The first instruction at which most bytes are there."""
+        return max(range(len(self.steps)), key=self.live_bytes.__getitem__, default=0)
+
+    def live_at(self, time: int) -> list[Stay]:
+        """What is there at an instruction, the largest first."""
+        there = [stay for stay in self.stays if stay.start <= time <= stay.last]
+        return sorted(there, key=lambda stay: -stay.nbytes)
+
+
+def work_of(step: Instr | None) -> str:
+    """What an instruction computes: the names of its ops, in order."""
+    return ", ".join(op.op.mnemonic for op in _ops(step)) or _bare_name(step)
+
+
+def kind_of(step: Instr | None) -> str:
+    """The op that says most about an instruction: a stack's first that is not element-wise."""
+    ops = list(_ops(step))
+    anchors = [op for op in ops if not op.op.elementwise]
+    return (anchors or ops)[0].op.mnemonic if ops else _bare_name(step)
+
+
+def origin_of(step: Instr | None) -> str:
+    """The model's own nodes that an instruction comes from."""
+    return ", ".join(dict.fromkeys(op.origin for op in _ops(step) if op.origin))
+
+
+def _ops(step: Instr | None) -> Iterator[OpInstr]:
+    match step:
+        case OpInstr():
+            yield step
+        case Stack(body):
+            yield from body
+
+
+def _bare_name(step: Instr | None) -> str:
+    if step is None:
+        return "nothing"
+    return "copy" if isinstance(step, Copy) else type(step).__name__.lower()

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+from tests.cli import models
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+
+
+def test_the_plan_is_shown(command):
+    finished = command("explain", str(DIGITS))
+    assert finished.status == 0
+    for text in ("arena, lower bound", "of which copies", "largest buffers", "the peak: "):
+        assert text in finished.out
+    largest = command("explain", str(DIGITS), "--json").json["largest"][0]
+    for text in (largest["name"], largest["type"], largest["made_by"], f"{largest['bytes']:,}"):
+        assert text in finished.out
+
+
+def test_the_same_as_json(command):
+    data = command("explain", str(DIGITS), "--json").json
+    assert data["arena_bytes"] >= data["lower_bound_bytes"] > 0
+    assert data["ratio"] == data["arena_bytes"] / data["lower_bound_bytes"]
+    assert data["unshared_arena_bytes"] >= data["arena_bytes"]
+    assert data["copies"] == 0
+    assert data["buffers"] == len(data["largest"])
+    sizes = [buffer["bytes"] for buffer in data["largest"]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert data["picture"] is None
+
+
+def test_what_is_live_at_the_peak(command):
+    peak = command("explain", str(DIGITS), "--json").json["peak"]
+    assert peak["live_bytes"] == sum(buffer["bytes"] for buffer in peak["buffers"])
+    for buffer in peak["buffers"]:
+        assert buffer["first_instruction"] <= peak["instruction"] <= buffer["last_instruction"]
+    assert peak["origin"]
+
+
+def test_at_most_ten_buffers_are_listed(command):
+    data = command("explain", str(DIGITS), "--json", "--no-optimize").json
+    assert data["buffers"] > 10
+    assert len(data["largest"]) == 10
+
+
+def test_the_picture_is_written(command, tmp_path):
+    path = tmp_path / "memory.svg"
+    finished = command("explain", str(DIGITS), "--memory", str(path))
+    assert finished.out.splitlines()[-1] == f"drawn in {path}"
+    picture = ET.fromstring(path.read_text())
+    assert any(text.text == "digits.onnx" for text in picture.iter())
+    assert command("explain", str(DIGITS), "--memory", str(path), "--json").json["picture"] == str(
+        path
+    )
+
+
+def test_a_picture_that_can_not_be_written(command, tmp_path):
+    path = tmp_path / "nowhere" / "memory.svg"
+    command.fails(
+        2,
+        f"error: cannot write {path}: no such file or directory",
+        *("explain", str(DIGITS), "--memory", str(path)),
+    )
+
+
+def test_a_model_without_intermediate_results(command, tmp_path):
+    path = models.batched(tmp_path)
+    finished = command("explain", path, "--dim", "batch=2", "--json")
+    assert finished.json["arena_bytes"] == 0
+    assert finished.json["ratio"] == 1
+    assert finished.json["peak"] is None
+    assert command("explain", path, "--shapes", "a:2x3", "--shapes", "b:2x3").status == 0
+
+
+def test_free_dimensions_must_be_bound(command, tmp_path):
+    command.fails(
+        2,
+        """
+        error: the model has inputs with free dimensions: 'a': f32[batch, 3], 'b': f32[batch, 3]
+          help: bind them, for example --dim batch=1 or --shapes a:1x3 --shapes b:1x3
+        """,
+        *("explain", models.batched(tmp_path)),
+    )
