@@ -8,7 +8,7 @@ import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.graph import parse_function
 from afterglow.instr import Copy, Program, parse_program, print_program, verify_program
 from afterglow.lowering import select_instructions
-from afterglow.memory import place_lifetimes, plan_memory, remove_copies
+from afterglow.memory import drop_dead_stores, place_lifetimes, plan_memory, remove_copies
 
 
 def without_comments(text: str) -> str:
@@ -232,3 +232,47 @@ def test_the_arena_of_a_chain_is_its_two_largest_neighbours() -> None:
     plan = plan_memory(program)
     verify_program(program)
     assert (plan.arena_bytes, plan.lower_bound_bytes, plan.total_bytes) == (512, 512, 768)
+
+
+def test_padding_is_written_around_the_producer() -> None:
+    check_copies(
+        """
+        func @main(%x: f32[2, 2]) {
+          %a = exp(%x) : f32[2, 2]
+          %y = pad(%a) {before = (1, 0), after = (0, 1), mode = constant} : f32[3, 3]
+          return %y
+        }
+        """,
+        """
+        program @main {
+          input %x : f32[2, 2]
+          output %y : f32[3, 3]
+          %a = view %y[1:3, 0:2] : f32[2, 2]
+          exp out %a, in %x
+          %y.view = view %y[0:1, 0:3] : f32[1, 3]
+          fill out %y.view {shape = (1, 3), value = 0.0, dtype = f32}
+          %y.view_1 = view %y[1:3, 2:3] : f32[2, 1]
+          fill out %y.view_1 {shape = (2, 1), value = 0.0, dtype = f32}
+        }
+        """,
+    )
+
+
+def test_instructions_that_nobody_needs_are_dropped() -> None:
+    program = parse_program("""
+        program @main {
+          input %x : f32[2]
+          output %y : f32[2]
+          %a = alloc f32[2]
+          %b = alloc f32[2]
+          exp out %a, in %x
+          exp out %b, in %a
+          exp out %y, in %x
+          dealloc %a
+          dealloc %b
+        }
+    """)
+    assert drop_dead_stores(program) == 2
+    place_lifetimes(program)
+    verify_program(program)
+    assert not program.arena()

@@ -20,6 +20,8 @@ class Backend(Protocol):
     """Code generation for one kind of machine."""
 
     name: str
+    borders: bool
+    """Whether its kernels read a border in memory where an op has padding."""
 
     def keeps(self, op: Op) -> bool:
         """Whether it computes this op itself; all others are lowered."""

@@ -9,19 +9,22 @@ from afterglow.backends import BACKENDS, Backend
 from afterglow.driver.options import Options
 from afterglow.driver.pipelines import lowering_pipeline, optimising_pipeline
 from afterglow.graph import Module
-from afterglow.instr import Program, verify_program
+from afterglow.instr import Program, print_program, verify_program
 from afterglow.lowering import select_instructions, unsupported_nodes
 from afterglow.memory import (
     MemoryPlan,
+    add_borders,
+    drop_dead_stores,
     form_stacks,
     place_lifetimes,
     plan_memory,
     remove_copies,
     share_buffers,
 )
+from afterglow.memory.checker import check_plan
 from afterglow.passes import Instrument, VerifyEach
 from afterglow.runtime import CompiledFunction
-from afterglow.support.errors import UnsupportedError, UsageError
+from afterglow.support.errors import UnsupportedError, UsageError, VerifyError
 
 
 @dataclass(frozen=True)
@@ -63,12 +66,15 @@ class Stages:
         program = select_instructions(module.main)
         if self.options.optimize:
             remove_copies(program)
+            drop_dead_stores(program)
+            if self.backend.borders:
+                add_borders(program)  # before stacks, which then write inside them
             form_stacks(program)  # after copies: what is written in place can be stacked
             share_buffers(program)  # after stacks: a stack's operands die together
         place_lifetimes(program)
         plan = plan_memory(program)
         if self.options.verify:
-            verify_program(program)
+            _verify_plan(program)
         return program, plan
 
     def finish(self, module: Module) -> CompiledFunction:
@@ -86,6 +92,16 @@ class Stages:
     def _tell(self, stage: str) -> None:
         if self.options.progress is not None:
             self.options.progress(stage)
+
+
+def _verify_plan(program: Program) -> None:
+    """Check a planned program twice: by its rules, and by a checker that sees only its text."""
+    verify_program(program)
+    findings = check_plan(print_program(program))
+    if findings:
+        raise VerifyError(
+            f"the plan of @{program.name} is wrong", excerpt=[str(finding) for finding in findings]
+        )
 
 
 def find_backend(name: str) -> Backend:

@@ -14,6 +14,9 @@ fields           -                           printer, parser, hash, equality
 ``select``       program builder, buffers    instruction selection; without it, one to one
 ``permuted``     a permutation of axes       transpose sinking
 ``parallel``     an axis of the result       stacking and splitting
+``bordered``     types of operands           memory: borders instead of padding
+``band``         a part of the result        splitting, which runs a chain of ops part by part
+``work``         types of operands           splitting, which computes some elements twice
 ===============  ==========================  =============================================
 
 The parameters of ``infer`` are the operand list. A parameter with the default None is optional, a
@@ -24,11 +27,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 
+from afterglow.graph.band import Band, Cut
 from afterglow.types import TensorType
 
 if TYPE_CHECKING:
@@ -39,6 +43,19 @@ OpT = TypeVar("OpT", bound="Op")
 
 OPS: dict[str, type[Op]] = {}
 """Every declared op by its mnemonic, in order of declaration."""
+
+
+@dataclass(frozen=True)
+class Border:
+    """What an op wants to lie around its first operand in memory, and the op that then reads it.
+
+    `before` and `after` count elements along each axis, which hold `value`.
+    """
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    value: float
+    op: Op
 
 
 class Op:
@@ -95,6 +112,10 @@ class Op:
         """
         return self if self.elementwise else None
 
+    def bordered(self, operands: Sequence[TensorType | None]) -> Border | None:
+        """The border around its first operand that would make padding free, if it has padding."""
+        return None
+
     def parallel(
         self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
     ) -> tuple[int | None, ...] | None:
@@ -107,6 +128,23 @@ class Op:
             return None
         return tuple(None if x is None else aligned_axis(axis, result, x) for x in operands)
 
+    def band(
+        self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> Band | None:
+        """How to compute a part of the result without the rest of it, if that can be done.
+
+        The default is for ops whose attributes tell nothing about extents: the same op, along an
+        axis that is parallel.
+        """
+        runs = self.parallel(cut.axis, result, operands)
+        if runs is None:
+            return None
+        return Band(self, tuple(None if axis is None else replace(cut, axis=axis) for axis in runs))
+
+    def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
+        """About how many numbers are computed on the way: by default, as many as the result has."""
+        return result.size
+
     @classmethod
     def is_primitive(cls) -> bool:
         """Whether a backend must have a kernel for it, because it does not decompose."""
@@ -114,8 +152,12 @@ class Op:
 
     @classmethod
     def has_own_selection(cls) -> bool:
-        """Whether its instructions are other ones than the one that carries it."""
+        """Whether its instructions can be other ones than the one that carries it."""
         return cls.select is not Op.select
+
+    def selects_itself(self) -> bool:
+        """Whether its instructions are other ones, with the attributes that it has."""
+        return self.has_own_selection()
 
 
 @dataclass_transform(frozen_default=True)

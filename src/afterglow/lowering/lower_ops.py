@@ -36,7 +36,7 @@ class LowerOps(Pass):
 
 def needs_no_lowering(op: Op, keeps: Keeps) -> bool:
     """Whether the op becomes instructions as it is."""
-    return op.has_own_selection() or keeps(op)
+    return op.selects_itself() or keeps(op)
 
 
 def unsupported_nodes(function: Function, keeps: Keeps) -> list[Node]:

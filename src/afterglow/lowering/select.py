@@ -53,7 +53,7 @@ class Selection:
         ins = tuple(None if v is None else self.buffers[v] for v in node.operands)
         if node.predicate is not None:
             p.predicate = self.buffers[node.predicate]
-        if node.op.has_own_selection():
+        if node.op.selects_itself():
             node.op.select(p, *outs, *ins)
         else:
             p.emit(node.op, outs, ins)

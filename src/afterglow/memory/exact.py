@@ -30,15 +30,14 @@ def improve(lifetimes: Sequence[Lifetime], addresses: Sequence[int], steps: int)
     best, arena = list(addresses), arena_of(lifetimes, addresses)
     if len(lifetimes) > MOST_LIFETIMES:
         return best
-    search = _Search(lifetimes, steps)
+    search = _Search(lifetimes)
     unit = math.gcd(*(life.size for life in lifetimes))
     too_small, capacity = -unit, lower_bound(lifetimes)
-    while too_small + unit < arena:
-        try:
-            found = search.fit(capacity)
-        except _OutOfStepsError:
-            break
-        if found is None:
+    while too_small + unit < arena and steps > 0:
+        allowed = -(-steps // 2)
+        found = search.fit(capacity, allowed)
+        steps -= allowed - max(search.steps, 0)
+        if found is None:  # also if it could not be found in half of the steps that are left
             too_small = capacity
         else:
             best, arena = found, capacity
@@ -53,53 +52,54 @@ class _OutOfStepsError(Exception):
 class _Search:
     """Time as a row of columns, each as high as what was put there."""
 
-    def __init__(self, lifetimes: Sequence[Lifetime], steps: int) -> None:
-        self.steps = steps
+    def __init__(self, lifetimes: Sequence[Lifetime]) -> None:
         self.sizes = [life.size for life in lifetimes]
         self.columns = _columns(lifetimes)
-        count = 1 + max(columns[-1] for columns in self.columns)
-        self.load = [0] * count
+        self.load = [0] * (1 + max(columns[-1] for columns in self.columns))
+        """Bytes to be put on each column."""
         for size, columns in zip(self.sizes, self.columns, strict=True):
             for column in columns:
                 self.load[column] += size
-        self.heights = [0] * count
-        self.waiting = self.load
-        """Bytes that are still to be put on each column."""
         self.addresses = [0] * len(lifetimes)
-        self.capacity = 0
 
-    def fit(self, capacity: int) -> list[int] | None:
-        """A placement that is not higher, or None if there is none."""
+    def fit(self, capacity: int, steps: int) -> list[int] | None:
+        """A placement that is not higher; None if there is none, or it takes more steps."""
         self.capacity = capacity
+        self.steps = steps
         self.heights, self.waiting = [0] * len(self.load), list(self.load)
-        order = sorted(range(len(self.sizes)), key=self._difficulty)
-        return list(self.addresses) if self._place(order, 0, -1) else None
+        try:
+            found = self._place(list(range(len(self.sizes))), 0, -1)
+        except _OutOfStepsError:
+            return None
+        return list(self.addresses) if found else None
 
-    def _difficulty(self, index: int) -> tuple[int, int]:
-        columns = self.columns[index]
-        return -max(self.load[c] for c in columns), -self.sizes[index] * len(columns)
-
-    def _place(self, lifetimes: list[int], floor: int, last: int) -> bool:
+    def _place(self, lifetimes: Sequence[int], floor: int, last: int) -> bool:
         """Place all; nothing lower than `floor`, and at the floor only what comes after `last`."""
         if not self._has_room(lifetimes, floor):
             return False
         return all(self._place_part(part, floor, last) for part in self._parts(lifetimes))
 
     def _place_part(self, part: list[int], floor: int, last: int) -> bool:
+        """The same for lifetimes that hang together."""
         self.steps -= len(part)
         if self.steps < 0:
             raise _OutOfStepsError
-        tops = {i: max(self.heights[c] for c in self.columns[i]) for i in part}
-        lowest_end = min(tops[i] + self.sizes[i] for i in part)
-        kept = list(self.heights), list(self.waiting)
-        for index in part:
+        tops = {index: max(self.heights[c] for c in self.columns[index]) for index in part}
+        lowest_end = min(tops[index] + self.sizes[index] for index in part)
+        heights, waiting = self.heights, self.waiting
+        for index in sorted(part, key=lambda index: (tops[index], *self._ease(index))):
             if (tops[index], index) <= (floor, last) or tops[index] >= lowest_end:
                 continue
+            self.heights, self.waiting = list(heights), list(waiting)
             self._put(index, tops[index])
-            if self._place([i for i in part if i != index], tops[index], index):
+            if self._place([other for other in part if other != index], tops[index], index):
                 return True
-            self.heights, self.waiting = list(kept[0]), list(kept[1])
         return False
+
+    def _ease(self, index: int) -> tuple[int, int]:
+        """What is hard to place comes first: what meets much, then what is large."""
+        columns = self.columns[index]
+        return -max(self.load[c] for c in columns), -self.sizes[index] * len(columns)
 
     def _put(self, index: int, address: int) -> None:
         self.addresses[index] = address
@@ -110,9 +110,7 @@ class _Search:
     def _has_room(self, lifetimes: Sequence[int], floor: int) -> bool:
         """Whether all of them fit above the floor, each column by itself."""
         columns = {column for index in lifetimes for column in self.columns[index]}
-        return all(
-            max(self.heights[c], floor) + self.waiting[c] <= self.capacity for c in columns
-        )
+        return all(max(self.heights[c], floor) + self.waiting[c] <= self.capacity for c in columns)
 
     def _parts(self, lifetimes: Sequence[int]) -> list[list[int]]:
         """Those that have no column in common with others, apart."""
@@ -123,7 +121,7 @@ class _Search:
                 parts.append([])
             parts[-1].append(index)
             reached = max(reached, self.columns[index][-1])
-        return [sorted(part, key=self._difficulty) for part in parts]
+        return parts
 
 
 def _columns(lifetimes: Sequence[Lifetime]) -> list[range]:

@@ -16,6 +16,11 @@ class Lifetime:
     end: int
     size: int
 
+    @property
+    def length(self) -> int:
+        """How long it is."""
+        return self.end - self.start + 1
+
     def meets(self, other: Lifetime) -> bool:
         """Whether both are live at some time."""
         return self.start <= other.end and other.start <= self.end

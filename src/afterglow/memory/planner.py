@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from afterglow.instr import Alloc, Buffer, Dealloc, Program
+from afterglow.instr import Access, Buffer, Program
+from afterglow.memory.exact import improve
+from afterglow.memory.liveness import Lifetime, lifetimes_of, lower_bound
+from afterglow.memory.memories import ARENA, MemorySpec
+from afterglow.memory.placement import arena_of, place
+from afterglow.support.errors import UnsupportedError
 
-ALIGNMENT = 64
-"""Buffers start at multiples of this many bytes: a cache line, and the widest vector there is."""
-
-
-@dataclass(frozen=True)
-class Lifetime:
-    """A buffer and the instructions between which it is live, both ends included."""
-
-    buffer: Buffer
-    start: int
-    end: int
-
-    @property
-    def size(self) -> int:
-        """Bytes, rounded up to the alignment."""
-        return -(-self.buffer.type.nbytes // ALIGNMENT) * ALIGNMENT
-
-    def meets(self, other: Lifetime) -> bool:
-        """Whether both are live at some time."""
-        return self.start <= other.end and other.start <= self.end
+EXACT_STEPS = 100_000
+"""Effort of the search for the best plan, where quick ways miss the bound: less than a second."""
 
 
 @dataclass(frozen=True)
@@ -37,80 +24,64 @@ class MemoryPlan:
     lower_bound_bytes: int
     total_bytes: int
     """The sum over all buffers: the arena without any sharing."""
+    scratch_bytes: int = 0
+    """What kernels need as scratch, at most at once: part of the arena."""
+
+    @property
+    def ratio(self) -> float:
+        """The arena by its lower bound: 1 is perfect."""
+        return self.arena_bytes / self.lower_bound_bytes if self.lower_bound_bytes else 1.0
 
 
-def plan_memory(program: Program) -> MemoryPlan:
-    """Set the address of every buffer and the size of the arena."""
-    lifetimes = lifetimes_of(program)
-    best: dict[Buffer, int] = {}
-    arena = -1
-    for order in (_by_size, _by_area, _by_start):
-        addresses = _place(sorted(lifetimes, key=order))
-        size = max((addresses[life.buffer] + life.size for life in lifetimes), default=0)
-        if arena < 0 or size < arena:
-            best, arena = addresses, size
-    for buffer, address in best.items():
+def plan_memory(
+    program: Program, memory: MemorySpec = ARENA, *, exact: int = EXACT_STEPS
+) -> MemoryPlan:
+    """Set the address of every buffer and the size of the arena.
+
+    Where quick ways miss the lower bound, a search looks for the best plan; `exact` says how many
+    steps it may take, 0 to leave it out.
+    """
+    lifetimes = lifetimes_of(program, memory.alignment)
+    plan = place_buffers(lifetimes, memory, scratch_of(program), exact=exact)
+    program.arena_bytes = plan.arena_bytes
+    return plan
+
+
+def place_buffers(
+    lifetimes: Mapping[Buffer, Lifetime],
+    memory: MemorySpec,
+    scratch: Collection[Buffer] = (),
+    *,
+    exact: int = EXACT_STEPS,
+) -> MemoryPlan:
+    """Set the address of each of the buffers in one memory."""
+    sized = {buffer: life for buffer, life in lifetimes.items() if life.size}
+    lives = list(sized.values())
+    bound = lower_bound(lives)
+    addresses = place(lives, bound)
+    arena = arena_of(lives, addresses)
+    if arena > bound and exact:
+        addresses = improve(lives, addresses, exact)
+        arena = arena_of(lives, addresses)
+    for buffer in lifetimes:
+        buffer.address = 0  # also of what is empty
+    for buffer, address in zip(sized, addresses, strict=True):
         buffer.address = address
-    program.arena_bytes = max(arena, 0)
-    total = sum(life.size for life in lifetimes)
-    return MemoryPlan(program.arena_bytes, lower_bound(lifetimes), total)
+    _check_size(memory, arena)
+    kernel = [life for buffer, life in sized.items() if buffer in scratch]
+    return MemoryPlan(arena, bound, sum(life.size for life in lives), lower_bound(kernel))
 
 
-def lifetimes_of(program: Program) -> list[Lifetime]:
-    """The lifetimes that the program's allocs and deallocs mark, in order of allocation."""
-    starts: dict[Buffer, int] = {}
-    ends: dict[Buffer, int] = {}
-    for index, step in enumerate(program.body):
-        match step:
-            case Alloc(buffer):
-                starts[buffer] = index
-            case Dealloc(buffer):
-                ends[buffer] = index
-    last = len(program.body)
-    return [Lifetime(buffer, start, ends.get(buffer, last)) for buffer, start in starts.items()]
+def scratch_of(program: Program) -> set[Buffer]:
+    """The buffers that hold nothing from one instruction to the next."""
+    accesses = [(access, b.root) for step in program.body for access, b in step.accesses()]
+    kept = {root for access, root in accesses if access is not Access.SCRATCH}
+    return {root for _, root in accesses} - kept
 
 
-def lower_bound(lifetimes: Sequence[Lifetime]) -> int:
-    """The largest sum of bytes live at once: no arena can be smaller."""
-    changes: dict[int, int] = {}
-    for life in lifetimes:
-        changes[life.start] = changes.get(life.start, 0) + life.size
-        changes[life.end + 1] = changes.get(life.end + 1, 0) - life.size
-    live = peak = 0
-    for _, change in sorted(changes.items()):
-        live += change
-        peak = max(peak, live)
-    return peak
-
-
-def _by_size(life: Lifetime) -> tuple[int, ...]:
-    return (-life.size, life.start)
-
-
-def _by_area(life: Lifetime) -> tuple[int, ...]:
-    return (-life.size * (life.end - life.start), life.start)
-
-
-def _by_start(life: Lifetime) -> tuple[int, ...]:
-    return (life.start, -life.size)
-
-
-_Order = Callable[[Lifetime], tuple[int, ...]]
-
-
-def _place(lifetimes: Sequence[Lifetime]) -> dict[Buffer, int]:
-    """Give each in turn the lowest address at which it fits beside those placed before."""
-    placed: list[tuple[int, Lifetime]] = []
-    addresses: dict[Buffer, int] = {}
-    for life in lifetimes:
-        address = 0
-        for taken, other in placed:  # sorted by address
-            if not life.meets(other):
-                continue
-            if address + life.size <= taken:
-                break
-            address = max(address, taken + other.size)
-        addresses[life.buffer] = address
-        placed.append((address, life))
-        placed.sort(key=lambda entry: entry[0])
-    return addresses
+def _check_size(memory: MemorySpec, needed: int) -> None:
+    if memory.bytes is not None and needed > memory.bytes:
+        raise UnsupportedError(
+            f"the program needs {needed} bytes of memory {memory.name!r}, "
+            f"which has {memory.bytes}"
+        )

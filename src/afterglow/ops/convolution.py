@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Array, Band, Border, Builder, Cut, Op, Value, op
 from afterglow.ops.linear import multiply_matrices
 from afterglow.ops.movement import Pad, Reshape, Slice, Transpose
 from afterglow.ops.rules import require, require_number, require_same_dtype, require_shape
@@ -65,6 +66,14 @@ class Conv(Op):
             convolve(windows, padded, np.ascontiguousarray(weight), by_group)
         return result if bias is None else np.add(result, bias, out=result)
 
+    def bordered(self, operands: Sequence[TensorType | None]) -> Border | None:
+        """Zeros all around."""
+        x, weight, *_ = operands
+        assert x is not None
+        assert weight is not None
+        bare = replace(self, pads=(0,) * len(self.pads))
+        return self.windows(weight.shape).border(x, 0.0, bare)
+
     def parallel(
         self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
     ) -> tuple[int | None, ...] | None:
@@ -74,6 +83,34 @@ class Conv(Op):
         if axis == result.rank - 1 and self.groups == 1:
             return (None, *(0 for _ in operands[1:]))
         return None
+
+    def band(
+        self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> Band | None:
+        """Rows come from the rows that their windows see, whole groups from their own channels."""
+        x, weight, *_ = operands
+        assert x is not None
+        assert weight is not None
+        if 0 < cut.axis < result.rank - 1:
+            seen = self.windows(weight.shape).band(cut, x.shape[cut.axis])
+            if seen is None:
+                return None
+            return Band(replace(self, pads=seen[1]), (seen[0], *(None for _ in operands[1:])))
+        if cut.axis == 0 or self.groups == 1:
+            return super().band(cut, result, operands)
+        results, channels = weight.shape[0] // self.groups, weight.shape[-1]
+        if cut.start % results or cut.stop % results:
+            return None
+        first, last = cut.start // results, cut.stop // results
+        source = Cut(cut.axis, first * channels, last * channels)
+        rows = Cut(0, cut.start, cut.stop)
+        return Band(replace(self, groups=last - first), (source, *(rows for _ in operands[1:])))
+
+    def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
+        """The multiplications."""
+        weight = operands[1]
+        assert weight is not None
+        return result.size * math.prod(weight.shape[1:])
 
 
 def _check_bias(x: TensorType, channels: int, bias: TensorType | None) -> None:
@@ -230,6 +267,36 @@ class ConvTranspose(Op):
         if axis == result.rank - 1 and self.groups == 1:
             return (None, axis, 0)[: len(operands)]
         return None
+
+    def band(
+        self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> Band | None:
+        """Rows come from all rows of x that reach them; what sticks out is cut off as padding."""
+        x, weight, *_ = operands
+        assert x is not None
+        assert weight is not None
+        if not 0 < cut.axis < result.rank - 1:
+            return super().band(cut, result, operands)
+        windows, axis = self.windows(weight.shape), cut.axis - 1
+        stride, reach = self.strides[axis], windows.reach[axis]
+        first, last = cut.start + windows.begins[axis], cut.stop + windows.begins[axis]
+        start = max(0, min((first - reach) // stride + 1, first // stride))
+        stop = min(x.shape[cut.axis], (last - 1) // stride + 1)
+        if start >= stop:
+            return None
+        pads, added = list(self.pads), list(self._added(windows))
+        beyond = (stop - 1) * stride + reach - last
+        pads[axis] = first - start * stride
+        pads[axis + len(windows.kernel)], added[axis] = max(0, beyond), max(0, -beyond)
+        op = replace(self, pads=tuple(pads), output_pads=tuple(added))
+        return Band(op, (Cut(cut.axis, start, stop), *(None for _ in operands[1:])))
+
+    def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
+        """The multiplications."""
+        x, weight, *_ = operands
+        assert x is not None
+        assert weight is not None
+        return x.size * math.prod(weight.shape[1:])
 
 
 def _with_zeros_between(b: Builder, x: Value, strides: tuple[int, ...]) -> Value:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Array, Band, Builder, Cut, Op, Value, op
+from afterglow.graph.band import with_extent
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Max, Min, Mul, Round, Where, scalar
 from afterglow.ops.indexing import Gather
@@ -146,6 +148,30 @@ class Resize(Op):
         factors = weights.reshape(*weights.shape, *(1,) * (x.type.rank - axis - 1))
         weight = b.constant(factors.astype(x.type.dtype.numpy), "weights")
         return b.emit(ReduceSum((axis + 1,), keepdims=False), b.emit(Mul(), near, weight))
+
+    def band(
+        self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> Band | None:
+        """From all elements that count, if their part resampled alone comes out the same."""
+        (x,) = operands
+        assert x is not None
+        axis, extent, size = cut.axis, x.shape[cut.axis], result.shape[cut.axis]
+        if axis not in self.resized_axes(x.shape):
+            return Band(replace(self, sizes=with_extent(self.sizes, axis, cut.extent)), (cut,))
+        if self.coordinates is Coordinates.CROP or size % extent:
+            return None
+        scale, (indices, weights) = size // extent, self.table(axis, extent)
+        here = indices[cut.start : cut.stop]
+        source = Cut(axis, int(here.min()), int(here.max()) + 1)
+        source = source.hull(Cut(axis, cut.start // scale, -(-cut.stop // scale)))
+        op = replace(self, sizes=with_extent(self.sizes, axis, source.extent * scale))
+        skip = cut.start - source.start * scale
+        kept = slice(skip, skip + cut.extent)
+        part_indices, part_weights = op.table(axis, source.extent)
+        same = np.array_equal(part_indices[kept] + source.start, here) and np.array_equal(
+            part_weights[kept], weights[cut.start : cut.stop]
+        )
+        return Band(op, (source,), skip) if same else None
 
     def permuted(self, perm: tuple[int, ...]) -> Resize:
         """The entries in the new order."""

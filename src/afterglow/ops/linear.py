@@ -85,6 +85,12 @@ class MatMul(Op):
             return None, rhs.rank - (2 if self.transpose_rhs else 1)
         return aligned_axis(axis, result, lhs), aligned_axis(axis, result, rhs)
 
+    def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
+        """The multiplications."""
+        lhs = operands[0]
+        assert lhs is not None
+        return result.size * lhs.shape[-2 if self.transpose_lhs else -1]
+
     def permuted(self, perm: tuple[int, ...]) -> Op | None:
         """Only batch axes may change places."""
         last = len(perm) - 1

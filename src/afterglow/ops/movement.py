@@ -9,8 +9,12 @@ from enum import Enum
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Array, Band, Builder, Cut, Op, Value, op
+from afterglow.graph.band import with_extent
+from afterglow.graph.op import aligned_axis
 from afterglow.instr import Buffer, ProgramBuilder
+from afterglow.instr.slabs import slabs_around
+from afterglow.ops.fill import Fill
 from afterglow.ops.rules import (
     normal_axis,
     require,
@@ -54,6 +58,24 @@ class Reshape(Movement):
         """A copy between equal layouts, which copy elimination turns into a view."""
         p.copy(out, p.reshaped(x, out.type))
 
+    def band(
+        self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> Band | None:
+        """From the axis of x with as many elements before it, if the part ends where they end."""
+        (x,) = operands
+        assert x is not None
+        before = math.prod(result.shape[: cut.axis])
+        axes = [axis for axis in range(x.rank) if math.prod(x.shape[:axis]) == before]
+        if not axes or 0 in result.shape:
+            return None
+        inner = math.prod(result.shape[cut.axis + 1 :])
+        start, stop = cut.start * inner, cut.stop * inner
+        step = math.prod(x.shape[axes[-1] + 1 :])
+        if start % step or stop % step:
+            return None
+        shape = with_extent(self.shape, cut.axis, cut.extent)
+        return Band(Reshape(shape), (Cut(axes[-1], start // step, stop // step),))
+
 
 @op("transpose")
 class Transpose(Movement):
@@ -77,6 +99,12 @@ class Transpose(Movement):
         """NumPy's transpose."""
         return x.transpose(self.perm)
 
+    def band(
+        self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> Band | None:
+        """Along the axis of x that the axis was."""
+        return Band(self, (replace(cut, axis=self.perm[cut.axis]),))
+
 
 @op("expand")
 class Expand(Movement):
@@ -96,6 +124,16 @@ class Expand(Movement):
     def evaluate(self, x: Array) -> Array:
         """NumPy's broadcast_to."""
         return np.broadcast_to(x, self.shape)
+
+    def band(
+        self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> Band | None:
+        """From the same part of x, or from the one element that is repeated."""
+        (x,) = operands
+        assert x is not None
+        axis = aligned_axis(cut.axis, result, x)
+        part = None if axis is None else replace(cut, axis=axis)
+        return Band(Expand(with_extent(self.shape, cut.axis, cut.extent)), (part,))
 
     def permuted(self, perm: tuple[int, ...]) -> Expand:
         """The extents in the new order."""
@@ -137,6 +175,12 @@ class Concat(Movement):
             starts = tuple(start if index == axis else 0 for index in range(out.type.rank))
             p.copy(p.window(out, starts, part.type.shape), part)
             start += part.type.shape[axis]
+
+    def band(
+        self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> Band | None:
+        """Along any other axis, from the same part of each."""
+        return None if cut.axis == self.axis % result.rank else Band(self, (cut,) * len(operands))
 
     def permuted(self, perm: tuple[int, ...]) -> Concat:
         """Along the same axis at its new place."""
@@ -180,6 +224,20 @@ class Slice(Movement):
     def select(self, p: ProgramBuilder, out: Buffer, x: Buffer) -> None:
         """Copy the window of the operand: no kernel needed."""
         p.copy(out, p.window(x, self.starts, self.extents, self.steps))
+
+    def band(
+        self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> Band | None:
+        """From the first to the last element of x that the part has, in the same steps."""
+        axis, step = cut.axis, self.steps[cut.axis]
+        ends = [self.starts[axis] + index * step for index in (cut.start, cut.stop - 1)]
+        low, high = min(ends), max(ends)
+        op = Slice(
+            with_extent(self.starts, axis, ends[0] - low),
+            with_extent(self.extents, axis, cut.extent),
+            self.steps,
+        )
+        return Band(op, (Cut(axis, low, high + 1),))
 
     def permuted(self, perm: tuple[int, ...]) -> Slice:
         """The entries in the new order."""
@@ -258,6 +316,42 @@ class Pad(Movement):
                 parts = list(_runs(b, x, axis, self._sources(axis, x.type.shape[axis])))
             x = b.emit(Concat(axis), *parts)
         return x
+
+    def selects_itself(self) -> bool:
+        """With a constant around it: fill the border, and copy the rest."""
+        return self.mode is PadMode.CONSTANT
+
+    def select(
+        self, p: ProgramBuilder, out: Buffer, x: Buffer, value: Buffer | None = None
+    ) -> None:
+        """Fill what lies around the window of x; whoever makes x may write the window itself."""
+        if value is None and x.type.dtype is string:
+            p.emit(self, (out,), (x,))
+            return
+        for starts, extents in slabs_around(out.type.shape, self.before, x.type.shape):
+            slab = p.window(out, starts, extents)
+            if value is None:
+                p.emit(Fill(slab.type.shape, 0.0, slab.type.dtype), (slab,), ())
+            else:
+                p.emit(Expand(slab.type.shape), (slab,), (value,))
+        p.copy(p.window(out, self.before, x.type.shape), x)
+
+    def band(
+        self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> Band | None:
+        """The rows of x that lie in the part, if any do, and the rest of it as padding."""
+        axis, x = cut.axis, operands[0]
+        assert x is not None
+        before, after = self.before[axis], self.after[axis]
+        start, stop = max(0, cut.start - before), min(x.shape[axis], cut.stop - before)
+        if start >= stop or (before + after and self.mode is not PadMode.CONSTANT):
+            return None
+        op = Pad(
+            with_extent(self.before, axis, start + before - cut.start),
+            with_extent(self.after, axis, cut.stop - before - stop),
+            self.mode,
+        )
+        return Band(op, (Cut(axis, start, stop), *(None for _ in operands[1:])))
 
     def permuted(self, perm: tuple[int, ...]) -> Pad:
         """The entries in the new order."""

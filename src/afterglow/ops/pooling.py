@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Array, Band, Border, Builder, Cut, Op, Value, op
 from afterglow.ops.elementwise import Abs, IsNaN, Less, Mul, Or, Pow, Where, scalar
 from afterglow.ops.movement import Expand, Pad, Slice
 from afterglow.ops.rules import require, require_float, require_number
@@ -45,6 +45,21 @@ class Pool(Op):
         """Images and channels follow x."""
         return (axis,) if axis in (0, result.rank - 1) else None
 
+    def band(
+        self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> Band | None:
+        """Rows come from the rows that their windows see."""
+        (x,) = operands
+        assert x is not None
+        if not 0 < cut.axis < result.rank - 1:
+            return super().band(cut, result, operands)
+        seen = self.windows.band(cut, x.shape[cut.axis])
+        return None if seen is None else Band(replace(self, pads=seen[1]), seen[:1])
+
+    def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
+        """The elements of all windows."""
+        return result.size * math.prod(self.kernel)
+
     def combined(self, x: Array, function: np.ufunc, fill: Any) -> Array:
         """Combine the elements of each window, one axis after the other."""
         windows = self.windows
@@ -74,6 +89,13 @@ class MaxPool(Pool):
         """The maximum of what each place in the window sees."""
         return self.combined(x, np.maximum, _lowest(x.dtype))
 
+    def bordered(self, operands: Sequence[TensorType | None]) -> Border | None:
+        """What no element is below."""
+        (x,) = operands
+        assert x is not None
+        bare = replace(self, pads=(0,) * len(self.pads), ceil_mode=False)
+        return self.windows.border(x, float(_lowest(x.dtype.numpy)), bare)
+
 
 @op("max_pool_with_indices")
 class MaxPoolWithIndices(Pool):
@@ -90,6 +112,13 @@ class MaxPoolWithIndices(Pool):
         require_number(x=x)
         pooled = self.pooled(x)
         return pooled, pooled.with_dtype(i64)
+
+    def band(
+        self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> Band | None:
+        """No rows: the indices would count from the first row of the part."""
+        inside = 0 < cut.axis < result.rank - 1
+        return None if inside else super().band(cut, result, operands)
 
     def evaluate(self, x: Array) -> tuple[Array, Array]:
         """Go through the places of the window and keep the best."""

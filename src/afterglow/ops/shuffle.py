@@ -6,11 +6,12 @@ transpose of the parts, and a reshape that joins them anew.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from afterglow.graph import Array, Builder, Value, op
+from afterglow.graph import Array, Band, Builder, Cut, Value, op
 from afterglow.ops.movement import Movement, Reshape, Transpose
 from afterglow.ops.rules import normal_axis, require, require_rank
 from afterglow.types import TensorType
@@ -80,6 +81,16 @@ class DepthToSpace(BlockShuffle):
             return Steps((samples, rows, columns, n, n, kept), (0, 1, 3, 2, 4, 5), joined)
         return Steps((samples, rows, columns, kept, n, n), (0, 1, 4, 2, 5, 3), joined)
 
+    def band(
+        self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> Band | None:
+        """Samples from samples, places from the places whose blocks they are in."""
+        if cut.axis == 3:
+            return None
+        n = self.block if cut.axis else 1
+        source = Cut(cut.axis, cut.start // n, -(-cut.stop // n))
+        return Band(self, (source,), skip=cut.start - source.start * n)
+
 
 @op("space_to_depth")
 class SpaceToDepth(BlockShuffle):
@@ -102,6 +113,15 @@ class SpaceToDepth(BlockShuffle):
         joined = (samples, rows // n, columns // n, channels * n * n)
         dcr = self.mode is ShuffleMode.DCR
         return Steps(split, (0, 1, 3, 2, 4, 5) if dcr else (0, 1, 3, 5, 2, 4), joined)
+
+    def band(
+        self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> Band | None:
+        """Samples from samples, places from their blocks."""
+        if cut.axis == 3:
+            return None
+        n = self.block if cut.axis else 1
+        return Band(self, (Cut(cut.axis, cut.start * n, cut.stop * n),))
 
 
 @op("channel_shuffle")
@@ -127,6 +147,12 @@ class ChannelShuffle(Shuffle):
         split = (*shape[:axis], *parts, *shape[axis + 1 :])
         perm = (*range(axis), axis + 1, axis, *range(axis + 2, len(split)))
         return Steps(split, perm, shape)
+
+    def band(
+        self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> Band | None:
+        """Along any other axis."""
+        return None if cut.axis == self.axis % result.rank else Band(self, (cut,))
 
     def permuted(self, perm: tuple[int, ...]) -> ChannelShuffle:
         """Along the same axis at its new place."""

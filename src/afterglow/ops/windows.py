@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from afterglow.graph import Array
+from afterglow.graph import Array, Border, Cut, Op
 from afterglow.ops.rules import require
 from afterglow.types import TensorType
 
@@ -76,6 +76,24 @@ class Windows:
             for extent, (count, stride, reach, begin) in zip(extents, lasts, strict=True)
         )
 
+    def band(self, cut: Cut, extent: int) -> tuple[Cut, tuple[int, ...]] | None:
+        """Which part of x the windows of a cut look at, and the pads around it.
+
+        The axis is one of x, which has that extent along it. There is no answer for windows that
+        see nothing but padding.
+        """
+        axis, spatial = cut.axis - 1, len(self.kernel)
+        stride, begin, reach = self.strides[axis], self.begins[axis], self.reach[axis]
+        first = cut.start * stride - begin
+        last = (cut.stop - 1) * stride - begin + reach
+        start, stop = max(first, 0), min(last, extent)
+        if start >= stop:
+            return None
+        pads = list(self.pads)
+        pads[axis] = start - first
+        pads[axis + spatial] = min(last - stop, self.ends[axis])  # with `ceil_mode`, less is enough
+        return Cut(cut.axis, start, stop), tuple(pads)
+
     def padded(self, x: Array, fill: Any) -> Array:
         """x [N, spatial…, C] with what the windows need around it; itself if that is nothing."""
         extents = x.shape[1:-1]
@@ -103,3 +121,10 @@ class Windows:
         shape = (groups, x.shape[0], *counts, *self.kernel, inner)
         strides = (inner * channel, batch, *steps, *holes, channel)
         return as_strided(x, shape, strides, writeable=False)
+
+    def border(self, x: TensorType, value: float, bare: Op) -> Border | None:
+        """The padding as a border of x, for an op that then has none; None if there is none."""
+        ends = self.needed_ends(x.shape[1:-1])
+        if not x.size or not any((*self.begins, *ends)):
+            return None
+        return Border((0, *self.begins, 0), (0, *ends, 0), value, bare)

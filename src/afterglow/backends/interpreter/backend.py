@@ -16,6 +16,7 @@ class Interpreter:
 
     def __init__(self, name: str, *, primitives_only: bool) -> None:
         self.name = name
+        self.borders = False
         self.primitives_only = primitives_only
 
     def keeps(self, op: Op) -> bool:

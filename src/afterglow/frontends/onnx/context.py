@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import onnx
@@ -35,7 +36,22 @@ class StaticSequence(tuple[Value, ...]):
     """An ONNX sequence whose length is known when importing: it needs no run-time object."""
 
 
-Imported: TypeAlias = Value | StaticSequence
+@dataclass(frozen=True)
+class RowMaps:
+    """An ONNX sequence of maps, one a row of a tensor; its columns belong to the keys."""
+
+    keys: tuple[int | str, ...]
+    rows: Value
+
+
+@dataclass(frozen=True)
+class KnownMap:
+    """An ONNX map whose entries are known when importing."""
+
+    entries: Mapping[Any, Any]
+
+
+Imported: TypeAlias = Value | StaticSequence | RowMaps | KnownMap
 """What a name stands for; None in its place is an input not given, or an empty optional."""
 
 
@@ -71,9 +87,10 @@ class NodeContext:
     def get(self, index: int) -> Value | None:
         """Operand `index`, or None if it was not given."""
         operand = self.operands[index] if index < len(self.operands) else None
-        if isinstance(operand, StaticSequence):
-            raise ModelError(f"input {index} is a sequence, a tensor is needed")
-        return operand
+        if isinstance(operand, Value) or operand is None:
+            return operand
+        what = "a sequence" if isinstance(operand, (StaticSequence, RowMaps)) else "a map"
+        raise ModelError(f"input {index} is {what}, a tensor is needed")
 
     def values(self) -> list[Value]:
         """All operands, none of which may be missing: for variadic ops."""

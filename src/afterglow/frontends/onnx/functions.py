@@ -8,7 +8,13 @@ from typing import Any, TypeAlias
 import onnx
 from onnx import defs
 
-from afterglow.frontends.onnx.context import Imported, NodeContext, StaticSequence
+from afterglow.frontends.onnx.context import (
+    Imported,
+    KnownMap,
+    NodeContext,
+    RowMaps,
+    StaticSequence,
+)
 from afterglow.frontends.onnx.elements import ONNX_OF_DTYPE
 from afterglow.frontends.onnx.frame import Frame, normal_domain, shown_domain
 from afterglow.graph import Value
@@ -88,6 +94,8 @@ def _type_of(operand: Imported | None) -> onnx.TypeProto:
             element = _type_of(operand[0]) if operand else onnx.TypeProto()
             element.tensor_type.ClearField("shape")
             return onnx.helper.make_sequence_type_proto(element)
+        case RowMaps() | KnownMap():
+            raise UnsupportedError("functions of maps are not supported")
         case Value(type=type):
             return onnx.helper.make_tensor_type_proto(ONNX_OF_DTYPE[type.dtype], type.shape)
 

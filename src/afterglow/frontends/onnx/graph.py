@@ -7,7 +7,7 @@ from functools import partial
 
 import onnx
 
-from afterglow.frontends.onnx.context import Imported, NodeContext, StaticSequence
+from afterglow.frontends.onnx.context import Imported, NodeContext
 from afterglow.frontends.onnx.frame import (
     Frame,
     Session,
@@ -133,7 +133,7 @@ class GraphImporter:
         opset = self._opset(normal_domain(proto.domain))
         n = NodeContext(self, proto, self._attributes(proto), operands, opset, builder)
         results = _guarded(importer, n)
-        if isinstance(results, (Value, StaticSequence)):
+        if isinstance(results, Imported):
             results = (results,)
         _rename(builder, name, results[0] if results else None)
         for output, value in zip(proto.output, results, strict=False):

@@ -10,7 +10,7 @@ import onnx
 from onnx import defs
 
 from afterglow.frontends.onnx.binding import Binding, bind_inputs
-from afterglow.frontends.onnx.context import Imported, StaticSequence
+from afterglow.frontends.onnx.context import Imported, KnownMap, RowMaps, StaticSequence
 from afterglow.frontends.onnx.frame import Frame, Session, normal_domain, shown_domain
 from afterglow.frontends.onnx.graph import GraphImporter
 from afterglow.frontends.onnx.problems import (
@@ -24,7 +24,7 @@ from afterglow.frontends.onnx.scope import BrokenValueError
 from afterglow.frontends.onnx.signature import Parameter, ParameterKind, model_signature
 from afterglow.graph import Array, Function, Module, Value
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
-from afterglow.types import DType, TensorType
+from afterglow.types import DType, OutputForm, OutputKind, TensorType
 from afterglow.types.dtype import string
 
 
@@ -34,7 +34,7 @@ def import_onnx(source: ModelSource | ModelFile, binding: Binding | None = None)
     Free dimensions raise `UnboundDimensionsError`, shapes that depend on the values of inputs
     `NeedsValuesError`: bind them and try again.
     """
-    return ModelImporter(source, binding or Binding()).run()
+    return ModelImporter(source, binding or Binding()).run()[0]
 
 
 class ModelImporter:
@@ -46,8 +46,12 @@ class ModelImporter:
         self.signature = model_signature(self.file)
         self.opsets = _opsets(self.file.proto)
 
-    def run(self) -> Module:
-        """Import the main graph, or raise one error with every problem."""
+    def run(self) -> tuple[Module, tuple[OutputForm, ...]]:
+        """Import the main graph, or raise one error with every problem.
+
+        An output that is a sequence of tensors becomes several, one that is nothing none at all:
+        the forms say how what the main function returns is grouped again.
+        """
         types = bind_inputs(self.signature.inputs, self.binding)
         proto = self.file.proto
         module = Module(proto.graph.name or "model")
@@ -64,10 +68,9 @@ class ModelImporter:
             raise import_error(error.problems, self._help()) from unforeseen
         if missing:
             raise NeedsValuesError(missing)
-        for name, value in outputs:
-            graph.function.output(name, value)
+        forms = tuple(_add_output(graph.function, name, value) for name, value in outputs)
         _drop_unused_constants(module)
-        return module
+        return module, forms
 
     def _add_inputs(self, graph: GraphImporter, types: Mapping[str, TensorType]) -> tuple[str, ...]:
         """Define the inputs; return those whose number of tensors is not known."""
@@ -86,7 +89,7 @@ class ModelImporter:
                 graph.scope.spoil([name])
         return tuple(missing)
 
-    def _outputs(self, graph: GraphImporter) -> Iterator[tuple[str, Value]]:
+    def _outputs(self, graph: GraphImporter) -> Iterator[tuple[str, Imported | None]]:
         """The outputs that could be imported; what is wrong with the others is a problem."""
         if not self.signature.outputs:
             graph.problems.append(Problem(ModelError("the model has no outputs")))
@@ -112,25 +115,47 @@ class ModelImporter:
         return ""
 
 
-def _returned(graph: GraphImporter, parameter: Parameter) -> Value:
-    """The value of an output, which has the element type that the model declares."""
+def _returned(graph: GraphImporter, parameter: Parameter) -> Imported | None:
+    """The value of an output, which is what the model declares if it declares anything."""
     try:
         value = graph.scope.look_up(parameter.name)
     except ModelError:
         raise ModelError(f"output {parameter.name!r} is produced by no node") from None
+    if isinstance(value, KnownMap):
+        raise UnsupportedError(f"output {parameter.name!r} is a map that the model is given")
+    if parameter.dtype is None:
+        return value
     if not isinstance(value, Value):
-        raise UnsupportedError(f"output {parameter.name!r} is a sequence or an optional")
-    if parameter.dtype not in (None, value.type.dtype):
+        raise ModelError(f"output {parameter.name!r} is declared to be a tensor, it is none")
+    if parameter.dtype is not value.type.dtype:
         raise ModelError(
             f"output {parameter.name!r} is declared to hold {parameter.dtype}, it is {value.type}"
         )
     return value
 
 
+def _add_output(function: Function, name: str, value: Imported | None) -> OutputForm:
+    """Return a value as so many tensors, and say which."""
+    match value:
+        case StaticSequence():
+            for index, item in enumerate(value):
+                function.output(f"{name}.{index}", item)
+            return OutputForm(name, OutputKind.SEQUENCE, len(value))
+        case RowMaps(keys, rows):
+            function.output(name, rows)
+            return OutputForm(name, OutputKind.MAPS, keys=keys)
+        case Value():
+            function.output(name, value)
+            return OutputForm(name)
+    return OutputForm(name, OutputKind.NOTHING, 0)
+
+
 def _constant(module: Module, parameter: Parameter, value: Any) -> Imported | None:
-    """The value of an input that is bound: a tensor, a sequence of them, or none."""
+    """The value of an input that is bound: a tensor, a sequence of them, a map, or none."""
     if value is None and parameter.kind is ParameterKind.OPTIONAL:
         return None
+    if parameter.kind is ParameterKind.MAP:
+        return KnownMap(value)
     if isinstance(value, (list, tuple)) and parameter.kind is not ParameterKind.TENSOR:
         items = (module.constant(f"{parameter.name}.{i}", _array(x)) for i, x in enumerate(value))
         return StaticSequence(items)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from afterglow.frontends.onnx.context import Imported, StaticSequence
+from afterglow.frontends.onnx.context import Imported, KnownMap, RowMaps, StaticSequence
 from afterglow.frontends.onnx.known import KnownValues
 from afterglow.graph import Array, Constant, Function, Value
 from afterglow.support.errors import AfterglowError, ModelError
@@ -73,8 +73,12 @@ class Scope:
 
     def _captured(self, value: Imported | None) -> Imported | None:
         """An outer value, as this function sees it; constants belong to the whole module."""
-        if value is None or isinstance(value, Constant):
+        if value is None or isinstance(value, (Constant, KnownMap)):
             return value
+        if isinstance(value, RowMaps):
+            rows = self._captured(value.rows)
+            assert isinstance(rows, Value)
+            return RowMaps(value.keys, rows)
         if isinstance(value, StaticSequence):
             items = [self._captured(item) for item in value]
             return StaticSequence(item for item in items if isinstance(item, Value))

@@ -23,6 +23,7 @@ class ParameterKind(Enum):
     TENSOR = "tensor"
     SEQUENCE = "sequence"
     OPTIONAL = "optional"
+    MAP = "map"
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,8 @@ def _declared(info: onnx.ValueInfoProto, role: str) -> Parameter:
             return Parameter(info.name, ParameterKind.SEQUENCE)
         case "optional_type":
             return Parameter(info.name, ParameterKind.OPTIONAL)
+        case "map_type":
+            return Parameter(info.name, ParameterKind.MAP)
         case None if role == "output":
             return Parameter(info.name, ParameterKind.TENSOR)
         case None:

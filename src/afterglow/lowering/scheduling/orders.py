@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
-from afterglow.lowering.scheduling.problem import Problem, Tracker
+from afterglow.lowering.scheduling.problem import Move, Problem, Tracker
+
+PATIENCE = 16
+"""How many moves may be put off together."""
 
 
 def depth_first_order(problem: Problem) -> list[int]:
@@ -40,6 +43,38 @@ def _hunger(problem: Problem) -> list[int]:
             live += made[need]
         peaks.append(max(peak, live + made[-1]))
     return [peak - left for peak, left in zip(peaks, made, strict=True)]
+
+
+def postponed(problem: Problem, order: Iterable[int]) -> list[int]:
+    """An order with the steps that add bytes put off until others need them."""
+    tracker = Tracker(problem)
+    moves: list[Move] = []
+    for number in order:
+        made = _run_with_needs(tracker, number)
+        grown = bool(made) and tracker.live > made[0].before
+        if grown and problem.users[number] and len(made) <= PATIENCE:
+            for move in reversed(made):
+                tracker.undo(move)
+        else:
+            moves += made
+    return [step for move in moves for step in move.stack]
+
+
+def _run_with_needs(tracker: Tracker, number: int) -> list[Move]:
+    """Run a step that may have run already, and before it all that it needs."""
+    moves: list[Move] = []
+    waiting = [number]
+    while waiting:
+        if tracker.has_run[waiting[-1]]:
+            waiting.pop()
+            continue
+        needs = tracker.problem.steps[waiting[-1]].needs
+        missing = [step for step in needs if not tracker.has_run[step]]
+        if missing:
+            waiting.append(missing[-1])
+        else:
+            moves.append(tracker.run(waiting.pop()))
+    return moves
 
 
 def greedy_order(problem: Problem) -> list[int]:

@@ -66,6 +66,8 @@ class Tracker:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.live = 0
+        self.runs = 0
+        """How many moves were made in all, also those taken back: the work that was done."""
         self.missing = [len(step.needs) for step in problem.steps]
         """For each step, how many of those it needs have not run."""
         self.has_run = [False] * len(problem.steps)
@@ -83,6 +85,7 @@ class Tracker:
 
     def run(self, step: int) -> Move:
         """Run a step that is ready, and all that then can join it."""
+        self.runs += 1
         before = self.live
         stack, opened = self._stack(step)
         spare = self._spare(stack)

@@ -31,14 +31,14 @@ class _Choice:
 class Search:
     """Looks for ways to run given steps, starting from where a tracker is.
 
-    `tries` bounds how many steps are tried out in all; a search for one bound may use a part.
+    The tracker makes at most `runs` moves for it, and only a part of them for one bound.
     """
 
-    def __init__(self, tracker: Tracker, steps: Iterable[int], tries: int) -> None:
+    def __init__(self, tracker: Tracker, steps: Iterable[int], runs: int) -> None:
         self.tracker = tracker
         waiting = [step for step in steps if not tracker.has_run[step]]
         self.bits = {step: 1 << index for index, step in enumerate(waiting)}
-        self.tries = tries
+        self.runs = runs
         self.proven = True
         """Whether every search so far went on until it knew."""
         self._refused = 0
@@ -49,10 +49,10 @@ class Search:
     def best_below(self, peak: int) -> list[int] | None:
         """An order with the lowest peak; None if it finds none that is lower than `peak`."""
         best: list[int] | None = None
-        low, share = self.tracker.live, self.tries // SHARES
-        while low < peak and self.tries > 0:
+        low, last = self.tracker.live, self.tracker.runs + self.runs
+        while low < peak and self.tracker.runs < last:
             bound = (low + peak) // 2
-            path = self._within(bound, min(share, self.tries))
+            path = self._within(bound)
             if path is None:
                 low = max(self._refused, bound + 1)
             else:
@@ -61,13 +61,13 @@ class Search:
         self.proven &= low >= peak
         return best
 
-    def _within(self, bound: int, tries: int) -> list[Move] | None:
+    def _within(self, bound: int) -> list[Move] | None:
         """A way to run all steps within a bound; None if there is none or it takes too long."""
         self._ready = {step for step in self.bits if not self.tracker.missing[step]}
         self._refused = 0
-        last = self.tries - tries
+        last = self.tracker.runs + self.runs // SHARES
         found = self._explore(bound, last)
-        self.proven &= found or self.tries > last
+        self.proven &= found or self.tracker.runs < last
         path = list(self._path)
         self._back_to(0)
         return path if found else None
@@ -87,7 +87,7 @@ class Search:
                     choices.pop()
                 options = [] if self._done in seen else self._options(bound)
                 seen.add(self._done)
-            elif choices and self.tries > last:
+            elif choices and self.tracker.runs < last:
                 choice = choices.pop()
                 self._back_to(choice.depth)
                 options = choice.others
@@ -100,7 +100,6 @@ class Search:
         live = self.tracker.live
         options: list[tuple[int, int, int]] = []
         for step in sorted(self._ready):
-            self.tries -= 1
             peak, after = self.tracker.attempt(step)
             if peak > bound:
                 self._refused = min(self._refused or peak, peak)

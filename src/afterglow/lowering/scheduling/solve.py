@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
-from afterglow.lowering.scheduling.orders import depth_first_order, greedy_order
-from afterglow.lowering.scheduling.problem import Problem, Tracker
+from afterglow.lowering.scheduling.orders import depth_first_order, greedy_order, postponed
+from afterglow.lowering.scheduling.problem import Move, Problem, Tracker
 from afterglow.lowering.scheduling.search import Search
 
-TRIES = 40_000
-"""How many steps the search tries out for one part of a problem."""
+RUNS = 400_000
+"""Moves that may be tried out to improve an order: a few seconds."""
+SEARCH_RUNS = 40_000
+"""Moves that one search may try out."""
+WIDTHS = (24, 80, 240)
+"""How many moves before a peak and after it are put in another order at once."""
 
 
 def best_order(problem: Problem) -> list[int]:
     """An order with a low peak: in each part, never a worse one than the problem's own."""
-    orders = (
-        list(range(len(problem.steps))),
-        depth_first_order(problem),
-        greedy_order(problem),
-    )
+    own = list(range(len(problem.steps)))
+    quick = [own, depth_first_order(problem), greedy_order(problem)]
+    orders = [*quick, *(postponed(problem, order) for order in quick)]
+    cuts = [*cut_points(problem), len(own)]
     tracker = Tracker(problem)
-    start = 0
-    best: list[int] = []
-    for end in (*_cuts(problem), len(problem.steps)):
-        part = _best_part(tracker, [order[start:end] for order in orders])
-        best.extend(step for move in tracker.run_all(part) for step in move.stack)
-        start = end
-    return best
+    moves: list[Move] = []
+    for start, end in zip([0, *cuts], cuts, strict=False):
+        moves += _run_best(tracker, [order[start:end] for order in orders])
+    return _Improver(tracker, moves, cuts).run()
 
 
-def _best_part(tracker: Tracker, candidates: Sequence[list[int]]) -> list[int]:
-    """The best of several orders of the same steps, or a better one if there is one."""
-    peaks = [_peak(tracker, order) for order in candidates]
-    peak = min(peaks)
-    best = candidates[peaks.index(peak)]
-    return Search(tracker, best, TRIES).best_below(peak) or best
+def _run_best(tracker: Tracker, orders: Sequence[Sequence[int]]) -> list[Move]:
+    """Run the best of several orders of the same steps, the first of equals."""
+    peaks = [_peak(tracker, order) for order in orders]
+    return tracker.run_all(orders[peaks.index(min(peaks))])
 
 
 def _peak(tracker: Tracker, order: Sequence[int]) -> int:
@@ -44,8 +44,8 @@ def _peak(tracker: Tracker, order: Sequence[int]) -> int:
     return max((move.peak for move in moves), default=0)
 
 
-def _cuts(problem: Problem) -> Iterator[int]:
-    """Where the steps fall apart: after each that all before it lead to, and that leads to the rest.
+def cut_points(problem: Problem) -> Iterator[int]:
+    """Where a problem falls apart: after steps that all before lead to, and that lead to the rest.
 
     Whatever the order, the steps up to there come first, so each part is a problem of its own.
     """
@@ -59,3 +59,54 @@ def _cuts(problem: Problem) -> Iterator[int]:
         if reached <= number <= needed[number + 1]:
             yield number + 1
         reached = max(reached, min(problem.users[number], default=count))
+
+
+class _Improver:
+    """Takes the highest peak of an order, and searches for a better order around it.
+
+    `moves` is how the tracker came to the end, where it is between searches.
+    """
+
+    def __init__(self, tracker: Tracker, moves: list[Move], cuts: Sequence[int]) -> None:
+        self.tracker = tracker
+        self.moves = moves
+        self.cuts = cuts
+
+    def run(self) -> list[int]:
+        last = self.tracker.runs + RUNS
+        while self.tracker.runs < last and self._improve():
+            pass
+        return _steps(self.moves)
+
+    def _improve(self) -> bool:
+        """Lower the highest peak, if that is possible."""
+        peaks = [move.peak for move in self.moves]
+        peak = max(peaks, default=0)
+        return peak > 0 and any(
+            self._reorder(start, end, peak) for start, end in self._windows(peaks.index(peak))
+        )
+
+    def _reorder(self, start: int, end: int, peak: int) -> bool:
+        """Put some moves in an order with a lower peak, if that is possible."""
+        old, rest = _steps(self.moves[start:end]), _steps(self.moves[end:])
+        for move in reversed(self.moves[start:]):
+            self.tracker.undo(move)
+        better = Search(self.tracker, old, SEARCH_RUNS).best_below(peak)
+        self.moves[start:] = self.tracker.run_all([*(better or old), *rest])
+        return better is not None
+
+    def _windows(self, at: int) -> Iterator[tuple[int, int]]:
+        """Ever more moves around one, up to all of the part that it is in."""
+        before = [0, *accumulate(len(move.stack) for move in self.moves)]
+        part = bisect_right(self.cuts, before[at])
+        first = bisect_left(before, self.cuts[part - 1] if part else 0)
+        last = bisect_left(before, self.cuts[part])
+        for width in WIDTHS:
+            start, end = max(first, at - width), min(last, at + width)
+            yield start, end
+            if (start, end) == (first, last):
+                return
+
+
+def _steps(moves: Sequence[Move]) -> list[int]:
+    return [step for move in moves for step in move.stack]

@@ -1,0 +1,120 @@
+"""Put a border around what padded windows read, so that their kernels have no edge case.
+
+A buffer with a border is a larger one, of which the old one is the inner window: whoever produced
+the old one writes the window, and the border is filled once, before. The op that reads it says
+which border it wants, and which op without padding it then is (`Op.bordered`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from afterglow.graph import Border
+from afterglow.instr import Buffer, Instr, OpInstr, Program, Region
+from afterglow.instr.overlap import placed_inside
+from afterglow.instr.slabs import slabs_around
+from afterglow.memory.uses import Uses
+from afterglow.ops.fill import Fill
+
+MOST_GROWTH = 2.0
+"""A buffer that would grow by more than this factor stays without a border."""
+
+_Wishes: TypeAlias = list[tuple[OpInstr, Border]]
+
+
+def add_borders(program: Program) -> int:
+    """Give borders to buffers of the arena whose readers want one; say to how many."""
+    uses = Uses(program)
+    fills: dict[int, list[Instr]] = {}
+    count = 0
+    for root in [buffer for buffer in uses.readers if buffer.region is Region.ARENA]:
+        wishes = list(_wishes(root, uses))
+        surrounding = _Surrounding(program, root, wishes, uses) if wishes else None
+        if surrounding is not None and surrounding.is_possible():
+            fills.setdefault(min(uses.touching(root)), []).extend(surrounding.apply())
+            count += 1
+    program.body = [s for i, step in enumerate(program.body) for s in (*fills.get(i, ()), step)]
+    return count
+
+
+def _wishes(root: Buffer, uses: Uses) -> Iterator[tuple[OpInstr, Border]]:
+    """Who reads a whole buffer and wants a border; all that count want the same in it."""
+    value = None
+    for index in uses.readers[root]:
+        step = uses.steps[index]
+        if not isinstance(step, OpInstr) or step.ins.count(root) != 1 or step.ins[0] is not root:
+            continue
+        border = step.op.bordered([None if b is None else b.type for b in step.ins])
+        if border is not None and value in (None, border.value):
+            value = border.value
+            yield step, border
+
+
+class _Surrounding:
+    """One buffer to be made the inner window of a larger one."""
+
+    def __init__(self, program: Program, old: Buffer, wishes: _Wishes, uses: Uses) -> None:
+        self.program = program
+        self.old = old
+        self.wishes = wishes
+        self.steps = [uses.steps[index] for index in uses.touching(old)]
+        self.before = _most([border.before for _, border in wishes])
+        after = _most([border.after for _, border in wishes])
+        shape = map(sum, zip(self.before, old.type.shape, after, strict=True))
+        name = program.names.claim(f"{old.name}.bordered")
+        self.new = Buffer(name, old.type.with_shape(tuple(shape)), Region.ARENA)
+        self.inner = self._window(old.name, self.before, old.type.shape)
+
+    def is_possible(self) -> bool:
+        """Whether it does not grow too much, and every view of it has a place inside."""
+        if self.new.type.nbytes > MOST_GROWTH * self.old.type.nbytes:
+            return False
+        return all(placed_inside(view, self.inner) is not None for view in self._views())
+
+    def apply(self) -> list[Instr]:
+        """Change all who use the buffer; return what fills the border."""
+        moved = {self.old: self.inner}
+        for view in self._views():
+            start, strides = placed_inside(view, self.inner) or (0, ())
+            moved.setdefault(view, self._at(view.name, view.type.shape, start, strides))
+        for reader, border in self.wishes:
+            reader.op = border.op
+            reader.ins = (self._with_border(border), *reader.ins[1:])
+        for step in self.steps:
+            step.substitute(lambda buffer: moved.get(buffer, buffer))
+        return list(self._fills())
+
+    def _views(self) -> Iterator[Buffer]:
+        for step in self.steps:
+            yield from (b for _, b in step.accesses() if b.root is self.old and b.is_view)
+
+    def _with_border(self, border: Border) -> Buffer:
+        """As much of the larger buffer as one reader wants."""
+        starts = [most - own for most, own in zip(self.before, border.before, strict=True)]
+        sides = zip(border.before, self.old.type.shape, border.after, strict=True)
+        extents = tuple(map(sum, sides))
+        if extents == self.new.type.shape:
+            return self.new
+        return self._window(f"{self.old.name}.read", starts, extents)
+
+    def _fills(self) -> Iterator[Instr]:
+        """Fill what lies around the inner window."""
+        value = self.wishes[0][1].value
+        shape, inner = self.new.type.shape, self.old.type.shape
+        for starts, extents in slabs_around(shape, self.before, inner):
+            slab = self._window(f"{self.old.name}.border", starts, extents)
+            yield OpInstr(Fill(slab.type.shape, value, slab.type.dtype), (slab,), ())
+
+    def _window(self, name: str, starts: Sequence[int], extents: Sequence[int]) -> Buffer:
+        start = sum(s * i for s, i in zip(self.new.strides, starts, strict=True))
+        return self._at(name, extents, start, self.new.strides)
+
+    def _at(self, name: str, shape: Sequence[int], start: int, strides: Sequence[int]) -> Buffer:
+        type = self.old.type.with_shape(shape)
+        unique = name if name == self.old.name else self.program.names.claim(name)
+        return Buffer(unique, type, Region.ARENA, base=self.new, start=start, strides=strides)
+
+
+def _most(counts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(map(max, zip(*counts, strict=True)))

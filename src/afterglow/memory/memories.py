@@ -1,0 +1,21 @@
+"""The memories of a target, as far as the planner needs to know them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ALIGNMENT = 64
+"""Buffers start at multiples of this many bytes: a cache line, and the widest vector there is."""
+
+
+@dataclass(frozen=True)
+class MemorySpec:
+    """One memory: how large it is, if that is limited, and how buffers must be aligned in it."""
+
+    name: str = ""
+    bytes: int | None = None
+    alignment: int = ALIGNMENT
+
+
+ARENA = MemorySpec()
+"""The only memory of an ordinary target."""
