@@ -341,9 +341,9 @@ def an_input_without_element_type() -> onnx.ModelProto:
     return model([relu()], inputs=(info("x", (2, 3), 0),))
 
 
-@refused(UnsupportedError, "error: input 'x': Afterglow has no map values")
-def an_input_that_is_a_map() -> onnx.ModelProto:
-    type = onnx.TypeProto(map_type=onnx.TypeProto.Map(key_type=INT64))
+@refused(UnsupportedError, "error: input 'x': Afterglow has no sparse_tensor values")
+def an_input_that_is_sparse() -> onnx.ModelProto:
+    type = helper.make_sparse_tensor_type_proto(FLOAT, (2, 3))
     return model([relu()], inputs=(onnx.ValueInfoProto(name="x", type=type),))
 
 
@@ -359,10 +359,9 @@ def an_input_that_is_a_sequence() -> onnx.ModelProto:
     return model([node("SequenceLength", ["x"], ["y"])], inputs=(sequence,))
 
 
-@refused(UnsupportedError, "error: output 'y' is a sequence or an optional")
-def an_output_that_is_a_sequence() -> onnx.ModelProto:
-    sequence = helper.make_tensor_sequence_value_info("y", FLOAT, None)
-    return model([node("SequenceConstruct", ["x", "x"], ["y"])], outputs=(sequence,))
+@refused(ModelError, "error: output 'y' is declared to be a tensor, it is none")
+def an_output_that_is_declared_to_be_a_tensor_but_is_a_sequence() -> onnx.ModelProto:
+    return model([node("SequenceConstruct", ["x", "x"], ["y"])])
 
 
 @refused(

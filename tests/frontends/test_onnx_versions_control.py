@@ -39,6 +39,19 @@ def test_the_first_scan_has_a_batch(direction: int) -> None:
     check(8, node("Scan", ["", "start", "x"], ["last", "all"], **scan), feed)
 
 
+@pytest.mark.parametrize("fixed", [True, False])
+def test_the_first_scan_may_have_sequences_of_different_lengths(fixed: bool) -> None:
+    scan = {"body": summing((4,)), "num_scan_inputs": 1}
+    feed = {"start": np.ones((2, 4), np.float32), "x": X, "lengths": np.array([3, 1])}
+    constants = {"lengths": feed.pop("lengths")} if fixed else {}
+    one = node("Scan", ["lengths", "start", "x"], ["last", "all"], **scan)
+    tensors = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    sums = 1 + X.cumsum(1)
+    sums[1, 1:] = 0
+    model = one_graph([one], feed, ["last", "all"], tensors, 8)
+    compare(model, feed, [np.stack([sums[0, 2], sums[1, 0]]), sums])
+
+
 @pytest.mark.parametrize("version", [9, 11, 16, 21])
 @pytest.mark.parametrize("axis", [0, 2])
 def test_later_scans_choose_axes_and_directions(version: int, axis: int) -> None:

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from afterglow.backends.interpreter import Machine
 from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
-from afterglow.graph import Function, parse_function, run_function
+from afterglow.graph import Border, Function, Op, parse_function, run_function
 from afterglow.instr import Program, print_program, verify_program
 from afterglow.lowering import select_instructions
 from afterglow.memory import (
@@ -23,6 +25,8 @@ from afterglow.memory import (
     remove_copies,
     share_buffers,
 )
+from afterglow.memory.borders import Wish
+from afterglow.types import TensorType
 from tests.fuzz.graphs import functions_of_floats
 from tests.memory.test_memory import without_comments
 from tests.transforms.rewriting import random_inputs
@@ -37,10 +41,14 @@ TWO_READERS = """
 """
 
 
-def bordered(function: Function) -> Program:
+def own_wish(op: Op, operands: Sequence[TensorType | None]) -> Border | None:
+    return op.bordered(operands)
+
+
+def bordered(function: Function, wish: Wish = own_wish) -> Program:
     program = select_instructions(function)
     remove_copies(program)
-    add_borders(program)
+    add_borders(program, wish)
     form_stacks(program)
     share_buffers(program)
     place_lifetimes(program)
@@ -91,6 +99,27 @@ def test_a_buffer_that_would_double_keeps_its_size() -> None:
         }
     """)
     assert "bordered" not in print_program(bordered(function))
+
+
+def test_a_pitch_keeps_channels_apart_and_is_not_filled() -> None:
+    def wish(op: Op, operands: Sequence[TensorType | None]) -> Border | None:
+        border = op.bordered(operands)
+        return border and replace(border, pitch=(0, 0, 0, 1))
+
+    function = parse_function(
+        inspect.cleandoc(
+            TWO_READERS.replace("5, 5, 1", "8, 8, 5")
+            .replace("1, 3, 3, 1", "5, 3, 3, 5")
+            .replace("2, 1, 1, 1", "2, 1, 1, 5")
+            .replace("3, 3, 2", "4, 4, 2")
+        )
+    )
+    program = bordered(function, wish)
+    check_meaning(function, program)
+    text = without_comments(print_program(program))
+    assert "%a.bordered = alloc f32[1, 10, 10, 6]" in text
+    assert "%a = view %a.bordered[0:1, 1:9, 1:9, 0:5] : f32[1, 8, 8, 5]" in text
+    assert "%a.read = view %a.bordered[0:1, 0:10, 0:10, 0:5] : f32[1, 10, 10, 5]" in text
 
 
 @settings(

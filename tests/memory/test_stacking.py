@@ -1,5 +1,7 @@
 """Stacks: what joins, what does not, and that tiles compute the same."""
 
+# ruff: noqa: E501  lines of programs are long
+
 from __future__ import annotations
 
 import inspect
@@ -334,3 +336,48 @@ def test_an_illegal_stack_is_refused_and_gives_wrong_numbers() -> None:
     with pytest.raises(VerifyError, match="cannot run tile by tile together"):
         verify_program(program)
     assert tile_axes(program.body[0]) == []
+
+
+def test_a_state_that_is_overwritten_in_between_keeps_its_reader_in_front() -> None:
+    program = parse_program("""
+        program @main {
+          input %x : f32[4]
+          output %y : f32[4]
+          state @s : f32[4]
+          %old = alloc f32[4]
+          neg out %old, in @s
+          exp out @s, in %x
+          add out %y, in %old, in @s
+        }
+    """)
+    form_stacks(program)
+    place_lifetimes(program)
+    verify_program(program)
+    text = print_program(program)
+    assert text.index("neg out %old") < text.index("exp out @s")
+
+
+def test_a_compact_form_is_unpacked_as_it_is_read() -> None:
+    check(
+        """
+        const @scale : f32[] = [0.5]
+        func @main(%x: i8[1, 3, 3, 1], %w: f32[1, 2, 2, 1]) {
+          %f = dequantize_linear(%x, @scale) {axis = 0, dtype = f32, block_size = 0} : f32[1, 3, 3, 1]
+          %y = conv(%f, %w) {strides = (1, 1), pads = (0, 0, 0, 0), dilations = (1, 1), groups = 1} : f32[1, 2, 2, 1]
+          return %y
+        }
+        """,
+        """
+        program @main {
+          input %x : i8[1, 3, 3, 1]
+          input %w : f32[1, 2, 2, 1]
+          output %y : f32[1, 2, 2, 1]
+          const @scale : f32[]
+          stack {
+            %f = local f32[1, 3, 3, 1]
+            dequantize_linear out %f, in %x, in @scale {axis = 0, dtype = f32, block_size = 0}
+            conv out %y, in %f, in %w {strides = (1, 1), pads = (0, 0, 0, 0), dilations = (1, 1), groups = 1}
+          }
+        }
+        """,
+    )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from afterglow.graph import Array, Op
+from afterglow.graph import Array, Border, Op
 from afterglow.instr import Program
+from afterglow.types import TensorType
 
 
 class Executable(Protocol):
@@ -20,11 +21,12 @@ class Backend(Protocol):
     """Code generation for one kind of machine."""
 
     name: str
-    borders: bool
-    """Whether its kernels read a border in memory where an op has padding."""
 
     def keeps(self, op: Op) -> bool:
         """Whether it computes this op itself; all others are lowered."""
+
+    def border(self, op: Op, operands: Sequence[TensorType | None]) -> Border | None:
+        """What its kernel for an op wants around the first operand: `op.bordered`, or nothing."""
 
     def compile(self, program: Program) -> Executable:
         """Make a planned program run."""

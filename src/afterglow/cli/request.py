@@ -58,7 +58,7 @@ class Request:
         if self.options.progress is not None:
             self.options.progress("import")
         with command_line_help(source, self.options):
-            return source.load(self.options)
+            return source.load(self.options)[0]
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -98,7 +98,17 @@ def relative_error(ours: Array, theirs: Array) -> float:
     return float(distance.max()) / scale if scale else float(distance.max())
 
 
-def onnxruntime_outputs(path: str, feed: Mapping[str, Array]) -> list[Array]:
+def tensors_of(name: str, output: Any) -> Iterator[tuple[str, Array]]:
+    """The tensors that an output is made of: those of a sequence, and maps as rows of one."""
+    if isinstance(output, list) and all(isinstance(item, Mapping) for item in output):
+        yield name, np.array([list(row.values()) for row in output])
+    elif isinstance(output, list):
+        yield from ((f"{name}[{index}]", np.asarray(x)) for index, x in enumerate(output))
+    elif output is not None:
+        yield name, np.asarray(output)
+
+
+def onnxruntime_outputs(path: str, feed: Mapping[str, Array]) -> list[Any]:
     """What ONNX Runtime computes, with its rewriting of graphs switched off."""
     try:
         runtime: Any = import_module("onnxruntime")  # optional, and slow to load
@@ -111,7 +121,8 @@ def onnxruntime_outputs(path: str, feed: Mapping[str, Array]) -> list[Array]:
     options.log_severity_level = 4
     try:
         session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        return [np.asarray(output) for output in session.run(None, dict(feed))]
+        outputs: list[Any] = session.run(None, dict(feed))
+        return outputs
     except Exception as error:  # its errors have no common base but this
         first = str(error).strip().splitlines()[0]
         raise UnsupportedError(f"onnxruntime cannot run the model: {first}") from None

@@ -16,7 +16,13 @@ from afterglow.cli.feed import build_feed
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
-from afterglow.cli.results import Result, onnxruntime_outputs, relative_error, result_table
+from afterglow.cli.results import (
+    Result,
+    onnxruntime_outputs,
+    relative_error,
+    result_table,
+    tensors_of,
+)
 from afterglow.cli.session import Session
 from afterglow.cli.texts import unwritable
 from afterglow.driver.compile import compile_with
@@ -97,23 +103,30 @@ def _run(request: Request, trial: Trial, clock: StageClock) -> Outcome:
     compile_seconds = clock.total
     clock("run")
     outputs, run_seconds = _timed(model, feed, trial.repeat)
-    errors: Sequence[float | None] = [None] * len(outputs)
+    tensors = _tensors(model, outputs)
+    errors: Sequence[float | None] = [None] * len(tensors)
     if trial.reference is not None:
         clock(trial.reference)
-        expected = onnxruntime_outputs(request.path, feed)
-        errors = [relative_error(a, b) for a, b in zip(outputs, expected, strict=True)]
-    rows = zip((info.name for info in model.outputs), outputs, errors, strict=True)
+        expected = dict(_tensors(model, onnxruntime_outputs(request.path, feed)))
+        errors = [
+            relative_error(array, expected[name]) if name in expected else math.inf
+            for name, array in tensors
+        ]
     return Outcome(
-        [Result(*row) for row in rows],
+        [Result(*tensor, error) for tensor, error in zip(tensors, errors, strict=True)],
         compile_seconds,
         run_seconds,
         agrees=all(error is None or error <= trial.tolerance for error in errors),
     )
 
 
-def _timed(
-    model: CompiledModel, feed: Mapping[str, Array], repeat: int
-) -> tuple[list[Array], float]:
+def _tensors(model: CompiledModel, outputs: Sequence[Any]) -> list[tuple[str, Array]]:
+    names = [info.name for info in model.outputs]
+    pairs = zip(names, outputs, strict=True)
+    return [tensor for name, output in pairs for tensor in tensors_of(name, output)]
+
+
+def _timed(model: CompiledModel, feed: Mapping[str, Array], repeat: int) -> tuple[list[Any], float]:
     """The outputs, and the seconds of the fastest run."""
     best = math.inf
     for _ in range(repeat):

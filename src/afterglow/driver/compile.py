@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -15,8 +15,8 @@ from afterglow.driver.stages import Stages, find_backend
 from afterglow.frontends.onnx import NeedsValuesError, UnboundDimensionsError
 from afterglow.graph import Array, Module, print_module
 from afterglow.instr import print_program
-from afterglow.runtime import CompiledFunction, CompiledModel
-from afterglow.runtime.model import Specialiser
+from afterglow.runtime import CompiledModel
+from afterglow.runtime.model import Specialiser, Version
 from afterglow.support.errors import UsageError
 
 STAGES = ("import", "graph", "lowered", "instructions")
@@ -31,6 +31,7 @@ def compile(
     dims: Mapping[str, int] | None = None,
     values: Mapping[str, Array] | None = None,
     optimize: bool = True,
+    lend_inputs: bool = False,
     verify: bool | None = None,
     progress: Progress | None = None,
 ) -> CompiledModel:
@@ -38,6 +39,8 @@ def compile(
 
     `shapes` and `dims` bind free dimensions, by input or by name; `values` makes inputs constant.
     What stays free is bound by the first call, and by each call with other shapes.
+    `lend_inputs` lets a run use the memory of its input arrays: what they hold afterwards is
+    undefined.
     """
     options = Options(
         backend=backend,
@@ -45,6 +48,7 @@ def compile(
         dims=dims or {},
         values=values or {},
         optimize=optimize,
+        lend_inputs=lend_inputs,
         verify=verify_by_default() if verify is None else verify,
         progress=progress,
     )
@@ -56,10 +60,10 @@ def compile_with(source: Any, options: Options) -> CompiledModel:
     find_backend(options.backend)
     recipe = Recipe(open_source(source), options)
     try:
-        compiled = recipe.build(options)
+        version = recipe.build(options)
     except (UnboundDimensionsError, NeedsValuesError):
         return CompiledModel(recipe.source.signature(options), recipe, None)
-    return CompiledModel(compiled.signature, recipe, compiled)
+    return CompiledModel(version.signature, recipe, version)
 
 
 def import_model(
@@ -69,9 +73,12 @@ def import_model(
     dims: Mapping[str, int] | None = None,
     values: Mapping[str, Array] | None = None,
 ) -> Module:
-    """The graph IR of a model, as imported: to inspect, edit, print, or compile."""
+    """The graph IR of a model, as imported: to inspect, edit, print, or compile.
+
+    Outputs that are sequences have become several tensors, those that are nothing none.
+    """
     options = Options(shapes=shapes or {}, dims=dims or {}, values=values or {})
-    return open_source(source).load(options)
+    return open_source(source).load(options)[0]
 
 
 class Recipe(Specialiser):
@@ -82,14 +89,15 @@ class Recipe(Specialiser):
         self.options = options
         self.last = options
 
-    def build(self, options: Options) -> CompiledFunction:
-        """All stages for one binding."""
+    def build(self, options: Options, value_inputs: Iterable[str] = ()) -> Version:
+        """All stages for one binding, which depends on the values of `value_inputs`."""
         self.last = options
         if options.progress is not None:
             options.progress("import")
-        return Stages(options).finish(self.source.load(options))
+        module, forms = self.source.load(options)
+        return Version(Stages(options).finish(module), forms, frozenset(value_inputs))
 
-    def compile_for(self, feed: Mapping[str, Any]) -> tuple[CompiledFunction, frozenset[str]]:
+    def compile_for(self, feed: Mapping[str, Any]) -> Version:
         """Bind the shapes of the inputs, and the values of those that decide shapes."""
         shapes = {name: x.shape for name, x in feed.items() if isinstance(x, np.ndarray)}
         bound: dict[str, Any] = {}
@@ -97,7 +105,7 @@ class Recipe(Specialiser):
             values = {**self.options.values, **bound}
             try:
                 options = replace(self.options, shapes=shapes, dims={}, values=values)
-                return self.build(options), frozenset(bound)
+                return self.build(options, bound)
             except NeedsValuesError as error:
                 new = {name: copy(feed[name]) for name in error.inputs if name in feed}
                 if not new.keys() - bound.keys():
@@ -109,7 +117,7 @@ class Recipe(Specialiser):
         if name not in STAGES:
             raise UsageError(f"no stage {name!r}", help=f"there are {', '.join(STAGES)}")
         stages = Stages(replace(self.last, progress=None))
-        module = self.source.load(self.last)
+        module, _ = self.source.load(self.last)
         if name == "import":
             return print_module(module)
         stages.optimise(module)

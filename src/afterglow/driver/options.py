@@ -23,6 +23,8 @@ class Options:
     dims: Mapping[str, int] = field(default_factory=dict)
     values: Mapping[str, Array] = field(default_factory=dict)
     optimize: bool = True
+    lend_inputs: bool = False
+    """Whether inputs may be overwritten once they have been read."""
     verify: bool = False
     instruments: tuple[Instrument, ...] = ()
     progress: Progress | None = None

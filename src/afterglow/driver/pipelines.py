@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from afterglow.lowering import LowerOps, Schedule
 from afterglow.lowering.lower_ops import Keeps
+from afterglow.memory import remove_copies
 from afterglow.passes import Pipeline
 from afterglow.transforms.arithmetic import ARITHMETIC
 from afterglow.transforms.casts import SIMPLIFY_CASTS
@@ -90,6 +91,6 @@ def lowering_pipeline(keeps: Keeps, *, optimize: bool) -> Pipeline:
             LowerOps(keeps),
             *(tidy if optimize else ()),
             DropDead(),  # what lowering left over
-            Schedule(),  # last: nothing moves afterwards
+            Schedule(remove_copies) if optimize else Schedule(),  # last: nothing moves afterwards
         ),
     )

@@ -11,21 +11,23 @@ import onnx
 from afterglow.driver.options import Options
 from afterglow.frontends.onnx import (
     Binding,
+    ModelImporter,
     Parameter,
-    import_onnx,
     model_signature,
     read_model,
 )
 from afterglow.graph import Module, verify_module
 from afterglow.runtime import Signature, TensorInfo
 from afterglow.support.errors import UsageError
+from afterglow.types import OutputForm
+from afterglow.types.output_form import tensor_forms
 
 
 class Source(Protocol):
     """A model that can be loaded, again for other bindings."""
 
-    def load(self, options: Options) -> Module:
-        """A fresh module that the caller may rewrite."""
+    def load(self, options: Options) -> tuple[Module, tuple[OutputForm, ...]]:
+        """A fresh module that the caller may rewrite, and how its outputs are grouped."""
 
     def signature(self, options: Options) -> Signature:
         """What the model takes and gives, as far as the options bind it."""
@@ -51,11 +53,11 @@ class ModuleSource:
         verify_module(module)
         self.module = module
 
-    def load(self, options: Options) -> Module:
-        """A copy."""
+    def load(self, options: Options) -> tuple[Module, tuple[OutputForm, ...]]:
+        """A copy; each output is a tensor."""
         if options.shapes or options.dims or options.values:
             raise UsageError("a module has exact shapes: there is nothing to bind")
-        return self.module.clone()
+        return self.module.clone(), tensor_forms([o.name for o in self.module.main.outputs])
 
     def signature(self, options: Options) -> Signature:
         """The main function's."""
@@ -72,9 +74,9 @@ class OnnxSource:
     def __init__(self, source: str | Path | bytes | onnx.ModelProto) -> None:
         self.file = read_model(source)
 
-    def load(self, options: Options) -> Module:
+    def load(self, options: Options) -> tuple[Module, tuple[OutputForm, ...]]:
         """Import it."""
-        return import_onnx(self.file, _binding(options))
+        return ModelImporter(self.file, _binding(options)).run()
 
     def signature(self, options: Options) -> Signature:
         """What the file declares, with what the options bind filled in."""

@@ -14,8 +14,10 @@ from afterglow.lowering import select_instructions, unsupported_nodes
 from afterglow.memory import (
     MemoryPlan,
     add_borders,
+    borrow_memory,
     drop_dead_stores,
     form_stacks,
+    lend_inputs,
     place_lifetimes,
     plan_memory,
     remove_copies,
@@ -67,10 +69,12 @@ class Stages:
         if self.options.optimize:
             remove_copies(program)
             drop_dead_stores(program)
-            if self.backend.borders:
-                add_borders(program)  # before stacks, which then write inside them
+            add_borders(program, self.backend.border)  # before stacks, which then write inside
             form_stacks(program)  # after copies: what is written in place can be stacked
+            if self.options.lend_inputs:
+                lend_inputs(program)
             share_buffers(program)  # after stacks: a stack's operands die together
+            borrow_memory(program)  # last: what is live at the peak is known now
         place_lifetimes(program)
         plan = plan_memory(program)
         if self.options.verify:

@@ -49,13 +49,15 @@ OPS: dict[str, type[Op]] = {}
 class Border:
     """What an op wants to lie around its first operand in memory, and the op that then reads it.
 
-    `before` and `after` count elements along each axis, which hold `value`.
+    `before` and `after` count elements along each axis, which hold `value`. `pitch` counts those
+    after them that hold anything: they only keep rows or channels apart.
     """
 
     before: tuple[int, ...]
     after: tuple[int, ...]
     value: float
     op: Op
+    pitch: tuple[int, ...] = ()
 
 
 class Op:

@@ -8,7 +8,9 @@ from afterglow.instr.instruction import (
     DeclareView,
     Instr,
     OpInstr,
+    Prefetch,
     Stack,
+    Wait,
 )
 from afterglow.instr.parser import parse_program
 from afterglow.instr.printer import print_program
@@ -24,10 +26,12 @@ __all__ = [
     "DeclareView",
     "Instr",
     "OpInstr",
+    "Prefetch",
     "Program",
     "ProgramBuilder",
     "Region",
     "Stack",
+    "Wait",
     "parse_program",
     "print_program",
     "row_major",

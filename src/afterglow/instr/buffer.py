@@ -77,6 +77,10 @@ class Buffer:
         self.data = data
         self.address: int | None = None
         """Byte offset in the arena, once planned; of whole buffers in the arena only."""
+        self.memory = ""
+        """Which arena that is, where a program has several; the only one has no name."""
+        self.lent = False
+        """Whether the caller lends an input: once read, it may be overwritten."""
 
     @property
     def root(self) -> Buffer:
@@ -87,6 +91,11 @@ class Buffer:
     def is_view(self) -> bool:
         """Whether it is part of another buffer."""
         return self.base is not None
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether something else may lie in it once nobody needs what it holds."""
+        return self.region is Region.ARENA or self.root.lent
 
     @property
     def is_dense(self) -> bool:
@@ -103,7 +112,7 @@ class Buffer:
     def of(self, memory: Array) -> Array:
         """The array that it is, given its root's elements as a flat array of its own type."""
         size = memory.dtype.itemsize
-        native = memory.dtype.isbuiltin == 1  # NumPy strides only its own types
+        native = memory.dtype.isbuiltin != 2  # NumPy strides only its own types
         carrier = memory if native else memory.view(f"u{size}")
         strided = np.lib.stride_tricks.as_strided(
             carrier[self.start :], self.type.shape, [stride * size for stride in self.strides]

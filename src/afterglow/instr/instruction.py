@@ -29,7 +29,7 @@ class Alloc(Instr):
 
 @dataclass(eq=False)
 class Dealloc(Instr):
-    """From here on a buffer of the arena is free."""
+    """From here on a buffer of the arena is free; a view of an input or output holds nothing."""
 
     buffer: Buffer
 
@@ -56,6 +56,35 @@ class Copy(Instr):
     def substitute(self, change: Callable[[Buffer], Buffer]) -> None:
         """See the base."""
         self.dest, self.src = change(self.dest), change(self.src)
+
+
+@dataclass(eq=False)
+class Prefetch(Instr):
+    """Begins to move elements, as `Copy` does; until its `Wait`, nobody knows what `dest` holds."""
+
+    dest: Buffer
+    src: Buffer
+
+    def accesses(self) -> Iterator[tuple[Access, Buffer]]:
+        """The destination holds nothing yet: it is as good as scratch."""
+        yield Access.SCRATCH, self.dest
+        yield Access.IN, self.src
+
+    def substitute(self, change: Callable[[Buffer], Buffer]) -> None:
+        """See the base."""
+        self.dest, self.src = change(self.dest), change(self.src)
+
+
+@dataclass(eq=False)
+class Wait(Instr):
+    """Ends a transfer: what was prefetched is there."""
+
+    transfer: Prefetch
+
+    def accesses(self) -> Iterator[tuple[Access, Buffer]]:
+        """Whatever was moved, was moved by now."""
+        yield Access.OUT, self.transfer.dest
+        yield Access.IN, self.transfer.src
 
 
 @dataclass(eq=False)

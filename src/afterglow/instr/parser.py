@@ -8,7 +8,16 @@ from afterglow.graph import OPS, Array, Subgraph
 from afterglow.graph.attributes import parse_attributes
 from afterglow.graph.parser import parse_type
 from afterglow.instr.buffer import Buffer, Region, row_major
-from afterglow.instr.instruction import Alloc, Copy, Dealloc, DeclareView, OpInstr, Stack
+from afterglow.instr.instruction import (
+    Alloc,
+    Copy,
+    Dealloc,
+    DeclareView,
+    OpInstr,
+    Prefetch,
+    Stack,
+    Wait,
+)
 from afterglow.instr.program import Program
 from afterglow.support.lexer import TokenStream
 from afterglow.types import TensorType
@@ -37,16 +46,30 @@ class _Parser:
         self.payload = payload
         self.functions = functions
         self.buffers: dict[str, Buffer] = {}
+        self.transfers: dict[Buffer, Prefetch] = {}
 
     def run(self) -> Program:
         self.tokens.expect("program")
         self.program = Program(self.tokens.name("@", "the name of a program"))
         if self.tokens.accept("arena"):
-            self.program.arena_bytes = self.tokens.integer()
+            self._arenas()
         self.tokens.expect("{")
         while not self.tokens.accept("}"):
             self._line()
         return self.program
+
+    def _arenas(self) -> None:
+        if self.tokens.next.kind == "number":
+            self.program.arena_bytes = self.tokens.integer()
+            return
+        self._arena()
+        while self.tokens.accept(","):
+            self.tokens.expect("arena")
+            self._arena()
+
+    def _arena(self) -> None:
+        name = self.tokens.take("word", "the name of an arena")
+        self.program.arenas[name] = self.tokens.integer()
 
     def _line(self) -> None:
         if self.tokens.next.kind == "name":
@@ -58,7 +81,11 @@ class _Parser:
         elif word == "dealloc":
             self.program.body.append(Dealloc(self._buffer()))
         elif word == "copy":
-            self._copy()
+            self.program.body.append(Copy(*self._moved()))
+        elif word == "prefetch":
+            self._prefetch()
+        elif word == "wait":
+            self._wait()
         elif word == "stack":
             self._stack()
         else:
@@ -81,13 +108,17 @@ class _Parser:
         name = self._new_name()
         self.tokens.expect(":")
         type = parse_type(self.tokens)
-        self.buffers[name] = self.program.declare(region, name, type, self.payload.get(name))
+        buffer = self.program.declare(region, name, type, self.payload.get(name))
+        buffer.lent = region is Region.INPUT and self.tokens.accept("lent")
+        self.buffers[name] = buffer
 
     def _definition(self) -> None:
         name = self._new_name()
         self.tokens.expect("=")
         if self.tokens.accept("alloc"):
             buffer = self.program.declare(Region.ARENA, name, parse_type(self.tokens))
+            if self.tokens.accept("in"):
+                buffer.memory = self.tokens.take("word", "the name of an arena")
             if self.tokens.accept("at"):
                 buffer.address = self.tokens.integer()
             self.program.body.append(Alloc(buffer))
@@ -140,12 +171,23 @@ class _Parser:
         self.tokens.expect("}")
         return start, strides
 
-    def _copy(self) -> None:
+    def _moved(self) -> tuple[Buffer, Buffer]:
         self.tokens.expect("out")
         dest = self._buffer()
         self.tokens.expect(",")
         self.tokens.expect("in")
-        self.program.body.append(Copy(dest, self._buffer()))
+        return dest, self._buffer()
+
+    def _prefetch(self) -> None:
+        transfer = Prefetch(*self._moved())
+        self.transfers[transfer.dest] = transfer
+        self.program.body.append(transfer)
+
+    def _wait(self) -> None:
+        dest = self._buffer()
+        if dest not in self.transfers:
+            raise self.tokens.error(f"nothing is prefetched into {dest}")
+        self.program.body.append(Wait(self.transfers[dest]))
 
     def _stack(self) -> None:
         hidden: list[Buffer] = []

@@ -6,7 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from afterglow.graph.attributes import attributes_text
 from afterglow.instr.buffer import Access, Buffer, row_major
-from afterglow.instr.instruction import Alloc, Copy, Dealloc, DeclareView, Instr, OpInstr, Stack
+from afterglow.instr.instruction import (
+    Alloc,
+    Copy,
+    Dealloc,
+    DeclareView,
+    Instr,
+    OpInstr,
+    Prefetch,
+    Stack,
+    Wait,
+)
 from afterglow.instr.program import Program
 from afterglow.support.names import spell
 
@@ -15,10 +25,7 @@ _COMMENT_COLUMN = 60
 
 def print_program(program: Program) -> str:
     """The whole program: declarations, then instructions; sizes and lifetimes are comments."""
-    head = f"program {spell('@', program.name)} {{"
-    if program.arena_bytes is not None:
-        head = f"program {spell('@', program.name)} arena {program.arena_bytes} {{"
-    lines = [head]
+    lines = [f"program {spell('@', program.name)}{_arenas(program)} {{"]
     lines.extend(_declaration(buffer) for buffer in program.regions())
     lives = _lifetimes(program.body)
     for step in program.body:
@@ -27,6 +34,12 @@ def print_program(program: Program) -> str:
             lines[-1] += f", instructions {lives[step.buffer]}"
     body = "\n".join(f"  {line}".rstrip() for line in lines[1:])
     return f"{lines[0]}\n{body}\n}}\n"
+
+
+def _arenas(program: Program) -> str:
+    if program.arena_bytes is not None:
+        return f" arena {program.arena_bytes}"
+    return ",".join(f" arena {name} {size}" for name, size in program.arenas.items())
 
 
 def _lifetimes(body: Sequence[Instr]) -> dict[Buffer, str]:
@@ -48,7 +61,8 @@ def _lifetimes(body: Sequence[Instr]) -> dict[Buffer, str]:
 
 
 def _declaration(buffer: Buffer) -> str:
-    return _sized(f"{buffer.region.value} {buffer} : {buffer.type}", buffer)
+    lent = " lent" if buffer.lent else ""
+    return _sized(f"{buffer.region.value} {buffer} : {buffer.type}{lent}", buffer)
 
 
 def _sized(text: str, buffer: Buffer) -> str:
@@ -59,7 +73,8 @@ def instruction_text(step: Instr) -> str:
     """One instruction."""
     match step:
         case Alloc(buffer):
-            place = "" if buffer.address is None else f" at {buffer.address}"
+            place = f" in {buffer.memory}" if buffer.memory else ""
+            place += "" if buffer.address is None else f" at {buffer.address}"
             return _sized(f"{buffer} = alloc {buffer.type}{place}", buffer)
         case Dealloc(buffer):
             return f"dealloc {buffer}"
@@ -67,6 +82,10 @@ def instruction_text(step: Instr) -> str:
             return f"{buffer} = view {buffer.root}{_place(buffer)} : {buffer.type}"
         case Copy(dest, src):
             return f"copy out {dest}, in {src}"
+        case Prefetch(dest, src):
+            return f"prefetch out {dest}, in {src}"
+        case Wait(transfer):
+            return f"wait {transfer.dest}"
         case OpInstr():
             return _op_text(step)
         case Stack(body, hidden):

@@ -23,6 +23,8 @@ class Program:
         self.body: list[Instr] = []
         self.arena_bytes: int | None = None
         """The size of the arena, once planned."""
+        self.arenas: dict[str, int] = {}
+        """The sizes of several arenas by name, for a target with several memories."""
         self.names = NameScope()
 
     def declare(
@@ -46,6 +48,15 @@ class Program:
         yield from self.outputs
         yield from self.constants
         yield from self.states
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the sizes of its arenas are known."""
+        return self.arena_bytes is not None or bool(self.arenas)
+
+    def arena_size(self, memory: str) -> int | None:
+        """The size of an arena, once planned."""
+        return self.arenas.get(memory) if memory else self.arena_bytes
 
     def arena(self) -> list[Buffer]:
         """The whole buffers of the arena, in order of their allocation."""

@@ -3,14 +3,15 @@
 1. Names are unique; every operand is declared, allocated or a view declared before its use.
 2. A buffer of the arena is allocated once, freed once at most, and used only in between.
 3. Only written memory is read, element by element, except where a predicate said "not needed".
-4. Constants and inputs are never written.
-5. A view lies inside its buffer and has its element size.
+4. Constants are never written, nor are inputs, unless the caller lends them.
+5. A view lies inside its buffer, and its elements are not wider: it is aligned for those.
 6. An instruction's operands have the types that its op infers; a copy's sides have one type.
 7. What an instruction writes overlaps none of its other operands, unless the op works in place
    and both are the very same elements.
 8. The members of a stack can run tile by tile together, and keep rule 7 in each tile.
 9. Every output has been written at the end.
-10. Once planned, live buffers of the arena do not overlap and lie inside it.
+10. Once planned, live buffers of an arena do not overlap and lie inside it.
+11. A prefetch is awaited, and until then nobody uses where it goes or changes where it comes from.
 """
 
 from __future__ import annotations
@@ -22,12 +23,24 @@ import numpy as np
 from afterglow.graph import Array
 from afterglow.graph.op import result_types
 from afterglow.instr.buffer import Access, Buffer, Region
-from afterglow.instr.instruction import Alloc, Copy, Dealloc, DeclareView, Instr, OpInstr, Stack
+from afterglow.instr.instruction import (
+    Alloc,
+    Copy,
+    Dealloc,
+    DeclareView,
+    Instr,
+    OpInstr,
+    Prefetch,
+    Stack,
+    Wait,
+)
 from afterglow.instr.overlap import byte_span, bytes_of, overlap, same_place
 from afterglow.instr.printer import instruction_text
 from afterglow.instr.program import Program
 from afterglow.instr.tiling import may_take_over, tile_axes
 from afterglow.support.errors import TypeRuleError, VerifyError
+
+_READ_ONLY = (Region.CONSTANT, Region.INPUT)
 
 
 def verify_program(program: Program) -> None:
@@ -45,6 +58,7 @@ class _Checker:
         self.live: dict[Buffer, None] = {}
         self.freed: set[Buffer] = set()
         self.written: dict[Buffer, Array | bool] = {}
+        self.transfers: dict[Prefetch, None] = {}
 
     def run(self) -> None:
         for buffer in self.program.regions():
@@ -61,6 +75,8 @@ class _Checker:
         for buffer in self.program.outputs:
             if not self._is_written(buffer):
                 raise VerifyError(f"output {buffer} is not written")
+        for transfer in self.transfers:
+            raise VerifyError(f"nobody waits for {transfer.dest}")
 
     def _declare(self, buffer: Buffer) -> None:
         if buffer.name in self.names:
@@ -73,18 +89,31 @@ class _Checker:
             case Alloc(buffer):
                 yield from self._allocate(buffer)
             case Dealloc(buffer):
-                if buffer not in self.live:
-                    yield f"{buffer} is not live here"
-                self.live.pop(buffer, None)
-                self.freed.add(buffer)
+                yield from self._free(buffer)
             case DeclareView(buffer):
                 self._declare(buffer)
                 yield from self._view_problems(buffer)
             case Stack():
                 yield from self._stack_problems(step)
+            case Wait(transfer):
+                if self.transfers.pop(transfer, step) is step:
+                    yield f"nothing is on its way to {transfer.dest}"
+                yield from self._run_problems(step)
             case _:
                 yield from self._run_problems(step)
                 yield from _overlap_problems(step)
+                if isinstance(step, Prefetch):
+                    self.transfers[step] = None
+
+    def _free(self, buffer: Buffer) -> Iterator[str]:
+        yield from self._transfer_problems(Access.OUT, buffer)
+        if buffer.is_view:
+            self._forget(buffer)
+            return
+        if buffer not in self.live:
+            yield f"{buffer} is not live here"
+        self.live.pop(buffer, None)
+        self.freed.add(buffer)
 
     def _run_problems(self, step: Instr) -> Iterator[str]:
         yield from self._operand_problems(step)
@@ -102,7 +131,9 @@ class _Checker:
 
     def _allocate(self, buffer: Buffer) -> Iterator[str]:
         self._declare(buffer)
-        arena = self.program.arena_bytes
+        arena = self.program.arena_size(buffer.memory)
+        if arena is None and self.program.is_planned:
+            yield f"{buffer} lies in no arena"
         if arena is not None:
             if buffer.address is None or not 0 <= buffer.address <= arena - buffer.type.nbytes:
                 yield f"{buffer} at {buffer.address} does not lie in an arena of {arena} bytes"
@@ -131,10 +162,16 @@ class _Checker:
                 yield f"{buffer} is not declared"
             if root.region is Region.ARENA and root not in self.live:
                 yield f"{buffer} is used {'after its end' if root in self.freed else 'too early'}"
-            if access.writes and root.region in (Region.CONSTANT, Region.INPUT):
+            if access.writes and root.region in _READ_ONLY and not root.lent:
                 yield f"{buffer} is written, but it is {root.region.value} memory"
             if access.reads and not self._is_written(buffer):
                 yield f"{buffer} is read before it is written"
+            yield from self._transfer_problems(access, buffer)
+
+    def _transfer_problems(self, access: Access, buffer: Buffer) -> Iterator[str]:
+        for transfer in self.transfers:
+            if overlap(buffer, transfer.dest) or (access.writes and overlap(buffer, transfer.src)):
+                yield f"{buffer} is used while {transfer.dest} is being prefetched"
 
     def _is_written(self, buffer: Buffer) -> bool:
         state = self.written.get(buffer.root, False)
@@ -144,27 +181,43 @@ class _Checker:
 
     def _record_writes(self, step: Instr) -> None:
         for access, buffer in step.accesses():
-            if access is Access.SCRATCH or not access.writes:
+            if not access.writes:
+                continue
+            if access is Access.SCRATCH:
+                self._forget(buffer)
                 continue
             state = self.written.get(buffer.root, False)
             if buffer.covers_root or state is True:
                 self.written[buffer.root] = True
                 continue
-            if isinstance(state, bool):
-                state = np.zeros(buffer.root.type.nbytes, np.bool_)
-            bytes_of(buffer, state)[...] = True
-            self.written[buffer.root] = True if state.all() else state
+            written = self._written_bytes(buffer.root)
+            bytes_of(buffer, written)[...] = True
+            if written.all():
+                self.written[buffer.root] = True
+
+    def _forget(self, buffer: Buffer) -> None:
+        if buffer.covers_root:
+            self.written[buffer.root] = False
+        else:
+            bytes_of(buffer, self._written_bytes(buffer.root))[...] = False
+
+    def _written_bytes(self, root: Buffer) -> Array:
+        """For each byte of a buffer whether it is written, to be changed in place."""
+        state = self.written.get(root, False)
+        if isinstance(state, bool):
+            state = self.written[root] = np.full(root.type.nbytes, state)
+        return state
 
 
 def _share_addresses(a: Buffer, b: Buffer) -> bool:
-    if a.address is None or b.address is None:
+    if a.address is None or b.address is None or a.memory != b.memory:
         return False
     return a.address < b.address + b.type.nbytes and b.address < a.address + a.type.nbytes
 
 
 def _type_problems(step: Instr) -> Iterator[str]:
     match step:
-        case Copy(dest, src) if dest.type != src.type:
+        case Copy(dest, src) | Prefetch(dest, src) if dest.type != src.type:
             yield f"a copy's sides have one type, got {dest.type} and {src.type}"
         case OpInstr(op, outs, ins):
             try:

@@ -3,17 +3,26 @@
 from afterglow.memory.borders import add_borders
 from afterglow.memory.copies import remove_copies
 from afterglow.memory.dead_stores import drop_dead_stores
+from afterglow.memory.lending import borrow_memory, lend_inputs
 from afterglow.memory.lifetimes import place_lifetimes
+from afterglow.memory.memories import Memories, MemorySpec
 from afterglow.memory.planner import MemoryPlan, plan_memory
 from afterglow.memory.sharing import share_buffers
 from afterglow.memory.stacking import form_stacks
+from afterglow.memory.staging import MemoriesPlan, plan_memories
 
 __all__ = [
+    "Memories",
+    "MemoriesPlan",
     "MemoryPlan",
+    "MemorySpec",
     "add_borders",
+    "borrow_memory",
     "drop_dead_stores",
     "form_stacks",
+    "lend_inputs",
     "place_lifetimes",
+    "plan_memories",
     "plan_memory",
     "remove_copies",
     "share_buffers",

@@ -1,35 +1,39 @@
 """Put a border around what padded windows read, so that their kernels have no edge case.
 
 A buffer with a border is a larger one, of which the old one is the inner window: whoever produced
-the old one writes the window, and the border is filled once, before. The op that reads it says
-which border it wants, and which op without padding it then is (`Op.bordered`).
+the old one writes the window, and the border is filled once, before. The backend says which border
+the kernel of an op wants, and which op without padding it then is. A pitch is a border that nobody
+fills: it only keeps rows or channels apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from afterglow.graph import Border
+from afterglow.graph import Border, Op
 from afterglow.instr import Buffer, Instr, OpInstr, Program, Region
 from afterglow.instr.overlap import placed_inside
 from afterglow.instr.slabs import slabs_around
 from afterglow.memory.uses import Uses
 from afterglow.ops.fill import Fill
+from afterglow.types import TensorType
 
 MOST_GROWTH = 2.0
 """A buffer that would grow by more than this factor stays without a border."""
 
+Wish: TypeAlias = Callable[[Op, Sequence[TensorType | None]], Border | None]
+"""What the kernel of an op wants around its first operand, given the types of all."""
 _Wishes: TypeAlias = list[tuple[OpInstr, Border]]
 
 
-def add_borders(program: Program) -> int:
+def add_borders(program: Program, wish: Wish) -> int:
     """Give borders to buffers of the arena whose readers want one; say to how many."""
     uses = Uses(program)
     fills: dict[int, list[Instr]] = {}
     count = 0
     for root in [buffer for buffer in uses.readers if buffer.region is Region.ARENA]:
-        wishes = list(_wishes(root, uses))
+        wishes = list(_wishes(root, uses, wish))
         surrounding = _Surrounding(program, root, wishes, uses) if wishes else None
         if surrounding is not None and surrounding.is_possible():
             fills.setdefault(min(uses.touching(root)), []).extend(surrounding.apply())
@@ -38,14 +42,14 @@ def add_borders(program: Program) -> int:
     return count
 
 
-def _wishes(root: Buffer, uses: Uses) -> Iterator[tuple[OpInstr, Border]]:
+def _wishes(root: Buffer, uses: Uses, wish: Wish) -> Iterator[tuple[OpInstr, Border]]:
     """Who reads a whole buffer and wants a border; all that count want the same in it."""
     value = None
     for index in uses.readers[root]:
         step = uses.steps[index]
         if not isinstance(step, OpInstr) or step.ins.count(root) != 1 or step.ins[0] is not root:
             continue
-        border = step.op.bordered([None if b is None else b.type for b in step.ins])
+        border = wish(step.op, [None if b is None else b.type for b in step.ins])
         if border is not None and value in (None, border.value):
             value = border.value
             yield step, border
@@ -59,11 +63,14 @@ class _Surrounding:
         self.old = old
         self.wishes = wishes
         self.steps = [uses.steps[index] for index in uses.touching(old)]
+        none = (0,) * old.type.rank
         self.before = _most([border.before for _, border in wishes])
         after = _most([border.after for _, border in wishes])
-        shape = map(sum, zip(self.before, old.type.shape, after, strict=True))
+        pitch = _most([border.pitch or none for _, border in wishes])
+        self.filled = _sum(self.before, old.type.shape, after)
+        shape = _sum(self.filled, pitch)
         name = program.names.claim(f"{old.name}.bordered")
-        self.new = Buffer(name, old.type.with_shape(tuple(shape)), Region.ARENA)
+        self.new = Buffer(name, old.type.with_shape(shape), Region.ARENA)
         self.inner = self._window(old.name, self.before, old.type.shape)
 
     def is_possible(self) -> bool:
@@ -92,8 +99,7 @@ class _Surrounding:
     def _with_border(self, border: Border) -> Buffer:
         """As much of the larger buffer as one reader wants."""
         starts = [most - own for most, own in zip(self.before, border.before, strict=True)]
-        sides = zip(border.before, self.old.type.shape, border.after, strict=True)
-        extents = tuple(map(sum, sides))
+        extents = _sum(border.before, self.old.type.shape, border.after)
         if extents == self.new.type.shape:
             return self.new
         return self._window(f"{self.old.name}.read", starts, extents)
@@ -101,8 +107,7 @@ class _Surrounding:
     def _fills(self) -> Iterator[Instr]:
         """Fill what lies around the inner window."""
         value = self.wishes[0][1].value
-        shape, inner = self.new.type.shape, self.old.type.shape
-        for starts, extents in slabs_around(shape, self.before, inner):
+        for starts, extents in slabs_around(self.filled, self.before, self.old.type.shape):
             slab = self._window(f"{self.old.name}.border", starts, extents)
             yield OpInstr(Fill(slab.type.shape, value, slab.type.dtype), (slab,), ())
 
@@ -114,6 +119,10 @@ class _Surrounding:
         type = self.old.type.with_shape(shape)
         unique = name if name == self.old.name else self.program.names.claim(name)
         return Buffer(unique, type, Region.ARENA, base=self.new, start=start, strides=strides)
+
+
+def _sum(*counts: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(map(sum, zip(*counts, strict=True)))
 
 
 def _most(counts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:

@@ -19,3 +19,13 @@ class MemorySpec:
 
 ARENA = MemorySpec()
 """The only memory of an ordinary target."""
+
+
+@dataclass(frozen=True)
+class Memories:
+    """A small fast memory and a large slow one, where inputs, outputs, constants and state lie."""
+
+    fast: MemorySpec
+    slow: MemorySpec
+    computes_in_fast: bool = True
+    """Whether an instruction can use only what lies in fast memory."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,18 +17,22 @@ from afterglow.memory.liveness import Lifetime
 
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Addresses: TypeAlias = list[int]
+Order: TypeAlias = list[int]
 Key: TypeAlias = Callable[[Lifetime], tuple[int, ...]]
-Fit: TypeAlias = Callable[[Numbers, Numbers, int], int]
+Fit: TypeAlias = Callable[[Numbers, Numbers, Lifetime], int]
+"""Chooses an address in one of the gaps, all wide enough, given by where they begin and end."""
 
 EFFORT = 100_000
 """How often a lifetime may be placed before the best so far has to do."""
 
-ROUNDS = 30
+ROUNDS = 20
 """How often one order is repaired."""
 
 
 def place(lifetimes: Sequence[Lifetime], bound: int) -> Addresses:
     """The best of all ways; none is tried any more once the arena is as small as the bound."""
+    if not lifetimes:
+        return []
     best, arena = _one_after_the_other(lifetimes), sum(life.size for life in lifetimes)
     placed = 0
     for addresses in _attempts(lifetimes, bound):
@@ -49,20 +53,22 @@ def arena_of(lifetimes: Sequence[Lifetime], addresses: Sequence[int]) -> int:
 
 def _one_after_the_other(lifetimes: Sequence[Lifetime]) -> Addresses:
     """No sharing at all."""
-    ends = accumulate((life.size for life in lifetimes), initial=0)
-    return list(ends)[: len(lifetimes)]
+    return list(accumulate((life.size for life in lifetimes[:-1]), initial=0))
 
 
 def _attempts(lifetimes: Sequence[Lifetime], bound: int) -> Iterator[Addresses]:
-    table = _Table(lifetimes)
-    orders = [table.order(key) for key in _keys(lifetimes, bound)]
-    for order in orders:
-        yield table.fill(order, _lowest)
-    for order in orders:
-        yield table.fill(order, _tightest)
-    for order in orders:
-        for haste in (5, 2):
-            yield from _repaired(table, order, bound, haste)
+    """First every order once, then repairs, of the most promising order first."""
+    table = _Table(lifetimes, bound)
+    arenas: list[tuple[int, Order]] = []
+    for key in _keys(lifetimes, bound):
+        order = table.order(key)
+        addresses = table.fill(order, _lowest)
+        yield addresses
+        arenas.append((arena_of(lifetimes, addresses), order))
+    arenas.sort(key=lambda entry: entry[0])
+    fits = (_lowest, _outwards(lifetimes), _tightest)
+    for haste, fit, (_, order) in product((2, 5), fits, arenas):
+        yield from _repaired(table, order, fit, haste)
 
 
 def _keys(lifetimes: Sequence[Lifetime], bound: int) -> list[Key]:
@@ -73,7 +79,7 @@ def _keys(lifetimes: Sequence[Lifetime], bound: int) -> list[Key]:
     """
     load = dict(zip(lifetimes, _loads(lifetimes), strict=True))
     return [
-        lambda life: (-load[life] ** 4 * life.size, life.start),
+        lambda life: (-(load[life] ** 4) * life.size, life.start),
         lambda life: (-load[life], -life.size * life.length),
         lambda life: (-(load[life] * 10 // bound), -life.length, -life.size),
         lambda life: (-(load[life] ** 8) * life.size * life.length, life.start),
@@ -101,62 +107,66 @@ def _loads(lifetimes: Sequence[Lifetime]) -> list[int]:
 class _Table:
     """The lifetimes as columns of numbers, so that those that meet one are found at once."""
 
-    def __init__(self, lifetimes: Sequence[Lifetime]) -> None:
+    def __init__(self, lifetimes: Sequence[Lifetime], bound: int) -> None:
         self.lifetimes = lifetimes
+        self.bound = bound
         self.starts = np.array([life.start for life in lifetimes], np.int64)
         self.ends = np.array([life.end for life in lifetimes], np.int64)
-        self.sizes = [life.size for life in lifetimes]
 
-    def order(self, key: Key) -> list[int]:
+    def order(self, key: Key) -> Order:
         """The lifetimes, by number, sorted by a key."""
         return sorted(range(len(self.lifetimes)), key=lambda i: key(self.lifetimes[i]))
 
-    def fill(self, order: Sequence[int], fit: Fit) -> Addresses:
-        """Place all in the given order."""
-        count = len(order)
+    def fill(self, order: Order, fit: Fit) -> Addresses:
+        """Place all in the given order: in a gap below the bound, or else on top."""
         starts, ends = self.starts[order], self.ends[order]
-        low, high = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        addresses = [0] * count
+        low, high = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64)
+        addresses = [0] * len(order)
         for position, index in enumerate(order):
-            before = slice(position)
-            meets = (starts[before] <= ends[position]) & (ends[before] >= starts[position])
-            address = fit(low[before][meets], high[before][meets], self.sizes[index])
+            life, before = self.lifetimes[index], slice(position)
+            meets = (starts[before] <= life.end) & (ends[before] >= life.start)
+            floors, ceilings = self._gaps(low[before][meets], high[before][meets])
+            wide = np.flatnonzero(ceilings - floors >= life.size)
+            address = int(fit(floors[wide], ceilings[wide], life) if wide.size else floors[-1])
             addresses[index] = low[position] = address
-            high[position] = address + self.sizes[index]
-        return [int(address) for address in addresses]
+            high[position] = address + life.size
+        return addresses
+
+    def _gaps(self, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
+        """Where the gaps between occupied ranges begin and end; the last ends at the bound."""
+        order = np.argsort(low, kind="stable")
+        floors = np.maximum.accumulate(np.concatenate(([0], high[order])))
+        return floors, np.append(low[order], self.bound)
 
 
-def _gaps(low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
-    """Where the gaps between occupied ranges begin, and how wide they are; the last is open."""
-    order = np.argsort(low, kind="stable")
-    floors = np.maximum.accumulate(np.concatenate(([0], high[order])))
-    return floors[:-1], low[order] - floors[:-1]
+def _lowest(floors: Numbers, ceilings: Numbers, life: Lifetime) -> int:
+    """At the lowest address with enough room."""
+    return int(floors[0])
 
 
-def _lowest(low: Numbers, high: Numbers, size: int) -> int:
-    """The lowest address with enough room."""
-    floors, widths = _gaps(low, high)
-    fitting = np.flatnonzero(widths >= size)
-    return int(floors[fitting[0]]) if fitting.size else int(high.max(initial=0))
+def _tightest(floors: Numbers, ceilings: Numbers, life: Lifetime) -> int:
+    """In the narrowest gap with enough room."""
+    return int(floors[np.argmin(ceilings - floors)])
 
 
-def _tightest(low: Numbers, high: Numbers, size: int) -> int:
-    """The narrowest gap with enough room."""
-    floors, widths = _gaps(low, high)
-    fitting = np.flatnonzero(widths >= size)
-    if not fitting.size:
-        return int(high.max(initial=0))
-    return int(floors[fitting[np.argmin(widths[fitting])]])
+def _outwards(lifetimes: Sequence[Lifetime]) -> Fit:
+    """Long lifetimes at the lowest address, short ones at the highest below the bound."""
+    middle = sorted(life.length for life in lifetimes)[len(lifetimes) // 2]
+
+    def fit(floors: Numbers, ceilings: Numbers, life: Lifetime) -> int:
+        return int(floors[0] if life.length > middle else ceilings[-1] - life.size)
+
+    return fit
 
 
-def _repaired(
-    table: _Table, order: Sequence[int], bound: int, haste: int
-) -> Iterator[Addresses]:
+def _repaired(table: _Table, order: Order, fit: Fit, haste: int) -> Iterator[Addresses]:
     """Place again and again; what lay above the bound moves forward in the order each time."""
     for _ in range(ROUNDS):
-        addresses = table.fill(order, _lowest)
+        addresses = table.fill(order, fit)
         yield addresses
-        above = {index for index in order if addresses[index] + table.sizes[index] > bound}
-        places = {index: place for place, index in enumerate(order)}
-        places.update((index, places[index] // haste - 1) for index in above)
+        ends = (addresses[index] + table.lifetimes[index].size for index in order)
+        places = {
+            index: place // haste - 1 if end > table.bound else place
+            for place, (index, end) in enumerate(zip(order, ends, strict=True))
+        }
         order = sorted(order, key=places.__getitem__)

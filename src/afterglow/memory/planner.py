@@ -82,6 +82,5 @@ def scratch_of(program: Program) -> set[Buffer]:
 def _check_size(memory: MemorySpec, needed: int) -> None:
     if memory.bytes is not None and needed > memory.bytes:
         raise UnsupportedError(
-            f"the program needs {needed} bytes of memory {memory.name!r}, "
-            f"which has {memory.bytes}"
+            f"the program needs {needed} bytes of memory {memory.name!r}, which has {memory.bytes}"
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from afterglow.instr import Buffer, Instr, OpInstr, Program, Region, Stack
+from afterglow.instr.overlap import byte_span, same_place
 from afterglow.instr.tiling import may_take_over
 from afterglow.memory.uses import Uses
 
@@ -49,12 +50,23 @@ class _Sharer:
         self, index: int, step: Instr, result: Buffer, taken: set[Buffer]
     ) -> Buffer | None:
         """The memory of an operand that nobody needs after this step, if the result may have it."""
-        for operand in _candidates(step, result):
+        for operand in replaceable_operands(step, result):
             root = self._home(operand.root)
-            free = root.region is Region.ARENA and self.last[root] == index and root not in taken
-            if free and operand.start == 0 and operand.is_dense:
+            free = root.is_reusable and self.last[root] == index and root not in taken
+            at_start = operand.start == 0 and operand.is_dense
+            if free and at_start and not self._needs_more(step, operand, result):
                 return root
         return None
+
+    def _needs_more(self, step: Instr, operand: Buffer, result: Buffer) -> bool:
+        """Whether a step uses other parts of an operand's memory that its result would take."""
+        root = self._home(operand.root)
+        return any(
+            self._home(b.root) is root
+            and not same_place(b, operand)
+            and byte_span(b)[0] < result.type.nbytes
+            for _, b in step.accesses()
+        )
 
     def _home(self, root: Buffer) -> Buffer:
         while root in self.home:
@@ -84,7 +96,7 @@ def _results(step: Instr) -> Iterator[Buffer]:
             yield buffer
 
 
-def _candidates(step: Instr, result: Buffer) -> Iterator[Buffer]:
+def replaceable_operands(step: Instr, result: Buffer) -> Iterator[Buffer]:
     """The operands whose elements the result may overwrite, one by one."""
     size = result.type.dtype.itemsize
     match step:

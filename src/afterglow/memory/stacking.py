@@ -6,8 +6,8 @@ instructions before and after it. What may join is read off the facts of its op:
 
 - what it reads there is a whole buffer, written once, of the arena;
 - every member can then still run tile by tile together with the others;
-- nobody outside reads the stack's results in between, so that all of it can run where the
-  instruction is;
+- nobody outside reads the stack's results in between, nor writes what it reads, so that all of it
+  can run where the instruction is;
 - it costs nothing: see `_is_worth_it`.
 """
 
@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from afterglow.instr import Buffer, Instr, OpInstr, Program, Region, Stack
+from afterglow.instr.overlap import overlap
 from afterglow.instr.tiling import reads_pointwise, tile_axes
 from afterglow.memory.uses import Uses
 
@@ -71,6 +72,8 @@ class _Former:
         anchor = None if _is_pointwise(step) else step
         group = _Group([step], index, anchor, set(step.outs))
         self.group_of[step] = group
+        if step.op.unpacks:  # what it reads is compact: store that, and unpack where it is needed
+            return
         for producer in self._producers(step):
             joined = self._joined(producer, group)
             if joined is not None:
@@ -84,7 +87,7 @@ class _Former:
             writers = [] if buffer is None else self.uses.writers.get(buffer.root, [])
             if len(writers) == 1:
                 writer = self.program.body[writers[0]]
-                if isinstance(writer, OpInstr) and writer is not step:
+                if isinstance(writer, OpInstr) and writer in self.group_of and writer is not step:
                     found[self.group_of[writer]] = None
         return sorted(found, key=lambda group: -group.position)
 
@@ -108,7 +111,8 @@ class _Former:
         """Nothing is computed twice, and the values fit the registers.
 
         Between the groups values pass in one shape. Before an anchor only if it reads each element
-        once: a convolution or a matrix product would compute it again for every tile.
+        once: a convolution or a matrix product would compute it again for every tile. Unpacking a
+        compact form costs less than storing what comes out.
         """
         if len(joined.members) > MOST_MEMBERS or len(joined.reads()) > MOST_OPERANDS:
             return False
@@ -118,18 +122,29 @@ class _Former:
         if any(b not in first.results or b.is_view for b in passed):
             return False
         if second.anchor is not None:
-            return all(_reads_once(second.anchor, buffer) for buffer in passed)
+            unpacked = {b for step in first.members if step.op.unpacks for b in step.outs}
+            return all(b in unpacked or _reads_once(second.anchor, b) for b in passed)
         shape = second.members[0].outs[0].type.shape
         return all(buffer.type.shape == shape for buffer in passed)
 
     def _can_wait(self, first: _Group, joined: _Group) -> bool:
-        """Whether nobody outside needs what `first` makes before the joined group runs."""
+        """Whether `first` can run as late as the joined group: nobody outside needs it before."""
         members = {self.uses.position[step] for step in joined.members}
         return all(
             index in members or index > joined.position
             for buffer in first.results
             for index in self.uses.touching(buffer.root)
-        )
+        ) and not any(self._is_overwritten(step, joined.position) for step in first.members)
+
+    def _is_overwritten(self, step: OpInstr, position: int) -> bool:
+        """Whether something that a step reads is written between it and a later position."""
+        here = self.uses.position[step]
+        for buffer in (b for access, b in step.accesses() if access.reads):
+            for index in self.uses.writers.get(buffer.root, ()):
+                written = (b for access, b in self.uses.steps[index].accesses() if access.writes)
+                if here < index <= position and any(overlap(buffer, b) for b in written):
+                    return True
+        return False
 
     def _stack(self, group: _Group, *, tentative: bool = False) -> Stack:
         members = {self.uses.position[step] for step in group.members}

@@ -57,9 +57,9 @@ class Timeline:
             match step:
                 case Alloc(buffer):
                     starts[buffer] = len(self.steps)
-                case Dealloc(buffer):
+                case Dealloc(buffer) if not buffer.is_view:
                     self._leave(buffer, starts.pop(buffer), makers)
-                case DeclareView():
+                case Dealloc() | DeclareView():
                     pass
                 case _:
                     self.steps.append(step)

@@ -6,6 +6,7 @@ from afterglow.ops import (
     control,
     conversion,
     convolution,
+    coupling,
     deform_conv,
     einsum,
     elementwise,
@@ -19,6 +20,7 @@ from afterglow.ops import (
     normalization,
     pooling,
     quantization,
+    random,
     recurrent,
     reduction,
     regions,
@@ -27,6 +29,9 @@ from afterglow.ops import (
     shuffle,
     signal,
     softmax,
+    text,
+    trees,
+    vocabulary,
 )
 
 __all__ = [
@@ -35,6 +40,7 @@ __all__ = [
     "control",
     "conversion",
     "convolution",
+    "coupling",
     "deform_conv",
     "einsum",
     "elementwise",
@@ -48,6 +54,7 @@ __all__ = [
     "normalization",
     "pooling",
     "quantization",
+    "random",
     "recurrent",
     "reduction",
     "regions",
@@ -56,4 +63,7 @@ __all__ = [
     "shuffle",
     "signal",
     "softmax",
+    "text",
+    "trees",
+    "vocabulary",
 ]

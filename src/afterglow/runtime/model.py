@@ -4,26 +4,58 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from threading import RLock
 from typing import Any
 
 import numpy as np
 
-from afterglow.graph import Array
 from afterglow.runtime.compiled import CompiledFunction, MemoryReport
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.support.errors import UsageError
+from afterglow.types import OutputForm, OutputKind
 from afterglow.types.dtype import Kind
+from afterglow.types.output_form import assemble
 
 SPECIALISATIONS = 16
 """How many versions for different shapes a model keeps; the least recently used goes."""
 
 
+@dataclass(frozen=True)
+class Version:
+    """A model compiled for some shapes, and what a caller gets of what it computes.
+
+    `value_inputs` are the inputs whose values it depends on.
+    """
+
+    compiled: CompiledFunction
+    forms: tuple[OutputForm, ...]
+    value_inputs: frozenset[str] = frozenset()
+
+    @property
+    def signature(self) -> Signature:
+        """What it takes and gives, exactly; of sequences and optionals only the name."""
+        own = self.compiled.signature
+        infos = iter(own.outputs)
+        tensors = [list(islice(infos, form.count)) for form in self.forms]
+        outputs = [
+            parts[0] if form.kind is OutputKind.TENSOR else TensorInfo(form.name, None, None)
+            for form, parts in zip(self.forms, tensors, strict=True)
+        ]
+        return Signature(own.inputs, tuple(outputs))
+
+    def run(self, arrays: Mapping[str, Any]) -> list[Any]:
+        """The outputs as a caller gets them."""
+        inputs = [arrays[name] for name in self.compiled.input_names]
+        return assemble(self.forms, self.compiled.run(inputs))
+
+
 class Specialiser:
     """Compiles a model for the shapes, and where they matter the values, of given inputs."""
 
-    def compile_for(self, feed: Mapping[str, Any]) -> tuple[CompiledFunction, frozenset[str]]:
-        """The function, and the names of the inputs whose values it depends on."""
+    def compile_for(self, feed: Mapping[str, Any]) -> Version:
+        """A version that can be run on such inputs."""
         raise NotImplementedError
 
     def stage(self, name: str) -> str:
@@ -42,12 +74,12 @@ class CompiledModel:
         self,
         signature: Signature,
         specialiser: Specialiser,
-        compiled: CompiledFunction | None,
+        static: Version | None,
     ) -> None:
         self._signature = signature
         self._specialiser = specialiser
-        self._static = compiled
-        self._versions: OrderedDict[Hashable, CompiledFunction] = OrderedDict()
+        self._static = static
+        self._versions: OrderedDict[Hashable, Version] = OrderedDict()
         self._value_inputs: frozenset[str] = frozenset()
         self._lock = RLock()
 
@@ -58,7 +90,7 @@ class CompiledModel:
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
-        """Name, element type and shape of each output."""
+        """Name, element type and shape of each output; of what is no tensor the name."""
         return self._signature.outputs
 
     @property
@@ -70,20 +102,23 @@ class CompiledModel:
     def compiled(self) -> CompiledFunction:
         """The version that ran last, or the only one."""
         if self._static is not None:
-            return self._static
+            return self._static.compiled
         if not self._versions:
             raise UsageError(
                 "the model is not compiled yet: it has free dimensions",
                 help="bind them with shapes= or dims=, or run it once",
             )
-        return next(reversed(self._versions.values()))
+        return next(reversed(self._versions.values())).compiled
 
     def ir(self, stage: str = "instructions") -> str:
         """The text of a stage: import, graph, lowered or instructions."""
         return self._specialiser.stage(stage)
 
-    def __call__(self, *arrays: Any, **named: Any) -> Array | tuple[Array, ...]:
-        """Run on arrays by position, then by name; one array, or a tuple if there are several."""
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        """Run on arrays by position, then by name; one array, or a tuple if there are several.
+
+        A sequence is a list of arrays, an empty optional None, in and out.
+        """
         if len(arrays) > len(self.inputs):
             raise UsageError(f"the model has {len(self.inputs)} inputs, got {len(arrays)} arrays")
         feed = {info.name: array for info, array in zip(self.inputs, arrays, strict=False)}
@@ -93,11 +128,10 @@ class CompiledModel:
         outputs = self.run(None, {**feed, **named})
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def run(self, output_names: Sequence[str] | None, feed: Mapping[str, Any]) -> list[Array]:
+    def run(self, output_names: Sequence[str] | None, feed: Mapping[str, Any]) -> list[Any]:
         """Run on arrays by name and return the outputs asked for, or all of them, in order."""
         arrays = self._checked(feed)
-        compiled = self._version_for(arrays)
-        outputs = compiled.run([arrays[name] for name in compiled.input_names])
+        outputs = self._version_for(arrays).run(arrays)
         if output_names is None:
             return outputs
         by_name = dict(zip((info.name for info in self.outputs), outputs, strict=True))
@@ -120,16 +154,16 @@ class CompiledModel:
             raise UsageError(f"input {missing[0]!r} is missing")
         return {info.name: _checked(info, feed[info.name]) for info in self.inputs}
 
-    def _version_for(self, arrays: Mapping[str, Any]) -> CompiledFunction:
+    def _version_for(self, arrays: Mapping[str, Any]) -> Version:
         if self._static is not None:
             return self._static
         with self._lock:
             key = self._key(arrays)
             found = self._versions.get(key)
             if found is None:
-                found, value_inputs = self._specialiser.compile_for(arrays)
-                if value_inputs > self._value_inputs:
-                    self._value_inputs = value_inputs
+                found = self._specialiser.compile_for(arrays)
+                if not found.value_inputs <= self._value_inputs:
+                    self._value_inputs |= found.value_inputs
                     self._versions.clear()
                 key = self._key(arrays)
                 self._versions[key] = found

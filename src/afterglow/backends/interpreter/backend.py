@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from afterglow.backends.interpreter.machine import Machine
-from afterglow.graph import Op
+from afterglow.graph import Border, Op
 from afterglow.instr import Program
+from afterglow.types import TensorType
 
 
 class Interpreter:
@@ -16,12 +19,15 @@ class Interpreter:
 
     def __init__(self, name: str, *, primitives_only: bool) -> None:
         self.name = name
-        self.borders = False
         self.primitives_only = primitives_only
 
     def keeps(self, op: Op) -> bool:
         """Everything, or the primitives."""
         return not self.primitives_only or op.is_primitive()
+
+    def border(self, op: Op, operands: Sequence[TensorType | None]) -> Border | None:
+        """None: the definition of an op pads for itself."""
+        return None
 
     def compile(self, program: Program) -> Machine:
         """A machine for the program."""

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from afterglow.graph import Array, run_op
-from afterglow.instr import Buffer, Copy, OpInstr, Program, Region, Stack
+from afterglow.instr import Buffer, Copy, OpInstr, Prefetch, Program, Region, Stack, Wait
 from afterglow.instr.tiling import TileAxis, tile_axes
 from afterglow.types.dtype import string
 
@@ -41,10 +41,12 @@ class _Run:
     ) -> None:
         self.machine = machine
         program = machine.program
-        self.arena = np.empty(program.arena_bytes or 0, np.uint8)
+        sizes = {"": program.arena_bytes or 0, **program.arenas}
+        self.arenas = {name: np.empty(size, np.uint8) for name, size in sizes.items()}
         self.memory: dict[Buffer, Array] = {}
         for buffer, array in zip(program.inputs, inputs, strict=True):
-            self.memory[buffer] = _flat(array)
+            spared = buffer.lent and not _is_lendable(array, [*inputs, *states.values()])
+            self.memory[buffer] = _flat(array.copy() if spared else array)
         for buffer in program.constants:
             assert buffer.data is not None
             self.memory[buffer] = buffer.data
@@ -59,6 +61,10 @@ class _Run:
             match step:
                 case Copy(dest, src):
                     self.array(dest)[...] = self.array(src)
+                case Prefetch(dest):
+                    self.array(dest)[...] = _rubbish(dest)
+                case Wait(transfer):
+                    self.array(transfer.dest)[...] = self.array(transfer.src)
                 case OpInstr():
                     self._compute(step, self.array)
                 case Stack():
@@ -89,7 +95,7 @@ class _Run:
         """The elements of a buffer or view, in place."""
         root = buffer.root
         if root.region is Region.CONSTANT and not buffer.is_view:
-            return self.memory[root]
+            return self.memory[root].reshape(root.type.shape)  # a view may have flattened it
         if root not in self.memory:
             self.memory[root] = self._allocate(root)
         flat = self.memory[root]
@@ -103,7 +109,8 @@ class _Run:
         if buffer.type.dtype is string:  # strings live on the host, not in the arena
             return np.empty(buffer.type.size, object)
         assert buffer.address is not None
-        data = self.arena[buffer.address : buffer.address + buffer.type.nbytes]
+        arena = self.arenas[buffer.memory]
+        data = arena[buffer.address : buffer.address + buffer.type.nbytes]
         return data.view(buffer.type.dtype.numpy)
 
 
@@ -142,6 +149,18 @@ class _Tile:
     def _shape(self, buffer: Buffer) -> tuple[int, ...]:
         extents = zip(buffer.type.shape, self._window(buffer), strict=True)
         return tuple(len(range(n)[part]) for n, part in extents)
+
+
+def _is_lendable(array: Array, others: Sequence[Array]) -> bool:
+    """Whether an array may be overwritten: nothing forbids it, and no other array shows it."""
+    sharing = [other for other in others if np.may_share_memory(array, other)]
+    return array.flags.writeable and len(sharing) <= 1  # one of them is itself
+
+
+def _rubbish(buffer: Buffer) -> Array:
+    """An element that nobody would take for a result: a NaN, if it is a float."""
+    dtype = buffer.type.dtype.numpy
+    return np.full(dtype.itemsize, 0xFF, np.uint8).view(dtype)
 
 
 def _flat(array: Array) -> Array:

@@ -21,8 +21,8 @@ class Binding:
     """What is known about the inputs of a model.
 
     `shapes` gives the whole shape of an input, `dims` the extent of a named dimension, `values` the
-    value of an input, which then is a constant: an array, a list of them for a sequence, and for an
-    optional either of these or None.
+    value of an input, which then is a constant: an array, a list of them for a sequence, for an
+    optional either of these or None, and a dictionary for a map.
     """
 
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -119,6 +119,8 @@ class _Binder:
             yield f"the model has no input {name!r}{_choice(self.inputs, 'it has')}"
             return
         parameter = self.inputs[name]
+        if parameter.kind is ParameterKind.MAP and not isinstance(value, Mapping):
+            yield f"input {parameter} cannot be a {type(value).__name__}"
         if parameter.kind is not ParameterKind.TENSOR:
             return
         array = np.asarray(value)

@@ -140,6 +140,14 @@ class NodeContext:
         """A list of integers; without a default it must be set."""
         return tuple(int(v) for v in self._required(name, default, onnx.AttributeProto.INTS))
 
+    def numbers(self, name: str, default: Sequence[float] | None = None) -> tuple[float, ...]:
+        """A list of floats; without a default it must be set."""
+        return tuple(float(v) for v in self._required(name, default, onnx.AttributeProto.FLOATS))
+
+    def texts(self, name: str, default: Sequence[str] | None = None) -> tuple[str, ...]:
+        """A list of strings; without a default it must be set."""
+        return tuple(map(str, self._required(name, default, onnx.AttributeProto.STRINGS)))
+
     def tensor(self, name: str) -> Array:
         """A tensor attribute; the array must not be written."""
         return self.graph.array(self._required(name, None, onnx.AttributeProto.TENSOR))

@@ -7,12 +7,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import onnx
 
 from afterglow.frontends.onnx.known import KnownValues
 from afterglow.frontends.onnx.reader import ModelFile
-from afterglow.graph import Module
+from afterglow.graph import Builder, Function, Module, Placeholder
+from afterglow.ops.elementwise import Add
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
+from afterglow.types import TensorType
+from afterglow.types.dtype import i64
 
 MOST_NESTED = 64
 """Functions in functions and graphs in graphs, at most."""
@@ -35,6 +39,20 @@ class Session:
     """The model's own functions by domain, name and overload."""
     known: KnownValues = field(default_factory=KnownValues)
     expanded: int = 0
+    _run_number: Placeholder | None = None
+
+    def run_number(self) -> Placeholder:
+        """State that counts the runs: random numbers differ from one to the next."""
+        if self._run_number is None:
+            self._run_number = self.module.state("run_number", TensorType(i64, ()))
+        return self._run_number
+
+    def count_runs(self, function: Function) -> None:
+        """Let the main function count its runs, if something depends on their number."""
+        if self._run_number is None:
+            return
+        one = function.module.constant("one", np.ones((), np.int64))
+        function.update(self._run_number, Builder(function).emit(Add(), self._run_number, one))
 
     @contextmanager
     def attempt(self) -> Iterator[None]:

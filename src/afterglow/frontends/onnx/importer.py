@@ -68,6 +68,7 @@ class ModelImporter:
             raise import_error(error.problems, self._help()) from unforeseen
         if missing:
             raise NeedsValuesError(missing)
+        session.count_runs(graph.function)
         forms = tuple(_add_output(graph.function, name, value) for name, value in outputs)
         _drop_unused_constants(module)
         return module, forms

@@ -42,19 +42,6 @@ def identity(n: NodeContext) -> Sequence[Imported | None]:
     return n.operands[:1]
 
 
-@onnx_op("Dropout")
-def dropout(n: NodeContext) -> tuple[Value, Value | None]:
-    """Nothing, as nothing is dropped in inference; the mask keeps everything."""
-    training = n.get(2) is not None and bool(n.known(2))
-    ratio = float(n.known(1)) if n.get(1) is not None else n.number("ratio", 0.5)
-    if training and ratio:
-        raise n.fail("dropout in training mode needs random numbers")
-    if not n.wants(1):
-        return n[0], None
-    dtype = np.dtype(np.bool_) if n.opset >= 10 else n[0].type.dtype.numpy
-    return n[0], n.emit(Expand(n[0].type.shape), n.constant(np.ones((), dtype)))
-
-
 @onnx_op("Shape")
 def shape(n: NodeContext) -> Value:
     """The extents, or those from `start` to `end`: known when compiling."""

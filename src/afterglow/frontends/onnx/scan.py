@@ -8,7 +8,7 @@ from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.control import Scan
-from afterglow.ops.movement import Concat, Reshape, Transpose, slice_axis
+from afterglow.ops.movement import Concat, Pad, Reshape, Transpose, slice_axis
 from afterglow.ops.rules import normal_axis
 from afterglow.support.errors import ModelError
 
@@ -36,22 +36,44 @@ def scan(n: NodeContext) -> list[Value]:
 
 @onnx_op("Scan", since=8)
 def batched_scan(n: NodeContext) -> list[Value]:
-    """Values of a batch, one after the other: its axis is the first, the scanned one the second."""
-    if n.get(0) is not None:
-        raise n.fail("sequences of different lengths are not supported")
+    """Values of a batch, one after the other: its axis is the first, the scanned one the second.
+
+    Sequences that are shorter than the longest leave zeros behind their results.
+    """
     count = _scanned_count(n, len(n) - 1)
     values = [n[index] for index in range(1, len(n))]
     backward = _one_each(n, "directions", count)
     batch = {value.type.shape[:1] for value in values}
     if len(batch) != 1 or batch & {(), (0,)}:
         raise ModelError("values must have the same extent, not 0, along the first axis")
+    longest = values[-1].type.shape[1]
+    lengths = _lengths(n, values[0].type.shape[0], longest)
     rows = []
-    for index in range(values[0].type.shape[0]):
+    for index, length in enumerate(lengths):
         row = [_drop_front(n, n.emit(slice_axis(v.type, 0, index, 1), v)) for v in values]
         carried, scanned = row[: len(row) - count], row[len(row) - count :]
-        parts = [_reversed(n, value, way) for value, way in zip(scanned, backward, strict=True)]
-        rows.append(_scan(n, carried, parts))
+        cut = [n.emit(slice_axis(v.type, 0, 0, length), v) for v in scanned]
+        parts = [_reversed(n, value, way) for value, way in zip(cut, backward, strict=True)]
+        results = _scan(n, carried, parts)
+        stacked = [_filled_up(n, value, longest) for value in results[len(carried) :]]
+        rows.append([*results[: len(carried)], *stacked])
     return [_stack(n, column) for column in zip(*rows, strict=True)]
+
+
+def _lengths(n: NodeContext, batch: int, longest: int) -> tuple[int, ...]:
+    """The length of each sequence: all of it, unless an input tells."""
+    lengths = (longest,) * batch if n.get(0) is None else n.known_ints(0)
+    if len(lengths) != batch or not all(0 <= length <= longest for length in lengths):
+        raise ModelError(f"sequences of {batch} x {longest} elements cannot have lengths {lengths}")
+    return lengths
+
+
+def _filled_up(n: NodeContext, x: Value, length: int) -> Value:
+    missing = length - x.type.shape[0]
+    if not missing:
+        return x
+    none = (0,) * (x.type.rank - 1)
+    return n.emit(Pad((0, *none), (missing, *none)), x)
 
 
 def _scan(n: NodeContext, carried: Sequence[Value], parts: Sequence[Value]) -> tuple[Value, ...]:

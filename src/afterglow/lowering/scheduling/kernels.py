@@ -6,8 +6,6 @@ those passes will do if one runs right after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from afterglow.instr import Buffer, Instr, OpInstr, Region, Stack
 from afterglow.instr.tiling import reads_pointwise, tile_axes
 
@@ -18,17 +16,27 @@ def touched(*work: Instr) -> list[Buffer]:
     return list(dict.fromkeys(root for root in roots if root.region is Region.ARENA))
 
 
-def yielded(step: Instr) -> Iterator[Buffer]:
-    """The whole buffers of the arena that the result of an instruction may overwrite."""
+def yielded(step: Instr, *, inside: bool = False) -> list[Buffer]:
+    """The whole buffers of the arena that the result of an instruction may overwrite.
+
+    If the result stays inside a kernel, whatever is written last there may overwrite all that the
+    instruction reads point by point.
+    """
     if not isinstance(step, OpInstr):
-        return
+        return []
     result = step.outs[0].type
-    for operand in dict.fromkeys(step.inplace_operands()):
-        fits = operand.type.shape == result.shape
-        wide = operand.type.dtype.itemsize >= result.dtype.itemsize
-        whole = operand.start == 0 and operand.is_dense and operand.root.region is Region.ARENA
-        if fits and wide and whole:
-            yield operand.root
+    if inside:
+        operands = [b for b in step.ins if b is not None and reads_pointwise(step, b)]
+    else:
+        size = result.dtype.itemsize
+        operands = [b for b in step.inplace_operands() if b.type.dtype.itemsize >= size]
+    whole = (b for b in operands if b.start == 0 and b.is_dense and b.type.shape == result.shape)
+    return list(dict.fromkeys(b.root for b in whole if b.root.region is Region.ARENA))
+
+
+def overwrites(step: OpInstr, operand: Buffer) -> bool:
+    """Whether each result element may be written over what its element of an operand came from."""
+    return reads_pointwise(step, operand) or operand in step.inplace_operands()
 
 
 def is_anchor(step: OpInstr) -> bool:
@@ -40,15 +48,19 @@ def is_anchor(step: OpInstr) -> bool:
 def passes(first: OpInstr, second: OpInstr, buffer: Buffer, *, anchored: bool) -> bool:
     """Whether a result of one instruction can go to another one tile by tile.
 
-    An anchor can take it only if it reads each element once, and there is no anchor before it.
+    An anchor can take it only if there is none before it, and if it reads each element once or
+    they are but unpacked there. What unpacks does so for its reader, not after its producer.
     """
-    if first.predicate is not second.predicate or not tile_axes(Stack((first, second), (buffer,))):
+    if first.predicate is not second.predicate or second.op.unpacks:
+        return False
+    if not tile_axes(Stack((first, second), (buffer,))):
         return False
     if reads_pointwise(second, buffer):
         return True
     names = zip(second.op.operand_names, second.ins, strict=False)
     places = [name for name, operand in names if operand is buffer]
-    return not anchored and len(places) == 1 and places[0] in second.op.reads_once
+    once = len(places) == 1 and places[0] in second.op.reads_once
+    return not anchored and (once or first.op.unpacks)
 
 
 def costs_nothing(step: OpInstr, operand: Buffer) -> bool:

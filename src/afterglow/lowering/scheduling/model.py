@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from afterglow.graph import Function, Node
 from afterglow.graph.order import producers
-from afterglow.instr import Buffer, Copy, OpInstr, Program
+from afterglow.instr import Buffer, Copy, Instr, OpInstr, Program
 from afterglow.lowering.scheduling.kernels import (
     costs_nothing,
     is_anchor,
+    overwrites,
     passes,
     touched,
     yielded,
@@ -44,12 +45,11 @@ class Model:
         """
         order: dict[Node, None] = {}
         for node in (*(self.nodes[step] for step in steps), *self.function.nodes):
-            waiting = [] if node in order else [node]
+            waiting = [node]
             while waiting:
                 missing = [p for p in producers(waiting[-1]) if p not in order]
-                if missing:
-                    waiting.append(missing[0])
-                else:
+                waiting.extend(missing)
+                if not missing:
                     order[waiting.pop()] = None
         return list(order)
 
@@ -59,23 +59,60 @@ def model_of(function: Function, tidy: Tidy) -> Model:
     return _Modeller(function, tidy).run()
 
 
+@dataclass(frozen=True)
+class _Part:
+    """What a step will be, as sets in order."""
+
+    touches: dict[Buffer, None]
+    needs: dict[Node, None]
+    yields: dict[Buffer, None]
+
+    def include(self, other: _Part, made: Buffer, *, with_yields: bool) -> None:
+        """Do the work of another one as well; what it made stays inside."""
+        self.touches.update(other.touches)
+        self.needs.update(other.needs)
+        self.yields.update(other.yields if with_yields else {})
+        self.touches.pop(made)
+        self.yields.pop(made, None)
+
+
 class _Modeller:
     """Turns nodes into steps, in their order."""
 
     def __init__(self, function: Function, tidy: Tidy) -> None:
         self.function = function
-        selection = Selection(function)
-        program = selection.run()
-        tidy(program)
-        left = {step: None for step in program.body if isinstance(step, (OpInstr, Copy))}
-        self.work = {n: [s for s in made if s in left] for n, made in selection.made.items()}
-        owned = {step for work in self.work.values() for step in work}
-        self.at_end = [step for step in left if step not in owned]
+        self.work: dict[Node, list[Instr]] = {node: [] for node in function.nodes}
+        """What is left of each node; what was put in comes with the node before which it stands."""
+        self.kernels: dict[Node, OpInstr] = {}
+        """The nodes of which one instruction is left, and it carries an op."""
+        self.at_end = self._assign(tidy)
         self.touching = Counter(b for work in self.work.values() for b in touched(*work))
         self.buffers = {buffer: number for number, buffer in enumerate(self.touching)}
         self.anchored: set[Node] = set()
+        self.waiting: dict[Node, _Part] = {}
         self.numbers: dict[Node, int] = {}
         self.steps: list[Step] = []
+
+    def _assign(self, tidy: Tidy) -> list[Instr]:
+        """Select the function, tidy up, and give each node what is left; return what comes last."""
+        selection = Selection(self.function)
+        program = selection.run()
+        owner = {step: node for node, made in selection.made.items() for step in made}
+        tidy(program)
+        own: dict[Node, list[Instr]] = {}
+        waiting: list[Instr] = []
+        for step in program.body:
+            if not isinstance(step, (OpInstr, Copy)):
+                continue
+            waiting.append(step)
+            if step in owner:
+                own.setdefault(owner[step], []).append(step)
+                self.work[owner[step]] += waiting
+                waiting = []
+        for node, steps in own.items():
+            if len(steps) == 1 and isinstance(steps[0], OpInstr):
+                self.kernels[node] = steps[0]
+        return waiting
 
     def run(self) -> Model:
         for node in self.function.nodes:
@@ -86,40 +123,75 @@ class _Modeller:
         return Model(problem, tuple(self.numbers), self.function)
 
     def _add(self, node: Node) -> None:
-        """A node is a step unless it has nothing to do with memory or with other steps."""
-        work = self.work[node]
-        touches = tuple(self.buffers[buffer] for buffer in touched(*work))
-        needs = [producer for producer in producers(node) if producer in self.numbers]
-        if not touches and not needs:
-            return
-        joins = [p for p in needs if not touches or self._joins(p, node, alone=len(needs) == 1)]
-        anchor = any(isinstance(step, OpInstr) and is_anchor(step) for step in work)
-        if anchor or not self.anchored.isdisjoint(joins):
-            self.anchored.add(node)
-        step = Step(
-            touches,
-            needs=tuple(self.numbers[p] for p in needs),
-            joins=frozenset(self.numbers[p] for p in joins),
-            yields=tuple(self.buffers[buffer] for step in work for buffer in yielded(step)),
-        )
-        self.numbers[node] = len(self.steps)
-        self.steps.append(step)
+        """Make a step of a node, with what waited for it, unless it waits for another one itself.
 
-    def _joins(self, producer: Node, node: Node, *, alone: bool) -> bool:
+        It is none if it has nothing to do with memory or with other steps.
+        """
+        part = self._part(node)
+        if not part.touches and not part.needs:
+            return
+        joins = {p for p in part.needs if not part.touches or self._joins(p, node, part)}
+        if not joins and self._waits(node):
+            part.yields.update((b, None) for b in yielded(self.kernels[node], inside=True))
+            self.waiting[node] = part
+            return
+        kernel = self.kernels.get(node)
+        if (kernel is not None and is_anchor(kernel)) or not self.anchored.isdisjoint(joins):
+            self.anchored.add(node)
+        self.numbers[node] = len(self.steps)
+        self.steps.append(
+            Step(
+                touches=tuple(self.buffers[buffer] for buffer in part.touches),
+                needs=tuple(self.numbers[p] for p in part.needs),
+                joins=frozenset(self.numbers[p] for p in joins),
+                yields=tuple(self.buffers[buffer] for buffer in part.yields),
+            )
+        )
+
+    def _part(self, node: Node) -> _Part:
+        """A node together with the producers that wait for it."""
+        work = self.work[node]
+        part = _Part(
+            dict.fromkeys(touched(*work)),
+            dict.fromkeys(p for p in producers(node) if p in self.numbers),
+            dict.fromkeys(buffer for step in work for buffer in yielded(step)),
+        )
+        for producer in producers(node):
+            if producer in self.waiting:
+                made = self.kernels[producer].outs[0]
+                keeps_place = overwrites(self.kernels[node], made)
+                part.include(self.waiting[producer], made, with_yields=keeps_place)
+        return part
+
+    def _waits(self, node: Node) -> bool:
+        """Whether a node is point by point, and its only reader will make its result as it reads.
+
+        Then it has no place of its own, and what it reads lives until its reader runs.
+        """
+        first = self.kernels.get(node)
+        users = [user for result in node.results for user in result.users]
+        second = self.kernels.get(users[0]) if len(users) == 1 else None
+        if first is None or second is None or is_anchor(first):
+            return False
+        buffer = first.outs[0]
+        direct = buffer in second.ins and self._is_private(buffer)
+        return direct and passes(first, second, buffer, anchored=False)
+
+    def _joins(self, producer: Node, node: Node, part: _Part) -> bool:
         """Whether a node is the only one to read a result, and forms one kernel with its producer.
 
         If it needs other nodes too, running it as soon as it can must never cost memory.
         """
-        match self.work[producer], self.work[node]:
-            case [OpInstr() as first], [OpInstr() as second]:
-                anchored = producer in self.anchored
-                return any(
-                    passes(first, second, buffer, anchored=anchored)
-                    and (alone or costs_nothing(second, buffer))
-                    for buffer in first.outs
-                    if buffer in second.ins and self._is_private(buffer)
-                )
-        return False
+        first, second = self.kernels.get(producer), self.kernels.get(node)
+        if first is None or second is None:
+            return False
+        anchored, alone = producer in self.anchored, len(part.needs) == 1
+        return any(
+            passes(first, second, buffer, anchored=anchored)
+            and (alone or costs_nothing(second, buffer))
+            for buffer in first.outs
+            if buffer in second.ins and self._is_private(buffer)
+        )
 
     def _is_private(self, buffer: Buffer) -> bool:
         """Whether it is a whole buffer that only its producer and one reader touch."""

@@ -19,13 +19,15 @@ def depth_first_order(problem: Problem) -> list[int]:
     hunger = _hunger(problem)
     order: dict[int, None] = {}
     for root in (number for number, users in enumerate(problem.users) if not users):
-        waiting = [root]
+        waiting = [(root, False)]
         while waiting:
-            missing = [s for s in problem.steps[waiting[-1]].needs if s not in order]
-            if missing:
-                waiting.append(max(missing, key=lambda s: (hunger[s], -s)))
-            else:
-                order[waiting.pop()] = None
+            number, is_fed = waiting.pop()
+            if is_fed:
+                order[number] = None
+            elif number not in order:
+                needs = sorted(problem.steps[number].needs, key=lambda need: (hunger[need], -need))
+                waiting.append((number, True))
+                waiting.extend((need, False) for need in needs)
     return list(order)
 
 
@@ -65,13 +67,12 @@ def _run_with_needs(tracker: Tracker, number: int) -> list[Move]:
     moves: list[Move] = []
     waiting = [number]
     while waiting:
-        if tracker.has_run[waiting[-1]]:
+        step = waiting[-1]
+        if tracker.has_run[step]:
             waiting.pop()
-            continue
-        needs = tracker.problem.steps[waiting[-1]].needs
-        missing = [step for step in needs if not tracker.has_run[step]]
-        if missing:
-            waiting.append(missing[-1])
+        elif tracker.missing[step]:
+            needs = tracker.problem.steps[step].needs
+            waiting.extend(need for need in needs if not tracker.has_run[need])
         else:
             moves.append(tracker.run(waiting.pop()))
     return moves

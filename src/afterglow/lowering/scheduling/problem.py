@@ -68,9 +68,9 @@ class Tracker:
         self.live = 0
         self.runs = 0
         """How many moves were made in all, also those taken back: the work that was done."""
+        self.has_run = [False] * len(problem.steps)
         self.missing = [len(step.needs) for step in problem.steps]
         """For each step, how many of those it needs have not run."""
-        self.has_run = [False] * len(problem.steps)
         self.touching = [int(buffer in problem.kept) for buffer in range(len(problem.sizes))]
         """For each buffer, how many steps touch it; that it is kept counts as one more."""
         for step in problem.steps:
@@ -78,6 +78,7 @@ class Tracker:
                 self.touching[buffer] += 1
         self.left = list(self.touching)
         """For each buffer, how many of them have not run."""
+        self._touches = [step.touches for step in problem.steps]
 
     def run_all(self, order: Iterable[int]) -> list[Move]:
         """Run the steps of an order that have not run yet."""
@@ -93,7 +94,7 @@ class Tracker:
         sizes, left, touching = self.problem.sizes, self.left, self.touching
         for member in stack:
             self.has_run[member] = True
-            for buffer in self.problem.steps[member].touches:
+            for buffer in self._touches[member]:
                 if left[buffer] == touching[buffer]:
                     started.append(buffer)
                     self.live += sizes[buffer]
@@ -107,7 +108,7 @@ class Tracker:
         """Take back the move that was made last."""
         for member in move.stack:
             self.has_run[member] = False
-            for buffer in self.problem.steps[member].touches:
+            for buffer in self._touches[member]:
                 self.left[buffer] += 1
             for user in self.problem.users[member]:
                 self.missing[user] += 1
@@ -122,7 +123,7 @@ class Tracker:
 
     def _stack(self, step: int) -> tuple[list[int], list[int]]:
         """The step and all that join it, and what else need not wait any longer."""
-        stack, opened = [step], []
+        stack, opened = [step], list[int]()
         for member in stack:  # grows on the way
             for user in self.problem.users[member]:
                 self.missing[user] -= 1
@@ -133,12 +134,12 @@ class Tracker:
 
     def _spare(self, stack: Sequence[int]) -> list[int]:
         """The sizes of the buffers that live for the stack alone, and may be taken over."""
-        return [
-            self.problem.sizes[buffer]
-            for member in stack
-            for buffer in self.problem.steps[member].yields
-            if self.left[buffer] == 1 < self.touching[buffer]
-        ]
+        sizes: list[int] = []
+        for member in stack:
+            for buffer in self.problem.steps[member].yields:
+                if self.left[buffer] == 1 < self.touching[buffer]:
+                    sizes.append(self.problem.sizes[buffer])
+        return sizes
 
 
 def _added(made: list[int], spare: list[int]) -> int:

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from afterglow.lowering.scheduling.problem import Move, Tracker
 
 SHARES = 8
-"""One bound may take this part of all tries: where it cannot be decided, a higher one may be."""
+"""One bound may take this part of all moves: where it cannot be decided, a higher one may be."""
+FEW = 80
+"""Of up to so many steps, the one that adds least comes first; of more, the first one as given."""
 
 
 @dataclass
@@ -31,7 +33,8 @@ class _Choice:
 class Search:
     """Looks for ways to run given steps, starting from where a tracker is.
 
-    The tracker makes at most `runs` moves for it, and only a part of them for one bound.
+    After about `runs` moves of the tracker it gives up: it finishes the way that it is on, but does
+    not go back for others.
     """
 
     def __init__(self, tracker: Tracker, steps: Iterable[int], runs: int) -> None:
@@ -40,7 +43,7 @@ class Search:
         self.bits = {step: 1 << index for index, step in enumerate(waiting)}
         self.runs = runs
         self.proven = True
-        """Whether every search so far went on until it knew."""
+        """Whether it never gave up, so that what it said is the best there is."""
         self._refused = 0
         self._path: list[Move] = []
         self._done = 0
@@ -57,7 +60,7 @@ class Search:
                 low = max(self._refused, bound + 1)
             else:
                 best = [step for move in path for step in move.stack]
-                peak = max(move.peak for move in path)
+                peak = max((move.peak for move in path), default=0)
         self.proven &= low >= peak
         return best
 
@@ -73,6 +76,7 @@ class Search:
         return path if found else None
 
     def _explore(self, bound: int, last: int) -> bool:
+        """Go down one way after the other until all steps have run; say whether that succeeded."""
         choices: list[_Choice] = []
         seen: set[int] = set()
         everything = (1 << len(self.bits)) - 1
@@ -84,7 +88,7 @@ class Search:
                     choices.append(_Choice(len(self._path), self.tracker.live, options))
                 self._run(step)
                 while choices and choices[-1].live >= self.tracker.live:
-                    choices.pop()
+                    choices.pop()  # whatever was possible there is possible here
                 options = [] if self._done in seen else self._options(bound)
                 seen.add(self._done)
             elif choices and self.tracker.runs < last:
@@ -97,8 +101,8 @@ class Search:
 
     def _options(self, bound: int) -> list[int]:
         """The steps that can be next, the best one last; only one if nothing is lost with it."""
-        live = self.tracker.live
-        options: list[tuple[int, int, int]] = []
+        live, few = self.tracker.live, len(self.bits) <= FEW
+        options: list[tuple[int, int]] = []
         for step in sorted(self._ready):
             peak, after = self.tracker.attempt(step)
             if peak > bound:
@@ -106,9 +110,9 @@ class Search:
             elif after <= live:
                 return [step]
             else:
-                options.append((after, peak, step))
+                options.append((after if few else self.bits[step], step))
         options.sort(reverse=True)
-        return [step for _, _, step in options]
+        return [step for _, step in options]
 
     def _run(self, step: int) -> None:
         move = self.tracker.run(step)

@@ -64,13 +64,14 @@ def cut_points(problem: Problem) -> Iterator[int]:
 class _Improver:
     """Takes the highest peak of an order, and searches for a better order around it.
 
-    `moves` is how the tracker came to the end, where it is between searches.
+    `moves` is how the tracker came to where it is; it goes back and forth along them.
     """
 
     def __init__(self, tracker: Tracker, moves: list[Move], cuts: Sequence[int]) -> None:
         self.tracker = tracker
         self.moves = moves
         self.cuts = cuts
+        self.position = len(moves)
 
     def run(self) -> list[int]:
         last = self.tracker.runs + RUNS
@@ -88,12 +89,26 @@ class _Improver:
 
     def _reorder(self, start: int, end: int, peak: int) -> bool:
         """Put some moves in an order with a lower peak, if that is possible."""
-        old, rest = _steps(self.moves[start:end]), _steps(self.moves[end:])
-        for move in reversed(self.moves[start:]):
+        self._go_to(start)
+        steps = _steps(self.moves[start:end])
+        better = Search(self.tracker, steps, SEARCH_RUNS).best_below(peak)
+        if better is None:
+            return False
+        self._replace(start, end, better)
+        if len(better) > len(steps):  # some that came later joined: they must not come again
+            self._replace(self.position, len(self.moves), _steps(self.moves[self.position :]))
+        return True
+
+    def _go_to(self, position: int) -> None:
+        for move in reversed(self.moves[position : self.position]):
             self.tracker.undo(move)
-        better = Search(self.tracker, old, SEARCH_RUNS).best_below(peak)
-        self.moves[start:] = self.tracker.run_all([*(better or old), *rest])
-        return better is not None
+        self.tracker.run_all(_steps(self.moves[self.position : position]))
+        self.position = position
+
+    def _replace(self, start: int, end: int, steps: Sequence[int]) -> None:
+        moves = self.tracker.run_all(steps)
+        self.moves[start:end] = moves
+        self.position = start + len(moves)
 
     def _windows(self, at: int) -> Iterator[tuple[int, int]]:
         """Ever more moves around one, up to all of the part that it is in."""

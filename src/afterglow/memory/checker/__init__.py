@@ -7,9 +7,9 @@ Of a program in which it finds nothing, this holds:
 3. Buffers are allocated once, freed once, and used only in between; locals only in their stack.
 4. Every view lies inside its buffer.
 5. Every element that is read has been written before, or is an input, a constant or state. What
-   served as scratch, or is still being fetched, has not. What a predicate left out counts as
-   written: nobody needs it.
-6. Inputs and constants are never written.
+   served as scratch, is still being fetched, or lay in a view that was freed, has not. What a
+   predicate left out counts as written: nobody needs it.
+6. Constants are never written, and inputs only if they are lent.
 7. An instruction, or a stack, writes no memory that it uses under another name, unless both are
    the very same elements in the same order.
 8. At the end every output is written, whole.

@@ -10,6 +10,7 @@ from afterglow.memory.checker.coverage import Coverage, Extent
 from afterglow.memory.checker.reader import Declaration, Form, Window
 
 _WRITTEN_BEFORE = ("input", "const", "state")
+_READ_ONLY = ("input", "const")
 
 
 class Buffer:
@@ -27,6 +28,7 @@ class Buffer:
         self.address = declared.address
         self.unit = unit
         self.written = Coverage(self.form.nbytes // unit, full=self.kind in _WRITTEN_BEFORE)
+        self.is_read_only = declared.kind in _READ_ONLY and not declared.lent
         self.ended = ""
 
     def addresses(self) -> tuple[int, int]:

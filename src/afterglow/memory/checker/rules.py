@@ -26,7 +26,6 @@ from afterglow.memory.checker.reader import (
     read_statements,
 )
 
-_READ_ONLY = ("input", "const")
 _PREFETCH = "prefetch"
 _WIDEST_ALIGNMENT = 8
 """Complex numbers are aligned as their halves are."""
@@ -198,6 +197,10 @@ class _Checker:
         return place
 
     def _free(self, name: str) -> None:
+        place = self.places.get(name)
+        if place is not None and name not in self.buffers:  # a view: it holds nothing any more
+            place.buffer.written.remove(place.extent)
+            return
         buffer = self.buffers.get(name)
         if buffer is None or buffer not in self.live:
             self._report(f"{name} is freed, but it is not live")
@@ -259,7 +262,7 @@ class _Checker:
 
     def _check(self, access: Access) -> None:
         place, buffer = access.place, access.place.buffer
-        if access.writes and buffer.kind in _READ_ONLY:
+        if access.writes and buffer.is_read_only:
             self._report(f"{place.name} is written, but it is {buffer.kind} memory")
         gap = buffer.written.gap(place.extent) if access.reads else None
         if gap is not None:

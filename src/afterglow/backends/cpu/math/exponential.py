@@ -1,0 +1,111 @@
+"""Powers of e and of 2, and the logistic function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.emitter import (
+    Value,
+    absolute,
+    clamp,
+    copy_sign,
+    fma,
+    reinterpret,
+    select,
+)
+from afterglow.backends.cpu.math.coefficients import EXP, EXP2
+from afterglow.backends.cpu.math.double_word import DoubleWord, ordered_sum
+from afterglow.backends.cpu.math.number import (
+    LOG_2,
+    nearest_whole,
+    number_of,
+    power_of_two,
+    scale,
+    whole_of,
+)
+from afterglow.backends.cpu.math.polynomial import polynomial
+from afterglow.types.dtype import f32
+
+
+def exp(x: Value) -> Value:
+    """e to the x."""
+    part = reduced(clamp(x, *exponent_limits(x)))
+    return scale(1.0 + part.growth, part.exponent)
+
+
+def exp_down(x: Value) -> Value:
+    """e to the x, for x <= 0, as softmax needs it: what is below the least normal number is 0."""
+    least = -87.0 if x.dtype is f32 else -708.0
+    part = reduced(clamp(x, least, None))
+    number = number_of(x)
+    bits = reinterpret(1.0 + part.growth, number.bits)
+    power = reinterpret(bits + (part.exponent << number.fraction_bits), x.dtype)
+    return select(x < least, 0.0, power)
+
+
+def exp2(x: Value) -> Value:
+    """2 to the x."""
+    low, high = (-150.0, 128.0) if x.dtype is f32 else (-1076.0, 1024.0)
+    x = clamp(x, low, high)
+    whole, exponent = nearest_whole(x)
+    rest = x - whole
+    return scale(fma(rest, polynomial(rest, EXP2[x.dtype]), 1.0), exponent)
+
+
+def expm1(x: Value) -> Value:
+    """e to the x, less 1, precise where that is small."""
+    low = -17.5 if x.dtype is f32 else -38.0
+    part = reduced(clamp(x, low, exponent_limits(x)[1]))
+    # 2^n (1 + g) - 1 is 2^n ((1 - 2^-n) + g); above 2^-60 the one is lost in rounding anyway.
+    number = number_of(x)
+    few = clamp(part.exponent, None, 2 * number.fraction_bits)
+    offset = 1.0 - power_of_two(0 - few, x.dtype)
+    total = ordered_sum(offset, part.rest)
+    grown = total.high + (total.low + part.bend)
+    return copy_sign(scale(grown, part.exponent), x)
+
+
+def sigmoid(x: Value) -> Value:
+    """1 / (1 + e to the -x); of very negative x as small as e to the x."""
+    low, _ = exponent_limits(x)
+    part = reduced(clamp(-absolute(x), low, None))
+    power = scale(1.0 + part.growth, part.exponent)
+    return select(x < 0.0, power, 1.0) / (1.0 + power)
+
+
+def exponent_limits(x: Value) -> tuple[float, float]:
+    """Outside, e to the x is 0 or infinite; inside, its exponent is one that `scale` takes."""
+    return (-104.0, 89.0) if x.dtype is f32 else (-746.0, 710.0)
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """e^x as 2^exponent (1 + rest + bend), where |rest| <= log(2) / 2."""
+
+    exponent: Value
+    rest: Value
+    bend: Value
+
+    @property
+    def growth(self) -> Value:
+        """rest + bend: e^rest - 1."""
+        return self.rest + self.bend
+
+    @property
+    def words(self) -> DoubleWord:
+        """1 + rest + bend in two words."""
+        total = ordered_sum(self.rest.like(1.0), self.rest)
+        return ordered_sum(total.high, total.low + self.bend)
+
+
+def reduced(x: Value) -> Reduced:
+    """Take out whole multiples of log(2); x must be within `exponent_limits`, or NaN."""
+    number = number_of(x)
+    rounded = fma(x, number.nearest(1 / LOG_2), number.rounder)
+    count = rounded - number.rounder
+    high, low = number.short_words(LOG_2, 10 if x.dtype is f32 else 32)
+    near = fma(count, -high, x)  # exact: the product has few bits
+    rest = fma(count, -low, near)
+    lost = fma(count, -low, near - rest)
+    bend = fma(rest * rest, polynomial(rest, EXP[x.dtype]), lost)
+    return Reduced(whole_of(rounded), rest, bend)

@@ -1,0 +1,41 @@
+"""ONNX's ImageDecoder, through Pillow. The bytes decide the shape, so they must be known."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+
+from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.onnx.registry import onnx_op
+from afterglow.graph import Array, Value
+from afterglow.support.errors import ModelError
+
+try:
+    from PIL import Image
+except ImportError:  # an optional extra
+    Image = None  # type: ignore[assignment]  # asked for before it is used
+
+_MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}
+
+
+@onnx_op("ImageDecoder")
+def image_decoder(n: NodeContext) -> Value:
+    """Rows, columns and channels: red, green and blue, the other way round, or one of grey."""
+    if Image is None:
+        raise n.fail("images are decoded by Pillow", help='pip install "afterglow[image]"')
+    pixel_format = n.text("pixel_format", "RGB")
+    if pixel_format not in _MODES:
+        raise ModelError(f"there is no pixel_format {pixel_format!r}")
+    pixels = _decoded(n.known(0), _MODES[pixel_format])
+    return n.constant(pixels[..., ::-1] if pixel_format == "BGR" else pixels)
+
+
+def _decoded(encoded: Array, mode: str) -> Array:
+    try:
+        image: Any = Image.open(io.BytesIO(encoded.tobytes()))
+        pixels = np.asarray(image.convert(mode))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"the image cannot be decoded: {error}") from None
+    return pixels if pixels.ndim == 3 else pixels[..., np.newaxis]

@@ -1,0 +1,180 @@
+"""The table of nodes that our trees take, from each way in which ONNX writes them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from afterglow.frontends.onnx.context import NodeContext
+from afterglow.graph import Array
+from afterglow.ops.trees import NodeKind
+from afterglow.support.errors import ModelError
+
+_TESTS = {
+    "BRANCH_LEQ": NodeKind.LESS_EQUAL,
+    "BRANCH_LT": NodeKind.LESS,
+    "BRANCH_GTE": NodeKind.GREATER_EQUAL,
+    "BRANCH_GT": NodeKind.GREATER,
+    "BRANCH_EQ": NodeKind.EQUAL,
+    "BRANCH_NEQ": NodeKind.NOT_EQUAL,
+    "LEAF": NodeKind.LEAF,
+}
+_NUMBERED_TESTS = tuple(_TESTS.values())[:-1]
+_MEMBER = len(_NUMBERED_TESTS)
+"""The number of the test whether a feature is in a set."""
+
+
+@dataclass(frozen=True)
+class TreeTable:
+    """The constant operands of `TreeEnsemble`."""
+
+    nodes: Array
+    thresholds: Array
+    roots: Array
+    votes: Array
+    weights: Array
+
+
+def member_table(n: NodeContext) -> TreeTable:
+    """Nodes, then leaves, then further nodes for the members of sets."""
+    columns = _MemberColumns(n)
+    leaves = len(columns.leaf_targets)
+    nodes, thresholds = columns.inner_nodes()
+    return TreeTable(
+        _table(nodes),
+        np.array(thresholds),
+        np.array(n.integers("tree_roots"), np.int64),
+        np.array(columns.leaf_targets, np.int64).reshape(leaves, 1),
+        n.tensor("leaf_weights").reshape(leaves, 1),
+    )
+
+
+class _MemberColumns:
+    """The attributes of TreeEnsemble, a list each."""
+
+    def __init__(self, n: NodeContext) -> None:
+        self.splits = n.tensor("nodes_splits").reshape(-1)
+        self.tests = [int(test) for test in n.tensor("nodes_modes").reshape(-1)]
+        count = len(self.tests)
+        self.features = n.integers("nodes_featureids")
+        self.missing = n.integers("nodes_missing_value_tracks_true", (0,) * count)
+        self.if_true = _children(n, "true", count)
+        self.if_false = _children(n, "false", count)
+        self.leaf_targets = n.integers("leaf_targetids")
+        members = n.tensor("membership_values") if n.has("membership_values") else np.zeros(0)
+        self.sets = iter(_split_at_nan(members.reshape(-1)))
+        _check_lengths(count, self.splits, self.features, self.missing)
+
+    def inner_nodes(self) -> tuple[list[tuple[int, ...]], list[float]]:
+        """The nodes in their order, the leaves, and the rest of each chain of comparisons."""
+        count, leaves = len(self.tests), len(self.leaf_targets)
+        rows: list[tuple[int, ...]] = [(NodeKind.LEAF, 0, 0, 0, 0)] * count
+        rows += [(NodeKind.LEAF, 0, leaf, 0, 0) for leaf in range(leaves)]
+        thresholds = [0.0] * len(rows)
+        for index, test in enumerate(self.tests):
+            feature, yes, no, missing = (
+                self.features[index],
+                self.if_true[index],
+                self.if_false[index],
+                self.missing[index],
+            )
+            if test != _MEMBER:
+                rows[index] = (_NUMBERED_TESTS[test], feature, yes, no, missing)
+                thresholds[index] = float(self.splits[index])
+                continue
+            place = index
+            *members, last = self._next_set()
+            for member in members:  # each is compared in turn, and the next if it differs
+                rows[place] = (NodeKind.EQUAL, feature, yes, len(rows), missing)
+                thresholds[place] = member
+                place = len(rows)
+                rows.append((NodeKind.LEAF, 0, 0, 0, 0))
+                thresholds.append(0.0)
+            rows[place] = (NodeKind.EQUAL, feature, yes, no, missing)
+            thresholds[place] = last
+        return rows, thresholds
+
+    def _next_set(self) -> list[float]:
+        members = next(self.sets, None)
+        if members is None:
+            raise ModelError("a node asks for membership in a set that membership_values lacks")
+        return members or [float("nan")]  # which equals nothing
+
+
+def _children(n: NodeContext, which: str, count: int) -> list[int]:
+    """The rows of the nodes, or of the leaves behind them, that follow each node."""
+    ids, are_leaves = n.integers(f"nodes_{which}nodeids"), n.integers(f"nodes_{which}leafs")
+    _check_lengths(count, ids, are_leaves)
+    return [child + count * bool(leaf) for child, leaf in zip(ids, are_leaves, strict=True)]
+
+
+def _split_at_nan(values: Array) -> list[list[float]]:
+    ends = np.flatnonzero(np.isnan(values))
+    starts = np.concatenate([[0], ends + 1])
+    return [values[a:b].tolist() for a, b in zip(starts, ends, strict=False)]
+
+
+def legacy_table(n: NodeContext, kind: str, targets: Sequence[int]) -> TreeTable:
+    """Nodes that name their tree and themselves; the votes of leaves name them again."""
+    trees, names = n.integers("nodes_treeids"), n.integers("nodes_nodeids")
+    row_of = {key: row for row, key in enumerate(zip(trees, names, strict=True))}
+    first = {tree: row for row, tree in reversed([*enumerate(trees)])}
+    voters = zip(n.integers(f"{kind}_treeids"), n.integers(f"{kind}_nodeids"), strict=True)
+    votes: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for vote, voter in enumerate(voters):
+        votes[voter].append(vote)
+    count = len(names)
+    tests = [_TESTS[mode] for mode in n.texts("nodes_modes")]
+    features = n.integers("nodes_featureids")
+    missing = n.integers("nodes_missing_value_tracks_true", (0,) * count)
+    if_true, if_false = n.integers("nodes_truenodeids"), n.integers("nodes_falsenodeids")
+    thresholds = _floats(n, "nodes_values")
+    _check_lengths(count, tests, features, missing, if_true, if_false, thresholds)
+    nodes: list[tuple[int, ...]] = []
+    leaves: list[list[int]] = []
+    for row, (tree, name) in enumerate(zip(trees, names, strict=True)):
+        if tests[row] is NodeKind.LEAF:
+            nodes.append((NodeKind.LEAF, 0, len(leaves), 0, 0))
+            leaves.append(votes[tree, name])
+            continue
+        yes, no = row_of[tree, if_true[row]], row_of[tree, if_false[row]]
+        nodes.append((tests[row], features[row], yes, no, missing[row]))
+    weights = _floats(n, f"{kind}_weights")
+    return TreeTable(
+        _table(nodes),
+        thresholds,
+        np.array([first[tree] for tree in sorted(first)], np.int64),
+        *_filled_up(leaves, targets, weights),
+    )
+
+
+def _filled_up(
+    leaves: Sequence[Sequence[int]], targets: Sequence[int], weights: Array
+) -> tuple[Array, Array]:
+    """The targets and weights of each leaf, as many for each."""
+    shape = (len(leaves), max(map(len, leaves), default=0))
+    votes, amounts = np.full(shape, -1), np.zeros(shape, weights.dtype)
+    for row, own in enumerate(leaves):
+        votes[row, : len(own)] = [targets[vote] for vote in own]
+        amounts[row, : len(own)] = weights[list(own)]
+    return votes, amounts
+
+
+def _floats(n: NodeContext, name: str) -> Array:
+    """Floats, which are a tensor if they are doubles."""
+    if n.has(f"{name}_as_tensor"):
+        return n.tensor(f"{name}_as_tensor").reshape(-1)
+    return np.array(n.numbers(name), np.float32)
+
+
+def _table(nodes: Sequence[tuple[int, ...]]) -> Array:
+    return np.array(nodes, np.int64).reshape(-1, 5)
+
+
+def _check_lengths(count: int, *columns: Sequence[object] | Array) -> None:
+    for column in columns:
+        if len(column) != count:
+            raise ModelError(f"there are {count} nodes, but a list of {len(column)} about them")

@@ -1,0 +1,14 @@
+"""Splitting: nodes run in bands, one after the other, where the arena is small.
+
+- `region`: which part of every value a band needs.
+- `rewrite`: a region of nodes becomes bands.
+- `profile`: which nodes run together, and what is live meanwhile.
+- `candidates`: ways to run some of them in bands: what each costs, and takes.
+- `search`: the cheapest of all ways within a limit.
+- `fit`: the pass.
+"""
+
+from afterglow.lowering.splitting.fit import FitArena
+from afterglow.lowering.splitting.profile import Memory
+
+__all__ = ["FitArena", "Memory"]

@@ -1,0 +1,85 @@
+"""A region of nodes, computed band by band: which part of every value a band needs.
+
+A band is a part of each output of the region along one axis. What it needs is found backwards, node
+by node, from `Op.band`. Neighbouring bands may need the same rows of a value in between; each then
+computes them for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from afterglow.graph import Band, Cut, Node, Value
+from afterglow.types import TensorType
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one band has of one node: a part of its results, and how to compute it."""
+
+    node: Node
+    cut: Cut
+    band: Band
+
+
+class Region:
+    """Nodes in an order in which they can run, and which of their results are needed outside."""
+
+    def __init__(self, nodes: Sequence[Node], escaping: Iterable[Value]) -> None:
+        self.nodes = tuple(nodes)
+        self.results = {result: node for node in nodes for result in node.results}
+        leaving = {value for value in escaping if value in self.results}
+        members = {*nodes}
+        self.outputs = [
+            value
+            for value in self.results
+            if value in leaving or any(user not in members for user in value.users)
+        ]
+
+    def band(self, axis: int, index: int, count: int) -> list[Piece] | None:
+        """The pieces of one of `count` bands, in order; None if some node cannot be cut so."""
+        needs = {value: part_of(value, axis, index, count) for value in self.outputs}
+        pieces: list[Piece] = []
+        for node in reversed(self.nodes):
+            cuts = [needs[result] for result in node.results if result in needs]
+            if not cuts:
+                continue
+            piece = _piece(node, cuts)
+            if piece is None or not self._demand(piece, needs):
+                return None
+            pieces.append(piece)
+        return pieces[::-1]
+
+    def _demand(self, piece: Piece, needs: dict[Value, Cut]) -> bool:
+        """Add what a piece reads of other nodes' results to what is needed."""
+        if piece.node.predicate in self.results:
+            return False
+        for operand, cut in zip(piece.node.operands, piece.band.cuts, strict=True):
+            if operand not in self.results:
+                continue
+            if cut is None or needs.get(operand, cut).axis != cut.axis:
+                return False
+            needs[operand] = needs.get(operand, cut).hull(cut)
+        return True
+
+
+def part_of(value: Value, axis: int, index: int, count: int) -> Cut:
+    """One of `count` parts of a value that are as equal as can be."""
+    extent = value.type.shape[axis]
+    return Cut(axis, extent * index // count, extent * (index + 1) // count)
+
+
+def _piece(node: Node, cuts: Sequence[Cut]) -> Piece | None:
+    """A node's part that holds all cuts."""
+    if not node.op.pure or len({cut.axis for cut in cuts}) > 1:
+        return None
+    hull = reduce(Cut.hull, cuts)
+    band = node.op.band(hull, node.results[0].type, types_of(node))
+    return None if band is None else Piece(node, hull, band)
+
+
+def types_of(node: Node) -> list[TensorType | None]:
+    """The types of a node's operands."""
+    return [None if operand is None else operand.type for operand in node.operands]

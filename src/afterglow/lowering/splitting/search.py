@@ -1,0 +1,174 @@
+"""The cheapest way through a function within a limit: which groups run in bands, and how many.
+
+Groups run as a whole where they fit, and stretches of them in bands where they do not. What a
+stretch takes does not depend on the others, so the cheapest way is a shortest path. How much memory
+bands take is first bounded from below; only the bands on the path are really measured, and if they
+take too much, the path is searched for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TypeAlias
+
+from afterglow.lowering.splitting.profile import Memory, Profile
+from afterglow.lowering.splitting.region import Piece, Region
+from afterglow.lowering.splitting.rewrite import Plan, Split, band_function
+from afterglow.lowering.splitting.walk import Walk, counts_up_to
+
+MOST_GROUPS = 40
+"""How many groups may run in bands together."""
+NODE_WORK = 10_000
+"""What another node costs, in multiplications."""
+NEVER = 2**62
+"""More bytes than any limit: what cannot be done takes them."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """The groups from `first` to `last` in `count` bands along an axis of what they give."""
+
+    first: int
+    last: int
+    axis: int
+    count: int
+    cost: int = field(compare=False)
+
+
+_Ways: TypeAlias = dict[tuple[int, int], Way]
+"""For a first and a last group, how to run them and those between."""
+
+
+class Search:
+    """Looks for plans of one function; remembers what it found out."""
+
+    def __init__(self, profile: Profile, memory: Memory) -> None:
+        self.profile = profile
+        self.memory = memory
+        self._walks: dict[tuple[int, int, int], Walk] = {}
+        self._measured: dict[Way, int] = {}
+        """The bytes that the largest band of a way takes."""
+
+    def within(self, limit: int) -> Plan | None:
+        """The cheapest plan whose parts take no more than a limit; None if there is none."""
+        held = self._stretches(limit)
+        ways: _Ways = {}
+        for last, firsts in held.items():
+            ways.update(self._cheapest(last, firsts, limit))
+        while (path := self._path(ways, limit)) is not None:
+            unknown = [way for way in path if way not in self._measured]
+            if not unknown:
+                return self._plan(path)
+            for way in unknown:
+                self._measured[way] = self._measure(way)
+                del ways[way.first, way.last]
+                firsts = {way.first: held[way.last][way.first]}
+                ways.update(self._cheapest(way.last, firsts, limit))
+        return None
+
+    def _stretches(self, limit: int) -> dict[int, dict[int, int]]:
+        """Stretches that hold a group which does not fit, and whose surroundings fit.
+
+        For each last group, the first ones, with the bytes held around the bands.
+        """
+        live = self.profile.live
+        found: dict[int, dict[int, int]] = {}
+        for first in range(len(live)):
+            wide = (p for p in range(first, min(first + MOST_GROUPS, len(live))) if live[p] > limit)
+            following = next(wide, None)
+            for last, held in () if following is None else self.profile.around(first, MOST_GROUPS):
+                if following is not None and last >= following and held <= limit:
+                    found.setdefault(last, {})[first] = held
+        return found
+
+    def _cheapest(self, last: int, held: Mapping[int, int], limit: int) -> _Ways:
+        """For each first group, the cheapest way to the last that may fit."""
+        found: _Ways = {}
+        for axis in range(self.profile.rank(last)):
+            for way in self._fitting(last, axis, held, limit):
+                other = found.setdefault((way.first, last), way)
+                if way.cost < other.cost:
+                    found[way.first, last] = way
+        return found
+
+    def _fitting(self, last: int, axis: int, held: Mapping[int, int], limit: int) -> Iterator[Way]:
+        """For each first group, the way along an axis with the fewest bands that may fit."""
+        counts = counts_up_to(self.profile.most_bands(last, axis))
+        most = [*self._may_fit(last, axis, counts[-1], held, limit)] if counts else []
+        waiting = {way.first: held[way.first] for way in most}
+        for count in counts:
+            for way in self._may_fit(last, axis, count, waiting, limit):
+                yield way
+                del waiting[way.first]
+
+    def _may_fit(
+        self, last: int, axis: int, count: int, held: Mapping[int, int], limit: int
+    ) -> Iterator[Way]:
+        """The ways with so many bands that are not known to take more than the limit."""
+        key = last, axis, count
+        walk = self._walks.setdefault(key, Walk(self.profile, *key)) if held else None
+        least = min(held.values(), default=0)
+        for first in sorted(held, reverse=True):
+            reach = None if walk is None else walk.reach(first)
+            if reach is None or least + reach.bound > limit:  # earlier ones take even more
+                return
+            cost = max(0, reach.work) + (count - 1) * reach.nodes * NODE_WORK
+            way = Way(first, last, axis, count, cost)
+            if held[first] + self._measured.get(way, reach.bound) <= limit:
+                yield way
+
+    def _measure(self, way: Way) -> int:
+        """The bytes that the largest band takes; more than there are if one cannot be computed."""
+        region = self._region(way)
+        bands = [region.band(way.axis, index, way.count) for index in range(way.count)]
+        sizes = [NEVER if band is None else _size(band) for band in bands]
+        largest = sizes.index(max(sizes))
+        if bands[largest] is None:
+            return NEVER
+        return self.memory.arena(band_function(region, way.axis, largest, way.count))
+
+    def _region(self, way: Way) -> Region:
+        nodes = [n for group in self.profile.groups[way.first : way.last + 1] for n in group]
+        return Region(nodes, self.profile.function.escaping())
+
+    def _path(self, ways: _Ways, limit: int) -> list[Way] | None:
+        """The cheapest sequence of whole groups and stretches, from the first to the last."""
+        live = self.profile.live
+        arriving: dict[int, list[Way]] = {}
+        for way in ways.values():
+            arriving.setdefault(way.last + 1, []).append(way)
+        costs = [0] + [NEVER] * len(live)
+        taken: list[Way | None] = [None] * len(costs)
+        for position in range(1, len(costs)):
+            if live[position - 1] <= limit:
+                costs[position] = costs[position - 1]
+            for way in arriving.get(position, ()):
+                if costs[way.first] + way.cost < costs[position]:
+                    costs[position], taken[position] = costs[way.first] + way.cost, way
+        return None if costs[-1] >= NEVER else [*_walk_back(taken)][::-1]
+
+    def _plan(self, path: list[Way]) -> Plan:
+        groups = self.profile.groups
+        old = {node: position for position, node in enumerate(self.profile.function.nodes)}
+        ends = [0, *accumulate(map(len, groups))]
+        splits = (Split(ends[w.first], ends[w.last + 1] - 1, w.axis, w.count) for w in path)
+        return Plan(tuple(old[node] for group in groups for node in group), tuple(splits))
+
+
+def _size(band: list[Piece]) -> int:
+    """The bytes of all results of a band."""
+    return sum(p.cut.of(result.type).nbytes for p in band for result in p.node.results)
+
+
+def _walk_back(taken: list[Way | None]) -> Iterator[Way]:
+    """The ways on the path to the end, the last one first."""
+    position = len(taken) - 1
+    while position:
+        way = taken[position]
+        if way is None:
+            position -= 1
+        else:
+            yield way
+            position = way.first

@@ -1,0 +1,86 @@
+"""Ops on texts, which live on the host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from afterglow.graph import Array, Op, op
+from afterglow.ops.rules import broadcast_shape, require_dtype
+from afterglow.support.errors import TypeRuleError
+from afterglow.types import TensorType
+from afterglow.types.dtype import boolean, string
+
+
+class Case(Enum):
+    """How letters are written."""
+
+    UPPER = "upper"
+    LOWER = "lower"
+
+
+@op("string_concat")
+class StringConcat(Op):
+    """One text after the other."""
+
+    elementwise = True
+
+    def infer(self, lhs: TensorType, rhs: TensorType) -> TensorType:
+        """Texts of the common shape."""
+        require_dtype(string, lhs=lhs, rhs=rhs)
+        return TensorType(string, broadcast_shape(lhs=lhs, rhs=rhs))
+
+    def evaluate(self, lhs: Array, rhs: Array) -> Array:
+        """Python's sum of texts."""
+        return np.asarray(lhs + rhs, object)
+
+
+@op("change_case")
+class ChangeCase(Op):
+    """Texts with all their letters in one case, by the rules of Unicode."""
+
+    elementwise = True
+    case: Case
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The operand's own type."""
+        require_dtype(string, x=x)
+        return x
+
+    def evaluate(self, x: Array) -> Array:
+        """Python's `upper` and `lower`."""
+        return _each(str.upper if self.case is Case.UPPER else str.lower, x, object)
+
+
+@op("regex_full_match")
+class RegexFullMatch(Op):
+    """Whether a regular expression matches the whole of each text."""
+
+    elementwise = True
+    pattern: str
+
+    def infer(self, x: TensorType) -> TensorType:
+        """Truth values; the pattern must be one that Python reads."""
+        require_dtype(string, x=x)
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise TypeRuleError(
+                f"pattern {self.pattern!r} is not a regular expression: {error}"
+            ) from None
+        return x.with_dtype(boolean)
+
+    def evaluate(self, x: Array) -> Array:
+        """Python's `fullmatch`."""
+        pattern = re.compile(self.pattern)
+        return _each(lambda text: pattern.fullmatch(text) is not None, x, np.bool_)
+
+
+def _each(function: Callable[[str], Any], x: Array, dtype: Any) -> Array:
+    results = np.empty(x.size, dtype)
+    results[:] = [function(str(text)) for text in x.reshape(-1)]
+    return results.reshape(x.shape)

@@ -1,0 +1,137 @@
+"""Ensembles of decision trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum, IntEnum
+
+import numpy as np
+
+from afterglow.graph import Array, Op, op
+from afterglow.ops.rules import (
+    require,
+    require_dtype,
+    require_float,
+    require_rank,
+    require_same_dtype,
+    require_shape,
+)
+from afterglow.types import TensorType
+from afterglow.types.dtype import i64
+
+
+class Aggregate(Enum):
+    """What becomes of all votes for one target."""
+
+    SUM = "sum"
+    AVERAGE = "average"
+    MIN = "min"
+    MAX = "max"
+
+
+class NodeKind(IntEnum):
+    """How a node compares a feature with its threshold; a leaf does not."""
+
+    LEAF = 0
+    LESS_EQUAL = 1
+    LESS = 2
+    GREATER_EQUAL = 3
+    GREATER = 4
+    EQUAL = 5
+    NOT_EQUAL = 6
+
+
+NODE_FIELDS = ("kind", "feature", "if_true", "if_false", "if_missing")
+"""What the columns of the table of nodes mean."""
+
+_COMPARE: dict[NodeKind, Callable[[Array, Array], Array]] = {
+    NodeKind.LESS_EQUAL: np.less_equal,
+    NodeKind.LESS: np.less,
+    NodeKind.GREATER_EQUAL: np.greater_equal,
+    NodeKind.GREATER: np.greater,
+    NodeKind.EQUAL: np.equal,
+    NodeKind.NOT_EQUAL: np.not_equal,
+}
+
+
+@op("tree_ensemble")
+class TreeEnsemble(Op):
+    """The votes of the leaves that each row of x reaches, one in each tree, for each target.
+
+    A row of `nodes` is a node: its kind, the feature that it looks at, the nodes that follow if
+    the test holds and if it does not, and whether it holds for NaN. The third number of a leaf is
+    its row in `votes` and `weights` instead: the targets that it votes for, or -1 to fill up, and
+    by how much. A target without votes gets 0; an average is over all trees.
+    """
+
+    targets: int
+    aggregate: Aggregate = Aggregate.SUM
+
+    def infer(
+        self,
+        x: TensorType,
+        nodes: TensorType,
+        thresholds: TensorType,
+        roots: TensorType,
+        votes: TensorType,
+        weights: TensorType,
+    ) -> TensorType:
+        """A score for each row and target."""
+        require_float(x=x)
+        require_same_dtype(x=x, thresholds=thresholds, weights=weights)
+        require_dtype(i64, nodes=nodes, roots=roots, votes=votes)
+        require_rank(2, x=x, nodes=nodes, votes=votes)
+        require_rank(1, roots=roots)
+        require_shape((nodes.shape[0], len(NODE_FIELDS)), nodes=nodes)
+        require_shape(nodes.shape[:1], thresholds=thresholds)
+        require_shape(votes.shape, weights=weights)
+        require(self.targets > 0, f"there must be targets, got {self.targets}")
+        return x.with_shape((x.shape[0], self.targets))
+
+    def evaluate(
+        self, x: Array, nodes: Array, thresholds: Array, roots: Array, votes: Array, weights: Array
+    ) -> Array:
+        """All rows go down all trees at once, a level at a time."""
+        leaves = nodes[_leaves(x, nodes, thresholds, roots), 2]
+        rows = np.arange(x.shape[0])[:, np.newaxis, np.newaxis]
+        places = rows * self.targets + votes[leaves]
+        is_vote = votes[leaves] >= 0
+        scores = self._aggregated(places[is_vote], weights[leaves][is_vote], x.shape[0])
+        return scores / max(len(roots), 1) if self.aggregate is Aggregate.AVERAGE else scores
+
+    def _aggregated(self, places: Array, weights: Array, rows: int) -> Array:
+        size = rows * self.targets
+        if self.aggregate in (Aggregate.SUM, Aggregate.AVERAGE):
+            scores = np.bincount(places, weights, size)  # sums in double precision
+            return scores.reshape(rows, self.targets)
+        function, neutral = (
+            (np.minimum, np.inf) if self.aggregate is Aggregate.MIN else (np.maximum, -np.inf)
+        )
+        scores = np.full(size, neutral)
+        function.at(scores, places, weights)
+        has_votes = np.bincount(places, minlength=size) > 0
+        return np.where(has_votes, scores, 0).reshape(rows, self.targets)
+
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """Each row on its own."""
+        return (0, None, None, None, None, None) if axis == 0 else None
+
+
+def _leaves(x: Array, nodes: Array, thresholds: Array, roots: Array) -> Array:
+    """The leaf of each row of x in each tree."""
+    kind, feature, if_true, if_false, if_missing = nodes.T
+    at = np.broadcast_to(roots, (x.shape[0], roots.size))
+    present = [test for test in _COMPARE if np.any(kind == test)]
+    for _ in range(len(nodes)):  # no path is longer
+        inner = kind[at] != NodeKind.LEAF
+        if not inner.any():
+            break
+        value, limit = np.take_along_axis(x, feature[at], 1), thresholds[at]
+        holds = np.zeros(at.shape, np.bool_)
+        for test in present:
+            holds |= (kind[at] == test) & _COMPARE[test](value, limit)
+        holds = np.where(np.isnan(value), if_missing[at] != 0, holds)
+        at = np.where(inner, np.where(holds, if_true[at], if_false[at]), at)
+    return at
