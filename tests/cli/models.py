@@ -35,6 +35,19 @@ def save(
     return str(path)
 
 
+def parts(folder: Path) -> str:
+    """A sequence of the columns of x."""
+    graph = helper.make_graph(
+        [helper.make_node("SplitToSequence", ["x"], ["y"], axis=1)],
+        "small",
+        [helper.make_tensor_value_info("x", FLOAT, (2, 3))],
+        [helper.make_tensor_sequence_value_info("y", FLOAT, None)],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "parts.onnx")
+    return str(folder / "parts.onnx")
+
+
 def linear(folder: Path) -> str:
     """y = relu(x @ w), with a batch of 2."""
     return save(

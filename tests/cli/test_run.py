@@ -52,6 +52,21 @@ def test_outputs_are_written(command, tmp_path, x_file, backend, more):
     np.testing.assert_allclose(np.load(folder / "y.npy"), Y)
 
 
+@pytest.mark.parametrize("more", [(), ("--compare", "onnxruntime")])
+def test_a_sequence_is_shown_tensor_by_tensor(command, tmp_path, x_file, more):
+    finished = command("run", models.parts(tmp_path), "--input", f"x={x_file}", "--json", *more)
+    assert finished.status == 0
+    shown = [(output["name"], output["type"]) for output in finished.json["outputs"]]
+    assert shown == [(f"y[{index}]", "f32[2, 1]") for index in range(3)]
+
+
+def test_maps_are_shown_as_rows():
+    rows = [{"a": 0.25, "b": 0.75}, {"a": 1.0, "b": 0.0}]
+    ((name, array),) = results.tensors_of("y", rows)
+    assert name == "y"
+    np.testing.assert_array_equal(array, [[0.25, 0.75], [1, 0]])
+
+
 def test_inputs_of_one_archive(command, tmp_path):
     np.savez(tmp_path / "inputs.npz", a=X, b=X)
     words = ("run", models.batched(tmp_path), "--input", str(tmp_path / "inputs.npz"))

@@ -299,6 +299,20 @@ def test_nan_may_count_as_a_member() -> None:
     np.testing.assert_array_equal(got, [[1, 0]])
 
 
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"nodes_featureids": [0, 7]}, "it names feature 7, but there are 2"),
+        ({"nodes_falsenodeids": [9, 2]}, "it names node 9, but there are 6"),
+        ({"leaf_targetids": [0, 2, 0]}, "it names target 2, but there are 2"),
+        ({"nodes_trueleafs": [1]}, "there are 2 nodes, but a list of 1 about them"),
+    ],
+)
+def test_trees_name_what_there_is(changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(ModelError, match=text):
+        ml_run("TreeEnsemble", X, version=5, **ensemble(**changes))
+
+
 def test_a_set_that_is_missing() -> None:
     empty = {"membership_values": np.zeros(0, np.float32)}
     with pytest.raises(ModelError, match="a set that membership_values lacks"):

@@ -134,6 +134,16 @@ def test_seeds_decide() -> None:
     assert not np.any(a == c)
 
 
+@pytest.mark.parametrize("type", [TensorProto.FLOAT, TensorProto.DOUBLE])
+def test_every_backend_draws_the_same_numbers(type: int) -> None:
+    one = node("RandomUniform", [], ["y"], shape=(3, 7), dtype=type)
+    source = model([one], inputs=(), outputs=(info("y", (3, 7), type),))
+    whole = afterglow.compile(source)
+    lowered = afterglow.compile(source, backend="primitives")
+    for _ in range(3):
+        np.testing.assert_array_equal(lowered(), whole())
+
+
 def test_iterations_of_a_loop_draw_anew() -> None:
     inner = body(
         [

@@ -107,7 +107,7 @@ def test_random_lifetimes_come_within_two_percent_of_the_bound() -> None:
 def test_ten_thousand_lifetimes_are_placed() -> None:
     random = Random(0)
     lives = [
-        Lifetime(start, start + random.choice([1, 2, 3, 4, 200]), 64 * random.randint(1, 500))
+        Lifetime(start, start + random.choice([1, 2, 3, 4, 50]), 64 * random.randint(1, 500))
         for start in range(10_000)
     ]
     bound = lower_bound(lives)

@@ -91,6 +91,19 @@ def reads_pointwise(step: OpInstr, operand: Buffer) -> bool:
     )
 
 
+def is_anchor(step: OpInstr) -> bool:
+    """Whether it needs more of its first operand than the element at the place of each result."""
+    first = step.ins[0] if step.ins else None
+    return not step.op.elementwise and (first is None or not reads_pointwise(step, first))
+
+
+def reads_once(step: OpInstr, operand: Buffer) -> bool:
+    """Whether an operand may as well be computed while it is read."""
+    names = zip(step.op.operand_names, step.ins, strict=False)
+    places = [name for name, buffer in names if buffer is operand]
+    return len(places) == 1 and places[0] in step.op.reads_once
+
+
 def may_take_over(stack: Stack, written: Buffer, read: Buffer) -> bool:
     """Whether a result of a stack may lie where something lies that the stack reads.
 

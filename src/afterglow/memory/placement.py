@@ -1,7 +1,8 @@
 """Addresses for lifetimes, quickly: several ways to fill an arena, of which the best counts.
 
 Each way takes the lifetimes in some order and gives each a gap between those that were placed
-before and live at the same time.
+before and live at the same time. What ends up above the bound is then placed again, together with
+what is near it in time, earlier than before.
 """
 
 from __future__ import annotations
@@ -16,31 +17,28 @@ import numpy as np
 from afterglow.memory.liveness import Lifetime
 
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
-Addresses: TypeAlias = list[int]
-Order: TypeAlias = list[int]
 Key: TypeAlias = Callable[[Lifetime], tuple[int, ...]]
 Fit: TypeAlias = Callable[[Numbers, Numbers, Lifetime], int]
 """Chooses an address in one of the gaps, all wide enough, given by where they begin and end."""
 
 EFFORT = 100_000
 """How often a lifetime may be placed before the best so far has to do."""
+PATIENCE = 20
+"""How often a placement is repaired without getting better before another is tried."""
 
-ROUNDS = 20
-"""How often one order is repaired."""
 
-
-def place(lifetimes: Sequence[Lifetime], bound: int) -> Addresses:
+def place(lifetimes: Sequence[Lifetime], bound: int) -> list[int]:
     """The best of all ways; none is tried any more once the arena is as small as the bound."""
-    if not lifetimes:
-        return []
-    best, arena = _one_after_the_other(lifetimes), sum(life.size for life in lifetimes)
-    placed = 0
-    for addresses in _attempts(lifetimes, bound):
-        height = arena_of(lifetimes, addresses)
+    best = list(accumulate((life.size for life in lifetimes), initial=0))[:-1]
+    arena = arena_of(lifetimes, best)
+    if arena <= bound:
+        return best
+    table = _Table(lifetimes, bound)
+    for addresses in _attempts(table):
+        height = table.height(addresses)
         if height < arena:
-            best, arena = addresses, height
-        placed += len(lifetimes)
-        if arena <= bound or placed >= EFFORT:
+            best, arena = addresses.tolist(), height
+        if arena <= bound or table.placed > EFFORT:
             break
     return best
 
@@ -51,23 +49,17 @@ def arena_of(lifetimes: Sequence[Lifetime], addresses: Sequence[int]) -> int:
     return max(ends, default=0)
 
 
-def _one_after_the_other(lifetimes: Sequence[Lifetime]) -> Addresses:
-    """No sharing at all."""
-    return list(accumulate((life.size for life in lifetimes[:-1]), initial=0))
-
-
-def _attempts(lifetimes: Sequence[Lifetime], bound: int) -> Iterator[Addresses]:
+def _attempts(table: _Table) -> Iterator[Numbers]:
     """First every order once, then repairs, of the most promising order first."""
-    table = _Table(lifetimes, bound)
-    arenas: list[tuple[int, Order]] = []
-    for key in _keys(lifetimes, bound):
+    found: list[tuple[int, Numbers]] = []
+    for key in _keys(table.lifetimes, table.bound):
         order = table.order(key)
         addresses = table.fill(order, _lowest)
         yield addresses
-        arenas.append((arena_of(lifetimes, addresses), order))
-    arenas.sort(key=lambda entry: entry[0])
-    fits = (_lowest, _outwards(lifetimes), _tightest)
-    for haste, fit, (_, order) in product((2, 5), fits, arenas):
+        found.append((table.height(addresses), order))
+    found.sort(key=lambda entry: entry[0])
+    fits = (_lowest, _outwards(table.lifetimes), _tightest)
+    for haste, fit, (_, order) in product((2, 5), fits, found):
         yield from _repaired(table, order, fit, haste)
 
 
@@ -105,32 +97,64 @@ def _loads(lifetimes: Sequence[Lifetime]) -> list[int]:
 
 
 class _Table:
-    """The lifetimes as columns of numbers, so that those that meet one are found at once."""
+    """The lifetimes as columns of numbers, so that those that meet one are found at once.
+
+    `placed` counts how often a lifetime was given an address.
+    """
 
     def __init__(self, lifetimes: Sequence[Lifetime], bound: int) -> None:
         self.lifetimes = lifetimes
         self.bound = bound
+        self.placed = 0
         self.starts = np.array([life.start for life in lifetimes], np.int64)
         self.ends = np.array([life.end for life in lifetimes], np.int64)
+        self.sizes = np.array([life.size for life in lifetimes], np.int64)
 
-    def order(self, key: Key) -> Order:
+    def order(self, key: Key) -> Numbers:
         """The lifetimes, by number, sorted by a key."""
-        return sorted(range(len(self.lifetimes)), key=lambda i: key(self.lifetimes[i]))
+        return np.array(sorted(range(len(self.sizes)), key=lambda i: key(self.lifetimes[i])))
 
-    def fill(self, order: Order, fit: Fit) -> Addresses:
-        """Place all in the given order: in a gap below the bound, or else on top."""
-        starts, ends = self.starts[order], self.ends[order]
-        low, high = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64)
-        addresses = [0] * len(order)
-        for position, index in enumerate(order):
-            life, before = self.lifetimes[index], slice(position)
-            meets = (starts[before] <= life.end) & (ends[before] >= life.start)
-            floors, ceilings = self._gaps(low[before][meets], high[before][meets])
+    def height(self, addresses: Numbers) -> int:
+        """Bytes that a placement takes."""
+        return int((addresses + self.sizes).max())
+
+    def near(self, some: Numbers) -> Numbers:
+        """These lifetimes, and those that meet one of them."""
+        first, last = self.starts[some].min(), self.ends[some].max()
+        reached = np.zeros(last - first + 2, np.int64)
+        np.add.at(reached, self.starts[some] - first, 1)
+        np.add.at(reached, self.ends[some] - first + 1, -1)
+        before = np.concatenate(([0], np.cumsum(np.cumsum(reached) > 0)))
+        low = np.clip(self.starts - first, 0, last - first + 1)
+        high = np.clip(self.ends - first + 1, 0, last - first + 1)
+        return np.flatnonzero(before[high] > before[np.minimum(low, high)])
+
+    def fill(self, order: Numbers, fit: Fit, kept: Numbers | None = None) -> Numbers:
+        """Place in the given order: in a gap below the bound, or else on top.
+
+        With `kept`, all others stay where they are.
+        """
+        self.placed += len(order)
+        addresses = np.zeros(len(self.sizes), np.int64) if kept is None else kept.copy()
+        rows = order if kept is None else np.concatenate((self._others(order), order))
+        starts, ends, low = self.starts[rows], self.ends[rows], addresses[rows]
+        high = low + self.sizes[rows]
+        for row in range(len(rows) - len(order), len(rows)):
+            life = self.lifetimes[rows[row]]
+            meets = (starts[:row] <= life.end) & (ends[:row] >= life.start)
+            floors, ceilings = self._gaps(low[:row][meets], high[:row][meets])
             wide = np.flatnonzero(ceilings - floors >= life.size)
-            address = int(fit(floors[wide], ceilings[wide], life) if wide.size else floors[-1])
-            addresses[index] = low[position] = address
-            high[position] = address + life.size
+            low[row] = fit(floors[wide], ceilings[wide], life) if wide.size else floors[-1]
+            high[row] = low[row] + life.size
+        addresses[rows] = low
         return addresses
+
+    def _others(self, order: Numbers) -> Numbers:
+        """All that are not in the order, save those that meet nothing of it."""
+        first, last = self.starts[order].min(), self.ends[order].max()
+        about = (self.starts <= last) & (self.ends >= first)
+        about[order] = False
+        return np.flatnonzero(about)
 
     def _gaps(self, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
         """Where the gaps between occupied ranges begin and end; the last ends at the bound."""
@@ -159,14 +183,20 @@ def _outwards(lifetimes: Sequence[Lifetime]) -> Fit:
     return fit
 
 
-def _repaired(table: _Table, order: Order, fit: Fit, haste: int) -> Iterator[Addresses]:
-    """Place again and again; what lay above the bound moves forward in the order each time."""
-    for _ in range(ROUNDS):
-        addresses = table.fill(order, fit)
+def _repaired(table: _Table, order: Numbers, fit: Fit, haste: int) -> Iterator[Numbers]:
+    """Place again and again what lies above the bound, earlier each time, and what is near it."""
+    addresses = table.fill(order, fit)
+    rank = np.argsort(order)
+    least, patience = np.inf, PATIENCE
+    while patience:
         yield addresses
-        ends = (addresses[index] + table.lifetimes[index].size for index in order)
-        places = {
-            index: place // haste - 1 if end > table.bound else place
-            for place, (index, end) in enumerate(zip(order, ends, strict=True))
-        }
-        order = sorted(order, key=places.__getitem__)
+        excess = np.maximum(addresses + table.sizes - table.bound, 0)
+        patience = PATIENCE if excess.sum() < least else patience - 1
+        least = min(least, excess.sum())
+        loose = table.near(table.near(np.flatnonzero(excess)))
+        loose = loose[np.argsort(rank[loose])]
+        places = np.arange(len(loose))
+        places = np.where(excess[loose], places // haste - 1, places)
+        again = loose[np.argsort(places, kind="stable")]
+        rank[again] = rank[loose]
+        addresses = table.fill(again, fit, addresses)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from afterglow.instr import Buffer, Instr, OpInstr, Program, Region, Stack
 from afterglow.instr.overlap import overlap
-from afterglow.instr.tiling import reads_pointwise, tile_axes
+from afterglow.instr.tiling import is_anchor, reads_once, tile_axes
 from afterglow.memory.uses import Uses
 
 MOST_OPERANDS = 12
@@ -69,7 +69,7 @@ class _Former:
         return len(stacks)
 
     def _visit(self, step: OpInstr, index: int) -> None:
-        anchor = None if _is_pointwise(step) else step
+        anchor = step if is_anchor(step) else None
         group = _Group([step], index, anchor, set(step.outs))
         self.group_of[step] = group
         if step.op.unpacks:  # what it reads is compact: store that, and unpack where it is needed
@@ -123,7 +123,7 @@ class _Former:
             return False
         if second.anchor is not None:
             unpacked = {b for step in first.members if step.op.unpacks for b in step.outs}
-            return all(b in unpacked or _reads_once(second.anchor, b) for b in passed)
+            return all(b in unpacked or reads_once(second.anchor, b) for b in passed)
         shape = second.members[0].outs[0].type.shape
         return all(buffer.type.shape == shape for buffer in passed)
 
@@ -160,16 +160,3 @@ class _Former:
             for buffer in hidden:
                 buffer.region = Region.LOCAL
         return Stack(tuple(group.members), tuple(hidden))
-
-
-def _is_pointwise(step: OpInstr) -> bool:
-    """Whether it is element-wise, or as good as that in its first operand."""
-    first = step.ins[0] if step.ins else None
-    return step.op.elementwise or (first is not None and reads_pointwise(step, first))
-
-
-def _reads_once(anchor: OpInstr, buffer: Buffer) -> bool:
-    """Whether an anchor's operand may be computed as it is read."""
-    names = anchor.op.operand_names
-    places = [index for index, operand in enumerate(anchor.ins) if operand is buffer]
-    return len(places) == 1 and names[places[0]] in anchor.op.reads_once

@@ -7,14 +7,18 @@ is computed on its own, in any order, and every backend gives the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from afterglow.graph import Array, Op, op
+from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.ops.conversion import Cast
+from afterglow.ops.elementwise import Add, And, BitCast, Mul, ShiftLeft, ShiftRight, Xor, scalar
+from afterglow.ops.indexing import Iota
+from afterglow.ops.movement import Concat, Reshape, slice_axis
 from afterglow.ops.rules import require, require_dtype, require_rank
 from afterglow.types import DType, TensorType
-from afterglow.types.dtype import f32, f64, i64
+from afterglow.types.dtype import f32, f64, i64, u64
 
 ROUNDS = 10
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -26,12 +30,35 @@ def philox(counter: Sequence[Array | int], key: tuple[int, int]) -> list[Array]:
     """Four words for each counter of four words, and a key of two."""
     words: list[Array] = [np.asarray(word, np.uint64) for word in counter]
     a, b, c, d = words
-    for turn in range(ROUNDS):
-        first, second = ((k + turn * s) & _WORD for k, s in zip(key, _KEY_STEPS, strict=True))
+    for first, second in _round_keys(key):
         low, high = a * np.uint64(_MULTIPLIERS[0]), c * np.uint64(_MULTIPLIERS[1])
         a, c = (high >> 32) ^ b ^ np.uint64(first), (low >> 32) ^ d ^ np.uint64(second)
         b, d = high & _WORD, low & _WORD
     return [a, b, c, d]
+
+
+def _round_keys(key: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    for turn in range(ROUNDS):
+        yield (
+            (key[0] + turn * _KEY_STEPS[0]) & _WORD,
+            (key[1] + turn * _KEY_STEPS[1]) & _WORD,
+        )
+
+
+def _philox_nodes(b: Builder, counter: Sequence[Value], key: tuple[int, int]) -> list[Value]:
+    """The same as nodes, on words of 64 bits."""
+
+    def mixed(product: Value, word: Value, number: int) -> Value:
+        high = b.emit(ShiftRight(), product, scalar(b, 32, product))
+        return b.emit(Xor(), b.emit(Xor(), high, word), scalar(b, number, word))
+
+    p, q, r, s = counter
+    for first, second in _round_keys(key):
+        low = b.emit(Mul(), p, scalar(b, _MULTIPLIERS[0], p))
+        high = b.emit(Mul(), r, scalar(b, _MULTIPLIERS[1], r))
+        p, r = mixed(high, q, first), mixed(low, s, second)
+        q, s = (b.emit(And(), x, scalar(b, _WORD, x)) for x in (high, low))
+    return [p, q, r, s]
 
 
 @op("random_uniform")
@@ -58,14 +85,52 @@ class RandomUniform(Op):
 
     def evaluate(self, run: Array) -> Array:
         """All blocks at once."""
-        count = TensorType(self.dtype, self.shape).size
-        of_block = 4 if self.dtype is f32 else 2
-        blocks = np.arange(-(-count // of_block), dtype=np.uint64)
+        blocks = np.arange(self._blocks, dtype=np.uint64)
         number = int(run) & (2**64 - 1)
         counter = (blocks, self.stream, number & _WORD, number >> 32)
-        words = np.stack(philox(counter, (self.seed & _WORD, self.seed >> 32)), -1).reshape(-1)
+        words = np.stack(philox(counter, self._key), -1).reshape(-1)
         if self.dtype is f32:
             drawn = (words >> 8).astype(np.float32) * np.float32(2.0**-24)
         else:
             drawn = ((words[::2] >> 5) * 2.0**26 + (words[1::2] >> 6)) * 2.0**-53
-        return drawn[:count].reshape(self.shape)
+        return drawn[: self._count].reshape(self.shape)
+
+    def lower(self, b: Builder, run: Value) -> Value:
+        """As `evaluate`, by products and shifts of integers: the same bits on every backend."""
+        number = b.emit(BitCast(u64), run)
+        counter = [
+            b.emit(Iota((self._blocks,), 0, u64)),
+            b.constant(np.array(self.stream, np.uint64)),
+            b.emit(And(), number, scalar(b, _WORD, number)),
+            b.emit(ShiftRight(), number, scalar(b, 32, number)),
+        ]
+        words = _philox_nodes(b, counter, self._key)
+        numbers = words if self.dtype is f32 else [_wide(b, *words[:2]), _wide(b, *words[2:])]
+        drop, bits = (8, 24) if self.dtype is f32 else (0, 53)
+        drawn = []
+        for x in numbers:
+            kept = b.emit(ShiftRight(), x, scalar(b, drop, x))
+            real = b.emit(Cast(self.dtype), kept)
+            unit = b.emit(Mul(), real, scalar(b, 2.0**-bits, real))
+            drawn.append(b.emit(Reshape((self._blocks, 1)), unit))
+        row = b.emit(Reshape((self._blocks * len(drawn),)), b.emit(Concat(1), *drawn))
+        return b.emit(Reshape(self.shape), b.emit(slice_axis(row.type, 0, 0, self._count), row))
+
+    @property
+    def _key(self) -> tuple[int, int]:
+        return self.seed & _WORD, self.seed >> 32
+
+    @property
+    def _count(self) -> int:
+        return TensorType(self.dtype, self.shape).size
+
+    @property
+    def _blocks(self) -> int:
+        return -(-self._count // (4 if self.dtype is f32 else 2))
+
+
+def _wide(b: Builder, first: Value, second: Value) -> Value:
+    """53 bits of two words."""
+    high = b.emit(ShiftRight(), first, scalar(b, 5, first))
+    low = b.emit(ShiftRight(), second, scalar(b, 6, second))
+    return b.emit(Add(), b.emit(ShiftLeft(), high, scalar(b, 26, high)), low)

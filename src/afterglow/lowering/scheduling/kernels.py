@@ -7,7 +7,7 @@ those passes will do if one runs right after the other.
 from __future__ import annotations
 
 from afterglow.instr import Buffer, Instr, OpInstr, Region, Stack
-from afterglow.instr.tiling import reads_pointwise, tile_axes
+from afterglow.instr.tiling import reads_once, reads_pointwise, tile_axes
 
 
 def touched(*work: Instr) -> list[Buffer]:
@@ -39,12 +39,6 @@ def overwrites(step: OpInstr, operand: Buffer) -> bool:
     return reads_pointwise(step, operand) or operand in step.inplace_operands()
 
 
-def is_anchor(step: OpInstr) -> bool:
-    """Whether it needs more of its first operand than the elements at one place."""
-    first = step.ins[0] if step.ins else None
-    return not step.op.elementwise and (first is None or not reads_pointwise(step, first))
-
-
 def passes(first: OpInstr, second: OpInstr, buffer: Buffer, *, anchored: bool) -> bool:
     """Whether a result of one instruction can go to another one tile by tile.
 
@@ -57,10 +51,7 @@ def passes(first: OpInstr, second: OpInstr, buffer: Buffer, *, anchored: bool) -
         return False
     if reads_pointwise(second, buffer):
         return True
-    names = zip(second.op.operand_names, second.ins, strict=False)
-    places = [name for name, operand in names if operand is buffer]
-    once = len(places) == 1 and places[0] in second.op.reads_once
-    return not anchored and (once or first.op.unpacks)
+    return not anchored and (reads_once(second, buffer) or first.op.unpacks)
 
 
 def costs_nothing(step: OpInstr, operand: Buffer) -> bool:

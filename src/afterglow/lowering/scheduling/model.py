@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from afterglow.graph import Function, Node
 from afterglow.graph.order import producers
 from afterglow.instr import Buffer, Copy, Instr, OpInstr, Program
+from afterglow.instr.tiling import is_anchor
 from afterglow.lowering.scheduling.kernels import (
     costs_nothing,
-    is_anchor,
     overwrites,
     passes,
     touched,

@@ -15,6 +15,9 @@ ROUNDS = 3
 """How often what was split may be split again, along another axis."""
 ATTEMPTS = 6
 """How often a lower limit is tried because buffers did not pack without gaps."""
+import os
+
+HELD=float(os.environ.get("HELD","0.6"))
 PRECISION = 64
 """The lowest limit is found to one part in this many."""
 
@@ -87,9 +90,10 @@ class _Attempt:
 def _lowest(search: Search, low: int, high: int) -> Plan | None:
     """A plan with about the lowest limit between two that there is a plan for."""
     best: Plan | None = None
+    budget = low
     while high - low > high // PRECISION:
         limit = (low + high) // 2
-        plan = search.within(limit)
+        plan = search.within(limit, int(budget * HELD))
         if plan is None:
             low = limit
         else:

@@ -51,9 +51,12 @@ class Search:
         self._measured: dict[Way, int] = {}
         """The bytes that the largest band of a way takes."""
 
-    def within(self, limit: int) -> Plan | None:
-        """The cheapest plan whose parts take no more than a limit; None if there is none."""
-        held = self._stretches(limit)
+    def within(self, limit: int, most_held: int | None = None) -> Plan | None:
+        """The cheapest plan whose parts take no more than a limit; None if there is none.
+
+        Of it, no more than `most_held` is in use around bands all the time.
+        """
+        held = self._stretches(limit, limit if most_held is None else most_held)
         ways: _Ways = {}
         for last, firsts in held.items():
             ways.update(self._cheapest(last, firsts, limit))
@@ -68,7 +71,7 @@ class Search:
                 ways.update(self._cheapest(way.last, firsts, limit))
         return None
 
-    def _stretches(self, limit: int) -> dict[int, dict[int, int]]:
+    def _stretches(self, limit: int, most_held: int) -> dict[int, dict[int, int]]:
         """Stretches that hold a group which does not fit, and whose surroundings fit.
 
         For each last group, the first ones, with the bytes held around the bands.
@@ -79,7 +82,7 @@ class Search:
             wide = (p for p in range(first, min(first + MOST_GROUPS, len(live))) if live[p] > limit)
             following = next(wide, None)
             for last, held in () if following is None else self.profile.around(first, MOST_GROUPS):
-                if following is not None and last >= following and held <= limit:
+                if following is not None and last >= following and held <= most_held:
                     found.setdefault(last, {})[first] = held
         return found
 

@@ -1,7 +1,7 @@
 """Numbers as the unevaluated sum of two floats: twice the bits, at a few times the price.
 
-The low word is at most half a unit in the last place of the high one. The sums and products here
-are exact or err by a few units of 2^-46 (2^-104) of the result.
+The low word is at most half a unit in the last place of the high one, which therefore is the
+nearest float. Sums and products are exact, or err by a few units of 2^-46 (2^-104) of the result.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from afterglow.backends.cpu.emitter import Value, fma, sqrt
+from afterglow.backends.cpu.emitter import Value, equal, fma, select, sqrt
 from afterglow.backends.cpu.emitter.arithmetic import fuses
 from afterglow.backends.cpu.math.number import number_of
 
@@ -27,11 +27,6 @@ class DoubleWord:
         high, low = number_of(like).words(exact, 2)
         return DoubleWord(like.like(high), like.like(low))
 
-    @property
-    def value(self) -> Value:
-        """The nearest float."""
-        return self.high + self.low
-
     def __neg__(self) -> DoubleWord:
         return DoubleWord(-self.high, -self.low)
 
@@ -48,10 +43,11 @@ class DoubleWord:
         return ordered_sum(product.high, product.low + cross)
 
     def __truediv__(self, other: DoubleWord) -> DoubleWord:
-        quotient = self.high / other.high
+        inverse = 1.0 / other.high
+        quotient = self.high * inverse
         back = two_product(quotient, other.high)
-        rest = ((self.high - back.high) - back.low) + (self.low - quotient * other.low)
-        return ordered_sum(quotient, rest / other.high)
+        rest = ((self.high - back.high) - back.low) + fma(quotient, -other.low, self.low)
+        return ordered_sum(quotient, rest * inverse)
 
     def times(self, factor: Value) -> DoubleWord:
         """The product with a float."""
@@ -63,11 +59,12 @@ class DoubleWord:
         return DoubleWord(self.high * power, self.low * power)
 
     def root(self) -> DoubleWord:
-        """The square root, of what is positive."""
+        """The square root, of what is not negative."""
         near = sqrt(self.high)
         square = two_product(near, near)
         rest = ((self.high - square.high) - square.low) + self.low
-        return ordered_sum(near, rest / (near + near))
+        double = select(equal(near, 0.0), 1.0, near + near)
+        return ordered_sum(near, rest / double)
 
 
 def two_sum(a: Value, b: Value) -> DoubleWord:

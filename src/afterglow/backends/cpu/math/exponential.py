@@ -30,7 +30,7 @@ from afterglow.types.dtype import f32
 def exp(x: Value) -> Value:
     """e to the x."""
     part = reduced(clamp(x, *exponent_limits(x)))
-    return scale(1.0 + part.growth, part.exponent)
+    return scale(part.mantissa, part.exponent)
 
 
 def exp_down(x: Value) -> Value:
@@ -38,7 +38,7 @@ def exp_down(x: Value) -> Value:
     least = -87.0 if x.dtype is f32 else -708.0
     part = reduced(clamp(x, least, None))
     number = number_of(x)
-    bits = reinterpret(1.0 + part.growth, number.bits)
+    bits = reinterpret(part.mantissa, number.bits)
     power = reinterpret(bits + (part.exponent << number.fraction_bits), x.dtype)
     return select(x < least, 0.0, power)
 
@@ -55,7 +55,7 @@ def exp2(x: Value) -> Value:
 def expm1(x: Value) -> Value:
     """e to the x, less 1, precise where that is small."""
     low = -17.5 if x.dtype is f32 else -38.0
-    part = reduced(clamp(x, low, exponent_limits(x)[1]))
+    part = reduced(clamp(x, low, exponent_limits(x)[1]), exact=True)
     # 2^n (1 + g) - 1 is 2^n ((1 - 2^-n) + g); above 2^-60 the one is lost in rounding anyway.
     number = number_of(x)
     few = clamp(part.exponent, None, 2 * number.fraction_bits)
@@ -67,10 +67,16 @@ def expm1(x: Value) -> Value:
 
 def sigmoid(x: Value) -> Value:
     """1 / (1 + e to the -x); of very negative x as small as e to the x."""
-    low, _ = exponent_limits(x)
-    part = reduced(clamp(-absolute(x), low, None))
-    power = scale(1.0 + part.growth, part.exponent)
-    return select(x < 0.0, power, 1.0) / (1.0 + power)
+    # With p = e^-|x| it is 1 / (1 + p), or p / (1 + p) where x is negative. What is lost in
+    # rounding p and the divisor is made good in the end, nearly.
+    part = reduced(clamp(-absolute(x), exponent_limits(x)[0], None))
+    mantissa = ordered_sum(x.like(1.0), part.rest + part.bend)
+    power = scale(mantissa.high, part.exponent)
+    divisor = ordered_sum(x.like(1.0), power)
+    negative = x < 0.0
+    quotient = select(negative, power, 1.0) / divisor.high
+    lost = select(negative, mantissa.low, 0.0) - divisor.low
+    return fma(quotient, lost, quotient)
 
 
 def exponent_limits(x: Value) -> tuple[float, float]:
@@ -87,9 +93,9 @@ class Reduced:
     bend: Value
 
     @property
-    def growth(self) -> Value:
-        """rest + bend: e^rest - 1."""
-        return self.rest + self.bend
+    def mantissa(self) -> Value:
+        """1 + rest + bend."""
+        return 1.0 + (self.rest + self.bend)
 
     @property
     def words(self) -> DoubleWord:
@@ -98,14 +104,19 @@ class Reduced:
         return ordered_sum(total.high, total.low + self.bend)
 
 
-def reduced(x: Value) -> Reduced:
-    """Take out whole multiples of log(2); x must be within `exponent_limits`, or NaN."""
+def reduced(x: Value, *, exact: bool = False) -> Reduced:
+    """Take out whole multiples of log(2); x must be within `exponent_limits`, or NaN.
+
+    If it is to be exact, what is lost in rounding the rest, an eighth of a unit in the last place
+    of e^x, goes into the bend.
+    """
     number = number_of(x)
     rounded = fma(x, number.nearest(1 / LOG_2), number.rounder)
     count = rounded - number.rounder
     high, low = number.short_words(LOG_2, 10 if x.dtype is f32 else 32)
     near = fma(count, -high, x)  # exact: the product has few bits
     rest = fma(count, -low, near)
-    lost = fma(count, -low, near - rest)
-    bend = fma(rest * rest, polynomial(rest, EXP[x.dtype]), lost)
+    bend = rest * rest * polynomial(rest, EXP[x.dtype])
+    if exact:
+        bend = bend + fma(count, -low, near - rest)
     return Reduced(whole_of(rounded), rest, bend)

@@ -65,14 +65,14 @@ def _at_the_edges(x: Value, result: Value) -> Value:
 
 def log2(x: Value) -> Value:
     """The logarithm to the base 2; exact of powers of two."""
-    return _at_the_edges(x, log2_words(x).value)
+    return _at_the_edges(x, log2_words(x).high)
 
 
 def log10(x: Value) -> Value:
     """The logarithm to the base 10."""
     mantissa, exponent = split_exponent(x)
     logarithm = log_words(DoubleWord(mantissa - 1.0, x.like(0.0)))
-    return _at_the_edges(x, _scaled(logarithm, 1 / LOG_10, exponent, LOG_2 / LOG_10).value)
+    return _at_the_edges(x, _scaled(logarithm, 1 / LOG_10, exponent, LOG_2 / LOG_10).high)
 
 
 def log2_words(x: Value) -> DoubleWord:

@@ -26,6 +26,8 @@ _NUMBERED_TESTS = tuple(_TESTS.values())[:-1]
 _MEMBER = len(_NUMBERED_TESTS)
 """The number of the test whether a feature is in a set."""
 
+_UNSET = (NodeKind.LEAF, 0, 0, 0, 0)
+
 
 @dataclass(frozen=True)
 class TreeTable:
@@ -37,12 +39,26 @@ class TreeTable:
     votes: Array
     weights: Array
 
+    def check(self, features: int, targets: int) -> None:
+        """Everything that a node names must be there."""
+        kinds, feature, if_true, if_false, _ = self.nodes.T
+        inner = kinds != NodeKind.LEAF
+        named = {
+            "feature": (feature[inner], features),
+            "node": (np.concatenate([if_true[inner], if_false[inner], self.roots]), len(kinds)),
+            "target": (self.votes[self.votes != -1], targets),
+        }
+        for what, (numbers, count) in named.items():
+            wrong = numbers[(numbers < 0) | (numbers >= count)]
+            if wrong.size:
+                raise ModelError(f"it names {what} {wrong[0]}, but there are {count}")
+
 
 def member_table(n: NodeContext) -> TreeTable:
     """Nodes, then leaves, then further nodes for the members of sets."""
     columns = _MemberColumns(n)
     leaves = len(columns.leaf_targets)
-    nodes, thresholds = columns.inner_nodes()
+    nodes, thresholds = columns.table()
     return TreeTable(
         _table(nodes),
         np.array(thresholds),
@@ -57,8 +73,8 @@ class _MemberColumns:
 
     def __init__(self, n: NodeContext) -> None:
         self.splits = n.tensor("nodes_splits").reshape(-1)
-        self.tests = [int(test) for test in n.tensor("nodes_modes").reshape(-1)]
-        count = len(self.tests)
+        self.kinds = [int(mode) for mode in n.tensor("nodes_modes").reshape(-1)]
+        count = len(self.kinds)
         self.features = n.integers("nodes_featureids")
         self.missing = n.integers("nodes_missing_value_tracks_true", (0,) * count)
         self.if_true = _children(n, "true", count)
@@ -68,30 +84,25 @@ class _MemberColumns:
         self.sets = iter(_split_at_nan(members.reshape(-1)))
         _check_lengths(count, self.splits, self.features, self.missing)
 
-    def inner_nodes(self) -> tuple[list[tuple[int, ...]], list[float]]:
+    def table(self) -> tuple[list[tuple[int, ...]], list[float]]:
         """The nodes in their order, the leaves, and the rest of each chain of comparisons."""
-        count, leaves = len(self.tests), len(self.leaf_targets)
-        rows: list[tuple[int, ...]] = [(NodeKind.LEAF, 0, 0, 0, 0)] * count
-        rows += [(NodeKind.LEAF, 0, leaf, 0, 0) for leaf in range(leaves)]
+        leaves = [(NodeKind.LEAF, 0, leaf, 0, 0) for leaf in range(len(self.leaf_targets))]
+        rows: list[tuple[int, ...]] = [*[_UNSET] * len(self.kinds), *leaves]
         thresholds = [0.0] * len(rows)
-        for index, test in enumerate(self.tests):
-            feature, yes, no, missing = (
-                self.features[index],
-                self.if_true[index],
-                self.if_false[index],
-                self.missing[index],
-            )
-            if test != _MEMBER:
-                rows[index] = (_NUMBERED_TESTS[test], feature, yes, no, missing)
+        for index, kind in enumerate(self.kinds):
+            feature, missing = self.features[index], self.missing[index]
+            yes, no = self.if_true[index], self.if_false[index]
+            if kind != _MEMBER:
+                rows[index] = (_NUMBERED_TESTS[kind], feature, yes, no, missing)
                 thresholds[index] = float(self.splits[index])
                 continue
-            place = index
             *members, last = self._next_set()
+            place = index
             for member in members:  # each is compared in turn, and the next if it differs
                 rows[place] = (NodeKind.EQUAL, feature, yes, len(rows), missing)
                 thresholds[place] = member
                 place = len(rows)
-                rows.append((NodeKind.LEAF, 0, 0, 0, 0))
+                rows.append(_UNSET)
                 thresholds.append(0.0)
             rows[place] = (NodeKind.EQUAL, feature, yes, no, missing)
             thresholds[place] = last
@@ -119,36 +130,43 @@ def _split_at_nan(values: Array) -> list[list[float]]:
 
 def legacy_table(n: NodeContext, kind: str, targets: Sequence[int]) -> TreeTable:
     """Nodes that name their tree and themselves; the votes of leaves name them again."""
-    trees, names = n.integers("nodes_treeids"), n.integers("nodes_nodeids")
-    row_of = {key: row for row, key in enumerate(zip(trees, names, strict=True))}
-    first = {tree: row for row, tree in reversed([*enumerate(trees)])}
-    voters = zip(n.integers(f"{kind}_treeids"), n.integers(f"{kind}_nodeids"), strict=True)
+    names = [*zip(n.integers("nodes_treeids"), n.integers("nodes_nodeids"), strict=True)]
+    first = {tree: row for row, (tree, _) in reversed([*enumerate(names)])}
+    thresholds = _floats(n, "nodes_values")
+    _check_lengths(len(names), thresholds)
+    nodes, leaves = _named_nodes(n, names)
     votes: dict[tuple[int, int], list[int]] = defaultdict(list)
+    voters = zip(n.integers(f"{kind}_treeids"), n.integers(f"{kind}_nodeids"), strict=True)
     for vote, voter in enumerate(voters):
         votes[voter].append(vote)
-    count = len(names)
-    tests = [_TESTS[mode] for mode in n.texts("nodes_modes")]
-    features = n.integers("nodes_featureids")
-    missing = n.integers("nodes_missing_value_tracks_true", (0,) * count)
-    if_true, if_false = n.integers("nodes_truenodeids"), n.integers("nodes_falsenodeids")
-    thresholds = _floats(n, "nodes_values")
-    _check_lengths(count, tests, features, missing, if_true, if_false, thresholds)
-    nodes: list[tuple[int, ...]] = []
-    leaves: list[list[int]] = []
-    for row, (tree, name) in enumerate(zip(trees, names, strict=True)):
-        if tests[row] is NodeKind.LEAF:
-            nodes.append((NodeKind.LEAF, 0, len(leaves), 0, 0))
-            leaves.append(votes[tree, name])
-            continue
-        yes, no = row_of[tree, if_true[row]], row_of[tree, if_false[row]]
-        nodes.append((tests[row], features[row], yes, no, missing[row]))
-    weights = _floats(n, f"{kind}_weights")
     return TreeTable(
         _table(nodes),
         thresholds,
         np.array([first[tree] for tree in sorted(first)], np.int64),
-        *_filled_up(leaves, targets, weights),
+        *_filled_up([votes[name] for name in leaves], targets, _floats(n, f"{kind}_weights")),
     )
+
+
+def _named_nodes(
+    n: NodeContext, names: Sequence[tuple[int, int]]
+) -> tuple[list[tuple[int, ...]], list[tuple[int, int]]]:
+    """A row for each node, and the names of the leaves in their order."""
+    row_of = {name: row for row, name in enumerate(names)}
+    kinds = [_TESTS[mode] for mode in n.texts("nodes_modes")]
+    features = n.integers("nodes_featureids")
+    missing = n.integers("nodes_missing_value_tracks_true", (0,) * len(names))
+    if_true, if_false = n.integers("nodes_truenodeids"), n.integers("nodes_falsenodeids")
+    _check_lengths(len(names), kinds, features, missing, if_true, if_false)
+    nodes: list[tuple[int, ...]] = []
+    leaves: list[tuple[int, int]] = []
+    for row, (tree, name) in enumerate(names):
+        if kinds[row] is NodeKind.LEAF:
+            nodes.append((NodeKind.LEAF, 0, len(leaves), 0, 0))
+            leaves.append((tree, name))
+            continue
+        yes, no = row_of[tree, if_true[row]], row_of[tree, if_false[row]]
+        nodes.append((kinds[row], features[row], yes, no, missing[row]))
+    return nodes, leaves
 
 
 def _filled_up(

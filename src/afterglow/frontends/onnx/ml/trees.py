@@ -55,6 +55,7 @@ def tree_ensemble_regressor(n: NodeContext) -> Value:
 
 
 def _voted(n: NodeContext, x: Value, op: TreeEnsemble, table: TreeTable) -> Value:
+    table.check(x.type.shape[-1], op.targets)
     dtype = x.type.dtype.numpy
     operands = (
         table.nodes,
