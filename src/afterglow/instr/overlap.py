@@ -62,7 +62,8 @@ def _box(view: Buffer) -> list[tuple[int, int]] | None:
     starts, moves = steps
     ends = list(starts)
     for extent, (axis, step) in zip(view.type.shape, moves, strict=True):
-        ends[axis] += (extent - 1) * step
+        if step:
+            ends[axis] += (extent - 1) * step
     return [(start, end + 1) for start, end in zip(starts, ends, strict=True)]
 
 

@@ -51,16 +51,17 @@ def arena_of(lifetimes: Sequence[Lifetime], addresses: Sequence[int]) -> int:
 
 def _attempts(table: _Table) -> Iterator[Numbers]:
     """First every order once, then repairs, of the most promising order first."""
-    found: list[tuple[int, Numbers]] = []
+    found: list[tuple[int, Numbers, Numbers]] = []
     for key in _keys(table.lifetimes, table.bound):
-        order = table.order(key)
-        addresses = table.fill(order, _lowest)
-        yield addresses
-        found.append((table.height(addresses), order))
+        if table.placed < EFFORT // 2:
+            order = table.order(key)
+            addresses = table.fill(order, _lowest)
+            yield addresses
+            found.append((table.height(addresses), order, addresses))
     found.sort(key=lambda entry: entry[0])
     fits = (_lowest, _outwards(table.lifetimes), _tightest)
-    for haste, fit, (_, order) in product((2, 5), fits, found):
-        yield from _repaired(table, order, fit, haste)
+    for haste, fit, (_, order, addresses) in product((2, 5), fits, found):
+        yield from _repaired(table, addresses, order, fit, haste)
 
 
 def _keys(lifetimes: Sequence[Lifetime], bound: int) -> list[Key]:
@@ -183,13 +184,13 @@ def _outwards(lifetimes: Sequence[Lifetime]) -> Fit:
     return fit
 
 
-def _repaired(table: _Table, order: Numbers, fit: Fit, haste: int) -> Iterator[Numbers]:
+def _repaired(
+    table: _Table, addresses: Numbers, order: Numbers, fit: Fit, haste: int
+) -> Iterator[Numbers]:
     """Place again and again what lies above the bound, earlier each time, and what is near it."""
-    addresses = table.fill(order, fit)
     rank = np.argsort(order)
     least, patience = np.inf, PATIENCE
     while patience:
-        yield addresses
         excess = np.maximum(addresses + table.sizes - table.bound, 0)
         patience = PATIENCE if excess.sum() < least else patience - 1
         least = min(least, excess.sum())
@@ -200,3 +201,4 @@ def _repaired(table: _Table, order: Numbers, fit: Fit, haste: int) -> Iterator[N
         again = loose[np.argsort(places, kind="stable")]
         rank[again] = rank[loose]
         addresses = table.fill(again, fit, addresses)
+        yield addresses

@@ -161,6 +161,7 @@ def _facts(architecture: str, features: set[str]) -> Facts:
                 vector_registers=32,
                 fma="f" in features,
                 half_conversions=bool({"zfh", "zfhmin"} & features),
+                rounding=architecture == "riscv64",
                 double_precision="d" in features,
             )
 

@@ -60,9 +60,10 @@ class MathFunction:
         sizes = 2.0 ** rng.uniform(float(info.minexp) - 8, float(info.maxexp), count)
         parts = [sizes * rng.choice([-1.0, 1.0], count)]
         parts += [rng.uniform(*span, count) for span in self.spans]
-        near = np.array(self.points, dtype.numpy)
-        for step in range(-3, 4):
-            parts.append(near + step * np.spacing(near))
+        with np.errstate(over="ignore"):
+            near = np.array(self.points).astype(dtype.numpy)
+        near = near[np.isfinite(near)]
+        parts += [near + step * np.spacing(near) for step in range(-3, 4)]
         everything = np.concatenate([*parts, self._corners(dtype)]).astype(dtype.numpy)
         low, high = self.domain
         inside = (everything >= low) & (everything <= high)
@@ -90,7 +91,21 @@ def _infinite_at(function: Callable[[Real], Real], ends: dict[float, Real]) -> C
     return lambda x: ends[float(x)] if float(x) in ends else function(x)
 
 
-_ANGLES = [k * np.pi / 2 for k in (1, 2, 3, 4, 5, 11, 100, 1000, 63661, 636619, 1e8)]
+def _power(x: Real, y: Real) -> Real:
+    """x^y where that is real and neither huge nor tiny beyond all floats."""
+    if x == 0 or y == 0 or abs(y * mp.log(abs(x), 2)) > 2000:
+        return mp.nan
+    return mp.power(x, y)
+
+
+def _angle(y: Real, x: Real) -> Real:
+    """atan2, but for zeros: they have no sign in mpmath."""
+    return mp.nan if x == 0 or y == 0 else mp.atan2(y, x)
+
+
+# The floats nearest to multiples of pi / 2, in relation to their size, and other hard ones.
+_HARDEST = [6381956970095103.0 * 2.0**797, 16367173.0 * 2.0**72, 1e22, 1e5, 1e9]
+_ANGLES = [*(k * np.pi / 2 for k in (1, 2, 3, 4, 5, 11, 100, 1000, 63661, 636619)), *_HARDEST]
 
 FUNCTIONS = [
     MathFunction("exp", mp.exp, [(-1, 1), (-104, 89), (-746, 710)], points=[-87.3365, 88.7228]),
@@ -106,14 +121,12 @@ FUNCTIONS = [
     MathFunction("asin", _real(mp.asin, -1, 1), [(-1, 1), (0.4, 0.6)], (-1, 1)),
     MathFunction("acos", _real(mp.acos, -1, 1), [(-1, 1), (0.4, 0.6)], (-1, 1)),
     MathFunction("atan", mp.atan, [(-1, 1), (-5, 5), (0.4, 0.6), (1.9, 2.1)]),
-    MathFunction("atan2", mp.atan2, [(-1, 1), (-10, 10)], operands=2),
+    MathFunction("atan2", _angle, [(-1, 1), (-10, 10)], operands=2),
     MathFunction("sinh", mp.sinh, [(-1, 1), (-5, 5), (-89, 89), (-710, 710)], points=[1.0]),
     MathFunction("cosh", mp.cosh, [(-1, 1), (-5, 5), (-89, 89), (-710, 710)]),
     MathFunction("tanh", mp.tanh, [(-1, 1), (-10, 10), (0.5, 0.7)], points=[0.6]),
     MathFunction("asinh", mp.asinh, [(-1, 1), (-10, 10), (-1e5, 1e5)]),
-    MathFunction(
-        "acosh", _real(mp.acosh, 1, np.inf), [(1, 1.1), (1, 10), (1, 1e5)], (1, np.inf)
-    ),
+    MathFunction("acosh", _real(mp.acosh, 1, np.inf), [(1, 1.1), (1, 10), (1, 1e5)], (1, np.inf)),
     MathFunction(
         "atanh",
         _infinite_at(_real(mp.atanh, -1, 1), {1.0: mp.inf, -1.0: -mp.inf}),
@@ -123,5 +136,5 @@ FUNCTIONS = [
     MathFunction("erf", mp.erf, [(-1, 1), (-6, 6), (0.9, 1.1)], points=[1.0]),
     MathFunction("sigmoid", lambda x: 1 / (1 + mp.exp(-x)), [(-1, 1), (-20, 20), (-104, 89)]),
     MathFunction("rsqrt", lambda x: 1 / mp.sqrt(x), [(0, 10)], (0, np.inf)),
-    MathFunction("pow", lambda x, y: mp.power(x, y), [(0, 2), (-10, 10), (-3, 3)], operands=2),
+    MathFunction("pow", _power, [(0, 2), (-10, 10), (-3, 3)], operands=2),
 ]
