@@ -58,7 +58,8 @@ def main() -> None:
 def row(path: Path) -> str:
     """One model."""
     stages = Stages(Options())
-    module = stages.lower(stages.optimise(open_source(path).load(stages.options)))
+    imported, _ = open_source(path).load(stages.options)
+    module = stages.lower(stages.optimise(imported))
     naive = planned(module, share=False, stack=False).total_bytes
     shared = planned(module, share=True, stack=False).arena_bytes
     program, plan = stages.plan(module)

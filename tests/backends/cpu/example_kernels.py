@@ -41,16 +41,18 @@ def matmul_tiles(e: Emitter, rows: int, vectors: int, depth: int) -> None:
     lanes = e.lanes(f32)
     width = vectors * lanes
     with e.loop(tiles, name="tile") as tile:
-        row = [a + tile * (rows * depth) + r * depth for r in range(rows)]
-        out = c + tile * (rows * width)
+        left, out = a + tile * (rows * depth), c + tile * (rows * width)
 
         def step(k: Value, sums: list[Value]) -> list[Value]:
             line = b + k * width
             panel = [line.load(v * lanes, lanes, align=4 * lanes) for v in range(vectors)]
             line.prefetch(8 * width)
-            scales = [(row[r] + k).broadcast(0, lanes) for r in range(rows)]
-            products = [(scale, column) for scale in scales for column in panel]
-            return [fma(*pair, total) for pair, total in zip(products, sums, strict=True)]
+            result = []
+            for row in range(rows):  # each factor is loaded where it is used: few are alive
+                factor = (left + k).broadcast(row * depth, lanes)
+                part = sums[row * vectors : (row + 1) * vectors]
+                result += [fma(factor, *pair) for pair in zip(panel, part, strict=True)]
+            return result
 
         sums = [out.load(i * lanes, lanes) for i in range(rows * vectors)]
         sums = e.fold(depth, sums, step, unroll=4, name="k")

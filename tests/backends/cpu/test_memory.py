@@ -216,3 +216,17 @@ def test_the_wrong_type_is_not_stored() -> None:
         x = e.pointer("x", f32)
         with pytest.raises(TypeError, match="f64 is stored where f32 lies"):
             x.store(Value.of(e, f64, 1.0))
+
+
+def test_storage_is_shared_and_lasts() -> None:
+    def write(e: Emitter) -> None:
+        for _ in range(2):
+            counter = e.module.storage(e, "counter", i64, 4)
+            counter.store(counter.load(1) + 1, 1)
+        e.pointer("y", i64).store(counter.load(1))
+
+    y = np.zeros(1, np.int64)
+    kernel = build(write)
+    kernel(y)
+    kernel(y)
+    assert y[0] == 4

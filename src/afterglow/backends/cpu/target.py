@@ -49,6 +49,8 @@ class Facts:
     """Whether an instruction adds four products of u8 and i8 into each i32."""
     dot_same_sign: bool = False
     """Whether an instruction adds four products of i8, or of u8, into each 32-bit integer."""
+    byte_pairs: bool = False
+    """Whether an instruction multiplies u8 and i8 and adds neighbouring products into i16."""
     bf16: bool = False
     """Whether there are instructions for bf16."""
     avx512: bool = False
@@ -175,7 +177,7 @@ def _x86_facts(features: set[str]) -> Facts:
         half_conversions="f16c" in features,
         rounding="sse4.1" in features,
         dot_mixed_signs=bool({"avx512vnni", "avxvnni"} & features),
-        dot_same_sign="avxvnniint8" in features,
+        byte_pairs="ssse3" in features,
         bf16="avx512bf16" in features,
         avx512=avx512,
     )

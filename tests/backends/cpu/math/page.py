@@ -13,7 +13,7 @@ from tests.backends.cpu.math.functions import FUNCTIONS, MathFunction
 from tests.backends.cpu.math.ulp import measure
 
 PAGE = Path(__file__).parents[4] / "docs" / "math.md"
-SAMPLES = 2000
+SAMPLES = 5000
 MACHINES = ("x86-64-v3", "x86-64")
 
 HEAD = """\

@@ -36,6 +36,11 @@ from afterglow.backends.cpu.emitter.atomic import (
     store_atomic,
 )
 from afterglow.backends.cpu.emitter.conversion import convert
+from afterglow.backends.cpu.emitter.dot import (
+    add_dot_quads,
+    multiply_add_byte_pairs,
+    multiply_add_pairs,
+)
 from afterglow.backends.cpu.emitter.function import VOID, Emitter, Function
 from afterglow.backends.cpu.emitter.masked import (
     first_lanes,
@@ -84,6 +89,7 @@ __all__ = [
     "Pointer",
     "Value",
     "absolute",
+    "add_dot_quads",
     "add_saturating",
     "all_lanes",
     "any_lane",
@@ -115,6 +121,8 @@ __all__ = [
     "load_strided",
     "maximum",
     "minimum",
+    "multiply_add_byte_pairs",
+    "multiply_add_pairs",
     "part",
     "quotient",
     "reduce",

@@ -27,6 +27,7 @@ class Module:
         self._functions: list[str] = []
         self._helpers: dict[str, Function] = {}
         self._tables: dict[tuple[str, bytes], str] = {}
+        self._storage: dict[str, str] = {}
 
     @contextmanager
     def function(self, name: str, *, internal: bool = False) -> Iterator[Emitter]:
@@ -64,6 +65,17 @@ class Module:
                 f'@{symbol} = internal constant [{len(data)} x i8] c"{escaped}", align 64'
             )
         return Pointer(code, DType.of(numbers.dtype), f"@{self._tables[key]}", 0, 64)
+
+    def storage(self, code: Code, name: str, dtype: DType, count: int) -> Pointer:
+        """Memory that lives as long as the code, zero at first: a pointer for one function.
+
+        Functions that ask for the same name share it.
+        """
+        if name not in self._storage:
+            symbol = self._storage[name] = self._names.claim(name)
+            kind = f"[{count * dtype.itemsize} x i8]"
+            self._globals.append(f"@{symbol} = internal global {kind} zeroinitializer, align 64")
+        return Pointer(code, dtype, f"@{self._storage[name]}", 0, 64)
 
     @property
     def text(self) -> str:
