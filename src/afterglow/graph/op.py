@@ -167,7 +167,7 @@ def op(mnemonic: str) -> Callable[[type[OpT]], type[OpT]]:
     """Declare an op: freeze its attributes, read its operands off `infer`, and register it."""
 
     def declare(cls: type[OpT]) -> type[OpT]:
-        cls = dataclass(frozen=True, repr=False)(cls)
+        cls = dataclass(frozen=True)(cls)
         cls.mnemonic = mnemonic
         _read_operands(cls)
         for facet in ("evaluate", "gradient", "lower", "select"):

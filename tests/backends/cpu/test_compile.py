@@ -16,9 +16,11 @@ from afterglow.backends.cpu import (
     load_host,
     verify_module,
 )
+from afterglow.backends.cpu.emitter import VOID
+from afterglow.backends.cpu.math import erf, log
 from afterglow.backends.cpu.target import NAMED
 from afterglow.support.errors import CompileError, UsageError
-from afterglow.types.dtype import f32
+from afterglow.types.dtype import f16, f32
 from tests.backends.cpu.running import HOST
 
 
@@ -110,3 +112,27 @@ def test_code_for_another_machine_is_not_loaded() -> None:
     assert caught.value.what == (
         "the code for riscv64 does not run here: it needs the architecture riscv64"
     )
+
+
+def test_code_that_calls_what_is_not_there_is_not_loaded() -> None:
+    module = Module(HOST)
+    nothing = module.declare("no_such_function", VOID, [])
+    with module.function("f") as e:
+        e.run(nothing)
+    with pytest.raises(CompileError, match="the code cannot be loaded: Failed to materialize"):
+        load_host(compile_module(module, HOST), ["f"], HOST)
+
+
+def test_a_file_that_is_no_object_is_not_loaded() -> None:
+    with pytest.raises(CompileError, match="not recognized as a valid object file"):
+        load_host(b"what?", ["f"], HOST)
+
+
+def test_functions_of_other_types_are_refused() -> None:
+    module = Module(Target.of("x86-64-v3"))
+    with module.function("f") as e:
+        x = e.argument("x", f16)
+        with pytest.raises(TypeError, match="f16 has no fabs: convert it first"):
+            erf(x)
+        with pytest.raises(TypeError, match="functions are of f32 and f64, not of f16"):
+            log(x)

@@ -12,7 +12,7 @@ import llvmlite.binding as llvm
 
 from afterglow.backends.cpu import compile as _compile  # noqa: F401  initialises LLVM's targets
 from afterglow.backends.cpu.target import Target
-from afterglow.support.errors import UsageError
+from afterglow.support.errors import CompileError, UsageError
 
 _NUMBERS = itertools.count()
 
@@ -46,7 +46,10 @@ def load_host(
         builder.export_symbol(name)
     for name, address in (imports or {}).items():
         builder.import_symbol(name, address)
-    return Library(builder.link(_linker(), f"library{next(_NUMBERS)}"), exports)
+    try:
+        return Library(builder.link(_linker(), f"library{next(_NUMBERS)}"), exports)
+    except RuntimeError as problem:
+        raise CompileError(f"the code cannot be loaded: {problem}") from None
 
 
 @cache

@@ -110,18 +110,25 @@ class Target(Facts):
         return names[0] if names else f"{self.triple}+{self.tuning or self.cpu}"
 
 
+_FAMILIES = {
+    "x86_64": "x86",
+    "amd64": "x86",
+    "aarch64": "aarch64",
+    "arm64": "aarch64",
+    "arm": "arm",
+    "thumb": "arm",
+    "riscv32": "riscv32",
+    "riscv64": "riscv64",
+    "wasm32": "wasm",
+}
+"""By how a triple begins; the longer beginnings stand first."""
+
+
 def _architecture(triple: str) -> str:
-    machine = triple.split("-")[0]
-    if machine in ("x86_64", "amd64"):
-        return "x86"
-    for prefix, family in (("aarch64", "aarch64"), ("arm64", "aarch64"), ("arm", "arm")):
-        if machine.startswith(prefix):
+    for beginning, family in _FAMILIES.items():
+        if triple.startswith(beginning):
             return family
-    families = {"thumb": "arm", "riscv32": "riscv32", "riscv64": "riscv64", "wasm32": "wasm"}
-    for prefix, family in families.items():
-        if machine.startswith(prefix):
-            return family
-    raise UsageError(f"no code can be made for '{machine}'", help=_known())
+    raise UsageError(f"no code can be made for '{triple.split('-')[0]}'", help=_known())
 
 
 def _facts(architecture: str, features: set[str]) -> Facts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from afterglow.graph import Function, Module
@@ -12,14 +13,15 @@ from afterglow.passes import Pass, Property
 from afterglow.support.errors import UnsupportedError
 
 ROUNDS = 3
-"""How often what was split may be split again, along another axis."""
+"""How often what was split may be split again, inside its bands."""
+SHARES = (1.0, 0.8, 0.6)
+"""Parts of the budget that may be in use around bands which must be split again."""
 ATTEMPTS = 6
 """How often a lower limit is tried because buffers did not pack without gaps."""
-import os
-
-HELD=float(os.environ.get("HELD","0.6"))
 PRECISION = 64
 """The lowest limit is found to one part in this many."""
+MOST_NODES = 8_000
+"""A function does not grow beyond this many nodes."""
 
 
 class FitArena(Pass):
@@ -34,6 +36,8 @@ class FitArena(Pass):
     def __init__(self, budget: int, memory: Memory) -> None:
         self.budget = budget
         self.memory = memory
+        self.meter: dict[Hashable, int] = {}
+        """What bands take that were measured before: many are alike."""
 
     def run(self, function: Function) -> bool:
         """See the class; only the main function has an arena."""
@@ -46,59 +50,73 @@ class FitArena(Pass):
 
     def _plans(self, function: Function) -> list[Plan]:
         """Plans to apply one after the other."""
-        plans: list[Plan] = []
-        profile = Profile(function, self.memory)
-        while profile.arena > self.budget:
-            best = self._best_attempt(profile) if len(plans) < ROUNDS else None
-            if best is None:
-                raise _refusal(self.budget, profile)
-            plans.append(best.plan)
-            profile = Profile(best.function, self.memory)
-        return plans
+        search = Search(Profile(function, self.memory), self.memory, self.meter)
+        reached = [search.profile]
+        for share in SHARES:
+            plans, profile = self._rounds(search, int(self.budget * share))
+            if profile.arena <= self.budget:
+                return plans
+            reached.append(profile)
+        raise _refusal(self.budget, min(reached, key=lambda profile: profile.arena))
 
-    def _best_attempt(self, profile: Profile) -> _Attempt | None:
+    def _rounds(self, search: Search, most_held: int) -> tuple[list[Plan], Profile]:
+        """Split again and again; the plans, and the function that comes out."""
+        plans: list[Plan] = []
+        while search.profile.arena > self.budget and len(plans) < ROUNDS:
+            attempt = self._best_attempt(search, most_held)
+            if attempt is None:
+                break
+            plans.append(attempt.plan)
+            search = Search(attempt.profile, self.memory, self.meter)
+        return plans, search.profile
+
+    def _best_attempt(self, search: Search, most_held: int) -> _Attempt | None:
         """The first attempt that fits, or else the smallest; None if none is any better."""
-        search = Search(profile, self.memory)
         attempts: list[_Attempt] = []
         limit = self.budget
-        while len(attempts) < ATTEMPTS and (plan := search.within(limit)) is not None:
-            attempts.append(self._attempt(profile, plan))
-            if attempts[-1].arena <= self.budget:
-                return attempts[-1]
-            limit -= attempts[-1].arena - self.budget
-        plan = None if attempts else _lowest(search, self.budget, profile.arena)
-        if plan is not None:
-            attempts.append(self._attempt(profile, plan))
-        best = min(attempts, key=lambda attempt: attempt.arena, default=None)
-        return best if best is not None and best.arena < profile.arena else None
+        while len(attempts) < ATTEMPTS:
+            attempt = self._attempt(search, search.within(limit))
+            if attempt is None:
+                break
+            attempts.append(attempt)
+            if attempt.profile.arena <= self.budget:
+                return attempt
+            limit -= attempt.profile.arena - self.budget
+        lowest = None if attempts else self._attempt(search, self._lowest(search, most_held))
+        attempts.extend([] if lowest is None else [lowest])
+        best = min(attempts, key=lambda attempt: attempt.profile.arena, default=None)
+        smaller = best is not None and best.profile.arena < search.profile.arena
+        return best if smaller else None
 
-    def _attempt(self, profile: Profile, plan: Plan) -> _Attempt:
-        function = profile.function.clone("main", Module())
+    def _attempt(self, search: Search, plan: Plan | None) -> _Attempt | None:
+        """Try a plan out on a copy."""
+        if plan is None:
+            return None
+        function = search.profile.function.clone("main", Module())
         plan.apply(function)
-        return _Attempt(plan, function, self.memory.arena(function))
+        too_long = len(function) > MOST_NODES
+        return None if too_long else _Attempt(plan, Profile(function, self.memory))
+
+    def _lowest(self, search: Search, most_held: int) -> Plan | None:
+        """A plan with about the lowest limit above the budget that there is a plan for."""
+        best: Plan | None = None
+        low, high = self.budget, search.profile.arena
+        while high - low > high // PRECISION:
+            limit = (low + high) // 2
+            plan = search.within(limit, most_held)
+            if plan is None:
+                low = limit
+            else:
+                best, high = plan, limit
+        return best
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A plan, a copy of the function to which it was applied, and what that takes."""
+    """A plan, and a copy of the function to which it was applied."""
 
     plan: Plan
-    function: Function
-    arena: int
-
-
-def _lowest(search: Search, low: int, high: int) -> Plan | None:
-    """A plan with about the lowest limit between two that there is a plan for."""
-    best: Plan | None = None
-    budget = low
-    while high - low > high // PRECISION:
-        limit = (low + high) // 2
-        plan = search.within(limit, int(budget * HELD))
-        if plan is None:
-            low = limit
-        else:
-            best, high = plan, limit
-    return best
+    profile: Profile
 
 
 def _refusal(budget: int, profile: Profile) -> UnsupportedError:
@@ -106,10 +124,11 @@ def _refusal(budget: int, profile: Profile) -> UnsupportedError:
     live = profile.live
     widest = profile.groups[live.index(max(live))]
     return UnsupportedError(
-        f"the arena does not fit {budget:,} bytes: {profile.arena:,} is the least that splitting "
-        f"gets to",
-        where=f"at {', '.join(f'%{node.name}' for node in widest)}",
-        excerpt=[f"{node.op.mnemonic} : {node.results[0].type}" for node in widest],
-        help=f"allow {profile.arena:,} bytes, or make the model's tensors smaller: fewer rows, "
-        "channels or samples, or narrower elements",
+        f"the arena does not fit {budget:,} bytes: splitting brings it down to {profile.arena:,}",
+        where=f"in function @{profile.function.name}, where most bytes are in use:",
+        excerpt=[
+            f"%{node.name} = {node.op.mnemonic}(…) : {node.results[0].type}" for node in widest
+        ],
+        help=f"allow {profile.arena:,} bytes, or make the tensors there smaller: fewer samples, "
+        "rows or channels, or narrower elements",
     )

@@ -7,7 +7,7 @@ computes them for itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -22,6 +22,43 @@ class Piece:
     node: Node
     cut: Cut
     band: Band
+
+    @property
+    def start(self) -> int:
+        """Where what the op computes begins; the part itself may begin behind it."""
+        return self.cut.start - self.band.skip
+
+
+@dataclass(frozen=True)
+class BandOfRegion:
+    """The pieces of one band, in order, and the part of each output that it gives."""
+
+    pieces: tuple[Piece, ...]
+    parts: dict[Value, Cut]
+
+    def nbytes(self) -> int:
+        """The bytes of all that it computes."""
+        return sum(p.cut.of(result.type).nbytes for p in self.pieces for result in p.node.results)
+
+    def structure(self) -> Hashable:
+        """What its memory depends on: equal for bands that differ only in where they lie."""
+        starts: dict[Value, int] = {}
+        numbers: dict[Value, int] = {}
+        lines: list[Hashable] = []
+
+        def relative(value: Value | None, cut: Cut | None) -> Hashable:
+            if value is None or cut is None:
+                return value and value.type
+            if value not in numbers:
+                return cut.of(value.type)
+            return numbers[value], cut.start - starts[value], cut.extent
+
+        for piece in self.pieces:
+            reads = zip(piece.node.operands, piece.band.cuts, strict=True)
+            lines.append((piece.band.op, tuple(relative(value, cut) for value, cut in reads)))
+            for result in piece.node.results:
+                numbers[result], starts[result] = len(numbers), piece.start
+        return tuple(lines), tuple(relative(value, cut) for value, cut in self.parts.items())
 
 
 class Region:
@@ -38,9 +75,10 @@ class Region:
             if value in leaving or any(user not in members for user in value.users)
         ]
 
-    def band(self, axis: int, index: int, count: int) -> list[Piece] | None:
-        """The pieces of one of `count` bands, in order; None if some node cannot be cut so."""
-        needs = {value: part_of(value, axis, index, count) for value in self.outputs}
+    def band(self, axis: int, index: int, count: int) -> BandOfRegion | None:
+        """One of `count` bands along an axis of the outputs; None if a node cannot be cut so."""
+        parts = {value: part_of(value, axis, index, count) for value in self.outputs}
+        needs = dict(parts)
         pieces: list[Piece] = []
         for node in reversed(self.nodes):
             cuts = [needs[result] for result in node.results if result in needs]
@@ -50,7 +88,11 @@ class Region:
             if piece is None or not self._demand(piece, needs):
                 return None
             pieces.append(piece)
-        return pieces[::-1]
+        return BandOfRegion(tuple(pieces[::-1]), parts)
+
+    def bands(self, axis: int, count: int) -> Iterator[BandOfRegion | None]:
+        """All bands, in order."""
+        return (self.band(axis, index, count) for index in range(count))
 
     def _demand(self, piece: Piece, needs: dict[Value, Cut]) -> bool:
         """Add what a piece reads of other nodes' results to what is needed."""
@@ -71,6 +113,11 @@ def part_of(value: Value, axis: int, index: int, count: int) -> Cut:
     return Cut(axis, extent * index // count, extent * (index + 1) // count)
 
 
+def types_of(node: Node) -> list[TensorType | None]:
+    """The types of a node's operands."""
+    return [None if operand is None else operand.type for operand in node.operands]
+
+
 def _piece(node: Node, cuts: Sequence[Cut]) -> Piece | None:
     """A node's part that holds all cuts."""
     if not node.op.pure or len({cut.axis for cut in cuts}) > 1:
@@ -78,8 +125,3 @@ def _piece(node: Node, cuts: Sequence[Cut]) -> Piece | None:
     hull = reduce(Cut.hull, cuts)
     band = node.op.band(hull, node.results[0].type, types_of(node))
     return None if band is None else Piece(node, hull, band)
-
-
-def types_of(node: Node) -> list[TensorType | None]:
-    """The types of a node's operands."""
-    return [None if operand is None else operand.type for operand in node.operands]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from afterglow.graph import Builder, Constant, Cut, Function, Module, Node, Value
-from afterglow.lowering.splitting.region import Piece, Region, part_of
+from afterglow.lowering.splitting.region import BandOfRegion, Piece, Region
 from afterglow.ops.movement import Concat, slice_axis
 from afterglow.support.errors import CompileError
 
@@ -42,11 +42,13 @@ def split_region(function: Function, region: Region, axis: int, count: int) -> N
     """Replace the nodes of a region, which follow each other, by bands."""
     parts: dict[Value, list[Value]] = {output: [] for output in region.outputs}
     before = region.nodes[-1].after
-    for index in range(count):
+    for index, band in enumerate(region.bands(axis, count)):
+        if band is None:
+            last = region.nodes[-1].name
+            raise CompileError(f"nodes up to {last} cannot be computed in bands along axis {axis}")
         emitter = _BandEmitter(function, before, f".band{index}", {})
-        emitter.emit(_pieces(region, axis, index, count))
-        for output, found in parts.items():
-            found.append(emitter.part(output, part_of(output, axis, index, count)))
+        for output, part in emitter.emit(band).items():
+            parts[output].append(part)
     wholes = {
         output: Builder(function, before, name=output.name).emit(Concat(axis), *found)
         for output, found in parts.items()
@@ -59,29 +61,19 @@ def split_region(function: Function, region: Region, axis: int, count: int) -> N
         function.rename(whole, output.name)
 
 
-def band_function(region: Region, axis: int, index: int, count: int) -> Function:
-    """One band alone, with what the region reads as inputs and parts of its outputs as outputs."""
-    pieces = _pieces(region, axis, index, count)
+def band_function(band: BandOfRegion) -> Function:
+    """One band alone, with what it reads as inputs and its parts of the outputs as outputs."""
     function = Function("band", Module("band"))
-    read = dict.fromkeys(v for node in region.nodes for v in node.inputs())
+    made = {result for piece in band.pieces for result in piece.node.results}
+    read = dict.fromkeys(value for piece in band.pieces for value in piece.node.inputs())
     outside: dict[Value, Value] = {
         value: function.input(value.name, value.type)
         for value in read
-        if value not in region.results and not isinstance(value, Constant)
+        if value not in made and not isinstance(value, Constant)
     }
-    emitter = _BandEmitter(function, None, "", outside)
-    emitter.emit(pieces)
-    for output in region.outputs:
-        function.output(output.name, emitter.part(output, part_of(output, axis, index, count)))
+    for output, part in _BandEmitter(function, None, "", outside).emit(band).items():
+        function.output(output.name, part)
     return function
-
-
-def _pieces(region: Region, axis: int, index: int, count: int) -> list[Piece]:
-    pieces = region.band(axis, index, count)
-    if pieces is None:
-        last = region.nodes[-1].name
-        raise CompileError(f"the nodes up to {last} cannot be computed in bands along axis {axis}")
-    return pieces
 
 
 class _BandEmitter:
@@ -98,33 +90,35 @@ class _BandEmitter:
         self.before = before
         self.suffix = suffix
         self.outside = outside
-        self.made: dict[Value, tuple[Cut, Value]] = {}
+        self.made: dict[Value, tuple[int, Value]] = {}
+        """For each value, what was emitted for it, and where in the whole that begins."""
         self.sliced: dict[tuple[Value, Cut], Value] = {}
 
-    def emit(self, pieces: Sequence[Piece]) -> None:
-        """Emit the pieces in order, each after the slices that it reads."""
-        for piece in pieces:
-            node, band = piece.node, piece.band
-            operands = [
-                None if operand is None else self.part(operand, cut)
-                for operand, cut in zip(node.operands, band.cuts, strict=True)
-            ]
-            predicate = None if node.predicate is None else self.part(node.predicate, None)
-            b = Builder(self.function, self.before, origin=node.origin, predicate=predicate)
-            made = b.emit_all(band.op, *operands, name=node.name + self.suffix)
-            whole = Cut(piece.cut.axis, piece.cut.start - band.skip, 0)
-            for old, new in zip(node.results, made, strict=True):
-                stop = whole.start + new.type.shape[whole.axis]
-                self.made[old] = Cut(whole.axis, whole.start, stop), new
+    def emit(self, band: BandOfRegion) -> dict[Value, Value]:
+        """Emit the pieces in order, each after the slices that it reads; return the parts."""
+        for piece in band.pieces:
+            self._emit(piece)
+        return {output: self._part(output, cut) for output, cut in band.parts.items()}
 
-    def part(self, value: Value, cut: Cut | None) -> Value:
+    def _emit(self, piece: Piece) -> None:
+        node, band = piece.node, piece.band
+        operands = [
+            None if operand is None else self._part(operand, cut)
+            for operand, cut in zip(node.operands, band.cuts, strict=True)
+        ]
+        predicate = None if node.predicate is None else self._part(node.predicate, None)
+        b = Builder(self.function, self.before, origin=node.origin, predicate=predicate)
+        made = b.emit_all(band.op, *operands, name=node.name + self.suffix)
+        self.made.update(
+            (old, (piece.start, new)) for old, new in zip(node.results, made, strict=True)
+        )
+
+    def _part(self, value: Value, cut: Cut | None) -> Value:
         """A part of a value, of what was emitted for it or of the value outside."""
-        if value in self.made:
-            there, new = self.made[value]
-            assert cut is not None
-            return self._sliced(new, Cut(cut.axis, cut.start - there.start, cut.stop - there.start))
-        outside = self.outside.get(value, value)
-        return outside if cut is None else self._sliced(outside, cut)
+        start, whole = self.made.get(value, (0, self.outside.get(value, value)))
+        if cut is None:
+            return whole
+        return self._sliced(whole, Cut(cut.axis, cut.start - start, cut.stop - start))
 
     def _sliced(self, value: Value, cut: Cut) -> Value:
         if cut.extent == value.type.shape[cut.axis]:

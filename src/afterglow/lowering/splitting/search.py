@@ -8,13 +8,13 @@ take too much, the path is searched for again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TypeAlias
 
 from afterglow.lowering.splitting.profile import Memory, Profile
-from afterglow.lowering.splitting.region import Piece, Region
+from afterglow.lowering.splitting.region import Region
 from afterglow.lowering.splitting.rewrite import Plan, Split, band_function
 from afterglow.lowering.splitting.walk import Walk, counts_up_to
 
@@ -44,12 +44,14 @@ _Ways: TypeAlias = dict[tuple[int, int], Way]
 class Search:
     """Looks for plans of one function; remembers what it found out."""
 
-    def __init__(self, profile: Profile, memory: Memory) -> None:
+    def __init__(self, profile: Profile, memory: Memory, meter: dict[Hashable, int]) -> None:
         self.profile = profile
         self.memory = memory
+        self.meter = meter
         self._walks: dict[tuple[int, int, int], Walk] = {}
         self._measured: dict[Way, int] = {}
-        """The bytes that the largest band of a way takes."""
+        """The bytes that a band of each way takes."""
+        self._possible: dict[Way, bool] = {}
 
     def within(self, limit: int, most_held: int | None = None) -> Plan | None:
         """The cheapest plan whose parts take no more than a limit; None if there is none.
@@ -62,10 +64,12 @@ class Search:
             ways.update(self._cheapest(last, firsts, limit))
         while (path := self._path(ways, limit)) is not None:
             unknown = [way for way in path if way not in self._measured]
-            if not unknown:
+            refused = [way for way in path if not unknown and not self._is_possible(way)]
+            if not unknown and not refused:
                 return self._plan(path)
-            for way in unknown:
-                self._measured[way] = self._measure(way)
+            self._measured.update((way, self._measure(way)) for way in unknown)
+            self._measured.update((way, NEVER) for way in refused)
+            for way in (*unknown, *refused):
                 del ways[way.first, way.last]
                 firsts = {way.first: held[way.last][way.first]}
                 ways.update(self._cheapest(way.last, firsts, limit))
@@ -123,14 +127,23 @@ class Search:
                 yield way
 
     def _measure(self, way: Way) -> int:
-        """The bytes that the largest band takes; more than there are if one cannot be computed."""
+        """The bytes that a band takes; more than there are if it cannot be computed."""
         region = self._region(way)
-        bands = [region.band(way.axis, index, way.count) for index in range(way.count)]
-        sizes = [NEVER if band is None else _size(band) for band in bands]
-        largest = sizes.index(max(sizes))
-        if bands[largest] is None:
+        bands = [region.band(way.axis, i, way.count) for i in (0, way.count // 2, way.count - 1)]
+        largest = max(bands, key=lambda band: NEVER if band is None else band.nbytes())
+        if largest is None:
             return NEVER
-        return self.memory.arena(band_function(region, way.axis, largest, way.count))
+        key = largest.structure()
+        if key not in self.meter:
+            self.meter[key] = self.memory.arena(band_function(largest))
+        return self.meter[key]
+
+    def _is_possible(self, way: Way) -> bool:
+        """Whether every band can be computed."""
+        if way not in self._possible:
+            bands = self._region(way).bands(way.axis, way.count)
+            self._possible[way] = all(band is not None for band in bands)
+        return self._possible[way]
 
     def _region(self, way: Way) -> Region:
         nodes = [n for group in self.profile.groups[way.first : way.last + 1] for n in group]
@@ -158,11 +171,6 @@ class Search:
         ends = [0, *accumulate(map(len, groups))]
         splits = (Split(ends[w.first], ends[w.last + 1] - 1, w.axis, w.count) for w in path)
         return Plan(tuple(old[node] for group in groups for node in group), tuple(splits))
-
-
-def _size(band: list[Piece]) -> int:
-    """The bytes of all results of a band."""
-    return sum(p.cut.of(result.type).nbytes for p in band for result in p.node.results)
 
 
 def _walk_back(taken: list[Way | None]) -> Iterator[Way]:

@@ -18,12 +18,15 @@ ROOT = Path(__file__).parents[4]
 BOUND = 2.0
 
 each_function = pytest.mark.parametrize("function", FUNCTIONS, ids=str)
+each_machine = pytest.mark.parametrize(
+    "target", [name for name in ("host", "x86-64") if name in RUNNABLE]
+)
 each_float = pytest.mark.parametrize("dtype", [f32, f64], ids=str)
 
 
 @each_function
 @each_float
-@pytest.mark.parametrize("target", [name for name in ("host", "x86-64") if name in RUNNABLE])
+@each_machine
 def test_accuracy(function: MathFunction, dtype: DType, target: str) -> None:
     worst = measure(function, dtype, 100, target=Target.of(target))
     assert worst.tried > 100
@@ -33,7 +36,7 @@ def test_accuracy(function: MathFunction, dtype: DType, target: str) -> None:
 @pytest.mark.slow
 @each_function
 @each_float
-@pytest.mark.parametrize("target", RUNNABLE)
+@each_machine
 def test_accuracy_densely(function: MathFunction, dtype: DType, target: str) -> None:
     worst = measure(function, dtype, 5000, target=Target.of(target), seed=1)
     assert worst.ulps <= BOUND, worst

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.emitter.value import Operand, Value, differ, unify
-from afterglow.backends.cpu.types import mangle, spell
+from afterglow.backends.cpu.types import is_arithmetic, mangle, spell
 from afterglow.types.dtype import DType, boolean, f64, i32, i64
 
 
 def intrinsic(name: str, *operands: Value, flags: str = "") -> Value:
     """Call `llvm.NAME` on values of one type, which is also the result's."""
     first = operands[0]
+    if not is_arithmetic(first.dtype):
+        raise TypeError(f"{first.dtype} has no {name}: convert it first")
     arguments = ", ".join(operand.typed for operand in operands)
     symbol = f"@llvm.{name}.{mangle(first.dtype, first.lanes)}"
     return first.derive(f"call {first.type} {symbol}({arguments}{flags})")

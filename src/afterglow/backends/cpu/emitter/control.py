@@ -79,8 +79,7 @@ class Control(Code):
 
         trips = _trips(start, stop, step)
         if trips is None:
-            # The last start from which a whole stride fits, rounded down to strides.
-            whole = start + (stop - start) - self._left_over(stop - start, stride)
+            whole = stop - self._left_over(stop - start, stride)
         else:
             whole = start + (trips // unroll) * stride
         state = self.fold(whole, carried, several, start=start, step=stride, name=name)

@@ -56,9 +56,8 @@ def expm1(x: Value) -> Value:
     """e to the x, less 1, precise where that is small."""
     low = -17.5 if x.dtype is f32 else -38.0
     part = reduced(clamp(x, low, exponent_limits(x)[1]), exact=True)
-    # 2^n (1 + g) - 1 is 2^n ((1 - 2^-n) + g); above 2^-60 the one is lost in rounding anyway.
-    number = number_of(x)
-    few = clamp(part.exponent, None, 2 * number.fraction_bits)
+    # 2^n (1 + g) - 1 is 2^n ((1 - 2^-n) + g), where 2^-n of large n is lost in rounding.
+    few = clamp(part.exponent, None, 2 * number_of(x).fraction_bits)
     offset = 1.0 - power_of_two(0 - few, x.dtype)
     total = ordered_sum(offset, part.rest)
     grown = total.high + (total.low + part.bend)

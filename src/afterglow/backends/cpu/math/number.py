@@ -82,6 +82,8 @@ _NUMBERS = {f32: Number(f32, i32, 23, 127), f64: Number(f64, i64, 52, 1023)}
 
 def number_of(x: Value) -> Number:
     """The facts of a value's type."""
+    if x.dtype not in _NUMBERS:
+        raise TypeError(f"functions are of f32 and f64, not of {x.dtype}: convert it first")
     return _NUMBERS[x.dtype]
 
 
@@ -113,8 +115,20 @@ def scale(x: Value, exponent: Value) -> Value:
 
     The exponent may be twice as far from zero as that of a normal float.
     """
+    width = x.lanes * x.dtype.bits
+    if x.code.target.avx512 and width in (128, 256, 512):
+        return _scale_at_once(x, convert(exponent, x.dtype), width)
     half = exponent >> 1
     return x * power_of_two(half, x.dtype) * power_of_two(exponent - half, x.dtype)
+
+
+def _scale_at_once(x: Value, exponent: Value, width: int) -> Value:
+    """x * 2^exponent by the instruction for it."""
+    kind = "ps" if x.dtype is f32 else "pd"
+    mask = f"i{max(x.lanes, 8)} -1" + (", i32 4" if width == 512 else "")
+    operands = f"{x.typed}, {exponent.typed}, {x.typed}, {mask}"
+    name = f"@llvm.x86.avx512.mask.scalef.{kind}.{width}"
+    return x.derive(f"call {x.type} {name}({operands})")
 
 
 def split_exponent(x: Value) -> tuple[Value, Value]:
