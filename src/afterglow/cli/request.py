@@ -20,6 +20,7 @@ from afterglow.frontends.onnx import NeedsValuesError, UnboundDimensionsError
 from afterglow.graph import Module
 from afterglow.passes import Instrument
 from afterglow.support.errors import UsageError
+from afterglow.support.sizes import parse_size
 
 Named = TypeVar("Named")
 
@@ -129,6 +130,13 @@ class _Value(click.ParamType[tuple[str, Any]]):
         return name, read_array(Path(file))
 
 
+class _Size(click.ParamType[int]):
+    name = "256KiB"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        return parse_size(str(value))
+
+
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.argument("model"),
     click.option("--shapes", type=_Shape(), multiple=True, help="The shape of an input."),
@@ -143,6 +151,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         show_default=True,
         help="interpreter runs every op by its definition, primitives only those that do not "
         "decompose.",
+    ),
+    click.option(
+        "--max-arena", type=_Size(), help="Split nodes until the arena has no more bytes."
     ),
     click.option("--no-optimize", is_flag=True, help="Leave out all optimisations."),
     click.option("--verify-each", is_flag=True, help="Verify the program after each pass."),
@@ -160,6 +171,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         dims: tuple[tuple[str, int], ...],
         values: tuple[tuple[str, Any], ...],
         backend: str,
+        max_arena: int | None,
         no_optimize: bool,
         verify_each: bool,
         **others: Any,
@@ -169,6 +181,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
             shapes=_once("--shapes", shapes),
             dims=_once("--dim", dims),
             values=_once("--value", values),
+            max_arena=max_arena,
             optimize=not no_optimize,
             verify=verify_each or verify_by_default(),
         )

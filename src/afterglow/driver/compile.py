@@ -18,6 +18,7 @@ from afterglow.instr import print_program
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.model import Specialiser, Version
 from afterglow.support.errors import UsageError
+from afterglow.support.sizes import parse_size
 
 STAGES = ("import", "graph", "lowered", "instructions")
 """The stages that can be printed, in order."""
@@ -32,6 +33,7 @@ def compile(
     values: Mapping[str, Array] | None = None,
     optimize: bool = True,
     lend_inputs: bool = False,
+    max_arena: int | str | None = None,
     verify: bool | None = None,
     progress: Progress | None = None,
 ) -> CompiledModel:
@@ -40,7 +42,8 @@ def compile(
     `shapes` and `dims` bind free dimensions, by input or by name; `values` makes inputs constant.
     What stays free is bound by the first call, and by each call with other shapes.
     `lend_inputs` lets a run use the memory of its input arrays: what they hold afterwards is
-    undefined.
+    undefined. `max_arena` is the most that intermediate results may take, in bytes or as text such
+    as "256KiB"; if they take more, nodes are computed in parts, and some of it twice.
     """
     options = Options(
         backend=backend,
@@ -49,6 +52,7 @@ def compile(
         values=values or {},
         optimize=optimize,
         lend_inputs=lend_inputs,
+        max_arena=parse_size(max_arena) if isinstance(max_arena, str) else max_arena,
         verify=verify_by_default() if verify is None else verify,
         progress=progress,
     )

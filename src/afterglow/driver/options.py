@@ -25,6 +25,8 @@ class Options:
     optimize: bool = True
     lend_inputs: bool = False
     """Whether inputs may be overwritten once they have been read."""
+    max_arena: int | None = None
+    """The most bytes that the arena may have: nodes are split until it fits."""
     verify: bool = False
     instruments: tuple[Instrument, ...] = ()
     progress: Progress | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from afterglow.lowering import LowerOps, Schedule
 from afterglow.lowering.lower_ops import Keeps
+from afterglow.lowering.unpack_per_reader import UnpackPerReader
 from afterglow.memory import remove_copies
 from afterglow.passes import Pipeline
 from afterglow.transforms.arithmetic import ARITHMETIC
@@ -84,6 +85,7 @@ def lowering_pipeline(keeps: Keeps, *, optimize: bool) -> Pipeline:
         SIMPLIFY_RESHAPES,
         ARITHMETIC,
         MergeEqualNodes(),  # lowering repeats itself
+        UnpackPerReader(),  # after merging, which would undo it
     )
     return Pipeline(
         "lower",

@@ -11,6 +11,7 @@ from afterglow.driver.pipelines import lowering_pipeline, optimising_pipeline
 from afterglow.graph import Module
 from afterglow.instr import Program, print_program, verify_program
 from afterglow.lowering import select_instructions, unsupported_nodes
+from afterglow.lowering.splitting import FitArena, Memory
 from afterglow.memory import (
     MemoryPlan,
     add_borders,
@@ -24,7 +25,7 @@ from afterglow.memory import (
     share_buffers,
 )
 from afterglow.memory.checker import check_plan
-from afterglow.passes import Instrument, VerifyEach
+from afterglow.passes import Instrument, Pipeline, VerifyEach
 from afterglow.runtime import CompiledFunction
 from afterglow.support.errors import UnsupportedError, UsageError, VerifyError
 
@@ -60,26 +61,54 @@ class Stages:
                 excerpt=lines,
                 help="use backend='interpreter', which runs every op",
             )
+        if self.options.max_arena is not None:
+            self._fit_arena(module, self.options.max_arena)
         return module
 
     def plan(self, module: Module) -> tuple[Program, MemoryPlan]:
         """Select instructions, remove copies, and give every buffer its address."""
         self._tell("plan memory")
         program = select_instructions(module.main)
+        self._tidy(program)
+        plan = self._place(program)
+        if self.options.verify:
+            _verify_plan(program)
+        return program, plan
+
+    def _tidy(self, program: Program) -> None:
+        """Have fewer instructions, and fewer buffers."""
         if self.options.optimize:
             remove_copies(program)
             drop_dead_stores(program)
             add_borders(program, self.backend.border)  # before stacks, which then write inside
             form_stacks(program)  # after copies: what is written in place can be stacked
+
+    def _place(self, program: Program) -> MemoryPlan:
+        """Let buffers share memory, and give them addresses."""
+        if self.options.optimize:
             if self.options.lend_inputs:
                 lend_inputs(program)
             share_buffers(program)  # after stacks: a stack's operands die together
             borrow_memory(program)  # last: what is live at the peak is known now
         place_lifetimes(program)
-        plan = plan_memory(program)
-        if self.options.verify:
-            _verify_plan(program)
-        return program, plan
+        return plan_memory(program)
+
+    def _place_part(self, program: Program) -> MemoryPlan:
+        """The same, quickly, for a part of a model: what it reads and gives is nobody's scratch."""
+        if self.options.optimize:
+            share_buffers(program)
+        place_lifetimes(program)
+        return plan_memory(program, exact=0)
+
+    def _fit_arena(self, module: Module, budget: int) -> None:
+        """Split nodes until the arena fits."""
+        self._tell("fit arena")
+        memory = Memory(
+            self._tidy,
+            lambda program: self._place(program).arena_bytes,
+            lambda program: self._place_part(program).arena_bytes,
+        )
+        Pipeline("fit", (FitArena(budget, memory),)).run(module, self._instruments())
 
     def finish(self, module: Module) -> CompiledFunction:
         """All stages from an imported module on."""

@@ -108,7 +108,7 @@ def may_take_over(stack: Stack, written: Buffer, read: Buffer) -> bool:
     """Whether a result of a stack may lie where something lies that the stack reads.
 
     Both must be cut into tiles in the same way, and nobody may read after the writing. Who reads
-    must need one element for one result, or be the writer and work in place.
+    must need one element for one result, or be able to work in place.
     """
     if written.type.shape != read.type.shape:
         return False
@@ -118,6 +118,6 @@ def may_take_over(stack: Stack, written: Buffer, read: Buffer) -> bool:
     readers = [(i, step) for i, step in enumerate(stack.body) if read in step.ins]
     return all(
         (index < writer and reads_pointwise(step, read))
-        or (index == writer and read in step.inplace_operands())
+        or (index <= writer and read in step.inplace_operands())
         for index, step in readers
     )

@@ -9,7 +9,7 @@ from afterglow.graph import Function, Module
 from afterglow.lowering.splitting.profile import Memory, Profile
 from afterglow.lowering.splitting.rewrite import Plan
 from afterglow.lowering.splitting.search import Search
-from afterglow.passes import Pass, Property
+from afterglow.passes import Pass
 from afterglow.support.errors import UnsupportedError
 
 ROUNDS = 3
@@ -31,7 +31,6 @@ class FitArena(Pass):
     """
 
     name = "fit-arena"
-    requires = frozenset({Property.LOWERED})
 
     def __init__(self, budget: int, memory: Memory) -> None:
         self.budget = budget

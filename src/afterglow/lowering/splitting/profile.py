@@ -20,12 +20,14 @@ class Memory:
     """Removes copies and forms stacks: afterwards, each value that needs memory has its own."""
     place: Callable[[Program], int]
     """Lets buffers share memory and places them; returns the size of the arena."""
+    place_part: Callable[[Program], int]
+    """The same for a part of a function, whose inputs and outputs must be left alone."""
 
-    def arena(self, function: Function) -> int:
-        """The bytes of arena that a function takes."""
-        program = select_instructions(function)
+    def arena_of_part(self, part: Function) -> int:
+        """The bytes that a part of a function takes, besides what it reads and gives."""
+        program = select_instructions(part)
         self.tidy(program)
-        return self.place(program)
+        return self.place_part(program)
 
 
 @dataclass(frozen=True)

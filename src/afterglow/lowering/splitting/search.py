@@ -135,7 +135,7 @@ class Search:
             return NEVER
         key = largest.structure()
         if key not in self.meter:
-            self.meter[key] = self.memory.arena(band_function(largest))
+            self.meter[key] = self.memory.arena_of_part(band_function(largest))
         return self.meter[key]
 
     def _is_possible(self, way: Way) -> bool:

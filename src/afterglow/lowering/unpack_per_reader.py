@@ -1,0 +1,37 @@
+"""Unpack compact forms where they are read, not once for all readers."""
+
+from __future__ import annotations
+
+from afterglow.graph import Builder, Function, Node
+from afterglow.passes import Pass
+
+
+class UnpackPerReader(Pass):
+    """Every reader of an unpacked value unpacks for itself.
+
+    So each can do it while it reads, and what has to be kept between them is the compact form.
+    """
+
+    name = "unpack-per-reader"
+
+    def run(self, function: Function) -> bool:
+        """See the class."""
+        returned = set(function.escaping())
+        shared = [
+            node
+            for node in function.nodes
+            if node.op.unpacks and len(node.result.users) > 1 and node.result not in returned
+        ]
+        for node in shared:
+            for user in node.result.users[1:]:
+                _unpack_for(function, node, user)
+        return bool(shared)
+
+
+def _unpack_for(function: Function, node: Node, user: Node) -> None:
+    """Give one user a copy of the node, right before it."""
+    b = Builder(function, user, name=node.name, origin=node.origin, predicate=node.predicate)
+    copy = b.emit(node.op, *node.operands)
+    for reader, index in node.result.uses:
+        if reader is user and index >= 0:
+            user.set_operand(index, copy)
