@@ -14,7 +14,7 @@ from afterglow.support.errors import UnsupportedError
 
 ROUNDS = 3
 """How often what was split may be split again, inside its bands."""
-SHARES = (1.0, 0.8, 0.6)
+SHARES = (1.0, 0.8, 0.6, 4.0)
 """Parts of the budget that may be in use around bands which must be split again."""
 ATTEMPTS = 6
 """How often a lower limit is tried because buffers did not pack without gaps."""

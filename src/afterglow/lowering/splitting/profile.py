@@ -123,13 +123,14 @@ class Profile:
     def _together(self, position: int) -> list[Value]:
         """Values that must be there at once for a group to run: what it makes, what it reads.
 
-        What it reads does not count if it may work in place.
+        What may be overwritten while it is read does not count.
         """
         group = self.groups[position]
         made = [result for node in group for result in node.results]
         found = [value for value in made if any(user not in group for user in value.users)]
-        if not all(node.op.elementwise for node in group):
-            found.extend(v for node in group for v in node.inputs() if v not in made)
+        for node in group:
+            if not node.op.elementwise:
+                found.extend(v for v in _kept_operands(node) if v not in made)
         return list(dict.fromkeys(found))
 
     def around(self, first: int, most: int) -> Iterator[tuple[int, int]]:
@@ -145,6 +146,14 @@ class Profile:
             while crossing and crossing[-1].last <= last:
                 both -= crossing.pop().size
             yield last, self.entering[first] + self.entering[last + 1] - both
+
+
+def _kept_operands(node: Node) -> Iterator[Value]:
+    """The operands whose memory a result may not take over."""
+    names = node.op.operand_names
+    for index, operand in enumerate(node.operands):
+        if operand is not None and names[min(index, len(names) - 1)] not in node.op.inplace:
+            yield operand
 
 
 def _working(program: Program) -> Iterator[Instr]:

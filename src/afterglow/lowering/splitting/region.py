@@ -113,6 +113,14 @@ def part_of(value: Value, axis: int, index: int, count: int) -> Cut:
     return Cut(axis, extent * index // count, extent * (index + 1) // count)
 
 
+def widest(extent: int, count: int) -> int:
+    """Of the widest of `count` parts, the one nearest to the middle, which has most neighbours."""
+    parts = range(count)
+    return max(
+        parts, key=lambda i: (extent * (i + 1) // count - extent * i // count, -abs(2 * i - count))
+    )
+
+
 def types_of(node: Node) -> list[TensorType | None]:
     """The types of a node's operands."""
     return [None if operand is None else operand.type for operand in node.operands]

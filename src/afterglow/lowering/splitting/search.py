@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import TypeAlias
 
 from afterglow.lowering.splitting.profile import Memory, Profile
-from afterglow.lowering.splitting.region import Region
+from afterglow.lowering.splitting.region import Region, widest
 from afterglow.lowering.splitting.rewrite import Plan, Split, band_function
 from afterglow.lowering.splitting.walk import Walk, counts_up_to
 
@@ -129,7 +129,8 @@ class Search:
     def _measure(self, way: Way) -> int:
         """The bytes that a band takes; more than there are if it cannot be computed."""
         region = self._region(way)
-        bands = [region.band(way.axis, i, way.count) for i in (0, way.count // 2, way.count - 1)]
+        middle = widest(self.profile.most_bands(way.last, way.axis), way.count)
+        bands = [region.band(way.axis, i, way.count) for i in (0, middle, way.count - 1)]
         largest = max(bands, key=lambda band: NEVER if band is None else band.nbytes())
         if largest is None:
             return NEVER

@@ -12,7 +12,7 @@ from functools import reduce
 
 from afterglow.graph import Band, Cut, Node, Value
 from afterglow.lowering.splitting.profile import Profile
-from afterglow.lowering.splitting.region import part_of, types_of
+from afterglow.lowering.splitting.region import part_of, types_of, widest
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Reach:
 
 
 class Walk:
-    """The middle one of `count` bands, along an axis of what the groups up to `last` give."""
+    """A wide one of `count` bands, along an axis of what the groups up to `last` give."""
 
     def __init__(self, profile: Profile, last: int, axis: int, count: int) -> None:
         self.profile = profile
@@ -44,6 +44,11 @@ class Walk:
         self._taken: dict[int, int] = {}
         """The bytes that each group needs at once."""
         self._work = 0
+        extent = profile.most_bands(last, axis)
+        self._index = widest(extent, count)
+        band = extent * (self._index + 1) // count - extent * self._index // count
+        self._narrower = 1 - band * count / extent
+        """By how much the bands together are less than as many of this one."""
 
     def reach(self, first: int) -> Reach | None:
         """What is known of the stretch that begins at a group; None if it cannot run in bands."""
@@ -74,8 +79,8 @@ class Walk:
             return False
         self._demand(node, band)
         extent = node.results[0].type.shape[cut.axis]
-        work = self.profile.work[node]
-        self._work += work * cut.extent * self.count // extent - work
+        share = self.count * cut.extent / extent + self._narrower
+        self._work += int(self.profile.work[node] * max(0.0, share - 1))
         for result in node.results:
             self._sizes[result] = result.type.nbytes * cut.extent // extent
         return True
@@ -90,8 +95,7 @@ class Walk:
             if self.profile.last_use[result] > self.last:
                 shape = result.type.shape
                 divides = self.axis < len(shape) and shape[self.axis] >= self.count
-                part = part_of(result, self.axis, self.count // 2, self.count) if divides else None
-                yield part
+                yield part_of(result, self.axis, self._index, self.count) if divides else None
 
     def _demand(self, node: Node, band: Band) -> None:
         if node.predicate is not None:
