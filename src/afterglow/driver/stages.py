@@ -41,6 +41,15 @@ class Stages:
         """The backend asked for."""
         return find_backend(self.options.backend)
 
+    @property
+    def memory(self) -> Memory:
+        """How programs get their memory, for those who must know what it will be."""
+        return Memory(
+            self._tidy,
+            lambda program: self._place(program).arena_bytes,
+            lambda program: self._place_part(program).arena_bytes,
+        )
+
     def optimise(self, module: Module) -> Module:
         """Graph optimisations that serve every backend, in place."""
         self._tell("optimise")
@@ -103,12 +112,8 @@ class Stages:
     def _fit_arena(self, module: Module, budget: int) -> None:
         """Split nodes until the arena fits."""
         self._tell("fit arena")
-        memory = Memory(
-            self._tidy,
-            lambda program: self._place(program).arena_bytes,
-            lambda program: self._place_part(program).arena_bytes,
-        )
-        Pipeline("fit", (FitArena(budget, memory),)).run(module, self._instruments())
+        fit = FitArena(budget, self.memory)
+        Pipeline("fit", (fit,)).run(module, self._instruments())
 
     def finish(self, module: Module) -> CompiledFunction:
         """All stages from an imported module on."""

@@ -145,7 +145,7 @@ class Op:
 
     def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
         """About how many numbers are computed on the way: by default, as many as the result has."""
-        return result.size
+        return 0 if self.moves_only else result.size
 
     @classmethod
     def is_primitive(cls) -> bool:

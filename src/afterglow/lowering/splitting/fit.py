@@ -123,7 +123,7 @@ def _refusal(budget: int, profile: Profile) -> UnsupportedError:
     live = profile.live
     widest = profile.groups[live.index(max(live))]
     return UnsupportedError(
-        f"the arena does not fit {budget:,} bytes: splitting brings it down to {profile.arena:,}",
+        f"the arena does not fit {budget:,} bytes: splitting found none below {profile.arena:,}",
         where=f"in function @{profile.function.name}, where most bytes are in use:",
         excerpt=[
             f"%{node.name} = {node.op.mnemonic}(…) : {node.results[0].type}" for node in widest
