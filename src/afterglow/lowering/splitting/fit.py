@@ -100,7 +100,7 @@ class FitArena(Pass):
         """A plan with about the lowest limit above the budget that there is a plan for."""
         best: Plan | None = None
         low, high = self.budget, search.profile.arena
-        while high - low > high // PRECISION:
+        while high - low > max(1, high // PRECISION):
             limit = (low + high) // 2
             plan = search.within(limit, most_held)
             if plan is None:

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+DIGITS = str(Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx")
+
+
+def test_the_arena_fits_a_budget(command):
+    free = command("compile", DIGITS, "--json").json["memory"]["arena_bytes"]
+    data = command("compile", DIGITS, "--max-arena", "3KiB", "--json").json
+    assert data["memory"]["arena_bytes"] <= 3 * 1024 < free
+    assert "fit arena" in data["seconds"]
+
+
+def test_numbers_are_the_same(command, tmp_path):
+    folders = [tmp_path / "free", tmp_path / "tight"]
+    for folder, more in zip(folders, ((), ("--max-arena", "2KiB")), strict=True):
+        assert command("run", DIGITS, "--output-dir", str(folder), *more).status == 0
+    free, tight = (np.load(folder / "probabilities.npy") for folder in folders)
+    np.testing.assert_allclose(tight, free, rtol=1e-5)
+
+
+def test_bands_can_be_seen(command):
+    more = ("--max-arena", "3KiB")
+    assert ".band1 = conv(" in command("dump", DIGITS, "--stage", "lowered", *more).out
+    assert "arena_bytes" in command("explain", DIGITS, "--json", *more).json
+
+
+def test_a_budget_out_of_reach(command):
+    finished = command("compile", DIGITS, "--max-arena", "100")
+    assert finished.status == 3
+    assert finished.err.startswith(
+        "error: the arena does not fit 100 bytes: splitting found none below "
+    )
+
+
+def test_a_size_that_is_none(command):
+    command.fails(
+        2,
+        """
+        error: 'much' is no amount of memory
+          help: write 256KiB, 1MB, or a number of bytes
+        """,
+        "compile",
+        DIGITS,
+        "--max-arena",
+        "much",
+    )
