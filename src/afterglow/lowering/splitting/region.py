@@ -77,6 +77,9 @@ class Region:
 
     def band(self, axis: int, index: int, count: int) -> BandOfRegion | None:
         """One of `count` bands along an axis of the outputs; None if a node cannot be cut so."""
+        shapes = [value.type.shape for value in self.outputs]
+        if any(axis >= len(shape) or shape[axis] < count for shape in shapes):
+            return None
         parts = {value: part_of(value, axis, index, count) for value in self.outputs}
         needs = dict(parts)
         pieces: list[Piece] = []
