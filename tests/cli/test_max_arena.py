@@ -28,6 +28,13 @@ def test_bands_can_be_seen(command):
     assert "arena_bytes" in command("explain", DIGITS, "--json", *more).json
 
 
+def test_splitting_is_a_pass_to_look_at(command):
+    more = ("--stage", "lowered", "--dump-after", "fit-arena")
+    assert command("dump", DIGITS, *more).status == 2
+    text = command("dump", DIGITS, *more, "--max-arena", "3KiB").out
+    assert text.startswith("; after fit-arena")
+
+
 def test_a_budget_out_of_reach(command):
     finished = command("compile", DIGITS, "--max-arena", "100")
     assert finished.status == 3

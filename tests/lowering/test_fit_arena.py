@@ -180,6 +180,18 @@ def test_a_budget_out_of_reach_is_refused() -> None:
     """)  # noqa: E501  as users see it
 
 
+def test_the_smallest_arena_is_refused_a_byte_less() -> None:
+    def build(n: Network) -> Value:
+        return n.emit(ReduceMean((0,)), n.emit(Softmax(0), n.input(3)))
+
+    function = network(build)
+    assert arena(function) == 64
+    check(function, 64)
+    for budget in (0, 1, 31, 62, 63):
+        with pytest.raises(UnsupportedError, match="found none below 64"):
+            check(function, budget)
+
+
 def test_the_search_says_that_there_is_no_way() -> None:
     profile = Profile(network(dense), stages().memory)
     assert Search(profile, stages().memory, {}).within(64) is None

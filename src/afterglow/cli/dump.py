@@ -23,6 +23,7 @@ from afterglow.driver.stages import Stages
 from afterglow.graph import Array, Module, print_dot, print_module
 from afterglow.graph.printer import is_inline
 from afterglow.instr import Program, print_program
+from afterglow.lowering.splitting import FitArena
 from afterglow.passes import Dump, Instrument, StopAfter, Timing
 from afterglow.support.errors import UnsupportedError, UsageError
 
@@ -164,6 +165,8 @@ def _known_passes(request: Request, names: Sequence[str]) -> frozenset[str]:
     lowering = lowering_pipeline(backend.keeps, optimize=request.options.optimize)
     steps = (*optimising_pipeline().steps(), *lowering.steps())
     known = dict.fromkeys(step.name for step in steps)
+    if request.options.max_arena is not None:
+        known[FitArena.name] = None
     unknown = [name for name in names if name not in known]
     if unknown:
         raise UsageError(f"no pass {unknown[0]!r}", help=f"there are {', '.join(known)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,13 +19,9 @@ _BLOCK_BYTES = 32 * 2**20
 """Windows are gathered in blocks of at most about this size, for memory and for the cache."""
 
 
-@op("conv")
-class Conv(Op):
-    """Convolution of x [N, spatial…, C] with weight [O, kernel…, C / groups], plus bias [O].
-
-    Result channel o of group g sees only the channels of x in group g. Pads are zeros, begins
-    then ends. As everywhere in neural networks, the kernel is not mirrored.
-    """
+@dataclass(frozen=True, repr=False)
+class Convolution(Op):
+    """Base: the attributes and the geometry that a convolution and its transpose share."""
 
     strides: tuple[int, ...]
     pads: tuple[int, ...]
@@ -36,15 +32,29 @@ class Conv(Op):
         """The geometry, for a weight of that shape."""
         return Windows(weight[1:-1], self.strides, self.pads, self.dilations)
 
-    def infer(
-        self, x: TensorType, weight: TensorType, bias: TensorType | None = None
-    ) -> TensorType:
-        """One window a result position, one row of the weight a channel."""
+    def checked_windows(self, x: TensorType, weight: TensorType) -> Windows:
+        """The geometry, for operands that have numbers of one type and fitting axes."""
         require_number(x=x, weight=weight)
         require_same_dtype(x=x, weight=weight)
         require(weight.rank >= 3, f"weight must have three axes or more, got {weight}")
         windows = self.windows(weight.shape)
         windows.check(x)
+        return windows
+
+
+@op("conv")
+class Conv(Convolution):
+    """Convolution of x [N, spatial…, C] with weight [O, kernel…, C / groups], plus bias [O].
+
+    Result channel o of group g sees only the channels of x in group g. Pads are zeros, begins
+    then ends. As everywhere in neural networks, the kernel is not mirrored.
+    """
+
+    def infer(
+        self, x: TensorType, weight: TensorType, bias: TensorType | None = None
+    ) -> TensorType:
+        """One window a result position, one row of the weight a channel."""
+        windows = self.checked_windows(x, weight)
         channels, results = x.shape[-1], weight.shape[0]
         require(
             channels == weight.shape[-1] * self.groups and results % self.groups == 0,
@@ -159,7 +169,7 @@ def _blocks(shape: tuple[int, ...], window_bytes: int) -> Iterator[tuple[slice, 
 
 
 @op("conv_transpose")
-class ConvTranspose(Op):
+class ConvTranspose(Convolution):
     """The transpose of a convolution: x [N, spatial…, C] spread by weight [C, kernel…, O / groups].
 
     Each element of x adds its product with the weight to the window of the result that starts at
@@ -167,25 +177,13 @@ class ConvTranspose(Op):
     are added behind. The result of group g comes from the channels of x in group g alone.
     """
 
-    strides: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilations: tuple[int, ...]
-    groups: int = 1
     output_pads: tuple[int, ...] = ()
-
-    def windows(self, weight: tuple[int, ...]) -> Windows:
-        """The geometry, for a weight of that shape."""
-        return Windows(weight[1:-1], self.strides, self.pads, self.dilations)
 
     def infer(
         self, x: TensorType, weight: TensorType, bias: TensorType | None = None
     ) -> TensorType:
         """The extents of the convolution's operand."""
-        require_number(x=x, weight=weight)
-        require_same_dtype(x=x, weight=weight)
-        require(weight.rank >= 3, f"weight must have three axes or more, got {weight}")
-        windows = self.windows(weight.shape)
-        windows.check(x)
+        windows = self.checked_windows(x, weight)
         require(0 not in x.shape[1:-1], f"x must have spatial extents above 0, got {x}")
         require(
             x.shape[-1] == weight.shape[0] and weight.shape[0] % self.groups == 0,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -129,14 +129,31 @@ class BatchNorm(Op):
         return replace(self, axis=perm.index(self.axis % len(perm)))
 
 
-@op("layer_norm")
-class LayerNorm(Op):
-    """Mean 0 and variance 1 over the axes from `axis` on, then times scale, plus bias."""
+@dataclass(frozen=True, repr=False)
+class TrailingNorm(Op):
+    """Base: what lies along the axes from `axis` on is normalized together."""
 
     inplace = ("x",)
     reads_once = ("x",)
     axis: int = -1
     epsilon: float = 1e-5
+
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """The axes before those that are normalized."""
+        if axis >= self.axis % result.rank:
+            return None
+        return tuple(None if x is None else aligned_axis(axis, result, x) for x in operands)
+
+    def permuted(self, perm: tuple[int, ...]) -> Op | None:
+        """Itself, if the normalised axes stay among themselves."""
+        return self if _keeps_axes_from(self.axis, perm) else None
+
+
+@op("layer_norm")
+class LayerNorm(TrailingNorm):
+    """Mean 0 and variance 1 over the axes from `axis` on, then times scale, plus bias."""
 
     def infer(
         self, x: TensorType, scale: TensorType | None = None, bias: TensorType | None = None
@@ -163,27 +180,10 @@ class LayerNorm(Op):
         y = y if scale is None else b.emit(Mul(), y, scale)
         return y if bias is None else b.emit(Add(), y, bias)
 
-    def parallel(
-        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
-    ) -> tuple[int | None, ...] | None:
-        """The axes before those that are normalized."""
-        if axis >= self.axis % result.rank:
-            return None
-        return tuple(None if x is None else aligned_axis(axis, result, x) for x in operands)
-
-    def permuted(self, perm: tuple[int, ...]) -> Op | None:
-        """Itself, if the normalised axes stay among themselves."""
-        return self if _keeps_axes_from(self.axis, perm) else None
-
 
 @op("rms_norm")
-class RMSNorm(Op):
+class RMSNorm(TrailingNorm):
     """x / sqrt(mean(x²) + epsilon) over the axes from `axis` on, then times scale."""
-
-    inplace = ("x",)
-    reads_once = ("x",)
-    axis: int = -1
-    epsilon: float = 1e-5
 
     def infer(self, x: TensorType, scale: TensorType | None = None) -> TensorType:
         """The type of x; the scale broadcasts to its shape."""
@@ -203,18 +203,6 @@ class RMSNorm(Op):
         axes = _axes_from(self.axis, x.type.rank)
         y = emit_like(b, _emit_to_unit(b, emit_wide(b, x), axes, self.epsilon), x)
         return y if scale is None else b.emit(Mul(), y, scale)
-
-    def parallel(
-        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
-    ) -> tuple[int | None, ...] | None:
-        """The axes before those that are normalized."""
-        if axis >= self.axis % result.rank:
-            return None
-        return tuple(None if x is None else aligned_axis(axis, result, x) for x in operands)
-
-    def permuted(self, perm: tuple[int, ...]) -> Op | None:
-        """Itself, if the normalised axes stay among themselves."""
-        return self if _keeps_axes_from(self.axis, perm) else None
 
 
 @op("group_norm")

@@ -80,13 +80,13 @@ class Search:
 
         For each last group, the first ones, with the bytes held around the bands.
         """
-        live = self.profile.live
+        profile = self.profile
         found: dict[int, dict[int, int]] = {}
-        for first in range(len(live)):
-            wide = (p for p in range(first, min(first + MOST_GROUPS, len(live))) if live[p] > limit)
-            following = next(wide, None)
-            for last, held in () if following is None else self.profile.around(first, MOST_GROUPS):
-                if following is not None and last >= following and held <= most_held:
+        for first in range(len(profile.groups)):
+            wide = False
+            for last, held in profile.around(first, MOST_GROUPS):
+                wide |= profile.live[last] > limit
+                if wide and held <= most_held:
                     found.setdefault(last, {})[first] = held
         return found
 
@@ -103,9 +103,13 @@ class Search:
     def _fitting(self, last: int, axis: int, held: Mapping[int, int], limit: int) -> Iterator[Way]:
         """For each first group, the way along an axis with the fewest bands that may fit."""
         counts = counts_up_to(self.profile.most_bands(last, axis))
-        most = [*self._may_fit(last, axis, counts[-1], held, limit)] if counts else []
+        if not counts:
+            return
+        most = self._may_fit(last, axis, counts[-1], held, limit)
         waiting = {way.first: held[way.first] for way in most}
         for count in counts:
+            if not waiting:
+                return
             for way in self._may_fit(last, axis, count, waiting, limit):
                 yield way
                 del waiting[way.first]
@@ -114,17 +118,22 @@ class Search:
         self, last: int, axis: int, count: int, held: Mapping[int, int], limit: int
     ) -> Iterator[Way]:
         """The ways with so many bands that are not known to take more than the limit."""
-        key = last, axis, count
-        walk = self._walks.setdefault(key, Walk(self.profile, *key)) if held else None
-        least = min(held.values(), default=0)
+        walk = self._walk(last, axis, count)
+        least = min(held.values())
         for first in sorted(held, reverse=True):
-            reach = None if walk is None else walk.reach(first)
+            reach = walk.reach(first)
             if reach is None or least + reach.bound > limit:  # earlier ones take even more
                 return
-            cost = max(0, reach.work) + (count - 1) * reach.nodes * NODE_WORK
+            cost = reach.work + (count - 1) * reach.nodes * NODE_WORK
             way = Way(first, last, axis, count, cost)
             if held[first] + self._measured.get(way, reach.bound) <= limit:
                 yield way
+
+    def _walk(self, last: int, axis: int, count: int) -> Walk:
+        key = last, axis, count
+        if key not in self._walks:
+            self._walks[key] = Walk(self.profile, last, axis, count)
+        return self._walks[key]
 
     def _measure(self, way: Way) -> int:
         """The bytes that a band takes; more than there are if it cannot be computed."""
