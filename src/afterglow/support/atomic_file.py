@@ -1,0 +1,33 @@
+"""Files that are there as a whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+
+PART_SUFFIX = ".part"
+"""How the names of files end that are being written."""
+
+
+def replace_file(path: Path, parts: Iterable[bytes | memoryview], *, durable: bool = False) -> None:
+    """Write a file beside its place and then put it there, over what was there before.
+
+    Whoever reads sees the old file or the new one. A durable file is so even if the machine
+    loses its power right afterwards; that takes as long as the disk takes.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART_SUFFIX}")
+    try:
+        with part.open("xb") as file:
+            for data in parts:
+                file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise
