@@ -9,6 +9,7 @@ from afterglow.backends.cpu import Module, Target, assembly
 from afterglow.backends.cpu.emitter import (
     Emitter,
     Value,
+    convert,
     first_lanes,
     gather,
     lane_numbers,
@@ -68,6 +69,17 @@ def test_lanes_that_are_masked_out_take_another_number() -> None:
     x, y = some(f32), np.zeros(8, np.float32)
     build(write)(x, y, 3)
     np.testing.assert_array_equal(y, [1, 2, 3, -1, -1, -1, -1, -1])
+
+
+@each_target
+def test_the_first_lane_of_a_narrowed_vector_is_stored_alone(target: str) -> None:
+    def write(e: Emitter) -> None:
+        x, y = e.pointer("x", i32), e.pointer("y", i8)
+        store_masked(y, convert(x.load(0, 16), i8), first_lanes(e.index(1), 16))
+
+    x, y = np.arange(5, 21, dtype=np.int32), np.full(16, 9, np.int8)
+    build(write, Target.of(target))(x, y)
+    assert y.tolist() == [5] + [9] * 15
 
 
 def test_a_single_lane_can_be_masked() -> None:

@@ -28,13 +28,13 @@ def compile_module(module: Module | str, target: Target) -> bytes:
 
     Modules may be compiled in several threads at once: each call has an LLVM context of its own.
     """
-    with _Compilation(_text(module), target) as compilation:
+    with Compilation(_text(module), target) as compilation:
         return compilation.emit(as_object=True)
 
 
 def assembly(module: Module | str, target: Target) -> str:
     """The module in the assembly language of its target, to be read."""
-    with _Compilation(_text(module), target) as compilation:
+    with Compilation(_text(module), target) as compilation:
         return compilation.emit(as_object=False).decode()
 
 
@@ -59,15 +59,16 @@ _PARSE = _unlocked("LLVMPY_ParseAssembly")
 _EMIT = _unlocked("LLVMPY_TargetMachineEmitToMemory")
 
 
-class _Compilation:
+class Compilation:
     """A module in LLVM's hands, with everything it needs; closed in the right order."""
 
     def __init__(self, text: str, target: Target) -> None:
         self.machine = _target_machine(target)
         self.context = llvm.create_context()
-        self.module = self._parse(text)
+        self.module = self.parse(text)
 
-    def _parse(self, text: str) -> Any:
+    def parse(self, text: str) -> Any:
+        """Another module, beside the first: to be linked into it, or closed."""
         with ffi.OutputString() as problem:
             module = _PARSE(self.context, text.encode(), problem)
             if problem:
@@ -94,7 +95,7 @@ class _Compilation:
         finally:
             ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
-    def __enter__(self) -> _Compilation:
+    def __enter__(self) -> Compilation:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -105,7 +106,7 @@ class _Compilation:
 
 def verify_module(module: Module | str, target: Target) -> None:
     """Raise if the text is not a module that LLVM finds right."""
-    with _Compilation(_text(module), target) as compilation:
+    with Compilation(_text(module), target) as compilation:
         compilation.verify()
 
 

@@ -38,9 +38,7 @@ def load_host(
 
     Functions that it calls are those of `imports`, by address, and those of this process.
     """
-    missing = target.missing_on(Target.host())
-    if missing:
-        raise UsageError(f"the code for {target} does not run here: it needs {', '.join(missing)}")
+    check_runs_here(target)
     builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
     for name in exports:
         builder.export_symbol(name)
@@ -50,6 +48,16 @@ def load_host(
         return Library(builder.link(_linker(), f"library{next(_NUMBERS)}"), exports)
     except RuntimeError as problem:
         raise CompileError(f"the code cannot be loaded: {problem}") from None
+
+
+def check_runs_here(target: Target) -> None:
+    """Raise if this machine lacks something that code for a target needs."""
+    missing = target.missing_on(Target.host())
+    if missing:
+        raise UsageError(
+            f"the code for {target} does not run here: it needs {', '.join(missing)}",
+            help="compile the model for this machine, or for a target that both have",
+        )
 
 
 @cache

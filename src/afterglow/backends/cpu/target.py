@@ -20,6 +20,10 @@ _X86_V4 = f"{_X86_V3} avx512bw avx512cd avx512dq avx512f avx512vl"
 _AVX512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
 
 
+SCALAR_BITS = 32
+"""Bits of a vector where there are no vector registers: one lane of f32."""
+
+
 @dataclass(frozen=True)
 class Caches:
     """Bytes of the data caches of one core, and of the last level; 0 where there is none."""
@@ -37,18 +41,24 @@ class Facts:
     """Bits of a vector register."""
     vector_registers: int
     """How many vectors fit in registers."""
+    general_registers: int
+    """How many integers fit in registers that are no vectors."""
     fma: bool
     """Whether a * b + c is one instruction, rounded once."""
     half_conversions: bool
     """Whether instructions convert between f16 and f32."""
     rounding: bool = True
     """Whether instructions round floats to whole numbers."""
+    subnormals: bool = True
+    """Whether vectors of f32 compute with subnormal numbers, rather than take them for zero."""
     double_precision: bool = True
     """Whether there is arithmetic of f64, rather than routines that compute it."""
     dot_mixed_signs: bool = False
     """Whether an instruction adds four products of u8 and i8 into each i32."""
     dot_same_sign: bool = False
     """Whether an instruction adds four products of i8, or of u8, into each 32-bit integer."""
+    dot_pairs: bool = False
+    """Whether an instruction adds two products of i16 into each i32."""
     byte_pairs: bool = False
     """Whether an instruction multiplies u8 and i8 and adds neighbouring products into i16."""
     bf16: bool = False
@@ -99,6 +109,11 @@ class Target(Facts):
         """The family of machines: x86, aarch64, arm, riscv32, riscv64 or wasm."""
         return _architecture(self.triple)
 
+    @property
+    def has_vectors(self) -> bool:
+        """Whether a register holds several numbers; otherwise vectors have one lane."""
+        return self.vector_bits > SCALAR_BITS
+
     def missing_on(self, machine: Target) -> list[str]:
         """What code for this target needs that a machine lacks; empty if it can run there."""
         if self.architecture != machine.architecture:
@@ -139,6 +154,7 @@ def _facts(architecture: str, features: set[str]) -> Facts:
             return Facts(
                 vector_bits=128,
                 vector_registers=32,
+                general_registers=28,
                 fma=True,
                 half_conversions=True,
                 dot_mixed_signs="i8mm" in features,
@@ -150,24 +166,30 @@ def _facts(architecture: str, features: set[str]) -> Facts:
             fused = any(name.startswith(("vfp4", "fp-armv8")) for name in units)
             neon = "neon" in units
             return Facts(
-                vector_bits=128 if neon else 32,
+                vector_bits=128 if neon else SCALAR_BITS,
                 vector_registers=16 if neon else 32,
+                general_registers=13,
                 fma=fused,
                 half_conversions=fused,
                 rounding=any(name.startswith("fp-armv8") for name in units),
+                subnormals=not neon,
                 double_precision=any(not name.endswith("sp") for name in units),
+                dot_pairs="dsp" in features and not neon,
             )
         case "wasm":
             return Facts(
-                vector_bits=128 if "simd128" in features else 32,
+                vector_bits=128 if "simd128" in features else SCALAR_BITS,
                 vector_registers=16,
+                general_registers=16,
                 fma=False,
                 half_conversions=False,
+                dot_pairs="simd128" in features,
             )
         case _:
             return Facts(
-                vector_bits=128 if "v" in features else 32,
+                vector_bits=128 if "v" in features else SCALAR_BITS,
                 vector_registers=32,
+                general_registers=27,
                 fma="f" in features,
                 half_conversions=bool({"zfh", "zfhmin"} & features),
                 rounding=architecture == "riscv64",
@@ -180,10 +202,12 @@ def _x86_facts(features: set[str]) -> Facts:
     return Facts(
         vector_bits=512 if avx512 else 256 if "avx2" in features else 128,
         vector_registers=32 if avx512 else 16,
+        general_registers=14,
         fma="fma" in features,
         half_conversions="f16c" in features,
         rounding="sse4.1" in features,
         dot_mixed_signs=bool({"avx512vnni", "avxvnni"} & features),
+        dot_pairs=True,
         byte_pairs="ssse3" in features,
         bf16="avx512bf16" in features,
         avx512=avx512,
@@ -221,6 +245,7 @@ def _make(
 
 
 _LINUX = "unknown-linux-gnu"
+_FIRMWARE = "unknown-none-gnueabihf"  # plain eabihf has other names for memcpy and its like
 _SMALL = Caches(l1=32 << 10, l2=512 << 10, l3=0)
 _NONE = Caches(0, 0, 0)
 
@@ -231,15 +256,15 @@ NAMED: dict[str, Target] = {
     "x86-64-v4": _make(f"x86_64-{_LINUX}", _X86_V4),
     "aarch64": _make(f"aarch64-{_LINUX}", "fp-armv8 neon"),
     "aarch64-dotprod": _make(f"aarch64-{_LINUX}", "dotprod fp-armv8 fullfp16 lse neon rdm"),
-    "cortex-m4": _make("thumbv7em-none-eabihf", "dsp vfp4d16sp", cpu="cortex-m4", caches=_NONE),
+    "cortex-m4": _make(f"thumbv7em-{_FIRMWARE}", "dsp vfp4d16sp", cpu="cortex-m4", caches=_NONE),
     "cortex-m7": _make(
-        "thumbv7em-none-eabihf",
+        f"thumbv7em-{_FIRMWARE}",
         "dsp fp-armv8d16",
         cpu="cortex-m7",
         caches=Caches(l1=16 << 10, l2=0, l3=0),
     ),
     "cortex-m33": _make(
-        "thumbv8m.main-none-eabihf", "dsp fp-armv8d16sp", cpu="cortex-m33", caches=_NONE
+        f"thumbv8m.main-{_FIRMWARE}", "dsp fp-armv8d16sp", cpu="cortex-m33", caches=_NONE
     ),
     "armv7a": _make("armv7a-unknown-linux-gnueabihf", "neon", caches=_SMALL),
     "riscv32": _make("riscv32-unknown-elf", "a c d f m", abi="ilp32d", caches=_SMALL),

@@ -38,8 +38,10 @@ from afterglow.backends.cpu.emitter.atomic import (
 from afterglow.backends.cpu.emitter.conversion import convert
 from afterglow.backends.cpu.emitter.dot import (
     add_dot_quads,
+    add_dot_words,
     multiply_add_byte_pairs,
     multiply_add_pairs,
+    widen_word,
 )
 from afterglow.backends.cpu.emitter.function import VOID, Emitter, Function
 from afterglow.backends.cpu.emitter.masked import (
@@ -90,6 +92,7 @@ __all__ = [
     "Value",
     "absolute",
     "add_dot_quads",
+    "add_dot_words",
     "add_saturating",
     "all_lanes",
     "any_lane",
@@ -149,4 +152,5 @@ __all__ = [
     "transpose",
     "trunc",
     "vector",
+    "widen_word",
 ]

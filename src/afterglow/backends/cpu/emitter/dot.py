@@ -34,9 +34,23 @@ def multiply_add_pairs(a: Value, b: Value) -> Value:
     if target.architecture == "x86" and native in _PAIRS:
         name = f"x86.{_PAIRS[native]}"
         return _in_parts(name, i32, native, a, b)
+    if target.architecture == "wasm" and native == 4:
+        return _in_parts("wasm.dot", i32, native, a, b)
     wide = convert(a, i32) * convert(b, i32)
     even, odd = deinterleave(wide)
     return even + odd
+
+
+def add_dot_words(total: Value, a: Value, b: Value) -> Value:
+    """total + a0 b0 + a1 b1 of scalars that hold two i16 each: on Arm, with `dot_pairs`."""
+    return _call("arm.smlad", i32, 1, a, b, total)
+
+
+def widen_word(x: Value, *, signed: bool) -> tuple[Value, Value]:
+    """The even and the odd of four bytes, each as two i16: on Arm, with `dot_pairs`."""
+    name = "arm.sxtb16" if signed else "arm.uxtb16"
+    turned = x.derive(f"call i32 @llvm.fshr.i32({x.typed}, {x.typed}, i32 8)")
+    return _call(name, i32, 1, x), _call(name, i32, 1, turned)
 
 
 def multiply_add_byte_pairs(a: Value, b: Value) -> Value:

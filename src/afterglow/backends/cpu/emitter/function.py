@@ -134,9 +134,20 @@ class Emitter(Control):
         align = self.target.pointer_bits // 8
         self.perform(f"store ptr {address}, ptr {place}, align {align}")
 
+    def number_of(self, pointer: Pointer) -> Value:
+        """An address as a number."""
+        kind = spell(self.index_type)
+        text = f"ptrtoint ptr {pointer.address()} to {kind}"
+        return Value(self, self.index_type, 1, self.define(text))
+
     def is_null(self, pointer: Pointer) -> Value:
         """Whether an address is null."""
         return Value(self, boolean, 1, self.define(f"icmp eq ptr {pointer.address()}, null"))
+
+    def is_same(self, a: Pointer, b: Pointer) -> Value:
+        """Whether two addresses are equal."""
+        text = f"icmp eq ptr {a.address()}, {b.address()}"
+        return Value(self, boolean, 1, self.define(text))
 
     def copy(self, to: Pointer, source: Pointer, count: Index) -> None:
         """Copy elements; the two places do not overlap."""
@@ -158,6 +169,18 @@ class Emitter(Control):
         """End the function with a result; the last thing that is written."""
         self._result = value.type
         self.perform(f"ret {value.typed}")
+
+    def return_pointer(self, pointer: Pointer) -> None:
+        """End the function with an address as its result; the last thing that is written."""
+        self._result = POINTER
+        self.perform(f"ret ptr {pointer.address()}")
+
+    def return_pair(self, first: Value, second: Value) -> None:
+        """End the function with two results; the last thing that is written."""
+        self._result = f"{{ {first.type}, {second.type} }}"
+        half = self.define(f"insertvalue {self._result} poison, {first.typed}, 0")
+        pair = self.define(f"insertvalue {self._result} {half}, {second.typed}, 1")
+        self.perform(f"ret {self._result} {pair}")
 
     @property
     def function(self) -> Function:

@@ -19,6 +19,9 @@ def lane_numbers(code: Code, dtype: DType, lanes: int, step: int = 1) -> Value:
 
 def first_lanes(count: Value, lanes: int) -> Value:
     """The condition that holds in the first `count` lanes; in all if there are more."""
+    if count.constant is not None:
+        holds = [lane < count.constant for lane in range(lanes)]
+        return constant_vector(count.code, boolean, holds)
     few = convert(smaller(count, lanes), i32)
     return lane_numbers(count.code, i32, lanes) < few
 
@@ -39,6 +42,10 @@ def load_masked(
 def store_masked(pointer: Pointer, value: Value, mask: Value, index: Index = 0) -> None:
     """Write the lanes where the mask holds; memory under the others is not touched."""
     place = pointer + index
+    if mask.text == first_lanes(Value.of(mask.code, i32, 1), mask.lanes).text:
+        # LLVM writes too much of a vector that it narrows, if it knows that one lane counts.
+        place.store(value.splat(mask.lanes).lane(0))
+        return
     stored = _as_vector(to_memory(pointer, value.splat(mask.lanes)))
     name = f"@llvm.masked.store.{_mangled(pointer.dtype, mask.lanes)}.p0"
     arguments = f"{stored}, {place.operand()}, {_as_vector(mask)}"

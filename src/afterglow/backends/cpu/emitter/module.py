@@ -77,6 +77,15 @@ class Module:
             self._globals.append(f"@{symbol} = internal global {kind} zeroinitializer, align 64")
         return Pointer(code, dtype, f"@{self._storage[name]}", 0, 64)
 
+    def constant(self, name: str, kind: str, value: str | None) -> str:
+        """A constant of LLVM's types, such as a table of addresses; its symbol, seen from outside.
+
+        Without a value it is one that another module has.
+        """
+        linkage = "constant" if value is not None else "external constant"
+        self._globals.append(f"@{name} = {linkage} {kind} {value or ''}".rstrip() + ", align 64")
+        return f"@{name}"
+
     @property
     def text(self) -> str:
         """The whole module in LLVM's language."""

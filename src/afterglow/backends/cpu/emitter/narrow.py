@@ -55,10 +55,20 @@ def decode(x: Value) -> Value:
         return reinterpret(code << (23 - form.fraction_bits), f32)
     sign_bit = 1 << (form.exponent_bits + form.fraction_bits)
     size = code & (sign_bit - 1)
-    scaled = reinterpret(size << (23 - form.fraction_bits), f32) * 2.0 ** (127 - form.bias)
+    scaled = _scaled(size, form)
     sign = (code & sign_bit) << (31 - form.exponent_bits - form.fraction_bits)
     number = reinterpret(to_unsigned(scaled) | sign, f32)
     return _with_specials(number, code, size, form)
+
+
+def _scaled(size: Value, form: Format) -> Value:
+    """The number of a code without its sign."""
+    shifted = size << (23 - form.fraction_bits)
+    if size.code.target.subnormals:
+        return reinterpret(shifted, f32) * 2.0 ** (127 - form.bias)
+    counted = _as_float(size) * 2.0 ** (1 - form.bias - form.fraction_bits)
+    rebased = reinterpret(shifted + ((127 - form.bias) << 23), f32)
+    return select(size < 1 << form.fraction_bits, counted, rebased)
 
 
 def _with_specials(number: Value, code: Value, size: Value, form: Format) -> Value:
@@ -133,6 +143,11 @@ def _encode_power(x: Value) -> Value:
 def to_unsigned(x: Value) -> Value:
     """The encoding of an f32 as unsigned integers."""
     return reinterpret(x, u32)
+
+
+def _as_float(x: Value) -> Value:
+    """Small whole numbers as f32."""
+    return x.derive(f"uitofp {x.typed} to {spell(f32, x.lanes)}", f32)
 
 
 def _cast_half(x: Value) -> Value:

@@ -50,6 +50,14 @@ class Pointer:
         """The same address, of which the caller knows that it is a multiple of `align` bytes."""
         return Pointer(self.code, self.dtype, self.address(), 0, align)
 
+    def settled(self) -> Pointer:
+        """The same address, of which LLVM does not ask how it came about.
+
+        Where many addresses in loops follow from one, that would be most of its work.
+        """
+        name = self.code.define(f"freeze ptr {self.address()}", "p")
+        return Pointer(self.code, self.dtype, name, 0, self.known_align)
+
     @property
     def known_align(self) -> int:
         """What the address is a multiple of, in bytes, as far as is known."""

@@ -104,25 +104,50 @@ def deinterleave(x: Value, count: int = 2) -> list[Value]:
 
 
 def transpose(rows: Sequence[Value]) -> list[Value]:
-    """The columns of a square tile whose side is a power of two, by log2(side) rounds."""
+    """The columns of a square tile whose side is a power of two, by log2(side) rounds.
+
+    Each round exchanges one bit of the rows' numbers with one of the lanes'. Machines interleave
+    within 128 bits, and exchange blocks of 128 bits, by one instruction each.
+    """
     side = len(rows)
     if side & (side - 1) or any(row.lanes != side for row in rows):
         raise TypeError(f"{side} rows of {rows[0].lanes} lanes are no square with a power of two")
+    block = min(side, max(1, _BLOCK_BITS // max(rows[0].dtype.bits, 8)))
     columns = list(rows)
-    distance = 1
+    distance = block // 2
+    while distance:
+        columns = _mixed(columns, distance, *_interleaved_blocks(side, block))
+        distance //= 2
+    distance = block
     while distance < side:
-        columns = _exchanged(columns, distance)
+        columns = _mixed(columns, distance, *_dealt_blocks(side, block))
         distance *= 2
     return columns
 
 
-def _exchanged(rows: list[Value], distance: int) -> list[Value]:
-    """Swap the off-diagonal blocks of each 2 x 2 arrangement of blocks of that size."""
-    lanes = range(len(rows))
-    low = [lane if not lane & distance else lane - distance + len(rows) for lane in lanes]
-    high = [lane + distance if not lane & distance else lane + len(rows) for lane in lanes]
+_BLOCK_BITS = 128
+"""Bits within which machines move lanes freely."""
+
+
+def _interleaved_blocks(side: int, block: int) -> tuple[list[int], list[int]]:
+    """The lanes of two vectors in turn: from the lower halves of blocks, from the upper ones."""
+    pairs = [(lane, lane + side) for lane in range(side)]
+    low = [lane for pair in pairs if pair[0] % block < block // 2 for lane in pair]
+    high = [lane for pair in pairs if pair[0] % block >= block // 2 for lane in pair]
+    return low, high
+
+
+def _dealt_blocks(side: int, block: int) -> tuple[list[int], list[int]]:
+    """The even blocks of two vectors, and the odd ones."""
+    lanes = range(2 * side)
+    low = [lane for lane in lanes if lane // block % 2 == 0]
+    return low, [lane for lane in lanes if lane // block % 2]
+
+
+def _mixed(rows: list[Value], distance: int, low: list[int], high: list[int]) -> list[Value]:
+    """Replace each pair of rows that far apart by the two choices of lanes from both."""
     result = list(rows)
-    for first in lanes:
+    for first in range(len(rows)):
         if not first & distance:
             a, b = rows[first], rows[first + distance]
             result[first], result[first + distance] = shuffle(a, b, low), shuffle(a, b, high)
