@@ -1,0 +1,51 @@
+"""Casts, quantization of values, and back."""
+
+from __future__ import annotations
+
+from afterglow.backends.cpu.emitter import Value, clamp, convert, rint
+from afterglow.backends.cpu.pointwise.conversion import cast
+from afterglow.backends.cpu.pointwise.table import expression
+from afterglow.ops.conversion import Cast
+from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
+from afterglow.types.dtype import DType, f32, f64, i32, i64
+
+
+@expression(Cast)
+def cast_(op: Cast, x: Value) -> Value:
+    """The same numbers."""
+    return cast(x, op)
+
+
+@expression(QuantizeLinear)
+def quantize(op: QuantizeLinear, x: Value, scale: Value, zero_point: Value | None = None) -> Value:
+    """x / scale, rounded, plus the zero point; the scale is broadcast already."""
+    y = x / scale
+    y = rint(y) if op.dtype.is_integer else y
+    y = y if zero_point is None else y + convert(zero_point, y.dtype)
+    y = clamp(y, *_range(op.dtype)) if op.dtype.is_integer else y
+    return cast(y, Cast(op.dtype, op.saturate))
+
+
+@expression(DequantizeLinear)
+def dequantize(
+    op: DequantizeLinear, x: Value, scale: Value, zero_point: Value | None = None
+) -> Value:
+    """(x - zero point) scale; integers are subtracted as integers."""
+    wide = f64 if op.dtype is f64 else f32
+    middle = _middle(x.dtype, wide)
+    y = convert(x, middle)
+    y = y if zero_point is None else y - convert(zero_point, middle)
+    return convert(y, wide) * convert(scale, wide)
+
+
+def _middle(stored: DType, wide: DType) -> DType:
+    """In which type the difference is computed."""
+    if stored.is_integer:
+        return i64 if stored.bits > 32 else i32
+    return wide
+
+
+def _range(dtype: DType) -> tuple[float, float]:
+    if dtype.is_signed:
+        return -(2.0 ** (dtype.bits - 1)), 2.0 ** (dtype.bits - 1) - 1
+    return 0.0, 2.0**dtype.bits - 1
