@@ -9,6 +9,7 @@ from afterglow.graph import (
     Builder,
     Function,
     Module,
+    Subgraph,
     parse_function,
     parse_module,
     print_module,
@@ -17,11 +18,26 @@ from afterglow.graph import (
 )
 from afterglow.graph.dot import print_dot
 from afterglow.graph.order import sort_function, topological_order
+from afterglow.ops.control import If
 from afterglow.ops.elementwise import Add, Neg
 from afterglow.ops.functions import Exp
 from afterglow.support.errors import CompileError
 from afterglow.types import TensorType
-from afterglow.types.dtype import f32
+from afterglow.types.dtype import boolean, f32
+
+
+def test_main_may_be_empty_and_stand_before_its_bodies() -> None:
+    module = Module()
+    main, other = Function("main", module), Function("other", module)
+    x = other.input("x", TensorType(f32, (2,)))
+    other.output("y", Builder(other).emit(Neg(), x))
+    assert module.main is main
+    flag = main.input("flag", TensorType(boolean, ()))
+    given = main.input("x", TensorType(f32, (2,)))
+    main.output("y", Builder(main).emit(If(Subgraph(other), Subgraph(other)), flag, given))
+    copy = module.clone()
+    verify_module(copy)
+    assert copy.main.subgraphs() == [copy.functions["other"]]
 
 
 def chain(length: int) -> Function:

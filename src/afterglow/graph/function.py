@@ -189,7 +189,8 @@ class Module:
     @property
     def main(self) -> Function:
         """The function that a user calls: the one named main, or else the last one added."""
-        return self.functions.get("main") or next(reversed(self.functions.values()))
+        named = self.functions.get("main")  # without nodes, it would count as false
+        return next(reversed(self.functions.values())) if named is None else named
 
     def add_function(self, function: Function) -> None:
         """Own a function whose name is free."""
@@ -228,10 +229,9 @@ class Module:
             values[constant] = target.constant(constant.name, constant.data, constant.type)
         for state in self.states.values():
             values[state] = target.state(state.name, state.type)
-        copies: dict[Function, Function] = {}
-        for function in self.functions.values():
-            copy = Function(function.name, target)
-            copies[function] = _Cloner(function, copy, values, copies).run()
+        copies = {function: Function(function.name, target) for function in self.functions.values()}
+        for function, copy in copies.items():
+            _Cloner(function, copy, values, copies).run()
         return target
 
 

@@ -83,6 +83,8 @@ class Op:
     """Whether it only moves elements, so that their type does not matter to it."""
     unpacks: ClassVar[bool] = False
     """Whether an operand is a compact form of the result, which is better kept than computed."""
+    takes_any_order: ClassVar[bool] = False
+    """Whether axes of operands and results, but the last, may lie in memory in any order."""
     along_axis: ClassVar[tuple[str, ...]] = ()
     """Operands that, if they are vectors, run along the op's own axis: `permuted` keeps them."""
 
@@ -146,6 +148,13 @@ class Op:
     def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
         """About how many numbers are computed on the way: by default, as many as the result has."""
         return 0 if self.moves_only else result.size
+
+    def carried_values(self) -> tuple[tuple[int, int], ...]:
+        """Of an op that runs a function again and again: which inputs hold which results then.
+
+        Both are numbers of the function's own inputs and outputs.
+        """
+        return ()
 
     @classmethod
     def is_primitive(cls) -> bool:

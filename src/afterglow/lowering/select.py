@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-from afterglow.graph import Function, Node, Placeholder, PlaceholderKind, Value
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias, TypeVar
+
+from afterglow.graph import Function, Node, Value
+from afterglow.graph.function import Update
 from afterglow.instr import Buffer, Instr, Program, ProgramBuilder, Region
 
+Carried: TypeAlias = Sequence[tuple[int, int]]
+"""Inputs of a function, each with the output that it holds in the next run, by their numbers."""
 
-def select_instructions(function: Function) -> Program:
-    """The program of a function, in the order of its nodes; lifetimes are not marked yet."""
-    return Selection(function).run()
+ItemT = TypeVar("ItemT")
+
+
+def select_instructions(function: Function, carried: Carried = ()) -> Program:
+    """The program of a function, in the order of its nodes; lifetimes are not marked yet.
+
+    An input that is carried becomes state: at the end, it holds the result that belongs to it.
+    """
+    return Selection(function, carried).run()
 
 
 class Selection:
     """Gives every value a buffer, and every node its instructions."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, carried: Carried = ()) -> None:
         self.function = function
+        inputs, outputs = function.inputs, function.outputs
+        self.updates = [
+            *(Update(inputs[taken], outputs[returned].value) for taken, returned in carried),
+            *function.updates,
+        ]
+        self.carried = [inputs[taken] for taken, _ in carried]
+        self.inputs = _without(inputs, (taken for taken, _ in carried))
+        self.results = _without(outputs, (returned for _, returned in carried))
         self.program = Program(function.name)
         self.buffers: dict[Value, Buffer] = {}
         self.outputs: dict[Value, Buffer] = {}
@@ -35,16 +55,16 @@ class Selection:
 
     def _declare(self) -> None:
         declare = self.program.declare
-        for value in self.function.inputs:
+        for value in self.inputs:
             self.buffers[value] = declare(Region.INPUT, value.name, value.type)
-        for output in self.function.outputs:
+        for output in self.results:
             buffer = declare(Region.OUTPUT, output.name, output.value.type)
             if output.value.producer is not None:
                 self.outputs.setdefault(output.value, buffer)
         for constant in self.function.constants():
             data = constant.data
             self.buffers[constant] = declare(Region.CONSTANT, constant.name, constant.type, data)
-        for state in self.function.states():
+        for state in (*self.carried, *self.function.states()):
             self.buffers[state] = declare(Region.STATE, state.name, state.type)
 
     def _select(self, node: Node) -> None:
@@ -66,22 +86,29 @@ class Selection:
     def _write_outputs(self) -> None:
         """Copy what no node of its own produced: inputs, constants, values returned twice."""
         p = ProgramBuilder(self.program)
-        for output, buffer in zip(self.function.outputs, self.program.outputs, strict=True):
+        for output, buffer in zip(self.results, self.program.outputs, strict=True):
             source = self.buffers[output.value]
             if source is not buffer:
                 p.copy(buffer, source)
 
     def _write_states(self) -> None:
         p = ProgramBuilder(self.program)
-        moves = [(self.buffers[u.state], self._settled(p, u.value)) for u in self.function.updates]
+        changes = [update for update in self.updates if update.value is not update.state]
+        moves = [(self.buffers[u.state], self._settled(p, u.value)) for u in changes]
         for state, source in moves:
             p.copy(state, source)
 
     def _settled(self, p: ProgramBuilder, value: Value) -> Buffer:
         """The value in memory that storing other states does not change."""
         buffer = self.buffers[value]
-        if not isinstance(value, Placeholder) or value.kind is not PlaceholderKind.STATE:
+        if buffer.region is not Region.STATE:
             return buffer
         saved = p.alloc(f"{value.name}.old", value.type)
         p.copy(saved, buffer)
         return saved
+
+
+def _without(items: Sequence[ItemT], places: Iterable[int]) -> list[ItemT]:
+    """The items but those at some places."""
+    left_out = {*places}
+    return [item for index, item in enumerate(items) if index not in left_out]

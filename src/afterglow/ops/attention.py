@@ -36,6 +36,8 @@ class Attention(Op):
     all but the last key, and so on. A query that sees no key gives 0.
     """
 
+    takes_any_order = True
+
     scale: float
     causal: bool = False
 
@@ -61,6 +63,13 @@ class Attention(Op):
         if mask is not None:
             _require_mask(mask, q.with_shape((batch, heads, queries, keys)))
         return TensorType(dtype, (batch, heads, queries, v.shape[3]))
+
+    def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
+        """The multiplications: every query with every key, and with every value."""
+        q, k, *_ = operands
+        assert q is not None
+        assert k is not None
+        return (q.size + result.size) * k.shape[2]
 
     def parallel(
         self, axis: int, result: TensorType, operands: Sequence[TensorType | None]

@@ -94,6 +94,10 @@ class Loop(Op):
         )
         return carried
 
+    def carried_values(self) -> tuple[tuple[int, int], ...]:
+        """Those after the number of the iteration, and after whether to go on."""
+        return tuple((index, index) for index in range(1, 1 + self.carried))
+
     def evaluate(self, limit: Array, condition: Array, *values: Array) -> tuple[Array, ...]:
         """Iterate."""
         carried, captured = values[: self.carried], values[self.carried :]
@@ -137,6 +141,10 @@ class Scan(Op):
         )
         stacked = (type.with_shape((self.length, *type.shape)) for type in returned[self.carried :])
         return (*carried, *stacked)
+
+    def carried_values(self) -> tuple[tuple[int, int], ...]:
+        """The first ones."""
+        return tuple((index, index) for index in range(self.carried))
 
     def evaluate(self, *values: Array) -> tuple[Array, ...]:
         """Iterate, and fill the stacked results part by part."""

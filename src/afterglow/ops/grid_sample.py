@@ -44,9 +44,9 @@ class GridSample(Op):
         last = grid.shape[-1] - 1
         taps = []
         for i, extent in enumerate(x.shape[1:-1]):
-            scale, offset = self._mapping(extent)
+            scale, offset = self.mapping(extent)
             at = grid[..., last - i] * grid.dtype.type(scale) + grid.dtype.type(offset)
-            axis = self._axis(extent)
+            axis = self.axis_of(extent)
             taps.append(axis.taps(np.rint(at) if self.mode is Interpolation.NEAREST else at))
         batch = np.arange(x.shape[0]).reshape(-1, *(1,) * (grid.ndim - 2))
         return reduce(np.add, corners(x, batch, taps))
@@ -59,20 +59,21 @@ class GridSample(Op):
         for i, extent in enumerate(x.type.shape[1:-1]):
             column = slice_axis(grid.type, last, grid.type.shape[-1] - 1 - i, 1)
             place = b.emit(Reshape(shape), b.emit(column, grid))
-            scale, offset = self._mapping(extent)
+            scale, offset = self.mapping(extent)
             at = b.emit(Mul(), place, scalar(b, scale, place))
             at = b.emit(Add(), at, scalar(b, offset, place))
             if self.mode is Interpolation.NEAREST:
                 at = b.emit(Round(), at)
-            taps.append(self._axis(extent).emit_taps(b, at))
+            taps.append(self.axis_of(extent).emit_taps(b, at))
         rows = np.arange(x.type.shape[0]).reshape(-1, *(1,) * (len(shape) - 1))
         values = emit_corners(b, x, b.constant(rows, "batch"), taps)
         return reduce(lambda total, value: b.emit(Add(), total, value), values)
 
-    def _axis(self, extent: int) -> Axis:
+    def axis_of(self, extent: int) -> Axis:
+        """How x is read along an axis of that extent."""
         return Axis(extent, self.mode, self.border, self.align_corners)
 
-    def _mapping(self, extent: int) -> tuple[float, float]:
+    def mapping(self, extent: int) -> tuple[float, float]:
         """Position in elements = grid * scale + offset."""
         half = (extent - 1) / 2
         return (half if self.align_corners else extent / 2), half

@@ -7,7 +7,7 @@ its end. Running in reverse starts at that end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -73,6 +73,14 @@ class Recurrent(Op):
     def activate(self, index: int, x: Array) -> Array:
         """Activation `index` of x."""
         return _FUNCTIONS[self.activations[index]](x, self.alphas[index], self.betas[index])
+
+    def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
+        """The multiplications: of each step's input, and of its state, with their weights."""
+        x, weight, recurrence, *_ = operands
+        assert x is not None
+        assert weight is not None
+        assert recurrence is not None
+        return x.shape[0] * x.shape[1] * (weight.size + recurrence.size)
 
     def scan(
         self,

@@ -22,7 +22,8 @@ class TopK(Op):
     """The k largest (or smallest) elements along an axis, and where they were.
 
     Equal ones come in the order of x, and NaN counts as the largest of all. They are sorted, best
-    first, or else in the order of x.
+    first, or else a binary heap with the worst first: the first k elements fill it from its end,
+    and each later one that is better than the worst takes its place and sinks.
     """
 
     result_names = ("values", "indices")
@@ -46,14 +47,36 @@ class TopK(Op):
             order = x.shape[self.axis] - 1 - np.flip(backwards, self.axis)
         else:
             order = np.argsort(x, axis=self.axis, kind="stable")
-        indices = order.take(np.arange(self.k), self.axis)
-        if not self.sorted:
-            indices = np.sort(indices, axis=self.axis)
+        if self.sorted:
+            indices = order.take(np.arange(self.k), self.axis)
+        else:
+            indices = np.apply_along_axis(_heap, self.axis, np.argsort(order, self.axis), self.k)
         return np.take_along_axis(x, indices, self.axis), indices
 
     def permuted(self, perm: tuple[int, ...]) -> TopK:
         """Along the same axis at its new place."""
         return replace(self, axis=perm.index(self.axis % len(perm)))
+
+
+def _heap(ranks: Array, k: int) -> Array:
+    """The places of the k lowest ranks in a heap that has the highest of them first."""
+    heap = np.zeros(k, np.int64)
+    for place in range(k):
+        _sink(heap, k - 1 - place, place, ranks)
+    for place in range(k, len(ranks) if k else 0):
+        if ranks[place] < ranks[heap[0]]:
+            _sink(heap, 0, place, ranks)
+    return heap
+
+
+def _sink(heap: Array, at: int, place: int, ranks: Array) -> None:
+    """Put a place into a heap, behind those below it that have a higher rank."""
+    while children := range(2 * at + 1, min(2 * at + 3, len(heap))):
+        child = max(children, key=lambda c: ranks[heap[c]])
+        if ranks[heap[child]] < ranks[place]:
+            break
+        heap[at], at = heap[child], child
+    heap[at] = place
 
 
 @dataclass(frozen=True, repr=False)

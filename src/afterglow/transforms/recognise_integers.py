@@ -1,0 +1,109 @@
+"""Recognise products of bytes that are written as products of 32-bit integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from afterglow.graph import Array, Builder, Constant, Node, Value
+from afterglow.ops.conversion import Cast
+from afterglow.ops.convolution import Conv
+from afterglow.ops.elementwise import Add, Mul, Sub
+from afterglow.ops.linear import MatMul
+from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
+from afterglow.passes import RewritePass, rewrite
+from afterglow.types.dtype import i8, i32, u8
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """x - zero point as i32: x holds bytes, the zero point is a number, or a value if unknown."""
+
+    x: Value
+    zero_point: int
+    zero: Value | None = None
+
+    @staticmethod
+    def of(value: Value) -> Shifted | None:
+        """What a value is computed from, if it is bytes less one of them."""
+        if value.type.dtype is not i32:
+            return None
+        match value:
+            case Value(Node(Cast(), [Value() as x])):
+                return _known(x, 0)
+            case Value(Node(Add(), [Value(Node(Cast(), [Value() as x])), Constant(z)])):
+                return _known(x, -int(z)) if z.shape == () else None
+            case Value(Node(Sub(), [Value(Node(Cast(), [Value() as x])), Constant(z)])):
+                return _known(x, int(z)) if z.shape == () else None
+            case Value(Node(Sub(), [Value(Node(Cast(), [Value() as x])), Value() as zero])):
+                is_one = zero.type.shape == () and x.type.dtype in (i8, u8)
+                return Shifted(x, 0, zero) if is_one else None
+        return None
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A constant as signed bytes, from which their zero point is subtracted."""
+
+    data: Array
+    zero_point: int
+
+    @staticmethod
+    def of(value: Constant) -> Weight | None:
+        """A constant of type i32, if it fits."""
+        if value.type.dtype is not i32 or not value.data.size:
+            return None
+        least, most = int(value.data.min()), int(value.data.max())
+        zero_point = 0 if least >= -128 and most <= 127 else -128 - least
+        if not -128 <= zero_point <= 127 or most + zero_point > 127:
+            return None
+        return Weight((value.data + zero_point).astype(np.int8), zero_point)
+
+
+@rewrite(MatMul)
+def recognise_matmul(node: Node, b: Builder) -> Value | None:
+    """matmul(x - z, w)  ->  quantized_matmul(x, w) - z sum(w),  x bytes, w a constant that fits.
+
+    If z is a constant, it is part of the op.
+    """
+    match node:
+        case Node(MatMul() as op, [Value() as lhs, Constant() as constant]):
+            found, weight = Shifted.of(lhs), Weight.of(constant)
+            if found is None or weight is None or constant.type.rank != 2:
+                return None
+            zero_points = (found.zero_point, weight.zero_point)
+            integers = QuantizedMatMul(op.transpose_lhs, op.transpose_rhs, *zero_points)
+            stored = b.constant(weight.data, f"{node.name}.weight")
+            if found.zero is None:
+                return b.emit(integers, found.x, stored)
+            depth = 1 if op.transpose_rhs else 0
+            sums = b.constant(constant.data.sum(depth, dtype=np.int32), f"{node.name}.sums")
+            product = b.emit(integers, found.x, stored)
+            return b.emit(Sub(), product, b.emit(Mul(), found.zero, sums))
+    return None
+
+
+@rewrite(Conv)
+def recognise_conv(node: Node, b: Builder) -> Value | None:
+    """conv(x - z, w)  ->  quantized_conv(x, w),  x bytes, z a number, w a constant that fits."""
+    match node:
+        case Node(Conv() as op, [Value() as x, Constant() as constant]):
+            found, weight = Shifted.of(x), Weight.of(constant)
+            if found is None or weight is None or found.zero is not None:
+                return None
+            zero_points = (found.zero_point, weight.zero_point)
+            integers = QuantizedConv(op.strides, op.pads, op.dilations, op.groups, *zero_points)
+            return b.emit(integers, found.x, b.constant(weight.data, f"{node.name}.weight"))
+    return None
+
+
+def _known(x: Value, zero_point: int) -> Shifted | None:
+    """Bytes less a number, which must be one of them."""
+    if x.type.dtype not in (i8, u8):
+        return None
+    least = -128 if x.type.dtype is i8 else 0
+    return Shifted(x, zero_point) if least <= zero_point < least + 256 else None
+
+
+RECOGNISE_INTEGERS = RewritePass("recognise-integers", (recognise_matmul, recognise_conv))

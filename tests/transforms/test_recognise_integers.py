@@ -1,0 +1,92 @@
+"""Products of bytes that are written in 32 bits."""
+
+from __future__ import annotations
+
+import pytest
+
+from afterglow.transforms.recognise_integers import RECOGNISE_INTEGERS
+from tests.transforms.rewriting import check_declines, check_rewrites, program
+
+CAST = "{dtype = i32, saturate = true, round_mode = up}"
+PLAIN = "{transpose_lhs = false, transpose_rhs = false}"
+QUANTIZED = "transpose_lhs = false, transpose_rhs = false"
+WEIGHT = "const @w : i32[2, 2] = [1, -128, 3, 127]"
+
+
+def test_a_value_as_zero_point_is_subtracted_from_the_product() -> None:
+    check_rewrites(
+        RECOGNISE_INTEGERS,
+        before=program(
+            "%x: u8[3, 2], %z: i32[]",
+            WEIGHT,
+            f"%v = cast(%x) {CAST} : i32[3, 2]",
+            "%d = sub(%v, %z) : i32[3, 2]",
+            f"%y = matmul(%d, @w) {PLAIN} : i32[3, 2]",
+        ),
+        after=program(
+            "%x: u8[3, 2], %z: i32[]",
+            "const @y.weight : i8[2, 2] = [1, -128, 3, 127]",
+            "const @y.sums : i32[2] = [4, -1]",
+            f"%y_1 = quantized_matmul(%x, @y.weight) {{{QUANTIZED}, lhs_zero_point = 0, "
+            "rhs_zero_point = 0} : i32[3, 2]",
+            "%y_2 = mul(%z, @y.sums) : i32[2]",
+            "%y = sub(%y_1, %y_2) : i32[3, 2]",
+        ),
+    )
+
+
+def test_a_known_zero_point_is_part_of_the_convolution() -> None:
+    attributes = "strides = (1,), pads = (1, 1), dilations = (1,), groups = 1"
+    check_rewrites(
+        RECOGNISE_INTEGERS,
+        before=program(
+            "%x: u8[1, 4, 1]",
+            "const @z : i32[] = [-7]",
+            "const @w : i32[1, 3, 1] = [1, -2, 3]",
+            f"%v = cast(%x) {CAST} : i32[1, 4, 1]",
+            "%d = add(%v, @z) : i32[1, 4, 1]",
+            f"%y = conv(%d, @w) {{{attributes}}} : i32[1, 4, 1]",
+        ),
+        after=program(
+            "%x: u8[1, 4, 1]",
+            "const @y.weight : i8[1, 3, 1] = [1, -2, 3]",
+            f"%y = quantized_conv(%x, @y.weight) {{{attributes}, x_zero_point = 7, "
+            "weight_zero_point = 0} : i32[1, 4, 1]",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("weight", "zero_point"),
+    [("[1, -129, 3, 127]", -3), ("[256, 2, 3, 128]", -3), ("[1, 2, 3, 4]", 1)],
+)
+def test_numbers_that_are_no_bytes_stay(weight: str, zero_point: int) -> None:
+    check_declines(
+        RECOGNISE_INTEGERS,
+        program(
+            "%x: u8[3, 2]",
+            f"const @z : i32[] = [{zero_point}]",
+            f"const @w : i32[2, 2] = {weight}",
+            f"%v = cast(%x) {CAST} : i32[3, 2]",
+            "%d = add(%v, @z) : i32[3, 2]",
+            f"%y = matmul(%d, @w) {PLAIN} : i32[3, 2]",
+        ),
+    )
+
+
+def test_weights_that_fit_when_shifted_have_a_zero_point() -> None:
+    check_rewrites(
+        RECOGNISE_INTEGERS,
+        before=program(
+            "%x: u8[3, 2]",
+            "const @w : i32[2, 2] = [1, -100, 3, 155]",
+            f"%v = cast(%x) {CAST} : i32[3, 2]",
+            f"%y = matmul(%v, @w) {PLAIN} : i32[3, 2]",
+        ),
+        after=program(
+            "%x: u8[3, 2]",
+            "const @y.weight : i8[2, 2] = [-27, -128, -25, 127]",
+            f"%y = quantized_matmul(%x, @y.weight) {{{QUANTIZED}, lhs_zero_point = 0, "
+            "rhs_zero_point = -28} : i32[3, 2]",
+        ),
+    )
