@@ -12,6 +12,7 @@ from afterglow.instr.instruction import (
     Stack,
     Wait,
 )
+from afterglow.instr.interface import Interface, Port
 from afterglow.instr.parser import parse_program
 from afterglow.instr.printer import print_program
 from afterglow.instr.program import Program, ProgramBuilder
@@ -25,7 +26,9 @@ __all__ = [
     "Dealloc",
     "DeclareView",
     "Instr",
+    "Interface",
     "OpInstr",
+    "Port",
     "Prefetch",
     "Program",
     "ProgramBuilder",

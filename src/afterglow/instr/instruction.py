@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from afterglow.graph import Op
 from afterglow.instr.buffer import Access, Buffer
+
+if TYPE_CHECKING:
+    from afterglow.instr.program import Program
 
 
 class Instr:
@@ -101,6 +105,8 @@ class OpInstr(Instr):
     scratch: tuple[Buffer, ...] = ()
     predicate: Buffer | None = None
     origin: str = field(default="", compare=False)
+    bodies: tuple[Program, ...] = field(default=(), compare=False)
+    """The functions that the op carries, as programs, once those are planned."""
 
     def accesses(self) -> Iterator[tuple[Access, Buffer]]:
         """Outputs, inputs, scratch, predicate."""

@@ -10,6 +10,7 @@ from afterglow.memory.planner import MemoryPlan, plan_memory
 from afterglow.memory.sharing import share_buffers
 from afterglow.memory.stacking import form_stacks
 from afterglow.memory.staging import MemoriesPlan, plan_memories
+from afterglow.memory.updates import update_in_place
 
 __all__ = [
     "Memories",
@@ -26,4 +27,5 @@ __all__ = [
     "plan_memory",
     "remove_copies",
     "share_buffers",
+    "update_in_place",
 ]

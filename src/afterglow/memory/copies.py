@@ -1,20 +1,39 @@
-"""Remove copies: read the source where it lies, or produce it where it must end up."""
+"""Remove copies: read the source where it lies, or produce it where it must end up.
+
+A transpose that keeps the last axis is a copy too, to or from a view whose axes are in another
+order. Only ops that read and write such views as fast as others take them: `Op.takes_any_order`.
+"""
 
 from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable
+from itertools import pairwise
 
-from afterglow.instr import Alloc, Buffer, Copy, Dealloc, DeclareView, Instr, Program, Region
+from afterglow.instr import (
+    Alloc,
+    Buffer,
+    Copy,
+    Dealloc,
+    DeclareView,
+    Instr,
+    OpInstr,
+    Program,
+    Region,
+)
 from afterglow.instr.overlap import overlap, placed_inside
+from afterglow.ops.movement import Transpose, taken
+from afterglow.types import TensorType
 
 
 def remove_copies(program: Program) -> int:
     """Remove every copy that a view can stand for; say how many went. Lifetimes come after."""
     remover = _CopyRemover(program)
     copies = [step for step in program.body if isinstance(step, Copy)]
-    removed = {step for step in copies if remover.read_in_place(step)}
-    removed |= {step for step in copies if step not in removed and remover.write_in_place(step)}
+    copies_and_turns = [*copies, *(step for step in program.body if _keeps_rows(step))]
+    removed = {step for step in copies_and_turns if remover.read_in_place(step)}
+    left = [step for step in copies_and_turns if step not in removed]
+    removed |= {step for step in left if remover.write_in_place(step)}
     program.body = [step for step in program.body if step not in removed]
     return len(removed)
 
@@ -34,9 +53,10 @@ class _CopyRemover:
             for root in {buffer.root for _, buffer in step.accesses()}:
                 self.touching.setdefault(root, []).append(index)
 
-    def read_in_place(self, copy: Copy) -> bool:
+    def read_in_place(self, step: Instr) -> bool:
         """copy out whole %d, in %s; … in %d …  ->  … in view of %s …."""
-        dest, here = copy.dest.root, self.position[copy]
+        copy = _copy_from_view(step)
+        dest, here = copy.dest.root, self.position[step]
         others = [index for index in self.touching[dest] if index != here]
         if dest.region is not Region.ARENA or not copy.dest.covers_root:
             return False
@@ -48,9 +68,10 @@ class _CopyRemover:
             return False
         return self._move(copy, dest, copy.src, others)
 
-    def write_in_place(self, copy: Copy) -> bool:
+    def write_in_place(self, step: Instr) -> bool:
         """… out %s …; copy out %d, in whole %s  ->  … out view of %d …."""
-        source, here = copy.src.root, self.position[copy]
+        copy = _copy_to_view(step)
+        source, here = copy.src.root, self.position[step]
         others = [index for index in self.touching[source] if index != here]
         if source.region is not Region.ARENA or not copy.src.covers_root or not others:
             return False
@@ -84,6 +105,8 @@ class _CopyRemover:
             return False
         moved: dict[Buffer, Buffer] = {}
         where = list(where)
+        if not _is_in_order(place) and not all(_takes_any_order(self.steps[i]) for i in where):
+            return False
         for index in where:
             for _, buffer in self.steps[index].accesses():
                 if buffer.root is not old or buffer in moved:
@@ -98,6 +121,54 @@ class _CopyRemover:
                 insort(self.touching[place.root], index)
         self.touching[old] = []
         return True
+
+
+def _keeps_rows(step: Instr) -> bool:
+    """Whether a step is a transpose that does not move the last axis."""
+    if not isinstance(step, OpInstr) or not isinstance(step.op, Transpose):
+        return False
+    perm = step.op.perm
+    return step.predicate is None and bool(perm) and perm[-1] == len(perm) - 1
+
+
+def _copy_from_view(step: Instr) -> Copy:
+    """What a copy or a transpose does, as a copy of a view of its operand."""
+    if isinstance(step, Copy):
+        return step
+    perm, out, x = _turn(step)
+    return Copy(out, _at(x, out.type, taken(x.strides, perm)))
+
+
+def _copy_to_view(step: Instr) -> Copy:
+    """What a copy or a transpose does, as a copy to a view of its result."""
+    if isinstance(step, Copy):
+        return step
+    perm, out, x = _turn(step)
+    back = [perm.index(axis) for axis in range(len(perm))]
+    return Copy(_at(out, x.type, taken(out.strides, back)), x)
+
+
+def _turn(step: Instr) -> tuple[tuple[int, ...], Buffer, Buffer]:
+    assert isinstance(step, OpInstr)
+    assert isinstance(step.op, Transpose)
+    (out,), (x,) = step.outs, step.ins
+    assert x is not None
+    return step.op.perm, out, x
+
+
+def _at(buffer: Buffer, type: TensorType, strides: tuple[int, ...]) -> Buffer:
+    root = buffer.root
+    return Buffer(buffer.name, type, root.region, base=root, start=buffer.start, strides=strides)
+
+
+def _is_in_order(place: Buffer) -> bool:
+    """Whether no axis lies inside one that comes after it."""
+    steps = [s for n, s in zip(place.type.shape, place.strides, strict=True) if n != 1]
+    return all(outer >= inner for outer, inner in pairwise(steps))
+
+
+def _takes_any_order(step: Instr) -> bool:
+    return isinstance(step, Copy) or (isinstance(step, OpInstr) and step.op.takes_any_order)
 
 
 def _view(buffer: Buffer, root: Buffer, start: int, strides: tuple[int, ...]) -> Buffer:

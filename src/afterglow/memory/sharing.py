@@ -59,12 +59,15 @@ class _Sharer:
         return None
 
     def _needs_more(self, step: Instr, operand: Buffer, result: Buffer) -> bool:
-        """Whether a step uses other parts of an operand's memory that its result would take."""
+        """Whether a step uses an operand's memory otherwise, so that its result cannot take it.
+
+        It may need other parts of it, or a stack the same part in another way.
+        """
         root = self._home(operand.root)
         return any(
             self._home(b.root) is root
-            and not same_place(b, operand)
             and byte_span(b)[0] < result.type.nbytes
+            and not (same_place(b, operand) and _may_be_replaced(step, b, result))
             for _, b in step.accesses()
         )
 
@@ -87,6 +90,11 @@ class _Sharer:
                 strides=buffer.strides,
             )
         return views[buffer]
+
+
+def _may_be_replaced(step: Instr, operand: Buffer, result: Buffer) -> bool:
+    """Whether a result may lie where a step reads an operand, as far as that one reading goes."""
+    return not isinstance(step, Stack) or may_take_over(step, result, operand)
 
 
 def _results(step: Instr) -> Iterator[Buffer]:

@@ -8,12 +8,13 @@ instructions before and after it. What may join is read off the facts of its op:
 - every member can then still run tile by tile together with the others;
 - nobody outside reads the stack's results in between, nor writes what it reads, so that all of it
   can run where the instruction is;
-- it costs nothing: see `_is_worth_it`.
+- it costs nothing: see `_is_worth_it`;
+- the backend has a kernel for all of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from afterglow.instr import Buffer, Instr, OpInstr, Program, Region, Stack
@@ -24,6 +25,9 @@ from afterglow.memory.uses import Uses
 MOST_OPERANDS = 12
 """Buffers that a stack may read: more would not fit the registers of a vector machine."""
 MOST_MEMBERS = 64
+
+Fuses = Callable[[Stack], bool]
+"""Whether a backend has a kernel for a stack."""
 
 
 @dataclass(eq=False)
@@ -39,16 +43,17 @@ class _Group:
         return {b for step in self.members for b in step.ins if b is not None} - self.results
 
 
-def form_stacks(program: Program) -> int:
+def form_stacks(program: Program, fuses: Fuses = lambda stack: True) -> int:
     """Group the instructions of a program into stacks; say how many stacks there are."""
-    return _Former(program).run()
+    return _Former(program, fuses).run()
 
 
 class _Former:
     """Goes through a program in order and lets each instruction join what it reads."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, fuses: Fuses) -> None:
         self.program = program
+        self.fuses = fuses
         self.uses = Uses(program)
         self.group_of: dict[OpInstr, _Group] = {}
 
@@ -100,12 +105,10 @@ class _Former:
         results = first.results | second.results
         anchor = first.anchor or second.anchor
         group = _Group(members, position, anchor, results)
-        allowed = (
-            self._is_worth_it(first, second, group)
-            and self._can_wait(first, group)
-            and tile_axes(self._stack(group, tentative=True))
-        )
-        return group if allowed else None
+        if not self._is_worth_it(first, second, group) or not self._can_wait(first, group):
+            return None
+        stack = self._stack(group, tentative=True)
+        return group if tile_axes(stack) and self.fuses(stack) else None
 
     def _is_worth_it(self, first: _Group, second: _Group, joined: _Group) -> bool:
         """Nothing is computed twice, and the values fit the registers.
