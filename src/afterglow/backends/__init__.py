@@ -1,9 +1,16 @@
 """Backends: what turns a planned program into something that runs."""
 
-from afterglow.backends.backend import Backend, Executable
+from collections.abc import Callable
+
+from afterglow.backends.backend import Backend, Executable, Footprint, Settings
+from afterglow.backends.cpu.backend import Cpu
 from afterglow.backends.interpreter import INTERPRETER, PRIMITIVES
 
-BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (INTERPRETER, PRIMITIVES)}
-"""Every backend by its name."""
+BACKENDS: dict[str, Callable[[Settings], Backend]] = {
+    "cpu": Cpu.of,
+    "interpreter": lambda settings: INTERPRETER,
+    "primitives": lambda settings: PRIMITIVES,
+}
+"""How to make every backend, by its name."""
 
-__all__ = ["BACKENDS", "Backend", "Executable"]
+__all__ = ["BACKENDS", "Backend", "Executable", "Footprint", "Settings"]

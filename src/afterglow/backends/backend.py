@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
+from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.graph import Array, Border, Op
-from afterglow.instr import Program
+from afterglow.instr import Program, Stack
+from afterglow.passes import Pass
 from afterglow.types import TensorType
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What a backend may be told: the machine to make code for, and how many threads run it."""
+
+    target: str = "host"
+    threads: int | None = None
+    """As many as this process may keep busy, if it is not said."""
+    verify: bool = False
+    """Whether every instruction is compared with what its ops mean, while it runs."""
+    perf_map: bool = False
+    """Whether the profiler `perf` is told the names of functions."""
+    compiled: Callable[..., bytes] | None = None
+    """From a module of machine code and its target to an object file, if something remembers."""
+    policy: Policy = DEFAULT
+    """What the choice of algorithms heeds."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes that an executable needs besides the arena and the arrays it works on."""
+
+    weight_bytes: int
+    code_bytes: int = 0
+    scratch_bytes: int = 0
+
+
 class Executable(Protocol):
-    """A program that can be run, again and again."""
+    """A program that can be run, again and again, by several threads at once."""
+
+    @property
+    def footprint(self) -> Footprint:
+        """What it needs besides the arena."""
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> list[Array]:
         """Run once: inputs in the program's order, states by name (updated); returns outputs."""
@@ -21,12 +54,20 @@ class Backend(Protocol):
     """Code generation for one kind of machine."""
 
     name: str
+    preparation: tuple[Pass, ...]
+    """What is done to a model before anything else, because this backend computes so."""
 
     def keeps(self, op: Op) -> bool:
         """Whether it computes this op itself; all others are lowered."""
 
+    def runs(self, op: Op) -> bool:
+        """Whether it can run what it does not keep and what does not decompose."""
+
     def border(self, op: Op, operands: Sequence[TensorType | None]) -> Border | None:
         """What its kernel for an op wants around the first operand: `op.bordered`, or nothing."""
+
+    def fuses(self, stack: Stack) -> bool:
+        """Whether it has a kernel that does the steps of a stack at once."""
 
     def compile(self, program: Program) -> Executable:
         """Make a planned program run."""

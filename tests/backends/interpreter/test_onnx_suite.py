@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from afterglow import onnx_backend
-from tests.backends import onnx_cases
+from benchmarks import onnx_cases
 
-GAPS = dict(
-    line.split(": ", 1)
-    for line in (Path(__file__).parent / "gaps.txt").read_text().splitlines()
-    if line
-)
-"""Cases that do not pass yet, with the reason: strict, so that a test fails when one is mended."""
+GAPS = onnx_cases.gaps()
+"""Strict, so that a test fails when one is mended."""
 
 
 def parameters() -> list[object]:

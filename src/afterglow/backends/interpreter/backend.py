@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from afterglow.backends.interpreter.machine import Machine
 from afterglow.graph import Border, Op
-from afterglow.instr import Program
+from afterglow.instr import Program, Stack
+from afterglow.passes import Pass
 from afterglow.types import TensorType
 
 
@@ -17,6 +18,8 @@ class Interpreter:
     primitives: what runs on it runs on anything.
     """
 
+    preparation: tuple[Pass, ...] = ()
+
     def __init__(self, name: str, *, primitives_only: bool) -> None:
         self.name = name
         self.primitives_only = primitives_only
@@ -25,9 +28,17 @@ class Interpreter:
         """Everything, or the primitives."""
         return not self.primitives_only or op.is_primitive()
 
+    def runs(self, op: Op) -> bool:
+        """What it keeps, and nothing else."""
+        return self.keeps(op)
+
     def border(self, op: Op, operands: Sequence[TensorType | None]) -> Border | None:
         """None: the definition of an op pads for itself."""
         return None
+
+    def fuses(self, stack: Stack) -> bool:
+        """Always: its steps run one after the other, tile by tile."""
+        return True
 
     def compile(self, program: Program) -> Machine:
         """A machine for the program."""

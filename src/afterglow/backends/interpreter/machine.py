@@ -7,8 +7,20 @@ from itertools import product
 
 import numpy as np
 
+from afterglow.backends.backend import Footprint
 from afterglow.graph import Array, run_op
-from afterglow.instr import Buffer, Copy, OpInstr, Prefetch, Program, Region, Stack, Wait
+from afterglow.instr import (
+    Buffer,
+    Copy,
+    Instr,
+    Interface,
+    OpInstr,
+    Prefetch,
+    Program,
+    Region,
+    Stack,
+    Wait,
+)
 from afterglow.instr.tiling import TileAxis, tile_axes
 from afterglow.types.dtype import string
 
@@ -28,48 +40,63 @@ class Machine:
         self.tile = tile
         self.skipped = 0
 
+    @property
+    def footprint(self) -> Footprint:
+        """Its constants."""
+        return Footprint(sum(buffer.type.nbytes for buffer in self.program.constants))
+
     def run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> list[Array]:
         """Run once, on an arena of its own: calls from several threads do not meet."""
-        return _Run(self, inputs, states).run()
+        program = self.program
+        sizes = {"": program.arena_bytes or 0, **program.arenas}
+        arenas = {name: np.empty(size, np.uint8) for name, size in sizes.items()}
+        outputs = [np.empty(b.type.shape, b.type.dtype.numpy) for b in program.outputs]
+        run = Run(self, arenas, inputs, outputs, states)
+        for step in program.body:
+            run.execute(step)
+        return outputs
 
 
-class _Run:
-    """The memory of one run."""
+class Run:
+    """One run of a program, on the memory that it is given."""
 
     def __init__(
-        self, machine: Machine, inputs: Sequence[Array], states: Mapping[str, Array]
+        self,
+        machine: Machine,
+        arenas: Mapping[str, Array],
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+        states: Mapping[str, Array],
     ) -> None:
         self.machine = machine
-        program = machine.program
-        sizes = {"": program.arena_bytes or 0, **program.arenas}
-        self.arenas = {name: np.empty(size, np.uint8) for name, size in sizes.items()}
+        self.arenas = arenas
         self.memory: dict[Buffer, Array] = {}
-        for buffer, array in zip(program.inputs, inputs, strict=True):
-            spared = buffer.lent and not _is_lendable(array, [*inputs, *states.values()])
-            self.memory[buffer] = _flat(array.copy() if spared else array)
+        program = machine.program
+        for buffer, array in zip(
+            program.inputs, spare_lent(Interface.of(program), inputs, states), strict=True
+        ):
+            self.memory[buffer] = _flat(array)
         for buffer in program.constants:
-            assert buffer.data is not None
-            self.memory[buffer] = buffer.data
+            if buffer.data is not None:
+                self.memory[buffer] = buffer.data
         for buffer in program.states:
             self.memory[buffer] = states[buffer.name].reshape(-1)
-        self.outputs = [np.empty(b.type.shape, b.type.dtype.numpy) for b in program.outputs]
-        for buffer, array in zip(program.outputs, self.outputs, strict=True):
+        for buffer, array in zip(program.outputs, outputs, strict=True):
             self.memory[buffer] = array.reshape(-1)
 
-    def run(self) -> list[Array]:
-        for step in self.machine.program.body:
-            match step:
-                case Copy(dest, src):
-                    self.array(dest)[...] = self.array(src)
-                case Prefetch(dest):
-                    self.array(dest)[...] = _rubbish(dest)
-                case Wait(transfer):
-                    self.array(transfer.dest)[...] = self.array(transfer.src)
-                case OpInstr():
-                    self._compute(step, self.array)
-                case Stack():
-                    self._run_stack(step)
-        return self.outputs
+    def execute(self, step: Instr) -> None:
+        """Do one instruction."""
+        match step:
+            case Copy(dest, src):
+                self.array(dest)[...] = self.array(src)
+            case Prefetch(dest):
+                self.array(dest)[...] = _rubbish(dest)
+            case Wait(transfer):
+                self.array(transfer.dest)[...] = self.array(transfer.src)
+            case OpInstr():
+                self._compute(step, self.array)
+            case Stack():
+                self._run_stack(step)
 
     def _run_stack(self, stack: Stack) -> None:
         axes = tile_axes(stack)
@@ -119,7 +146,7 @@ class _Tile:
 
     def __init__(
         self,
-        run: _Run,
+        run: Run,
         stack: Stack,
         axes: Sequence[TileAxis],
         starts: Sequence[int],
@@ -149,6 +176,19 @@ class _Tile:
     def _shape(self, buffer: Buffer) -> tuple[int, ...]:
         extents = zip(buffer.type.shape, self._window(buffer), strict=True)
         return tuple(len(range(n)[part]) for n, part in extents)
+
+
+def spare_lent(
+    interface: Interface, inputs: Sequence[Array], states: Mapping[str, Array]
+) -> list[Array]:
+    """The inputs, with copies of those that would be overwritten but must not be."""
+    if not any(port.lent for port in interface.inputs):
+        return list(inputs)
+    others = [*inputs, *states.values()]
+    return [
+        array.copy() if port.lent and not _is_lendable(array, others) else array
+        for port, array in zip(interface.inputs, inputs, strict=True)
+    ]
 
 
 def _is_lendable(array: Array, others: Sequence[Array]) -> bool:

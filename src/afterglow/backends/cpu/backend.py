@@ -1,0 +1,93 @@
+"""The CPU as a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from afterglow.backends.backend import Executable, Settings
+from afterglow.backends.cpu.artefact import Compile, build
+from afterglow.backends.cpu.codegen import host_steps
+from afterglow.backends.cpu.compile import compile_module
+from afterglow.backends.cpu.executable import NativeExecutable
+from afterglow.backends.cpu.job import Job
+from afterglow.backends.cpu.listing import assembly_text, llvm_text
+from afterglow.backends.cpu.target import Target
+from afterglow.backends.cpu.verify import VerifyingExecutable
+from afterglow.backends.cpu.write import can_fuse, is_left_to_host, keeps
+from afterglow.backends.policy import DEFAULT, Policy
+from afterglow.graph import Border, Op
+from afterglow.instr import Instr, Program, Stack
+from afterglow.passes import Pass
+from afterglow.transforms.widen_floats import WidenFloats
+from afterglow.types import TensorType
+
+
+class Cpu:
+    """Machine code for a target, run in this process by so many threads.
+
+    An op without a kernel is lowered; what cannot be lowered either, such as texts, runs on the
+    host between stretches of machine code, by the op's own definition.
+    """
+
+    name = "cpu"
+    preparation: tuple[Pass, ...] = (WidenFloats(),)
+
+    def __init__(
+        self,
+        target: Target | None = None,
+        threads: int | None = None,
+        *,
+        verify: bool = False,
+        perf_map: bool = False,
+        compiled: Compile = compile_module,
+        policy: Policy = DEFAULT,
+    ) -> None:
+        self.target = target or Target.host()
+        self.threads = threads
+        self.verify = verify
+        self.perf_map = perf_map
+        self.compiled = compiled
+        self.policy = policy
+
+    @staticmethod
+    def of(settings: Settings) -> Cpu:
+        """The backend as it was asked for."""
+        return Cpu(
+            Target.of(settings.target),
+            settings.threads,
+            verify=settings.verify,
+            perf_map=settings.perf_map,
+            compiled=settings.compiled or compile_module,
+            policy=settings.policy,
+        )
+
+    def keeps(self, op: Op) -> bool:
+        """What the kernel table holds, and what the host computes better whole."""
+        return keeps(op) or is_left_to_host(op)
+
+    def runs(self, op: Op) -> bool:
+        """Everything: the host runs what has no kernel."""
+        return True
+
+    def border(self, op: Op, operands: Sequence[TensorType | None]) -> Border | None:
+        """None yet."""
+        return None
+
+    def host_steps(self, program: Program) -> list[tuple[Instr, str]]:
+        """The instructions of a program that run on the host, and why."""
+        return host_steps(program)
+
+    def listing(self, program: Program, language: str) -> str:
+        """The code of a planned program, in LLVM's language ("llvm") or in assembly ("asm")."""
+        text = assembly_text if language == "asm" else llvm_text
+        return text(program, self.target, self.policy)
+
+    def fuses(self, stack: Stack) -> bool:
+        """Whether there is a kernel for the whole stack."""
+        return can_fuse(Job.of(stack))
+
+    def compile(self, program: Program) -> Executable:
+        """Compile and load a planned program."""
+        artefact = build(program, self.target, self.compiled, apart=self.verify, policy=self.policy)
+        make = VerifyingExecutable if self.verify else NativeExecutable
+        return make(artefact, self.threads, perf_map=self.perf_map)

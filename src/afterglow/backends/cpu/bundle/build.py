@@ -1,0 +1,198 @@
+"""From planned programs to a bundle: all code in one object, all weights in one block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from afterglow.backends.cpu.artefact import Compile
+from afterglow.backends.cpu.bundle.code import ArenaLayout, BundleCode, EntryCode
+from afterglow.backends.cpu.bundle.entry import EntryWriter
+from afterglow.backends.cpu.bundle.join import Joined, Part, asking, join
+from afterglow.backends.cpu.bundle.memory import MEMORY_FUNCTIONS, write_memory_functions
+from afterglow.backends.cpu.bundle.reference import reference_outputs
+from afterglow.backends.cpu.bundle.self_check import SelfCheck
+from afterglow.backends.cpu.bundle.survey import survey
+from afterglow.backends.cpu.bundle.tables import step_names, write_entries, write_step_name
+from afterglow.backends.cpu.bundle.weights import (
+    SharedConstants,
+    Weights,
+    checksum,
+    write_check_weights,
+)
+from afterglow.backends.cpu.codegen import Generated, generate, host_steps
+from afterglow.backends.cpu.compile import compile_module
+from afterglow.backends.cpu.emitter import Module
+from afterglow.backends.cpu.kernel import ALIGNMENT
+from afterglow.backends.cpu.routines import ROUTINES, write_routines
+from afterglow.backends.cpu.target import Target
+from afterglow.backends.policy import DEFAULT, Policy
+from afterglow.graph import Array
+from afterglow.instr import Instr, Interface, OpInstr, Program, Stack
+from afterglow.support.errors import UnsupportedError
+
+_FUNCTIONS = ("run", "run_team", "self_check", "step_name")
+"""How the public symbols of a program end."""
+MOST_LISTED = 20
+"""Nodes that an error lists."""
+
+
+@dataclass(frozen=True)
+class BundleOptions:
+    """What kind of bundle is wanted."""
+
+    embed_weights: bool = False
+    """Whether the weights are in the object, rather than in a file."""
+    freestanding: bool = False
+    """Whether not even memcpy, memmove and memset are asked of others."""
+    small: bool = False
+    """Whether code should be small rather than fast."""
+    policy: Policy = DEFAULT
+    """What the choice of algorithms heeds."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A program to put into a bundle, the model's names of what it takes and gives, its symbols."""
+
+    program: Program
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    prefix: str
+
+
+def build_bundle(
+    name: str,
+    programs: Sequence[Planned],
+    target: Target,
+    options: BundleOptions,
+    compiled: Compile = compile_module,
+) -> BundleCode:
+    """Compile programs for a target into one object; the public symbols begin with the name.
+
+    `compiled` makes the code that computes the stored results of the self-check.
+    """
+    for planned in programs:
+        _refuse_host_steps(planned.program)
+    constants = SharedConstants()
+    generated = [
+        generate(p.program, target, constants=constants, policy=options.policy) for p in programs
+    ]
+    block = constants.block() if constants.size else np.zeros(ALIGNMENT, np.uint8)
+    weights = Weights(name, block.nbytes, embedded=options.embed_weights)
+    entries = [
+        _write_entry(planned, code, weights, reference_outputs(planned.program, compiled))
+        for planned, code in zip(programs, generated, strict=True)
+    ]
+    common = _write_common(Module(target), weights, block, name, entries, options)
+    joined = _join(generated, common, entries, weights, options)
+    found = survey(joined.object)
+    if found is not None and write_routines(common, found.undefined):
+        joined = _join(generated, common, entries, weights, options)
+        found = survey(joined.object)
+    size = len(joined.object) if found is None else found.size
+    return BundleCode(
+        name=name,
+        target=target,
+        object=joined.object,
+        code_bytes=size - (weights.size if weights.embedded else 0),
+        weights=block,
+        checksum=checksum(block),
+        embedded=weights.embedded,
+        freestanding=options.freestanding,
+        entries=tuple(
+            replace(entry, stack_bytes=joined.stack.of(f"{entry.prefix}_self_check"))
+            for entry in entries
+        ),
+    )
+
+
+def _refuse_host_steps(program: Program) -> None:
+    steps = host_steps(program)
+    if not steps:
+        return
+    lines = [f"{_shown(instruction)}: {reason}" for instruction, reason in steps]
+    more = [f"and {len(lines) - MOST_LISTED} more"] if len(lines) > MOST_LISTED else []
+    raise UnsupportedError(
+        f"a bundle has no host to run {len(steps)} nodes of the model",
+        excerpt=[*lines[:MOST_LISTED], *more],
+        help="compile the part of the model that computes with numbers",
+    )
+
+
+def _shown(instruction: Instr) -> str:
+    steps = instruction.body if isinstance(instruction, Stack) else (instruction,)
+    shown = [f"{s.op.mnemonic} ({s.origin})" for s in steps if isinstance(s, OpInstr)]
+    return ", ".join(shown) or type(instruction).__name__.lower()
+
+
+def _write_entry(
+    planned: Planned, generated: Generated, weights: Weights, expected: Sequence[Array]
+) -> EntryCode:
+    """Write the public functions of a program beside its main function."""
+    program, module = planned.program, generated.main
+    assert module is not None
+    interface = Interface.of(program)
+    layout = ArenaLayout.of(
+        program.arena_bytes or 0, generated.workspace_bytes, generated.scratch_bytes
+    )
+    weights.declare(module)
+    check = SelfCheck(module, planned.prefix, interface, weights, expected)
+    has_main = bool(generated.segments)
+    writer = EntryWriter(module, planned.prefix, len(check.ports), layout, weights, has_main)
+    run = writer.write_run()
+    writer.write_run_team()
+    check.write(run)
+    steps = step_names(generated.segments)
+    write_step_name(module, planned.prefix, steps)
+    return EntryCode(
+        prefix=planned.prefix,
+        interface=interface,
+        input_names=planned.input_names,
+        output_names=planned.output_names,
+        layout=layout,
+        steps=tuple(steps),
+        work=sum(call.function.work for s in generated.segments for call in s.calls),
+        self_check_bytes=check.offsets[-1],
+        stack_bytes=0,
+    )
+
+
+def _write_common(
+    module: Module,
+    weights: Weights,
+    block: Array,
+    name: str,
+    entries: Sequence[EntryCode],
+    options: BundleOptions,
+) -> Module:
+    """What the programs of a bundle share: weights, their check, memory functions, a table."""
+    if weights.embedded:
+        weights.define(module, block)
+    else:
+        write_check_weights(module, name, block)
+    if options.freestanding:
+        write_memory_functions(module)
+    if len(entries) > 1:
+        write_entries(module, name, entries, weights.embedded)
+    return module
+
+
+def _join(
+    generated: Sequence[Generated],
+    common: Module,
+    entries: Sequence[EntryCode],
+    weights: Weights,
+    options: BundleOptions,
+) -> Joined:
+    """One object of all modules."""
+    small, target = options.small, common.target
+    public = {f"{entry.prefix}_{function}" for entry in entries for function in _FUNCTIONS}
+    public |= {*common.exports} - {*MEMORY_FUNCTIONS, *ROUTINES}
+    parts = [Part([asking(common.text, small=small)], {*common.exports, weights.symbol})]
+    for code in generated:
+        texts = [asking(module.text, small=small) for module in code.modules]
+        parts.append(Part(texts, public))
+    return join(parts, public, target)

@@ -1,0 +1,75 @@
+"""What a bundle is made of, before it becomes files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.kernel import ALIGNMENT
+from afterglow.backends.cpu.target import Target
+from afterglow.graph import Array
+from afterglow.instr import Interface
+
+
+@dataclass(frozen=True)
+class ArenaLayout:
+    """The caller's memory for a run: intermediate results, then workspace, then scratch.
+
+    Each part begins at a multiple of the alignment, and so does the whole.
+    """
+
+    planned: int
+    workspace: int
+    scratch: int
+
+    @staticmethod
+    def of(planned: int, workspace: int, scratch: int) -> ArenaLayout:
+        """Parts of at least so many bytes."""
+        return ArenaLayout(_padded(planned), _padded(workspace), _padded(scratch))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole; never none, so that there is always something to point to."""
+        return max(self.planned + self.workspace + self.scratch, ALIGNMENT)
+
+
+@dataclass(frozen=True)
+class EntryCode:
+    """One program of a bundle: its symbols begin with `prefix`."""
+
+    prefix: str
+    interface: Interface
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    layout: ArenaLayout
+    steps: tuple[str, ...]
+    """The names of the steps, in order."""
+    work: float
+    """FLOPs of a run, about."""
+    self_check_bytes: int
+    stack_bytes: int
+
+
+@dataclass(frozen=True)
+class BundleCode:
+    """Programs as one object file, and the weights that they share."""
+
+    name: str
+    target: Target
+    object: bytes
+    code_bytes: int
+    """Bytes of code and of its own constants, without weights."""
+    weights: Array
+    checksum: int
+    embedded: bool
+    """Whether the weights are in the object."""
+    freestanding: bool
+    entries: tuple[EntryCode, ...]
+
+    @property
+    def alignment(self) -> int:
+        """What the addresses of arena, weights and scratch memory are multiples of."""
+        return ALIGNMENT
+
+
+def _padded(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

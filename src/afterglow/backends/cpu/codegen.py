@@ -1,0 +1,203 @@
+"""From a planned program to machine code: kernels, the steps that call them, and a main function.
+
+`main` has the steps done in order, by the team of threads it is given, on memory that a table of
+bases tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from afterglow.backends.cpu.calls import (
+    CONSTANTS,
+    Call,
+    Place,
+    Segment,
+    division,
+    group_calls,
+    scratch_of,
+    workspace_of,
+    write_step,
+)
+from afterglow.backends.cpu.constants import Constants
+from afterglow.backends.cpu.control import ControlFlow, control_refusal, is_control_flow
+from afterglow.backends.cpu.emitter import Module
+from afterglow.backends.cpu.frame import Frame, shifted
+from afterglow.backends.cpu.job import Job
+from afterglow.backends.cpu.kernel import Kernel, Operand, Packed, Parameter, Table
+from afterglow.backends.cpu.target import Target
+from afterglow.backends.cpu.write import refusal, write_kernel
+from afterglow.backends.policy import DEFAULT, Policy
+from afterglow.instr import Buffer, Copy, Instr, OpInstr, Program, Region, Stack, Wait
+from afterglow.types.dtype import string, u8
+
+
+@dataclass
+class Generated:
+    """A program as code to compile: kernels by key, and what runs in which order."""
+
+    program: Program
+    target: Target
+    parts: list[Segment | Instr] = field(default_factory=list)
+    """Segments, and instructions that the host runs between them."""
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+    constants: Constants = field(default_factory=Constants)
+    host_constants: dict[str, int] = field(default_factory=dict)
+    """Where the constants lie that the host reads, by name."""
+    loops: list[Module] = field(default_factory=list)
+    """Functions that call kernels again and again."""
+    main: Module | None = None
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Memory that kernels share between their phases, and that control flow needs."""
+        return max((workspace_of(segment.calls) for segment in self.segments), default=0)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Memory that each thread needs."""
+        return max((scratch_of(segment.calls) for segment in self.segments), default=0)
+
+    @property
+    def modules(self) -> list[Module]:
+        """All code: the kernels, then what calls them."""
+        main = [] if self.main is None else [self.main]
+        return [*(kernel.module for kernel in self.kernels.values()), *self.loops, *main]
+
+    @property
+    def segments(self) -> list[Segment]:
+        """What runs natively."""
+        return [part for part in self.parts if isinstance(part, Segment)]
+
+
+def generate(
+    program: Program,
+    target: Target,
+    *,
+    apart: bool = False,
+    constants: Constants | None = None,
+    policy: Policy = DEFAULT,
+) -> Generated:
+    """Write all code of a program; `apart`, each instruction is a segment of its own.
+
+    Programs that are given the same constants share them.
+    """
+    generated = Generated(program, target)
+    if constants is not None:
+        generated.constants = constants
+    writer, frame = _Writer(generated, policy), Frame.of(program, generated.constants)
+    for instruction in program.body:
+        if host_reason(instruction):
+            generated.parts.append(instruction)
+            for root in _read_by_host(instruction):
+                generated.host_constants[root.name] = generated.constants.raw(root)
+            continue
+        calls = writer.calls(instruction, frame)
+        if apart and calls:
+            generated.parts.append(Segment())
+        for call in calls:
+            segment = _open_segment(generated.parts)
+            segment.calls.append(call)
+            segment.origins.append(instruction)
+    generated.loops = writer.control.modules
+    generated.main = _write_main(generated)
+    return generated
+
+
+def host_steps(program: Program) -> list[tuple[Instr, str]]:
+    """The instructions that the host would run, and why."""
+    reasons = ((instruction, host_reason(instruction)) for instruction in program.body)
+    return [(instruction, reason) for instruction, reason in reasons if reason]
+
+
+def host_reason(instruction: Instr) -> str:
+    """Why the host must run an instruction; nothing if it need not."""
+    step = as_step(instruction)
+    job = None if step is None else Job.of(step)
+    if step is None or job is None or job.is_empty:
+        return ""
+    return control_refusal(step, host_reason) if is_control_flow(step) else refusal(job)
+
+
+class _Writer:
+    """Turns instructions into calls, and writes the kernels that they call."""
+
+    def __init__(self, generated: Generated, policy: Policy) -> None:
+        self.target = generated.target
+        self.policy = policy
+        self.kernels = generated.kernels
+        self.control = ControlFlow(generated.target, self.calls)
+
+    def calls(self, instruction: Instr, frame: Frame) -> list[Call]:
+        """What is called for an instruction, on memory that lies as a frame says."""
+        step = as_step(instruction)
+        job = None if step is None else Job.of(step)
+        if step is None or job is None or job.is_empty:
+            return []
+        if is_control_flow(step):
+            return self.control.calls(step, frame)
+        if job.key not in self.kernels:
+            self.kernels[job.key] = write_kernel(job, self.target, self.policy)
+        kernel = self.kernels[job.key]
+        size = frame.workspace[1] + kernel.workspace_bytes
+        return [
+            Call(f, tuple(_place(p, job, frame) for p in f.parameters), frame.guards, size)
+            for f in kernel.functions
+        ]
+
+
+def as_step(instruction: Instr) -> OpInstr | Stack | Copy | None:
+    """What kernels do of an instruction; None if it needs none."""
+    match instruction:
+        case Wait(transfer):
+            return Copy(transfer.dest, transfer.src)
+        case OpInstr() | Stack() | Copy():
+            return instruction
+    return None
+
+
+def _read_by_host(instruction: Instr) -> Iterator[Buffer]:
+    """The constants, as far as they are bytes, that an instruction on the host reads."""
+    for _, buffer in instruction.accesses():
+        root = buffer.root
+        if root.region is Region.CONSTANT and root.type.dtype is not string:
+            yield root
+
+
+def _open_segment(parts: list[Segment | Instr]) -> Segment:
+    """The segment that is being written: the last part, or a new one."""
+    if not parts or not isinstance(parts[-1], Segment):
+        parts.append(Segment())
+    last = parts[-1]
+    assert isinstance(last, Segment)
+    return last
+
+
+def _place(parameter: Parameter, job: Job, frame: Frame) -> Place:
+    match parameter:
+        case Operand(number):
+            return frame.place(job.buffers[number])
+        case Packed(number):
+            return CONSTANTS, frame.constants.packed(job.buffers[number], parameter)
+        case Table():
+            return CONSTANTS, frame.constants.table(parameter)
+    return shifted(frame.workspace, parameter.offset)
+
+
+def _write_main(generated: Generated) -> Module:
+    """The steps of all segments, and for each segment a main function."""
+    module = Module(generated.target)
+    for number, segment in enumerate(generated.segments):
+        steps = [
+            write_step(module, f"step_{number}_{place}", calls)
+            for place, calls in enumerate(group_calls(segment.calls))
+        ]
+        with module.function(f"main_{number}") as e:
+            bases, team = e.pointer("bases", e.index_type), e.pointer("team", e.index_type)
+            parallel_for = e.load_pointer(team, 0, u8)
+            for symbol, calls in zip(steps, group_calls(segment.calls), strict=True):
+                units, chunks = division(calls)
+                step = e.address_of(symbol, u8)
+                e.run_at(parallel_for, team, step, bases, e.index(units), e.index(chunks))
+    return module

@@ -1,0 +1,203 @@
+"""Writing the kernel of a job: its functions, what they are given, and what they share.
+
+A kernel is one function or several, its *phases*, which run one after the other. A phase does
+independent *units* of work, from `begin` to `end`: rows, panels, images, whatever the kernel likes.
+Units are handed out to threads, so their results must not depend on who does which of them, and
+every element is written by exactly one unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from afterglow.backends.cpu.emitter import Emitter, Module, Pointer, Value
+from afterglow.backends.cpu.fusion import Sink, Source
+from afterglow.backends.cpu.job import Job
+from afterglow.backends.cpu.target import Target
+from afterglow.backends.policy import DEFAULT, Policy
+from afterglow.graph import Array
+from afterglow.instr import Buffer, OpInstr
+from afterglow.types.dtype import DType, u8
+
+Pack = Callable[[Array], Array]
+"""Puts a constant into the order in which a kernel reads it."""
+
+ALIGNMENT = 64
+"""Bytes that packed constants, tables, scratch memory and workspaces begin at a multiple of."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A parameter: where a buffer of the job begins; `number` is its place in `job.buffers`."""
+
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """A parameter: a constant of the job, in another order."""
+
+    number: int
+    pack: Pack
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A parameter: numbers that the kernel itself needs, the same for all jobs with its key."""
+
+    data: Array
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A parameter: memory that the phases of a kernel share, so many bytes from its beginning."""
+
+    offset: int
+
+
+Parameter = Operand | Packed | Table | Workspace
+
+
+@dataclass
+class Function:
+    """A finished phase: its symbol, what it must be given, and how much there is to do."""
+
+    symbol: str
+    units: int
+    work: float
+    parameters: list[Parameter] = field(default_factory=list)
+    scratch_bytes: int = 0
+
+
+class Kernel:
+    """The kernel of a job while it is being written."""
+
+    def __init__(self, job: Job, target: Target, name: str, policy: Policy = DEFAULT) -> None:
+        self.job = job
+        self.target = target
+        self.name = name
+        self.policy = policy
+        self.module = Module(target)
+        self.functions: list[Function] = []
+        self.workspace_bytes = 0
+        self._workspaces: dict[str, int] = {}
+        self._tables: dict[tuple[str, bytes], Table] = {}
+        self._packed: dict[tuple[int, str], Packed] = {}
+
+    @property
+    def step(self) -> OpInstr:
+        """The anchor; of a job without one, its first step."""
+        return self.job.anchor or self.job.after[0]
+
+    @property
+    def pick(self) -> str | None:
+        """The name of the algorithm that is wished for this job."""
+        return self.policy.picks.get(self.job.key)
+
+    @contextmanager
+    def phase(self, units: int, work: float, name: str = "") -> Iterator[Phase]:
+        """Write a function that does units of work; `work` is about how many FLOPs they all are.
+
+        Work bound by memory counts each byte as a FLOP or two.
+        """
+        symbol = f"{self.name}_{name}" if name else self.name
+        with self.module.function(symbol) as emitter:
+            phase = Phase(self, emitter, Function(emitter.name, units, work))
+            yield phase
+        self.functions.append(phase.function)
+
+    def workspace(self, name: str, dtype: DType, count: int) -> Workspace:
+        """Memory of that name which all phases share; nobody else has it while the kernel runs."""
+        if name not in self._workspaces:
+            self._workspaces[name] = self.workspace_bytes
+            self.workspace_bytes += _padded(count * dtype.itemsize)
+        return Workspace(self._workspaces[name])
+
+    def table(self, data: Array) -> Table:
+        """Numbers as a parameter; equal ones are the same."""
+        key = (data.dtype.str, data.tobytes())
+        return self._tables.setdefault(key, Table(data))
+
+    def packed(self, number: int, name: str, pack: Pack) -> Packed:
+        """A packed constant as a parameter; `name` tells ways to pack one constant apart."""
+        return self._packed.setdefault((number, name), Packed(number, pack))
+
+
+class Phase:
+    """One function of a kernel while it is being written: `e` writes its code."""
+
+    def __init__(self, kernel: Kernel, emitter: Emitter, function: Function) -> None:
+        self.kernel = kernel
+        self.e = emitter
+        self.function = function
+        self._pointers: dict[object, Pointer] = {}
+        self.begin, self.end = self._bounds()
+
+    def _bounds(self) -> tuple[Value, Value]:
+        self._scratch = self.e.pointer("scratch", u8, align=ALIGNMENT)
+        return self.e.count("begin"), self.e.count("end")
+
+    @property
+    def step(self) -> OpInstr:
+        """The anchor of the job."""
+        return self.kernel.step
+
+    @property
+    def target(self) -> Target:
+        """The machine that the code is for."""
+        return self.kernel.target
+
+    @contextmanager
+    def units(self) -> Iterator[Value]:
+        """Repeat a block for each unit; the index is what `with` gives."""
+        with self.e.loop(self.end, start=self.begin, name="unit") as unit:
+            yield unit
+
+    def pointer(self, buffer: Buffer) -> Pointer:
+        """Where a buffer begins: its element 0. Ask before loops."""
+        number = self.kernel.job.buffers.index(buffer)
+        return self._parameter(Operand(number), f"b{number}", buffer.type.dtype, None)
+
+    def packed(self, buffer: Buffer, name: str, pack: Pack, dtype: DType | None = None) -> Pointer:
+        """Where a constant lies that `pack` puts into another order when the model is compiled."""
+        number = self.kernel.job.buffers.index(buffer)
+        packed = self.kernel.packed(number, name, pack)
+        return self._parameter(packed, name, dtype or buffer.type.dtype, ALIGNMENT)
+
+    def table(self, name: str, data: Array) -> Pointer:
+        """Where numbers lie that the kernel itself needs, such as offsets."""
+        return self._parameter(self.kernel.table(data), name, DType.of(data.dtype), ALIGNMENT)
+
+    def workspace(self, name: str, dtype: DType, count: int) -> Pointer:
+        """Memory that all phases of this kernel share under that name."""
+        place = self.kernel.workspace(name, dtype, count)
+        return self._parameter(place, name, dtype, ALIGNMENT)
+
+    def scratch(self, dtype: DType, count: int) -> Pointer:
+        """Memory for this thread alone, for as long as the function runs."""
+        place = self.function.scratch_bytes
+        self.function.scratch_bytes += _padded(count * dtype.itemsize)
+        return (self._scratch + place).cast(dtype).aligned(ALIGNMENT)
+
+    def source(self, operand: int) -> Source:
+        """An operand of the anchor, by rows, computed by the steps before it if there are any."""
+        return Source(self, self.step, operand)
+
+    def sink(self, result: int = 0) -> Sink:
+        """A result of the anchor, by rows: the steps after it work on what is put there."""
+        return Sink(self, result)
+
+    def _parameter(
+        self, parameter: Parameter, name: str, dtype: DType, align: int | None
+    ) -> Pointer:
+        if parameter not in self._pointers:
+            self.function.parameters.append(parameter)
+            self._pointers[parameter] = self.e.pointer(name, dtype, align=align)
+        pointer = self._pointers[parameter]
+        return pointer if pointer.dtype is dtype else pointer.cast(dtype)
+
+
+def _padded(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

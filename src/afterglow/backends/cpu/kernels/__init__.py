@@ -1,0 +1,26 @@
+"""Kernels, one family of ops a file; importing them fills the table."""
+
+from afterglow.backends.cpu.kernels import (  # noqa: F401  # noqa: F401
+    attention,
+    conv,
+    conv_transpose,
+    fill,
+    grid_sample,
+    indexing,
+    lrn,
+    matmul,
+    max_pool_indices,
+    movement,
+    normalization,
+    pooling,
+    quantized,
+    recurrent,
+    reduction,
+    regions,
+    resize,
+    scatter,
+    search,
+    shuffle,
+    softmax,
+    top_k,
+)

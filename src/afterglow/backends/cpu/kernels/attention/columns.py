@@ -1,0 +1,50 @@
+"""The columns of values, cut into panels that a tile multiplies at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.emitter import Emitter, Index, Pointer, Value, first_lanes
+from afterglow.backends.cpu.kernels.tile import LoadVector, Tile
+from afterglow.backends.cpu.rows import Row
+
+
+@dataclass(frozen=True)
+class Panel:
+    """`count` panels of one tile from a column on; of the last vector, `valid` lanes exist."""
+
+    tile: Tile
+    start: int
+    count: int
+    valid: int
+
+    def load(self, e: Emitter, stride: int) -> LoadVector:
+        """How to read a vector of a line whose elements lie so far apart."""
+        lanes = self.tile.lanes
+        last = self.tile.vectors - 1
+        partial = first_lanes(e.index(self.valid), lanes) if self.valid < lanes else None
+
+        def load(line: Pointer, v: int) -> Value:
+            mask = partial if v == last else None
+            return Row(line, stride).load(v * lanes, lanes, mask).splat(lanes)
+
+        return load
+
+
+def panels_of(columns: int, tile: Tile) -> list[Panel]:
+    """Whole panels, then one that is narrower."""
+    whole, rest = divmod(columns, tile.columns)
+    panels = [Panel(tile, 0, whole, tile.lanes)] if whole else []
+    if rest:
+        vectors = -(-rest // tile.lanes)
+        narrow = Tile(tile.rows, vectors, tile.lanes)
+        valid = rest - (vectors - 1) * tile.lanes
+        panels.append(Panel(narrow, whole * tile.columns, 1, valid))
+    return panels
+
+
+def lane_mask(e: Emitter, left: Index, lanes: int) -> Value | None:
+    """The lanes that exist if so many elements are left; None for all."""
+    if isinstance(left, int) and left >= lanes:
+        return None
+    return first_lanes(e.index(left), lanes)

@@ -1,0 +1,124 @@
+"""Scores as softmax takes them: scaled, masked."""
+
+from __future__ import annotations
+
+from afterglow.backends.cpu.emitter import (
+    Index,
+    Pointer,
+    Value,
+    convert,
+    differ,
+    fma,
+    gather,
+    lane_numbers,
+    select,
+)
+from afterglow.backends.cpu.kernel import Phase
+from afterglow.backends.cpu.kernels.attention.packing import pack_rows
+from afterglow.backends.cpu.kernels.attention.problem import Heads, Problem
+from afterglow.backends.cpu.kernels.attention.weights import LOWEST
+from afterglow.backends.cpu.kernels.tile import Tile, sum_type
+from afterglow.types.dtype import i32
+
+
+class BlockMask:
+    """Finishes scores of a key with a block of queries, one a lane.
+
+    A mask that differs between queries is put beside the scores first, [key][query].
+    """
+
+    def __init__(self, p: Phase, problem: Problem, tile: Tile, queries: int) -> None:
+        self.e, self.problem, self.tile, self.queries = p.e, problem, tile, queries
+        self.dtype = sum_type(problem.dtype)
+        self.mask = problem.mask
+        self.line: Pointer | None = None
+        self.last: Value | None = None
+        if self.mask is not None:
+            self.pointer = p.pointer(self.mask.buffer)
+        if self.mask is not None and self.mask.row_stride:
+            self.packed = p.scratch(self.dtype, problem.keys * queries)
+
+    def begin(self, batch: Index, head: Index, first: Value) -> None:
+        """Prepare for a block of queries."""
+        problem, mask = self.problem, self.mask
+        if mask is not None:
+            self.line = mask.at(self.pointer, batch, head)
+            if mask.row_stride:
+                rows, columns = problem.queries, problem.keys
+                pack_rows(self.e, self.packed, self.line, mask, first, rows, columns, self.tile)
+        if problem.causal:
+            self.last = first + (problem.keys - problem.queries)
+
+    def scores(self, key: Value, row: int, products: list[Value]) -> list[Value]:
+        """The scores of key number `key + row`, from q k."""
+        masks = self._masks(key, row)
+        scale = self.problem.score_scale
+        scores = []
+        for v, product in enumerate(products):
+            score = _masked(product, scale, masks[v], adds=self.problem.adds_mask)
+            scores.append(self._causal(score, key, row, v))
+        return scores
+
+    def _causal(self, score: Value, key: Value, row: int, vector: int) -> Value:
+        """Without keys that come after the queries.
+
+        Lanes are counted anew in each tile: it leaves no registers to keep the numbers in.
+        """
+        if self.last is None:
+            return score
+        lanes = self.tile.lanes
+        ahead = lane_numbers(self.e, i32, lanes) + convert(self.last - key, i32)
+        return select(ahead >= row - vector * lanes, score, LOWEST)
+
+    def _masks(self, key: Value, row: int) -> list[Value | None]:
+        """The mask for each vector."""
+        lanes, vectors = self.tile.lanes, self.tile.vectors
+        if self.mask is None or self.line is None:
+            return [None] * vectors
+        if self.mask.row_stride == 0:
+            stride = self.mask.column_stride
+            element = (self.line + key * stride).load(row * stride)
+            return [convert(element, self.dtype).splat(lanes)] * vectors
+        line = self.packed + key * self.queries
+        return [line.load(row * self.queries + v * lanes, lanes) for v in range(vectors)]
+
+
+def _masked(product: Value, scale: float, mask: Value | None, *, adds: bool) -> Value:
+    if mask is not None and adds:
+        return fma(product, scale, mask)
+    scaled = product * scale
+    return scaled if mask is None else select(differ(mask, 0.0), scaled, LOWEST)
+
+
+class RowMask:
+    """Finishes scores of one query with neighbouring keys, one a lane."""
+
+    def __init__(self, p: Phase, problem: Problem) -> None:
+        self.e, self.problem = p.e, problem
+        self.dtype = sum_type(problem.dtype)
+        self.mask: Heads | None = problem.mask
+        if self.mask is not None:
+            self.pointer = p.pointer(self.mask.buffer)
+
+    def scores(self, batch: Index, head: Index, query: Index, key: Value, products: Value) -> Value:
+        """The scores of a query with the keys from `key` on, from q k."""
+        problem, lanes = self.problem, products.lanes
+        mask = None
+        if self.mask is not None:
+            line = self.mask.at(self.pointer, batch, head) + query * self.mask.row_stride
+            loaded = self._load(line, key, lanes)
+            mask = convert(loaded, self.dtype).splat(lanes)
+        score = _masked(products, problem.score_scale, mask, adds=problem.adds_mask)
+        if problem.causal and problem.queries > 1:
+            keys = lane_numbers(self.e, self.e.index_type, lanes) + key
+            last = self.e.index(query + (problem.keys - problem.queries))
+            score = select(keys <= last, score, LOWEST)
+        return score
+
+    def _load(self, line: Pointer, key: Value, lanes: int) -> Value:
+        assert self.mask is not None
+        stride = self.mask.column_stride
+        if stride in (0, 1):
+            return (line + key * stride).load(0, lanes if stride else 1)
+        places = lane_numbers(self.e, self.e.index_type, lanes, stride)
+        return gather(line + key * stride, places)

@@ -1,0 +1,115 @@
+"""What an attention has to compute, and where its operands lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.emitter import Index, Pointer
+from afterglow.backends.cpu.rows import split, strides_within
+from afterglow.instr import Buffer, OpInstr
+from afterglow.ops.attention import Attention
+from afterglow.types.dtype import DType, boolean
+
+LOG2_E = 1.4426950408889634
+
+
+@dataclass(frozen=True)
+class Heads:
+    """An operand [batch, heads, rows, columns], broadcast to it if it is a mask.
+
+    `sharing` heads of the queries, one after the other, have the same head of it.
+    """
+
+    buffer: Buffer
+    strides: tuple[int, ...]
+    sharing: int = 1
+
+    @property
+    def row_stride(self) -> int:
+        """How far apart rows lie."""
+        return self.strides[2]
+
+    @property
+    def column_stride(self) -> int:
+        """How far apart the elements of a row lie."""
+        return self.strides[3]
+
+    def at(self, pointer: Pointer, batch: Index, head: Index) -> Pointer:
+        """Where a head of the queries finds its matrix."""
+        if self.sharing > 1:
+            head, _ = split(head, self.sharing)
+        return pointer + batch * self.strides[0] + head * self.strides[1]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """`batch * heads` times softmax(scale q kᵀ + mask) v."""
+
+    batch: int
+    heads: int
+    queries: int
+    keys: int
+    width: int
+    value_width: int
+    scale: float
+    causal: bool
+    q: Heads
+    k: Heads
+    v: Heads
+    mask: Heads | None
+
+    @property
+    def dtype(self) -> DType:
+        """The element type of the operands but for a boolean mask."""
+        return self.q.buffer.type.dtype
+
+    @property
+    def work(self) -> float:
+        """Multiplications and additions."""
+        scores = float(self.batch * self.heads * self.queries * self.keys)
+        return 2 * scores * (self.width + self.value_width + 8)
+
+    @property
+    def adds_mask(self) -> bool:
+        """Whether the mask is a number to add."""
+        return self.mask is not None and self.mask.buffer.type.dtype is not boolean
+
+    @property
+    def score_scale(self) -> float:
+        """The factor of q kᵀ.
+
+        Scores are powers of 2 rather than of e unless a mask is added: its numbers may be so large
+        that only they themselves are finite.
+        """
+        return self.scale if self.adds_mask else self.scale * LOG2_E
+
+    @property
+    def score_unit(self) -> float:
+        """What makes powers of 2 of scores."""
+        return LOG2_E if self.adds_mask else 1.0
+
+
+def problem_of(step: OpInstr) -> Problem:
+    """What a step has to compute."""
+    op = step.op
+    assert isinstance(op, Attention)
+    q, k, v, *rest = step.ins
+    assert q is not None
+    assert k is not None
+    assert v is not None
+    mask = rest[0] if rest else None
+    batch, heads, queries, width = q.type.shape
+    keys, value_width = v.type.shape[2:]
+    sharing = heads // k.type.shape[1]
+    scores = (batch, heads, queries, keys)
+    return Problem(
+        *scores,
+        width,
+        value_width,
+        op.scale,
+        op.causal,
+        Heads(q, q.strides),
+        Heads(k, k.strides, sharing),
+        Heads(v, v.strides, sharing),
+        None if mask is None else Heads(mask, strides_within(mask, scores)),
+    )

@@ -1,0 +1,177 @@
+"""Attention of few queries: a head a unit, keys and values read once, at the speed of memory."""
+
+from __future__ import annotations
+
+from afterglow.backends.cpu.emitter import (
+    Index,
+    Pointer,
+    Value,
+    convert,
+    fma,
+    larger,
+    reduce_max,
+    reduce_sum,
+    shuffle,
+    smaller,
+)
+from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.attention.columns import lane_mask, panels_of
+from afterglow.backends.cpu.kernels.attention.masking import RowMask
+from afterglow.backends.cpu.kernels.attention.problem import Problem
+from afterglow.backends.cpu.kernels.attention.weights import LOWEST, finite_peak, weight
+from afterglow.backends.cpu.kernels.tile import Tile, accumulate, sum_type
+from afterglow.backends.cpu.rows import Row, split
+
+MOST_VECTORS = 8
+"""Vectors of values that are summed up at a time."""
+MOST_UNROLLED = 4
+"""Vectors along a key that are written out in a row."""
+
+
+def write_single(kernel: Kernel, problem: Problem) -> None:
+    """Write a kernel whose units are heads."""
+    with kernel.phase(problem.batch * problem.heads, problem.work) as p:
+        writer = _Single(p, problem)
+        with p.units() as unit:
+            batch, head = split(unit, problem.heads)
+            with p.e.loop(problem.queries, name="query") as query:
+                writer.write(batch, head, query)
+
+
+class _Single:
+    """Writes what is done for one query."""
+
+    def __init__(self, p: Phase, problem: Problem) -> None:
+        self.e, self.problem = p.e, problem
+        self.dtype = sum_type(problem.dtype)
+        self.lanes = p.e.lanes(self.dtype)
+        self.group = _power_of_two_within(min(self.lanes, problem.keys))
+        self.padded = -(-problem.keys // self.lanes) * self.lanes
+        vectors = min(MOST_VECTORS, -(-problem.value_width // self.lanes))
+        self.panels = panels_of(problem.value_width, Tile(1, vectors, self.lanes))
+        self.sink, self.mask = p.sink(), RowMask(p, problem)
+        self.q, self.k, self.v = (p.pointer(x.buffer) for x in (problem.q, problem.k, problem.v))
+        self.scores = p.scratch(self.dtype, self.padded)
+
+    def write(self, batch: Index, head: Index, query: Value) -> None:
+        """One query of a head."""
+        problem = self.problem
+        q = problem.q.at(self.q, batch, head) + query * problem.q.row_stride
+        k = problem.k.at(self.k, batch, head)
+        v = problem.v.at(self.v, batch, head)
+        inverse = self.e.constant(self.dtype, 1)
+        if problem.keys:
+            peak = self._write_scores(q, k, batch, head, query)
+            inverse = 1.0 / larger(1.0, self._write_weights(finite_peak(peak)))
+        number = (batch * problem.heads + head) * problem.queries + query
+        self._put(v, number, inverse.splat(self.lanes))
+
+    def _write_scores(
+        self, q: Pointer, k: Pointer, batch: Index, head: Index, query: Value
+    ) -> Value:
+        """Scores of as many keys at a time as a vector has lanes; the largest of all."""
+        e, keys, group = self.e, self.problem.keys, self.group
+        lowest = e.constant(self.dtype, LOWEST, self.lanes)
+        self.scores.store(lowest, self.padded - self.lanes)
+
+        def write_group(number: Value, peaks: list[Value]) -> list[Value]:
+            key = smaller(number * group, keys - group)
+            first = k + key * self.problem.k.row_stride
+            products = sum_of_lanes(self._products(q, first))
+            scores = self.mask.scores(batch, head, query, key, products)
+            self.scores.store(scores, key)
+            return [larger(scores, peaks[0])]
+
+        peaks = e.constant(self.dtype, LOWEST, group)
+        (peaks,) = e.fold(-(-keys // group), [peaks], write_group, name="group")
+        return reduce_max(peaks, nan=False)
+
+    def _products(self, q: Pointer, k: Pointer) -> list[Value]:
+        """For each key of a group the products of its elements, summed up lane by lane."""
+        e, lanes, width = self.e, self.lanes, self.problem.width
+        strides = self.problem.q.column_stride, self.problem.k.column_stride
+        lines = [k + row * self.problem.k.row_stride for row in range(self.group)]
+
+        def add(column: Index, sums: list[Value], mask: Value | None = None) -> list[Value]:
+            factor = self._load(q, column, strides[0], mask)
+            return [
+                fma(factor, self._load(line, column, strides[1], mask), total)
+                for line, total in zip(lines, sums, strict=True)
+            ]
+
+        sums = [e.constant(self.dtype, 0, lanes)] * self.group
+        whole = width - width % lanes
+        if whole <= MOST_UNROLLED * lanes:
+            for column in range(0, whole, lanes):
+                sums = add(column, sums)
+        else:
+            sums = e.fold(whole, sums, add, step=lanes, name="column")
+        if whole < width:
+            sums = add(whole, sums, lane_mask(e, width - whole, lanes))
+        return sums
+
+    def _load(self, line: Pointer, column: Index, stride: int, mask: Value | None) -> Value:
+        loaded = Row(line, stride).load(column, self.lanes, mask)
+        return convert(loaded, self.dtype).splat(self.lanes)
+
+    def _write_weights(self, peak: Value) -> Value:
+        """Scores become weights; their sum."""
+        peaks = peak.splat(self.lanes)
+
+        def write_vector(key: Value, sums: list[Value]) -> list[Value]:
+            scores = self.scores.load(key, self.lanes)
+            weights = weight(scores, peaks, self.problem.score_unit)
+            self.scores.store(weights, key)
+            return [sums[0] + weights]
+
+        zero = self.e.constant(self.dtype, 0, self.lanes)
+        (sums,) = self.e.fold(
+            self.padded, [zero], write_vector, step=self.lanes, unroll=4, name="key"
+        )
+        return reduce_sum(sums)
+
+    def _put(self, v: Pointer, number: Value, inverse: Value) -> None:
+        """The mixed values."""
+        out, stride = self.sink.row(number), self.problem.v.column_stride
+        for panel in self.panels:
+            tile = panel.tile
+            with self.e.loop(panel.count, name="panel") as place:
+                column = place * tile.columns + panel.start
+                (sums,) = accumulate(
+                    self.e,
+                    tile,
+                    [self.scores],
+                    v + column * stride,
+                    self.problem.keys,
+                    self.dtype,
+                    panel_step=self.problem.v.row_stride,
+                    load=panel.load(self.e, stride),
+                )
+                for vector, total in enumerate(sums):
+                    left = panel.valid if vector == tile.vectors - 1 else self.lanes
+                    mask = lane_mask(self.e, left, self.lanes)
+                    out.put(column + vector * self.lanes, total * inverse, mask)
+
+
+def sum_of_lanes(vectors: list[Value]) -> Value:
+    """The sum of the lanes of each vector, one a lane.
+
+    There may be fewer vectors than lanes, both powers of two.
+    """
+    lanes = vectors[0].lanes
+    distance = 1
+    while len(vectors) > 1:
+        low = [i if not i & distance else i - distance + lanes for i in range(lanes)]
+        high = [i + distance if not i & distance else i + lanes for i in range(lanes)]
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [shuffle(a, b, low) + shuffle(a, b, high) for a, b in pairs]
+        distance *= 2
+    (sums,) = vectors
+    while sums.lanes > distance:
+        half = sums.lanes // 2
+        sums = shuffle(sums, None, range(half)) + shuffle(sums, None, range(half, 2 * half))
+    return sums
+
+
+def _power_of_two_within(number: int) -> int:
+    return 1 << (number.bit_length() - 1) if number else 1

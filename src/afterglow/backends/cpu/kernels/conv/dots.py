@@ -1,0 +1,259 @@
+"""Convolutions with very few result channels: vectors run along the depth, and are summed up last.
+
+A tile is as many neighbouring pixels as their sums fit the registers. Windows and weights are
+multiplied vector by vector; then the lanes of each sum are added, so that a vector has a result of
+each pixel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.emitter import (
+    Index,
+    Pointer,
+    Value,
+    convert,
+    equal,
+    first_lanes,
+    load_masked,
+    shuffle,
+    smaller,
+)
+from afterglow.backends.cpu.kernel import Kernel, Pack, Phase
+from afterglow.backends.cpu.kernels.access import Writer, open_sink, placed_sink
+from afterglow.backends.cpu.kernels.conv.geometry import Geometry, conv_of
+from afterglow.backends.cpu.kernels.conv.padding import pointer_to_x, strides_of_x
+from afterglow.backends.cpu.kernels.tile import multiply_add, sum_type
+from afterglow.backends.cpu.rows import Axes, Strides, merge_alike, split
+from afterglow.backends.cpu.target import Target
+from afterglow.graph import Array
+from afterglow.instr import Buffer, OpInstr, Region
+from afterglow.types.dtype import DType
+
+MOST_RESULTS = 3
+"""Result channels; more fill vectors of their own."""
+LEAST_LANES = 4
+MOST_UNROLLED = 64
+"""Multiplications in one turn of the innermost loop."""
+WORK_OF_UNIT = 5e5
+"""FLOPs that a unit has at least, if a line of pixels has so many."""
+
+
+def suits_dots(step: OpInstr, target: Target) -> bool:
+    """Whether results are few, and windows are made of long runs."""
+    weight, result = step.ins[1], step.outs[0].type
+    assert weight is not None
+    dtype = sum_type(result.dtype)
+    lanes = target.vector_bits // dtype.bits
+    if lanes < LEAST_LANES or not dtype.is_float or not result.size:
+        return False
+    if weight.region is not Region.CONSTANT or conv_of(step).groups > 1:
+        return False
+    taps = Geometry.of(step, strides_of_x(step)).taps
+    long = bool(taps.extents) and taps.strides[-1] == 1 and taps.extents[-1] >= lanes
+    return weight.type.shape[0] <= MOST_RESULTS and long
+
+
+def write_dots(k: Kernel) -> None:
+    """Write the phase that multiplies x, or its padded copy, with the weight."""
+    plan = Plan.of(k)
+    with k.phase(plan.lines * plan.blocks, plan.geometry.work) as p:
+        dots = _Dots(p, plan)
+        with p.units() as unit:
+            dots.write(unit)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Pixels as lines that x and the result have in common, cut into tiles and blocks of them."""
+
+    geometry: Geometry
+    dtype: DType
+    lanes: int
+    pixels: int
+    """Pixels of a tile: a power of two."""
+    extents: tuple[int, ...]
+    jumps: Strides
+    placed: dict[Buffer, Strides]
+
+    @staticmethod
+    def of(k: Kernel) -> Plan:
+        """The plan of a kernel that suits."""
+        result, strides = k.step.outs[0].type, strides_of_x(k.step)
+        geometry, dtype = Geometry.of(k.step, strides), sum_type(result.dtype)
+        lanes = k.target.vector_bits // dtype.bits
+        steps = zip(strides[1:-1], conv_of(k.step).strides, strict=True)
+        jumps = (strides[0], *(stride * step for stride, step in steps))
+        sinks = placed_sink(k)
+        extents, merged = merge_alike(result.shape[:-1], [jumps, *(s[:-1] for s in sinks.values())])
+        ends = zip(sinks.items(), merged[1:], strict=True)
+        placed = {b: (own[-1], *pixels) for (b, own), pixels in ends}
+        room = (k.target.vector_registers - 1) // geometry.results - 1
+        pixels = min(lanes, 1 << (max(1, room).bit_length() - 1))
+        return Plan(geometry, dtype, lanes, pixels, extents, merged[0], placed)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Result channels, then pixels."""
+        return (self.geometry.results, *self.extents)
+
+    @property
+    def lines(self) -> int:
+        """Lines of pixels."""
+        return math.prod(self.extents[:-1])
+
+    @property
+    def tiles(self) -> int:
+        """Whole tiles of a line."""
+        return self.extents[-1] // self.pixels
+
+    @property
+    def rest(self) -> int:
+        """Pixels of a line after the whole tiles."""
+        return self.extents[-1] % self.pixels
+
+    @property
+    def block(self) -> int:
+        """Tiles of a block."""
+        work = 2.0 * self.pixels * self.geometry.depth * self.geometry.results
+        return max(1, min(math.ceil(WORK_OF_UNIT / work), self.tiles))
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a line."""
+        return max(1, -(-self.tiles // self.block))
+
+
+class _Dots:
+    """The main phase while it is being written."""
+
+    def __init__(self, p: Phase, plan: Plan) -> None:
+        self.e, self.plan = p.e, plan
+        weight, bias = (*p.step.ins, None)[1:3]
+        assert weight is not None
+        self.weight = p.packed(weight, "lines", _pack_lines(plan.dtype), plan.dtype)
+        self.x = pointer_to_x(p)
+        self.sink: Writer = open_sink(p, plan.shape, plan.placed)
+        self.bias = None if bias is None else self._values(p.pointer(bias), bias)
+
+    def _values(self, bias: Pointer, buffer: Buffer) -> list[Value]:
+        """The bias of each result channel, in all lanes."""
+        places = range(self.plan.geometry.results)
+        loads = [bias.load(channel * buffer.strides[0]) for channel in places]
+        return [convert(value, self.plan.dtype).splat(self.plan.pixels) for value in loads]
+
+    def write(self, unit: Value) -> None:
+        """A block of tiles of a line; after the last one, the pixels that are left."""
+        e, plan = self.e, self.plan
+        line, number = split(unit, plan.blocks)
+        block = e.index(number)
+        x = self.x + Axes(plan.extents[:-1], plan.jumps[:-1]).offset(line)
+        last = smaller((block + 1) * plan.block, plan.tiles)
+        with e.loop(last, start=block * plan.block, name="tile") as tile:
+            self._write_tile(x, line, tile * plan.pixels, plan.pixels)
+        if plan.rest:
+            with e.when(equal(block, plan.blocks - 1)):
+                self._write_tile(x, line, plan.tiles * plan.pixels, plan.rest)
+
+    def _write_tile(self, x: Pointer, line: Index, first: Index, count: int) -> None:
+        e, plan = self.e, self.plan
+        begin = x + first * plan.jumps[-1]
+        rows = [begin + pixel * plan.jumps[-1] for pixel in range(count)]
+        zero = e.constant(plan.dtype, 0, plan.lanes)
+        sums = [zero] * (count * plan.geometry.results)
+        sums = self._over(plan.geometry.taps, rows, self.weight, sums)
+        mask = None
+        if count < plan.pixels:
+            mask = first_lanes(e.index(count), plan.pixels)
+        for channel in range(plan.geometry.results):
+            own = sums[channel * count : (channel + 1) * count]
+            filled = own + own[-1:] * (plan.pixels - count)
+            total = sum_lanes(filled)
+            if self.bias is not None:
+                total = total + self.bias[channel]
+            self.sink.row(channel * plan.lines + line).put(first, total, mask)
+
+    def _over(
+        self, taps: Axes, rows: Sequence[Pointer], weight: Pointer, sums: list[Value]
+    ) -> list[Value]:
+        """Add the products, a loop for each axis of the taps."""
+        extent, stride = taps.extents[0], taps.strides[0]
+        if len(taps.extents) == 1:
+            return self._run(extent, rows, weight, sums)
+        rest = Axes(taps.extents[1:], taps.strides[1:])
+        length = math.prod(rest.extents)
+
+        def body(tap: Value, sums: list[Value]) -> list[Value]:
+            moved = [row + tap * stride for row in rows]
+            return self._over(rest, moved, weight + tap * length, sums)
+
+        return self.e.fold(extent, sums, body, name="tap")
+
+    def _run(
+        self, length: int, rows: Sequence[Pointer], weight: Pointer, sums: list[Value]
+    ) -> list[Value]:
+        """Elements that lie one after the other."""
+        lanes = self.plan.lanes
+        whole = length - length % lanes
+
+        def body(k: Value, sums: list[Value]) -> list[Value]:
+            return self._step([row + k for row in rows], weight + k, sums, None)
+
+        unroll = max(1, min(whole // lanes, MOST_UNROLLED // len(sums)))
+        sums = self.e.fold(whole, sums, body, step=lanes, unroll=unroll, name="k")
+        if whole == length:
+            return sums
+        mask = first_lanes(self.e.index(length - whole), lanes)
+        return self._step([row + whole for row in rows], weight + whole, sums, mask)
+
+    def _step(
+        self, rows: Sequence[Pointer], weight: Pointer, sums: list[Value], mask: Value | None
+    ) -> list[Value]:
+        """A vector of each window times a vector of each channel's weights."""
+        plan = self.plan
+        depth = plan.geometry.depth
+        channels = range(plan.geometry.results)
+        factors = [_loaded(weight + c * depth, plan.lanes, mask) for c in channels]
+        values = [convert(_loaded(row, plan.lanes, mask), plan.dtype) for row in rows]
+        products = [(value, factor) for factor in factors for value in values]
+        return [multiply_add(a, b, c) for (a, b), c in zip(products, sums, strict=True)]
+
+
+def _loaded(place: Pointer, lanes: int, mask: Value | None) -> Value:
+    return place.load(0, lanes) if mask is None else load_masked(place, mask)
+
+
+def _pack_lines(dtype: DType) -> Pack:
+    """What packs a weight [O, kernel…, C]: it keeps its order."""
+
+    def pack(weight: Array) -> Array:
+        return weight.reshape(-1).astype(dtype.numpy)
+
+    return pack
+
+
+def sum_lanes(vectors: Sequence[Value]) -> Value:
+    """The sum of the lanes of each vector, in a vector; both counts are powers of two.
+
+    Neighbours are merged: a vector then has the halves' sums of one, and after them the other's.
+    """
+    size, merged = vectors[0].lanes, list(vectors)
+    while len(merged) > 1:
+        size //= 2
+        pairs = zip(merged[::2], merged[1::2], strict=True)
+        merged = [_halved(a, b, size) for a, b in pairs]
+    (total,) = merged
+    while size > 1:
+        size //= 2
+        total = _halved(total, None, size)
+    return total
+
+
+def _halved(a: Value, b: Value | None, size: int) -> Value:
+    """Of each piece of twice that size, the sum of its halves."""
+    lanes = a.lanes * (1 if b is None else 2)
+    low = [start + at for start in range(0, lanes, 2 * size) for at in range(size)]
+    return shuffle(a, b, low) + shuffle(a, b, [lane + size for lane in low])

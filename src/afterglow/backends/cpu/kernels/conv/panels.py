@@ -1,0 +1,169 @@
+"""Weights in panels: for each step of the depth, the factors of neighbouring result channels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from afterglow.backends.cpu.emitter import Emitter, Pointer, Value, convert
+from afterglow.backends.cpu.kernel import Kernel, Pack, Phase
+from afterglow.backends.cpu.kernels.tile import sum_type
+from afterglow.backends.cpu.rows import Axes, split
+from afterglow.graph import Array
+from afterglow.instr import Buffer, Region
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Result channels of a group cut into panels, `whole` equal ones and perhaps a narrower one.
+
+    A panel is a few vectors side by side, each with its number of lanes. The last may have more
+    lanes than there are channels.
+    """
+
+    channels: int
+    whole: int
+    widths: tuple[int, ...]
+    last: tuple[int, ...]
+
+    @staticmethod
+    def of(channels: int, lanes: int, vectors: int) -> Panels:
+        """Panels of so many vectors; what is left has as few and as short ones as it needs."""
+        width = vectors * lanes
+        whole, rest = divmod(channels, width)
+        full, odd = divmod(rest, lanes)
+        short = (1 << (odd - 1).bit_length(),) if odd else ()
+        return Panels(channels, whole, (lanes,) * vectors, (lanes,) * full + short)
+
+    @property
+    def count(self) -> int:
+        """The number of panels."""
+        return self.whole + bool(self.last)
+
+    @property
+    def width(self) -> int:
+        """Channels of a whole panel."""
+        return sum(self.widths)
+
+    @property
+    def kinds(self) -> list[tuple[int, int, tuple[int, ...]]]:
+        """First panel, number and widths, of the whole panels and of the last one."""
+        kinds = [(0, self.whole, self.widths), (self.whole, 1, self.last)]
+        return [kind for kind in kinds if kind[1] and kind[2]]
+
+    @property
+    def padded(self) -> int:
+        """Columns of all panels, those without a channel included."""
+        return self.whole * self.width + sum(self.last)
+
+
+def pack_panels(panels: Panels, groups: int, to: np.dtype[np.generic]) -> Pack:
+    """What packs a weight [O, kernel…, C / groups]: by group, panel, depth, then channel."""
+
+    def pack(weight: Array) -> Array:
+        by_group = weight.reshape(groups, panels.channels, math.prod(weight.shape[1:]))
+        extra = panels.padded - panels.channels
+        full = np.pad(by_group.astype(to), ((0, 0), (0, extra), (0, 0)))
+        pieces = []
+        for first, count, widths in panels.kinds:
+            start, width = first * panels.width, sum(widths)
+            piece = full[:, start : start + count * width].reshape(groups, count, width, -1)
+            pieces.append(piece.swapaxes(2, 3).reshape(groups, -1))
+        return np.concatenate(pieces, 1)
+
+    return pack
+
+
+def pack_channels(panels: Panels, groups: int, to: np.dtype[np.generic]) -> Pack:
+    """What packs a bias [O]: each group filled up to whole panels."""
+
+    def pack(bias: Array) -> Array:
+        by_group = bias.reshape(groups, panels.channels).astype(to)
+        return np.pad(by_group, ((0, 0), (0, panels.padded - panels.channels)))
+
+    return pack
+
+
+class Factors:
+    """The packed weight and bias of a convolution; those that are no constants, in workspaces."""
+
+    def __init__(self, k: Kernel, panels: Panels, groups: int, depth: int) -> None:
+        self.k = k
+        self.panels = panels
+        self.groups = groups
+        self.depth = depth
+        self.weight, self.bias = (*k.step.ins, None)[1:3]
+
+    @property
+    def has_varying_bias(self) -> bool:
+        """Whether there is a bias that is no constant."""
+        return self.bias is not None and self.bias.region is not Region.CONSTANT
+
+    def write_packing(self) -> None:
+        """Write the phase that packs what is no constant."""
+        if self.weight is not None and self.weight.region is not Region.CONSTANT:
+            self._write(self.weight, "panels", self.depth)
+        if self.bias is not None and self.has_varying_bias:
+            self._write(self.bias, "channels", 1)
+
+    def panels_in(self, p: Phase) -> Pointer:
+        """Where the weight lies as panels."""
+        assert self.weight is not None
+        return self._pointer(p, self.weight, "panels", self.depth, pack_panels)
+
+    def bias_in(self, p: Phase) -> Pointer | None:
+        """Where the bias lies, filled up to whole panels; None without one."""
+        if self.bias is None:
+            return None
+        return self._pointer(p, self.bias, "channels", 1, pack_channels)
+
+    def _pointer(
+        self,
+        p: Phase,
+        buffer: Buffer,
+        name: str,
+        depth: int,
+        pack: Callable[[Panels, int, np.dtype[np.generic]], Pack],
+    ) -> Pointer:
+        dtype = sum_type(buffer.type.dtype)
+        if buffer.region is Region.CONSTANT:
+            way = pack(self.panels, self.groups, dtype.numpy)
+            return p.packed(buffer, f"{name}{self.panels.width}", way, dtype)
+        return p.workspace(name, dtype, self.groups * self.panels.padded * depth)
+
+    def _write(self, buffer: Buffer, name: str, depth: int) -> None:
+        """One unit a group and panel."""
+        panels, dtype = self.panels, sum_type(buffer.type.dtype)
+        units = self.groups * panels.count
+        with self.k.phase(units, 4.0 * buffer.type.size, f"pack_{name}") as p:
+            source = p.pointer(buffer)
+            to = p.workspace(name, dtype, self.groups * panels.padded * depth)
+            with p.units() as unit:
+                group, number = split(unit, panels.count)
+                for first, count, widths in panels.kinds:
+                    inside = p.e.index(number) >= first
+                    with p.e.when(inside & (p.e.index(number) < first + count)):
+                        place = p.e.index(group) * panels.padded + number * panels.width
+                        start = p.e.index(group) * panels.channels + number * panels.width
+                        valid = min(sum(widths), panels.channels - first * panels.width)
+                        _copy_panel(
+                            p.e, buffer, source, to + place * depth, start, (valid, sum(widths))
+                        )
+
+
+def _copy_panel(
+    e: Emitter, buffer: Buffer, source: Pointer, to: Pointer, start: Value, widths: tuple[int, int]
+) -> None:
+    """Copy channels to every width-th element, and zeros behind them."""
+    valid, width = widths
+    taps = Axes.merged(buffer.type.shape[1:], buffer.strides[1:])
+    with e.loop(math.prod(taps.extents), name="k") as k:
+        factor, place = source + taps.offset(k), to + k * width
+        with e.loop(valid, name="channel") as channel:
+            element = (factor + (start + channel) * buffer.strides[0]).load()
+            place.store(convert(element, to.dtype), channel)
+        with e.loop(width, start=valid, name="channel") as channel:
+            place.store(e.constant(to.dtype, 0), channel)

@@ -1,0 +1,109 @@
+"""The convolution itself: tiles of pixels times panels of weights, summed up in registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.emitter import Index, Pointer, Value, quotient
+from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.conv.columns import Columns, each_kind
+from afterglow.backends.cpu.kernels.conv.geometry import Geometry
+from afterglow.backends.cpu.kernels.conv.padding import pointer_to_x, strides_of_x
+from afterglow.backends.cpu.kernels.conv.panels import Factors
+from afterglow.backends.cpu.kernels.conv.sums import Sums
+from afterglow.backends.cpu.kernels.conv.tiling import Plan
+from afterglow.backends.cpu.kernels.tile import Run, sum_type
+from afterglow.backends.cpu.rows import split
+
+
+def write_product(k: Kernel) -> None:
+    """Write the phases that multiply x, or its padded copy, with the weight."""
+    geometry = Geometry.of(k.step, strides_of_x(k.step))
+    plan = Plan.of(geometry, k.target, sum_type(k.step.outs[0].type.dtype))
+    factors = Factors(k, plan.panels, geometry.groups, geometry.depth)
+    factors.write_packing()
+    with k.phase(plan.units, geometry.work) as p:
+        product = _Product(p, plan, factors)
+        with p.units() as unit:
+            product.write(unit)
+
+
+class _Product:
+    """The main phase while it is being written."""
+
+    def __init__(self, p: Phase, plan: Plan, factors: Factors) -> None:
+        self.e = p.e
+        self.plan = plan
+        self.weight, self.bias = factors.panels_in(p), factors.bias_in(p)
+        self.x = pointer_to_x(p)
+        self.sink = p.sink()
+
+    def write(self, unit: Value) -> None:
+        """One unit: a panel of a group, on a block of tiles."""
+        e, panels, geometry = self.e, self.plan.panels, self.plan.geometry
+        place, block = self._place(unit)
+        group, number = (e.index(part) for part in _split(place, panels.count))
+        first, last = (self._border(e.index(block) + end) for end in (0, 1))
+        x = self.x + group * geometry.group_stride
+        column = group * panels.padded + number * panels.width
+        factors = self.weight + column * geometry.depth
+        for columns in each_kind(e, panels, group, number):
+            side = _Side(x, factors, columns, self._initial(columns, column))
+            self._write_tiles(side, first, last)
+
+    def _place(self, unit: Value) -> tuple[Index, Index]:
+        """The panel, counted through all groups, and the block of a unit."""
+        if not self.plan.by_block:
+            return _split(unit, self.plan.blocks)
+        block, panel = _split(unit, self.plan.geometry.groups * self.plan.panels.count)
+        return panel, block
+
+    def _border(self, block: Value) -> Value:
+        """The first tile of a block."""
+        place = block * self.plan.tiles.count
+        return quotient(place, self.plan.blocks) if self.plan.blocks > 1 else place
+
+    def _initial(self, columns: Columns, column: Value) -> list[Value]:
+        """The bias, in the vectors of a panel."""
+        if self.bias is None:
+            return [self.e.constant(self.weight.dtype, 0, lanes) for lanes in columns.widths]
+        return columns.load(self.bias + column)
+
+    def _write_tiles(self, side: _Side, first: Value, last: Value) -> None:
+        tiles, e = self.plan.tiles, self.e
+        with e.loop(last, start=first, name="tile") as number:
+            line, in_line = _split(number, tiles.in_line) if tiles.lines > 1 else (0, number)
+            place = e.index(in_line)
+            for run in tiles.runs:
+                if len(tiles.runs) == 1:
+                    self._write_tile(side, run, line, place)
+                    continue
+                with e.when(place < run.last if run.first == 0 else place >= run.first):
+                    self._write_tile(side, run, line, place)
+
+    def _write_tile(self, side: _Side, run: Run, line: Index, place: Value) -> None:
+        """The sums of all pixels of a tile, from the bias to the sink."""
+        tiles, e = self.plan.tiles, self.e
+        begin = place * run.rows + run.shift
+        first = e.index(line) * tiles.pixels_in_line + begin * len(tiles.within)
+        rows = tiles.rows(side.x, run, line, begin)
+        sums = Sums(rows, side.factors, side.columns.widths, self.plan.fetches)
+        found = sums.over(e, self.plan.geometry.taps, side.initial * len(rows))
+        vectors = len(side.initial)
+        for number in range(len(rows)):
+            values = found[number * vectors : (number + 1) * vectors]
+            side.columns.put(self.sink, first + number, values)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """What the tiles on a panel share: x of its group, its factors, its columns, first sums."""
+
+    x: Pointer
+    factors: Pointer
+    columns: Columns
+    initial: list[Value]
+
+
+def _split(place: Index, extent: int) -> tuple[Index, Index]:
+    return split(place, extent) if extent > 1 else (place, 0)

@@ -1,0 +1,118 @@
+"""Convolutions of 3 x 3 by Winograd's minimal filtering: fewer products, for some sums before.
+
+Tiles of x are transformed, multiplied place by place with transformed weights, and transformed
+back. Blocks of tiles go through all three while they are in the second cache.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from afterglow.backends.cpu.emitter import Index, Pointer
+from afterglow.backends.cpu.kernel import Kernel, Pack, Phase
+from afterglow.backends.cpu.kernels.conv.columns import Columns, each_kind
+from afterglow.backends.cpu.kernels.conv.panels import Factors, Panels, pack_panels
+from afterglow.backends.cpu.kernels.conv.sums import Sums
+from afterglow.backends.cpu.kernels.conv.winograd.input import InputTransform
+from afterglow.backends.cpu.kernels.conv.winograd.output import OutputTransform
+from afterglow.backends.cpu.kernels.conv.winograd.plan import INPUT_COST, WinogradPlan
+from afterglow.backends.cpu.kernels.conv.winograd.transforms import weight_matrix
+from afterglow.backends.cpu.rows import Axes, split
+from afterglow.graph import Array
+from afterglow.types.dtype import f32
+
+
+def write_winograd(k: Kernel, plan: WinogradPlan) -> None:
+    """Write the kernel: blocks one by one; where they are few, panels are shared too."""
+    factors = Factors(k, plan.panels, 1, plan.channels * plan.places)
+    factors.write_packing()
+    if plan.shares_panels:
+        _write_apart(k, plan, factors)
+    else:
+        _write_in_one(k, plan, factors)
+
+
+def _write_in_one(k: Kernel, plan: WinogradPlan, factors: Factors) -> None:
+    """One phase: a unit transforms the tiles of a block, then computes all their results."""
+    with k.phase(plan.blocks, plan.work, f"winograd{plan.size}") as p:
+        matrices = p.scratch(f32, plan.places * plan.matrix)
+        products, transform = _Products(p, plan, factors), InputTransform(p, plan)
+        with p.units() as block:
+            first = block * plan.tiles
+            with p.e.loop(plan.left(p.e, first), name="tile") as tile:
+                transform.write(first + tile, matrices + tile * plan.line)
+            with p.e.loop(plan.panels.count, name="panel") as panel:
+                products.write(matrices, block, panel)
+
+
+def _write_apart(k: Kernel, plan: WinogradPlan, factors: Factors) -> None:
+    """Two phases: all tiles are transformed; then a unit is a panel of a block."""
+    size = plan.places * plan.matrix
+    work = plan.count * plan.channels * INPUT_COST
+    with k.phase(plan.count, work, f"winograd{plan.size}_input") as p:
+        matrices = p.workspace("matrices", f32, plan.blocks * size)
+        transform = InputTransform(p, plan)
+        with p.units() as tile:
+            block, place = split(tile, plan.tiles) if plan.blocks > 1 else (0, tile)
+            transform.write(tile, matrices + p.e.index(block) * size + place * plan.line)
+    with k.phase(plan.blocks * plan.panels.count, plan.work, f"winograd{plan.size}") as p:
+        matrices = p.workspace("matrices", f32, plan.blocks * size)
+        products = _Products(p, plan, factors)
+        with p.units() as unit:
+            panel, block = split(unit, plan.blocks) if plan.blocks > 1 else (unit, 0)
+            products.write(matrices + p.e.index(block) * size, block, panel)
+
+
+class _Products:
+    """Writes the products of a block with a panel, and their way into the result."""
+
+    def __init__(self, p: Phase, plan: WinogradPlan, factors: Factors) -> None:
+        self.e, self.plan = p.e, plan
+        weight = p.step.ins[1]
+        assert weight is not None
+        pack = pack_transformed(plan.panels, plan.points)
+        self.weight = p.packed(weight, f"winograd{plan.size}", pack)
+        self.products = p.scratch(f32, plan.places * plan.product)
+        self.output = OutputTransform(p, plan, factors.bias_in(p))
+
+    def write(self, matrices: Pointer, block: Index, panel: Index) -> None:
+        """All places of a block, then its tiles of the result."""
+        e, plan = self.e, self.plan
+        number, first = e.index(panel), e.index(block) * plan.tiles
+        weight = self.weight + number * (plan.panels.width * plan.places * plan.channels)
+        for columns in each_kind(e, plan.panels, e.index(0), number):
+            with e.loop(plan.places, name="place") as place:
+                factors = weight + place * (plan.channels * columns.width)
+                to = self.products + place * plan.product
+                self._multiply(matrices + place * plan.matrix, factors, columns, to)
+            with e.loop(plan.left(e, first), name="tile") as tile:
+                self.output.write(first + tile, self.products + tile * columns.width, columns)
+
+    def _multiply(self, matrix: Pointer, factors: Pointer, columns: Columns, to: Pointer) -> None:
+        """The matrix of one place times the panel."""
+        e, plan = self.e, self.plan
+        zeros = [e.constant(f32, 0, lanes) for lanes in columns.widths]
+        for run in plan.runs:
+            with e.loop(run.last, start=run.first, name="rows") as number:
+                begin = number * run.rows + run.shift
+                base, place = matrix + begin * plan.line, to + begin * columns.width
+                rows = [base + row * plan.line for row in range(run.rows)]
+                sums = Sums(rows, factors, columns.widths, fetches=True)
+                found = iter(sums.over(e, Axes((plan.channels,), (1,)), zeros * run.rows))
+                for row in range(run.rows):
+                    for start, _ in columns.vectors:
+                        place.store(next(found), row * columns.width + start)
+
+
+def pack_transformed(panels: Panels, points: tuple[float, ...]) -> Pack:
+    """What transforms and packs a weight [O, 3, 3, C]: by panel, place, channel of x, result."""
+    matrix = weight_matrix(points)
+
+    def pack(weight: Array) -> Array:
+        results, _, _, channels = weight.shape
+        lines = weight.astype(np.float64).transpose(1, 2, 0, 3).reshape(9, -1)
+        made = (np.kron(matrix, matrix) @ lines).astype(np.float32)
+        by_place = made.reshape(-1, results, channels).swapaxes(0, 1)
+        return pack_panels(panels, 1, np.dtype(np.float32))(by_place)
+
+    return pack

@@ -1,0 +1,147 @@
+"""How a convolution is cut for Winograd's algorithm, and what that costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.emitter import Emitter, Value, smaller
+from afterglow.backends.cpu.kernels.conv.geometry import conv_of
+from afterglow.backends.cpu.kernels.conv.panels import Panels
+from afterglow.backends.cpu.kernels.conv.winograd.transforms import POINTS
+from afterglow.backends.cpu.kernels.tile import Run, most_rows, split_rows
+from afterglow.backends.cpu.target import Target
+from afterglow.instr import OpInstr, Region
+from afterglow.types.dtype import f32
+
+VECTORS = 2
+"""Vectors side by side in a panel."""
+MOST_ROWS = 14
+"""Tiles multiplied at once."""
+FEW_TILES = 12
+"""Tiles in a block at least, so that the weights are worth reading."""
+MORE = 4
+"""How many times more tiles a block has whose weights do not fit into caches."""
+FEW_PANELS = 8
+"""With fewer panels than that, even a small image is cut into blocks, for threads to share."""
+FEW_BLOCKS = 8
+"""With fewer blocks than that, threads also share the panels of a block."""
+INPUT_COST = 400.0
+"""FLOPs that transforming a channel of a tile of x for 4 x 4 results takes as long as."""
+GAP = 16
+"""Elements between lines of transformed tiles, against powers of two that collide in caches."""
+
+
+@dataclass(frozen=True)
+class WinogradPlan:
+    """Results in tiles of `size` by `size`; of x a tile is two wider. `tiles` of them are a block.
+
+    Each place of a tile is a matrix product of its own: [tiles, channels] by [channels, results].
+    """
+
+    size: int
+    batch: int
+    extents: tuple[int, int]
+    channels: int
+    panels: Panels
+    tiles: int
+    blocks: int
+    lanes: int
+    runs: tuple[Run, ...]
+
+    @staticmethod
+    def of(step: OpInstr, target: Target, size: int) -> WinogradPlan:
+        """Blocks that are even, and not too large for caches."""
+        batch, height, width, results = step.outs[0].type.shape
+        weight = step.ins[1]
+        assert weight is not None
+        channels, lanes = weight.type.shape[-1], max(1, target.vector_bits // f32.bits)
+        count = batch * math.ceil(height / size) * math.ceil(width / size)
+        rows = min(MOST_ROWS, most_rows(target, VECTORS, f32))
+        weight_bytes = (size + 2) ** 2 * f32.itemsize * channels * results
+        panels = Panels.of(results, lanes, VECTORS)
+        most = _most_tiles(rows, weight_bytes, target)
+        if count <= 2 * most and panels.count >= FEW_PANELS:
+            most = count
+        blocks = math.ceil(count / most)
+        tiles = math.ceil(count / blocks)
+        runs = tuple(split_rows(tiles, rows))
+        return WinogradPlan(
+            size, batch, (height, width), channels, panels, tiles, blocks, lanes, runs
+        )
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """Where polynomials are evaluated."""
+        return POINTS[self.size]
+
+    @property
+    def side(self) -> int:
+        """The width of a tile of x."""
+        return self.size + 2
+
+    @property
+    def places(self) -> int:
+        """Elements of a tile of x."""
+        return self.side * self.side
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Tiles down and across an image."""
+        height, width = self.extents
+        return math.ceil(height / self.size), math.ceil(width / self.size)
+
+    @property
+    def count(self) -> int:
+        """Tiles of all images."""
+        return self.batch * math.prod(self.grid)
+
+    @property
+    def line(self) -> int:
+        """Elements between the transforms of neighbouring tiles of x."""
+        return -(-self.channels // self.lanes) * self.lanes + GAP
+
+    @property
+    def matrix(self) -> int:
+        """Elements between the matrices of neighbouring places of x."""
+        return self.tiles * self.line
+
+    @property
+    def product(self) -> int:
+        """Elements between the products of neighbouring places."""
+        return self.tiles * self.panels.width + GAP
+
+    def left(self, e: Emitter, first: Value) -> Value:
+        """How many tiles a block has that begins with tile `first`: all but the last are full."""
+        return smaller(e.index(self.count) - first, self.tiles)
+
+    @property
+    def shares_panels(self) -> bool:
+        """Whether the panels of a block are units of their own."""
+        return self.blocks < FEW_BLOCKS
+
+    @property
+    def work(self) -> float:
+        """FLOPs of all products."""
+        return 2.0 * self.places * self.tiles * self.blocks * self.channels * self.panels.padded
+
+
+def can_transform(step: OpInstr) -> bool:
+    """Whether Winograd's algorithm is meant for a convolution: 3 x 3, without holes or jumps."""
+    conv, (x, weight, *_) = conv_of(step), step.ins
+    assert x is not None
+    assert weight is not None
+    plain = (conv.strides, conv.dilations, conv.groups) == ((1, 1), (1, 1), 1)
+    in_lines = x.type.dtype is f32 and x.strides[-1] == 1
+    return (
+        plain
+        and weight.type.shape[1:-1] == (3, 3)
+        and in_lines
+        and weight.region is Region.CONSTANT
+    )
+
+
+def _most_tiles(rows: int, weight_bytes: int, target: Target) -> int:
+    """Few, so that a block stays in near caches; more if the weights come from memory each time."""
+    few = rows * math.ceil(FEW_TILES / rows)
+    return few if weight_bytes <= target.caches.l3 // 2 else few * MORE

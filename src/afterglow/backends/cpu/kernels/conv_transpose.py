@@ -1,0 +1,330 @@
+"""Transposed convolutions: each result gathers the products of the taps that reach it.
+
+The results of a phase (see the plan) in a row are rows of a matrix product, of elements of x with a
+panel of the weight, for one tap after the other. Zeros around x spare all questions at the edges.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from afterglow.backends.cpu.emitter import (
+    Index,
+    Pointer,
+    Value,
+    convert,
+    equal,
+    first_lanes,
+    larger,
+    quotient,
+    reduce_sum,
+    remainder,
+    smaller,
+)
+from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.conv_transpose_plan import Plan
+from afterglow.backends.cpu.kernels.sliding import load
+from afterglow.backends.cpu.kernels.tile import Run, accumulate, multiply_add, split_rows
+from afterglow.backends.cpu.rows import Row, split
+from afterglow.backends.cpu.table import kernel
+from afterglow.instr import OpInstr, Region
+from afterglow.ops.convolution import ConvTranspose
+
+
+def _name(step: OpInstr) -> str:
+    weight, op = step.ins[1], step.op
+    assert weight is not None
+    assert isinstance(op, ConvTranspose)
+    extents = "x".join(map(str, weight.type.shape[1:-1]))
+    return f"conv_transpose_{extents}_s{max(op.strides)}"
+
+
+@kernel(ConvTranspose, name=_name)
+def write_conv_transpose(k: Kernel) -> None:
+    """Write the kernel of a transposed convolution."""
+    plan = Plan(k.step, k.target)
+    if plan.copies:
+        _write_copy(k, plan)
+    if plan.weight.region is not Region.CONSTANT:
+        _write_packing(k, plan)
+    with k.phase(plan.units, plan.work) as p:
+        product = _Product(p, plan)
+        with p.units() as unit:
+            product.write(unit)
+
+
+def _pointer_to_x(p: Phase, plan: Plan) -> Pointer:
+    if not plan.copies:
+        return p.pointer(plan.x)
+    return p.workspace("padded", plan.read_type, math.prod(plan.padded_shape))
+
+
+def _write_copy(k: Kernel, plan: Plan) -> None:
+    """A phase that copies x with zeros around it, a unit for each line along the last axis."""
+    _, *extents, channels = plan.padded_shape
+    lines = plan.batch * math.prod(extents[:-1])
+    with k.phase(lines, 4.0 * math.prod(plan.padded_shape), "pad") as p:
+        e, to, source = p.e, _pointer_to_x(p, plan), p.pointer(plan.x)
+        with p.units() as line:
+            target, length = to + line * (extents[-1] * channels), extents[-1] * channels
+            rest: Index = line
+            inside = equal(line, line)
+            for axis, stride in zip(plan.axes[-2::-1], plan.x.strides[-3:0:-1], strict=True):
+                rest, padded = split(rest, axis.extent + sum(axis.margins))
+                place = e.index(padded) - axis.margins[0]
+                inside = inside & (place >= 0) & (place < axis.extent)
+                source = source + place * stride
+            begin = source + rest * plan.x.strides[0]
+            e.zero(target, length)
+            with e.when(inside):
+                _copy_pixels(p, plan, begin, target)
+
+
+def _copy_pixels(p: Phase, plan: Plan, source: Pointer, to: Pointer) -> None:
+    """Copy the elements of a line behind its margin."""
+    columns, channels = plan.axes[-1], plan.x.type.shape[-1]
+    across, step = plan.x.strides[-2:]
+    lanes = p.e.lanes(plan.read_type) if step == 1 else 1
+    whole = channels - channels % lanes
+    with p.e.loop(columns.extent, name="column") as column:
+        place = Row(source + column * across, step)
+        target = to + columns.margins[0] * channels + column * channels
+        with p.e.loop(whole, step=lanes, name="channel") as channel:
+            target.store(load(place, channel, lanes, None, plan.read_type), channel)
+        with p.e.loop(channels, start=whole, name="channel") as channel:
+            target.store(load(place, channel, 1, None, plan.read_type), channel)
+
+
+def _packed_weight(p: Phase, plan: Plan) -> Pointer:
+    if plan.weight.region is Region.CONSTANT:
+        return p.packed(plan.weight, "panels", plan.pack, plan.sums)
+    return p.workspace("panels", plan.sums, plan.packed_size)
+
+
+def _write_packing(k: Kernel, plan: Plan) -> None:
+    """A phase that packs a weight which is known only then, a unit for each panel and tap."""
+    channel_step, *tap_steps, column_step = plan.weight.strides
+    columns, taps = plan.columns, len(plan.taps)
+    kernel = [axis.kernel for axis in plan.axes]
+    places = [np.unravel_index(number, kernel) for number, _ in plan.taps]
+    offsets = np.array([np.dot(place, tap_steps) for place in places], np.int32)
+    units = plan.groups * plan.panels * taps
+    with k.phase(units, 4.0 * plan.packed_size, "pack") as p:
+        e, weight, packed = p.e, p.pointer(plan.weight), _packed_weight(p, plan)
+        table = p.table("offsets", offsets)
+        with p.units() as unit:
+            place, tap = split(unit, taps)
+            group, panel = split(place, plan.panels)
+            first = e.index(panel) * columns
+            source = weight + table.load(tap) + first * column_step
+            source = source + e.index(group) * (plan.inner * channel_step)
+            there = smaller(plan.results - first, columns)
+            to = packed + unit * plan.tap_size
+            e.zero(to, plan.tap_size)
+            with e.loop(plan.inner) as channel, e.loop(there) as column:
+                value = (source + channel * channel_step + column * column_step).load()
+                to.store(convert(value, plan.sums), plan.place_in_panel(channel, column))
+
+
+class _Product:
+    """The phase that computes the results, while it is being written."""
+
+    def __init__(self, p: Phase, plan: Plan) -> None:
+        self.e, self.plan, self.tile = p.e, plan, plan.tile
+        self.x, self.weight, self.sink = _pointer_to_x(p, plan), _packed_weight(p, plan), p.sink()
+        bias = p.step.ins[2] if len(p.step.ins) > 2 else None
+        self.bias = None if bias is None else Row(p.pointer(bias), bias.strides[0])
+        self.starts = p.table("starts", plan.phase_starts)
+        self.backs = p.table("backs", np.array([back for _, back in plan.taps] or [0], np.int64))
+
+    def write(self, unit: Value) -> None:
+        """One unit: a panel on a block of lines."""
+        e, plan = self.e, self.plan
+        place, panel = split(unit, plan.groups * plan.panels)
+        block, part = split(place, plan.parts)
+        side = (_DotSide if plan.along_depth else _Side)(self, e.index(panel))
+        first = e.index(block) * plan.block
+        with e.loop(smaller(first + plan.block, plan.lines), start=first, name="line") as line:
+            self._write_line(side, line, e.index(part))
+
+    def _write_line(self, side: _Side, line: Value, part: Value) -> None:
+        """The results along the last axis, one phase after the other."""
+        plan = self.plan
+        place, steps = side.x, plan.strides[1:-1]
+        rest: Index = line
+        phase: Index = 0
+        weight = 1
+        for axis, step in zip(plan.axes[-2::-1], steps[-2::-1], strict=True):
+            rest, result = split(rest, axis.results)
+            base, own = split(self.e.index(result) + axis.begin, axis.stride)
+            place = place + (base + axis.margins[0]) * step
+            phase, weight = phase + own * weight, weight * axis.stride
+        place = place + rest * plan.strides[0]
+        for start, stop, count in plan.axes[-1].counts:
+            with self.e.loop(stop, start=start, name="phase") as first:
+                tiles = _tiles(self.plan, count, part)
+                self._write_phase(side, line, place, phase, first, tiles)
+
+    def _write_phase(
+        self,
+        side: _Side,
+        line: Value,
+        place: Pointer,
+        above: Index,
+        first: Value,
+        tiles: list[tuple[Run, Index, Index]],
+    ) -> None:
+        """The results of one phase in a line: tiles of them."""
+        plan, e = self.plan, self.e
+        axis, step = plan.axes[-1], plan.strides[-2]
+        shifted = first + axis.begin
+        base, phase = quotient(shifted, axis.stride), remainder(shifted, axis.stride)
+        number = above * axis.stride + phase
+        taps = self.starts.load(number), self.starts.load(number + 1)
+        begin = place + (base + axis.margins[0]) * step
+        for run, start, stop in tiles:
+            with e.loop(stop, start=start, name="tile") as tile:
+                row = tile * run.rows + run.shift
+                sums = self._sums(side, run, begin + row * step, taps)
+                results = line * axis.results + first + row * axis.stride
+                for r, vectors in enumerate(sums):
+                    side.put(results + r * axis.stride, vectors)
+
+    def _sums(
+        self, side: _Side, run: Run, place: Pointer, taps: tuple[Value, Value]
+    ) -> list[list[Value]]:
+        step = self.plan.strides[-2]
+
+        def add_tap(tap: Value, flat: list[Value]) -> list[Value]:
+            start = (place + (0 - self.backs.load(tap))).settled()
+            weight = (side.weight + tap * self.plan.tap_size).settled()
+            rows = _by_rows(flat, self.tile.vectors)
+            sums = side.add([start + r * step for r in range(run.rows)], weight, rows)
+            return [vector for row in sums for vector in row]
+
+        first, last = (self.e.index(place) for place in taps)
+        sums = self.e.fold(last, side.initial * run.rows, add_tap, start=first, name="tap")
+        return _by_rows(sums, self.tile.vectors)
+
+
+def _tiles(plan: Plan, count: int, part: Value) -> list[tuple[Run, Index, Index]]:
+    """Which tiles of the results of a phase belong to a part of a line, by their heights."""
+    runs = split_rows(count, plan.tile.rows)
+    if plan.parts == 1:
+        return [(run, run.first, run.last) for run in runs]
+    start, stop = (quotient((part + i) * runs[-1].last, plan.parts) for i in (0, 1))
+    return [(run, larger(start, run.first), smaller(stop, run.last)) for run in runs]
+
+
+def _by_rows(flat: list[Value], vectors: int) -> list[list[Value]]:
+    return [flat[start : start + vectors] for start in range(0, len(flat), vectors)]
+
+
+class _Side:
+    """What the tiles on a panel share: x of its group, weights, columns, first sums."""
+
+    def __init__(self, product: _Product, number: Value) -> None:
+        plan, e = product.plan, product.e
+        group, panel = split(number, plan.panels)
+        self.e, self.plan, self.tile = e, plan, product.tile
+        self.sink, self.bias = product.sink, product.bias
+        self.x = product.x + e.index(group) * (plan.inner * plan.strides[-1])
+        self.weight = product.weight + number * (len(plan.taps) * plan.tap_size)
+        self.first = e.index(panel) * plan.columns
+        self.column = e.index(group) * plan.results + self.first
+        self.masks = self._masks()
+        self.initial = self._initial()
+
+    def _masks(self) -> list[Value | None]:
+        tile, results = self.tile, self.plan.results
+        if results % tile.columns == 0:
+            return [None] * tile.vectors
+        left = results - self.first
+        return [first_lanes(left - v * tile.lanes, tile.lanes) for v in range(tile.vectors)]
+
+    def _initial(self) -> list[Value]:
+        """The sums of a row before anything is added: the bias."""
+        lanes, dtype = self.tile.lanes, self.plan.sums
+        if self.bias is None:
+            return [self.e.constant(dtype, 0, lanes)] * self.tile.vectors
+        return [
+            load(self.bias, self.column + v * lanes, lanes, mask, dtype)
+            for v, mask in enumerate(self.masks)
+        ]
+
+    def add(
+        self, rows: list[Pointer], weight: Pointer, sums: list[list[Value]]
+    ) -> list[list[Value]]:
+        """Add the products of one tap: of rows of x with the panel."""
+        return accumulate(
+            self.e,
+            self.tile.with_rows(len(rows)),
+            rows,
+            weight,
+            self.plan.inner,
+            self.plan.sums,
+            row_step=self.plan.strides[-1],
+            initial=sums,
+        )
+
+    def put(self, number: Value, vectors: list[Value]) -> None:
+        """Give the sums of one place to the steps after it, then to memory."""
+        row = self.sink.row(number)
+        for v, (value, mask) in enumerate(zip(vectors, self.masks, strict=True)):
+            row.put(self.column + v * self.tile.lanes, value, mask)
+
+
+class _DotSide(_Side):
+    """The same, where vectors run along the channels of x: each becomes one result at the end."""
+
+    def _masks(self) -> list[Value | None]:
+        return [None] * self.tile.vectors
+
+    def _initial(self) -> list[Value]:
+        return [self.e.constant(self.plan.sums, 0, self.tile.lanes)] * self.tile.vectors
+
+    def add(
+        self, rows: list[Pointer], weight: Pointer, sums: list[list[Value]]
+    ) -> list[list[Value]]:
+        """Add the products of one tap, a vector of channels after the other."""
+        lanes, inner = self.tile.lanes, self.plan.inner
+        whole = inner - inner % lanes
+
+        def step(channel: Value, flat: list[Value]) -> list[Value]:
+            return self._add_channels(rows, weight, channel, None, flat)
+
+        flat = [vector for row in sums for vector in row]
+        flat = self.e.fold(whole, flat, step, step=lanes, name="channel")
+        if whole < inner:
+            rest = first_lanes(self.e.index(inner - whole), lanes)
+            flat = self._add_channels(rows, weight, self.e.index(whole), rest, flat)
+        return _by_rows(flat, self.tile.vectors)
+
+    def _add_channels(
+        self,
+        rows: list[Pointer],
+        weight: Pointer,
+        channel: Value,
+        mask: Value | None,
+        flat: list[Value],
+    ) -> list[Value]:
+        lanes, dtype = self.tile.lanes, self.plan.sums
+        line = weight + channel
+        factors = [line.load(o * self.plan.depth, lanes) for o in range(self.tile.vectors)]
+        sums = iter(flat)
+        return [
+            multiply_add(load(Row(row, 1), channel, lanes, mask, dtype), factor, next(sums))
+            for row in rows
+            for factor in factors
+        ]
+
+    def put(self, number: Value, vectors: list[Value]) -> None:
+        """Sum up the lanes of each vector, and give the sums away one by one."""
+        row = self.sink.row(number)
+        for o, vector in enumerate(vectors):
+            total = reduce_sum(vector)
+            if self.bias is not None:
+                total = total + load(self.bias, self.column + o, 1, None, self.plan.sums)
+            row.put(self.column + o, total)

@@ -1,0 +1,248 @@
+"""Transposed convolutions: which elements of x reach which results, and how the work is cut.
+
+Result o along an axis is reached by element i of x through tap k if o + begin = i * stride +
+k * dilation. So the results fall into *phases*, by (o + begin) modulo the stride: those of a phase
+are reached through the same taps, each from the element that lies as many steps before its *base*,
+(o + begin) divided by the stride.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from afterglow.backends.cpu.emitter import Index
+from afterglow.backends.cpu.kernels.sliding import Tail
+from afterglow.backends.cpu.kernels.tile import Tile, most_rows, sum_type
+from afterglow.backends.cpu.rows import Strides
+from afterglow.backends.cpu.target import Target
+from afterglow.backends.cpu.types import is_arithmetic
+from afterglow.graph import Array
+from afterglow.instr import OpInstr, row_major
+from afterglow.ops.convolution import ConvTranspose
+from afterglow.types.dtype import DType
+
+MOST_VECTORS = 2
+"""Vectors in a row of a tile."""
+MOST_ROWS = 8
+"""Rows of a tile along the depth: enough to hide the latency of additions."""
+FEW_RESULTS = 4
+"""Vectors run along the depth if this many times the results are no more than a vector."""
+WANTED_UNITS = 16
+"""Units that work is cut into, if there is enough of it."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How x reaches the results along one axis."""
+
+    extent: int
+    results: int
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+
+    def taps(self, phase: int) -> list[tuple[int, int]]:
+        """The taps of a phase, each with how many elements before the base it reads."""
+        places = ((tap, tap * self.dilation - phase) for tap in range(self.kernel))
+        return [(tap, way // self.stride) for tap, way in places if way % self.stride == 0]
+
+    @cached_property
+    def margins(self) -> tuple[int, int]:
+        """How far results look beyond the beginning and the end of x."""
+        low, high = 0, self.extent - 1
+        for phase in range(self.stride):
+            bases = [
+                (o + self.begin) // self.stride
+                for o in (self._first(phase), self._last(phase))
+                if 0 <= o < self.results
+            ]
+            for (_, back), base in itertools.product(self.taps(phase), bases):
+                low, high = min(low, base - back), max(high, base - back)
+        return -low, high - self.extent + 1
+
+    def _first(self, phase: int) -> int:
+        return (phase - self.begin) % self.stride
+
+    def _last(self, phase: int) -> int:
+        first = self._first(phase)
+        return first + (self.results - 1 - first) // self.stride * self.stride
+
+    @property
+    def counts(self) -> list[tuple[int, int, int]]:
+        """Ranges of the first results of phases, with as many results in each: (start, stop, n)."""
+        short, rest = divmod(self.results, self.stride)
+        ranges = [(0, rest, short + 1), (rest, self.stride, short)]
+        return [(start, stop, n) for start, stop, n in ranges if start < stop and n]
+
+
+class Plan:
+    """The geometry of a transposed convolution, and its tiles."""
+
+    def __init__(self, step: OpInstr, target: Target) -> None:
+        op, (x, weight, *_) = step.op, step.ins
+        assert isinstance(op, ConvTranspose)
+        assert x is not None
+        assert weight is not None
+        self.x, self.weight, self.target = x, weight, target
+        self.groups, self.batch = op.groups, x.type.shape[0]
+        self.inner, self.results = x.type.shape[-1] // op.groups, weight.type.shape[-1]
+        facts = (
+            x.type.shape[1:-1],
+            step.outs[0].type.shape[1:-1],
+            weight.type.shape[1:-1],
+            op.strides,
+            op.dilations,
+            op.pads,
+        )
+        self.axes = [Reach(*values) for values in zip(*facts, strict=False)]
+        self.sums = sum_type(x.type.dtype)
+        self.work = 2.0 * x.type.size * math.prod(weight.type.shape[1:])
+
+    @property
+    def copies(self) -> bool:
+        """Whether x is copied first: with zeros around it, or as a type that has arithmetic."""
+        has_margins = any(any(axis.margins) for axis in self.axes)
+        return has_margins or not is_arithmetic(self.x.type.dtype)
+
+    @property
+    def padded_shape(self) -> tuple[int, ...]:
+        """The shape of x with its margins."""
+        spatial = (axis.extent + sum(axis.margins) for axis in self.axes)
+        return (self.batch, *spatial, self.x.type.shape[-1])
+
+    @property
+    def strides(self) -> Strides:
+        """Those of what is read: of x, or of its copy."""
+        return row_major(self.padded_shape) if self.copies else self.x.strides
+
+    @property
+    def read_type(self) -> DType:
+        """The element type of what is read."""
+        return self.sums if self.copies else self.x.type.dtype
+
+    @cached_property
+    def along_depth(self) -> bool:
+        """Whether vectors run along the channels of x, where these are many and results few."""
+        few = self.results * FEW_RESULTS <= self._lanes <= self.inner
+        fits = self.inner % self._lanes == 0 or Tail.of(self.target, self.sums) is not Tail.SINGLE
+        return few and fits and self.strides[-1] == 1
+
+    @property
+    def _lanes(self) -> int:
+        return max(1, self.target.vector_bits // self.sums.bits)
+
+    @cached_property
+    def tile(self) -> Tile:
+        """The tile of registers that results are summed up in; along the depth, one a vector."""
+        lanes = self._lanes
+        if self.along_depth:
+            rows = (self.target.vector_registers - self.results - 2) // self.results
+            return Tile(max(1, min(MOST_ROWS, rows)), self.results, lanes)
+        while lanes > 1 and lanes // 2 >= self.results:
+            lanes //= 2
+        vectors = min(MOST_VECTORS, -(-self.results // lanes))
+        return Tile(most_rows(self.target, vectors, self.sums), vectors, lanes)
+
+    @property
+    def columns(self) -> int:
+        """Results that a tile has in a row."""
+        return self.results if self.along_depth else self.tile.columns
+
+    @property
+    def depth(self) -> int:
+        """Channels of a group in the packed weight: along the depth, up to a whole vector."""
+        return (
+            -(-self.inner // self.tile.lanes) * self.tile.lanes if self.along_depth else self.inner
+        )
+
+    @property
+    def panels(self) -> int:
+        """Panels of the weight in each group."""
+        return -(-self.results // self.columns)
+
+    @property
+    def lines(self) -> int:
+        """Rows of results, through all axes but the last."""
+        return self.batch * math.prod(axis.results for axis in self.axes[:-1])
+
+    @cached_property
+    def block(self) -> int:
+        """Lines that a unit computes: what they read stays in the cache, and units are enough."""
+        width = self.axes[-1].extent * self.x.type.shape[-1] * self.read_type.itemsize
+        above = self.axes[-2].stride if len(self.axes) > 1 else 1
+        fitting = self.target.caches.l2 // 2 // max(1, width) * above
+        shared = self.lines * self.groups * self.panels // WANTED_UNITS
+        return max(1, min(fitting, shared))
+
+    @property
+    def units(self) -> int:
+        """Blocks of lines in parts, for each panel."""
+        return -(-self.lines // self.block) * self.parts * self.groups * self.panels
+
+    @property
+    def parts(self) -> int:
+        """Into how many parts lines are cut, where there are few of them."""
+        tiles = -(-self.axes[-1].results // self.axes[-1].stride // self.tile.rows)
+        wanted = WANTED_UNITS // (self.lines * self.groups * self.panels)
+        return max(1, min(tiles, wanted))
+
+    @cached_property
+    def taps(self) -> list[tuple[int, int]]:
+        """All taps by phases: the number of the tap in the weight, and how far back it reads."""
+        return [tap for phase in self._phases for tap in phase]
+
+    @property
+    def phase_starts(self) -> Array:
+        """Where the taps of each phase begin among all, and where those of the last end."""
+        return np.cumsum([0, *(len(phase) for phase in self._phases)]).astype(np.int32)
+
+    @cached_property
+    def _phases(self) -> list[list[tuple[int, int]]]:
+        """The taps of each phase, the last axis fastest."""
+        found = []
+        for phase in itertools.product(*(range(axis.stride) for axis in self.axes)):
+            by_axis = [axis.taps(p) for axis, p in zip(self.axes, phase, strict=True)]
+            found.append([self._joined(taps) for taps in itertools.product(*by_axis)])
+        return found
+
+    def _joined(self, taps: tuple[tuple[int, int], ...]) -> tuple[int, int]:
+        number = back = 0
+        for axis, stride, (tap, elements) in zip(self.axes, self.strides[1:-1], taps, strict=True):
+            number = number * axis.kernel + tap
+            back += elements * stride
+        return number, back
+
+    @property
+    def tap_size(self) -> int:
+        """Elements that a panel has for one tap."""
+        return self.depth * self.columns
+
+    @property
+    def packed_size(self) -> int:
+        """Elements of the packed weight."""
+        return self.groups * self.panels * len(self.taps) * self.tap_size
+
+    def pack(self, weight: Array) -> Array:
+        """The weight as [groups, panels, taps by phases, channels, columns of a panel].
+
+        Where vectors run along the channels, these come last.
+        """
+        order = [number for number, _ in self.taps]
+        missing = (0, self.depth - self.inner), (0, self.panels * self.columns - self.results)
+        by_tap = weight.reshape(self.groups, self.inner, -1, self.results)[:, :, order]
+        padded = np.pad(by_tap, ((0, 0), missing[0], (0, 0), missing[1]))
+        panels = padded.reshape(self.groups, self.depth, len(order), self.panels, self.columns)
+        axes = (0, 3, 2, 4, 1) if self.along_depth else (0, 3, 2, 1, 4)
+        return np.ascontiguousarray(panels.transpose(axes).astype(self.sums.numpy))
+
+    def place_in_panel(self, channel: Index, column: Index) -> Index:
+        """Where an element lies in what a panel has for one tap."""
+        if self.along_depth:
+            return column * self.depth + channel
+        return channel * self.columns + column

@@ -1,0 +1,90 @@
+"""Element-wise steps alone: one loop over rows, vectors along the innermost axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from afterglow.backends.cpu.emitter import Index, Value, first_lanes, smaller
+from afterglow.backends.cpu.fusion import Chain, ChainRow, chain_strides
+from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.rows import Strides, merge_alike, split
+from afterglow.instr import Buffer
+
+BLOCK = 4096
+"""Columns that a unit has at most: enough to be worth handing out, few enough to share."""
+UNROLLED = 4
+"""Vectors in one turn of the loop, so that the latency of one hides behind the others."""
+WORK = 8
+"""FLOPs that a step on one element is counted as, its memory included."""
+
+
+def write_elementwise(kernel: Kernel) -> None:
+    """Write the kernel of a job without an anchor."""
+    job = kernel.job
+    shape, strides = _merged(kernel)
+    columns = shape[-1]
+    rows = 1
+    for extent in shape[:-1]:
+        rows *= extent
+    blocks = -(-columns // BLOCK)
+    work = float(rows * columns * len(job.after) * WORK)
+    with kernel.phase(rows * blocks, work) as p:
+        stored = [out for step in job.after for out in step.outs if out not in job.locals]
+        chain = Chain(p, job.after, shape, [], stored, strides)
+        lanes = _lanes(p, columns)
+        with p.units() as unit:
+            row, block = split(unit, blocks) if blocks > 1 else (unit, 0)
+            start = block * BLOCK
+            stop: Index = columns
+            if blocks > 1:
+                stop = smaller(p.e.index(start + BLOCK), columns)
+            _write_row(p, chain.row(row), start, stop, lanes)
+
+
+def _merged(kernel: Kernel) -> tuple[tuple[int, ...], Mapping[Buffer, Strides]]:
+    """The shape that all steps have, with as few axes as their buffers in memory allow."""
+    job = kernel.job
+    shape = job.after[0].outs[0].type.shape
+    own = chain_strides(job.after, shape)
+    in_memory = [b for b in own if b not in job.locals]
+    extents, strides = merge_alike(shape, [own[b] for b in in_memory])
+    return extents, dict(zip(in_memory, strides, strict=True))
+
+
+def _lanes(p: Phase, columns: int) -> int:
+    """Lanes for the narrowest arithmetic among the steps, which is in 32 bits or more."""
+    widest = max(
+        (b.type.dtype for step in p.kernel.job.after for b in (*step.outs, *step.ins) if b),
+        key=lambda dtype: dtype.bits,
+    )
+    bits = max(widest.bits, 32)
+    lanes = max(1, p.target.vector_bits // bits)
+    while lanes > 1 and lanes // 2 >= columns:
+        lanes //= 2
+    return lanes
+
+
+def _write_row(p: Phase, row: ChainRow, start: Index, stop: Index, lanes: int) -> None:
+    """Whole vectors, several a turn; then single ones; then what is left, under a mask."""
+    e = p.e
+    first, count = e.index(start), e.index(stop) - e.index(start)
+    turn = lanes * UNROLLED
+    whole = first + count - _rest(count, turn)
+    with e.loop(whole, start=first, step=turn) as column:
+        for vector in range(UNROLLED):
+            row.run({}, column + vector * lanes, lanes, None)
+    vectors = first + count - _rest(count, lanes)
+    with e.loop(vectors, start=whole, step=lanes) as column:
+        row.run({}, column, lanes, None)
+    if lanes > 1:
+        left = first + count - vectors
+        if left.constant is None or left.constant > 0:
+            with e.when(left > 0):
+                row.run({}, vectors, lanes, first_lanes(left, lanes))
+
+
+def _rest(count: Value, step: int) -> Value:
+    """count modulo a power of two."""
+    if count.constant is not None:
+        return count.like(int(count.constant) % step)
+    return count & (step - 1)

@@ -1,0 +1,70 @@
+"""Elements picked by indices: rows of embeddings, single elements, slices by tuples."""
+
+from __future__ import annotations
+
+from afterglow.backends.cpu.kernel import Kernel
+from afterglow.backends.cpu.kernels.move import Move, Term, write_picked
+from afterglow.backends.cpu.rows import Strides
+from afterglow.backends.cpu.table import kernel
+from afterglow.instr import OpInstr
+from afterglow.ops.indexing import Gather, GatherElements, GatherND
+
+
+def _has_elements(step: OpInstr) -> bool:
+    """Of nothing nothing can be picked, not even a wrong element: the host complains."""
+    data = step.ins[0]
+    return data is not None and data.type.size > 0
+
+
+@kernel(Gather, accepts=_has_elements)
+def write_gather(k: Kernel) -> None:
+    """Slices along an axis, which the axes of the indices replace."""
+    op, (data, indices), (out,) = k.step.op, k.step.ins, k.step.outs
+    assert isinstance(op, Gather)
+    assert data is not None
+    assert indices is not None
+    axis = op.axis % data.type.rank
+    before, after = data.strides[:axis], data.strides[axis + 1 :]
+    source = (*before, *_none(indices.type.rank), *after)
+    picks = (*_none(len(before)), *indices.strides, *_none(len(after)))
+    move = Move.of(out.type.shape, out.strides, source, picks)
+    term = Term(0, data.type.shape[axis], data.strides[axis])
+    write_picked(k, data, indices, move, [term])
+
+
+@kernel(GatherElements, accepts=_has_elements)
+def write_gather_elements(k: Kernel) -> None:
+    """The index replaces the place along the axis."""
+    op, (data, indices), (out,) = k.step.op, k.step.ins, k.step.outs
+    assert isinstance(op, GatherElements)
+    assert data is not None
+    assert indices is not None
+    axis = op.axis % data.type.rank
+    source = tuple(0 if at == axis else stride for at, stride in enumerate(data.strides))
+    move = Move.of(out.type.shape, out.strides, source, indices.strides)
+    term = Term(0, data.type.shape[axis], data.strides[axis])
+    write_picked(k, data, indices, move, [term])
+
+
+@kernel(GatherND, accepts=_has_elements)
+def write_gather_nd(k: Kernel) -> None:
+    """The tuple of indices along the last axis stands for as many axes of data."""
+    op, (data, indices), (out,) = k.step.op, k.step.ins, k.step.outs
+    assert isinstance(op, GatherND)
+    assert data is not None
+    assert indices is not None
+    batch, depth = op.batch_axes, indices.type.shape[-1]
+    picking = indices.type.rank - 1 - batch
+    after = data.strides[batch + depth :]
+    source = (*data.strides[:batch], *_none(picking), *after)
+    picks = (*indices.strides[:-1], *_none(len(after)))
+    terms = [
+        Term(at * indices.strides[-1], data.type.shape[batch + at], data.strides[batch + at])
+        for at in range(depth)
+    ]
+    move = Move.of(out.type.shape, out.strides, source, picks)
+    write_picked(k, data, indices, move, terms)
+
+
+def _none(count: int) -> Strides:
+    return (0,) * count

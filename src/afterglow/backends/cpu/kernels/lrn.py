@@ -1,0 +1,98 @@
+"""Local response normalization: each element by the squares of its neighbours along a line.
+
+The squares of a line are kept between zeros, so that its ends are like its middle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.emitter import Pointer, Value, fma, sqrt
+from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.access import (
+    Reader,
+    Writer,
+    open_sink,
+    open_source,
+    placed_sink,
+    placed_source,
+)
+from afterglow.backends.cpu.kernels.layout import lay_out
+from afterglow.backends.cpu.kernels.line import Line, Spot, each_line
+from afterglow.backends.cpu.kernels.lines import Lines, arithmetic_type, full_lanes, lanes_of
+from afterglow.backends.cpu.math import pow
+from afterglow.backends.cpu.table import kernel
+from afterglow.ops.normalization import LRN
+
+WORK = 40
+"""FLOPs that an element is counted as."""
+
+
+@dataclass(frozen=True)
+class _Squares:
+    """The squares of a line with zeros around, which lie `stride` apart."""
+
+    pointer: Pointer
+    stride: int
+    before: int
+
+    def store(self, spot: Spot, x: Value) -> None:
+        """Write the square at a spot; it is 0 in lanes that do not count."""
+        self.pointer.store(x * x, spot.place + self.before * self.stride)
+
+    def around(self, spot: Spot, size: int) -> Value:
+        """The sum of `size` squares around a spot."""
+        first, lanes = self.pointer + spot.place, spot.line.lines.lanes
+        total = first.load(0, lanes)
+        for neighbour in range(1, size):
+            total = total + first.load(neighbour * self.stride, lanes)
+        return total
+
+
+@kernel(LRN)
+def write_lrn(k: Kernel) -> None:
+    """Write the kernel of local response normalization."""
+    op, x = k.step.op, k.step.ins[0]
+    assert isinstance(op, LRN)
+    assert x is not None
+    shape, dtype = x.type.shape, arithmetic_type(x.type.dtype)
+    axes = (op.axis % len(shape),)
+    full = full_lanes(k.target, dtype)
+    layout = lay_out(shape, axes, placed_source(k), placed_sink(k), full)
+    lines = Lines(layout, dtype, lanes_of(k.target, dtype, layout))
+    with k.phase(lines.units, float(WORK * x.type.size)) as p:
+        source = open_source(p, layout.shape, layout.source)
+        sink = open_sink(p, layout.shape, layout.sink)
+        squares = _open_squares(p, op, lines)
+        each_line(p, lines, lambda line: _normalize(line, op, source, squares, sink))
+
+
+def _open_squares(p: Phase, op: LRN, lines: Lines) -> _Squares:
+    stride = lines.room_of_row if lines.layout.across else 1
+    size = lines.layout.rows * lines.room_of_row + (op.size - 1) * stride
+    pointer = p.scratch(lines.dtype, size)
+    p.e.zero(pointer, size)
+    return _Squares(pointer, stride, (op.size - 1) // 2)
+
+
+def _normalize(line: Line, op: LRN, source: Reader, squares: _Squares, sink: Writer) -> None:
+    line.each(lambda spot: squares.store(spot, spot.load(source)))
+
+    def put(spot: Spot) -> None:
+        base = fma(squares.around(spot, op.size), op.alpha / op.size, op.bias)
+        spot.put(sink, spot.load(source) / _power(base, op.beta))
+
+    line.each(put, ways=1)
+
+
+def _power(base: Value, beta: float) -> Value:
+    """base to the beta; by roots for the exponents that networks have."""
+    match beta:
+        case 1.0:
+            return base
+        case 0.5:
+            return sqrt(base)
+        case 0.75:
+            root = sqrt(base)
+            return root * sqrt(root)
+    return pow(base, base.like(beta))

@@ -1,0 +1,155 @@
+"""Products by register tiles."""
+
+from __future__ import annotations
+
+from afterglow.backends.cpu.emitter import (
+    Index,
+    Pointer,
+    Value,
+    first_lanes,
+    larger,
+    load_masked,
+    quotient,
+    smaller,
+)
+from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.matmul.output import Output
+from afterglow.backends.cpu.kernels.matmul.packing import Packer, pack_panels
+from afterglow.backends.cpu.kernels.matmul.plan import Plan, Reading, plan_of
+from afterglow.backends.cpu.kernels.matmul.problem import Problem
+from afterglow.backends.cpu.kernels.tile import (
+    LINE,
+    Ahead,
+    LoadVector,
+    Run,
+    accumulate,
+    split_rows,
+    sum_type,
+)
+from afterglow.backends.cpu.rows import split
+
+
+def write_gemm(kernel: Kernel, problem: Problem) -> None:
+    """Write a product; a unit is a panel of columns with a block of rows of a batch."""
+    plan = plan_of(problem, kernel.target, kernel.pick)
+    units = problem.batches * plan.blocks * plan.panels
+    with kernel.phase(units, problem.work) as p:
+        _Gemm(p, problem, plan).write()
+
+
+class _Gemm:
+    """The function that multiplies blocks of rows by panels."""
+
+    def __init__(self, p: Phase, problem: Problem, plan: Plan) -> None:
+        self.p, self.e = p, p.e
+        self.problem, self.plan, self.tile = problem, plan, plan.tile
+        self.dtype = sum_type(problem.lhs.dtype)
+        self.output = Output(p, problem.columns, plan.tile, self.dtype)
+        self.lhs = p.pointer(problem.lhs.buffer)
+        self.panel_size = problem.depth * self.tile.columns
+        self.rhs = self._rhs()
+        self.panel = self._own_panel()
+
+    def _rhs(self) -> Pointer:
+        rhs, width = self.problem.rhs, self.tile.columns
+        if self.plan.reading is not Reading.CONSTANT:
+            return self.p.pointer(rhs.buffer)
+        dtype = self.plan.panel_dtype
+        pack = pack_panels(width, dtype, self.problem.transposed_rhs)
+        return self.p.packed(rhs.buffer, f"panels{width}", pack, dtype)
+
+    def _own_panel(self) -> Pointer | None:
+        """Memory for a panel that each thread packs."""
+        if self.plan.reading is not Reading.PACKED:
+            return None
+        return self.p.scratch(self.plan.panel_dtype, self.panel_size)
+
+    def write(self) -> None:
+        """Write all of it."""
+        with self.p.units() as unit:
+            rest, panel = split(unit, self.plan.panels)
+            batch, block = split(rest, self.plan.blocks)
+            lhs = self.lhs + self.problem.lhs.batch.offset(batch)
+            rhs = self._panel(batch, panel)
+            first, last = self._tiles(block)
+            for run in split_rows(self.problem.rows, self.tile.rows):
+                start = larger(self.e.index(first), run.first) if run.first else first
+                stop = smaller(self.e.index(last), run.last) if run.last < self.plan.tiles else last
+                with self.e.loop(stop, start=start, name="tile") as tile:
+                    row = tile * run.rows + run.shift
+                    rows = lhs + row * self.problem.lhs.row_stride
+                    ahead = [*self._next_panel(run, tile - first, rhs), *self._next_rows(run, rows)]
+                    sums = self._sums(run, rows, rhs, panel, ahead)
+                    number = batch * self.problem.rows + row
+                    self.output.put(number, panel * self.tile.columns, sums)
+
+    def _panel(self, batch: Index, panel: Index) -> Pointer:
+        """Where the panel lies, or where it has been put."""
+        matrix, tile = self.problem.rhs, self.tile
+        if self.plan.reading is Reading.CONSTANT:
+            number = matrix.numbers.offset(batch) * self.plan.panels + panel
+            line = tile.columns * self.rhs.dtype.itemsize
+            return (self.rhs + number * self.panel_size).aligned(min(LINE, line & -line))
+        rhs = self.rhs + matrix.batch.offset(batch)
+        if self.panel is None:
+            return rhs + panel * tile.columns
+        packer = Packer(self.e, matrix, tile, self.problem.depth, self.problem.columns)
+        packer.write(self.panel, rhs, self.e.index(panel * tile.columns))
+        return self.panel
+
+    def _tiles(self, block: Index) -> tuple[Index, Index]:
+        """The tiles of a block of rows: as many as of any other, or one more or less."""
+        tiles, blocks = self.plan.tiles, self.plan.blocks
+        if blocks == 1:
+            return 0, tiles
+        first = self.e.index(block) * tiles
+        return quotient(first, blocks), quotient(first + tiles, blocks)
+
+    def _sums(
+        self, run: Run, first: Pointer, rhs: Pointer, panel: Index, ahead: list[Ahead]
+    ) -> list[list[Value]]:
+        """The sums of one tile, whose first row begins at `first`."""
+        direct = self.plan.reading is Reading.DIRECT
+        return accumulate(
+            self.e,
+            self.tile.with_rows(run.rows),
+            [first + r * self.problem.lhs.row_stride for r in range(run.rows)],
+            rhs,
+            self.problem.depth,
+            self.dtype,
+            row_step=self.problem.lhs.column_stride,
+            panel_step=self.problem.rhs.row_stride if direct else None,
+            load=self._masked_load(panel) if direct else None,
+            ahead=ahead,
+        )
+
+    def _masked_load(self, panel: Index) -> LoadVector | None:
+        """How to read a panel that lies in rhs, if some have fewer columns than others."""
+        columns, tile = self.problem.columns, self.tile
+        if columns % tile.columns == 0:
+            return None
+        left = self.e.index(columns) - panel * tile.columns
+        masks = [first_lanes(left - v * tile.lanes, tile.lanes) for v in range(tile.vectors)]
+        return lambda line, v: load_masked(line, masks[v], v * tile.lanes)
+
+    def _next_panel(self, run: Run, number: Value, rhs: Pointer) -> list[Ahead]:
+        """What to fetch of the next constant panel: a part of it for each tile of this one."""
+        tiles = self.plan.tiles // self.plan.blocks
+        if self.plan.reading is not Reading.CONSTANT or tiles == 1:
+            return []
+        unroll, itemsize = self.tile.with_rows(run.rows).unroll, self.rhs.dtype.itemsize
+        lines = max(1, unroll * self.tile.columns * itemsize // LINE)
+        share = -(-lines // tiles)
+        size = self.problem.depth // unroll * share * LINE // itemsize
+        place = smaller(number, -(-lines // share) - 1) * size
+        return [Ahead(rhs + self.panel_size + place, share)]
+
+    def _next_rows(self, run: Run, rows: Pointer) -> list[Ahead]:
+        """The rows of the next tile, if there are more than the second cache holds."""
+        matrix, depth = self.problem.lhs, self.problem.depth
+        size = self.problem.rows * depth * matrix.dtype.itemsize
+        dense = matrix.column_stride == 1 and matrix.row_stride == depth
+        if not dense or size <= self.p.target.caches.l2:
+            return []
+        turn = run.rows * self.tile.with_rows(run.rows).unroll * matrix.dtype.itemsize
+        return [Ahead(rows + run.rows * depth, -(-turn // LINE), locality=3)]

@@ -1,0 +1,81 @@
+"""Putting the sums of a tile where they belong, through the steps that follow."""
+
+from __future__ import annotations
+
+from afterglow.backends.cpu.emitter import Index, Pointer, Value, equal, first_lanes
+from afterglow.backends.cpu.kernel import Phase
+from afterglow.backends.cpu.kernels.matmul.pieces import pieces_of
+from afterglow.backends.cpu.kernels.tile import Tile
+from afterglow.ops.activation import Relu
+from afterglow.ops.elementwise import Add, Max, Min, Mul, Sub
+from afterglow.types.dtype import DType
+
+LIGHT = (Add, Sub, Mul, Max, Min, Relu)
+"""Steps of an instruction or two, which may as well be written once for each vector of a tile."""
+MOST_LIGHT = 3
+"""Light steps that are still little code."""
+
+
+class Output:
+    """The result of a product, of which tiles are put row by row.
+
+    Light steps work on the accumulators. For others, and where the last panel is not whole, a tile
+    goes through memory: a loop over its rows is less code than all its vectors.
+    """
+
+    def __init__(self, p: Phase, columns: int, tile: Tile, dtype: DType) -> None:
+        self.e, self.sink = p.e, p.sink()
+        self.columns, self.tile = columns, tile
+        self.whole = columns % tile.columns == 0
+        after = p.kernel.job.after
+        light = len(after) <= MOST_LIGHT and all(isinstance(step.op, LIGHT) for step in after)
+        light = light and not self.sink.dtype.is_narrow_float
+        self.masked = p.target.avx512
+        self.buffer: Pointer | None = None
+        if not light or not (self.whole or self.masked):
+            self.buffer = p.scratch(dtype, tile.rows * tile.columns)
+
+    def put(self, row: Index, column: Index, sums: list[list[Value]]) -> None:
+        """Put a tile whose first element is at a row and column of the result."""
+        if self.buffer is None:
+            self._put_directly(row, column, sums)
+            return
+        for r, vectors in enumerate(sums):
+            for v, vector in enumerate(vectors):
+                self.buffer.store(vector, r * self.tile.columns + v * self.tile.lanes)
+        if self.whole:
+            self._put_stored(self.buffer, row, column, len(sums), self.tile.columns)
+            return
+        rest = self.columns % self.tile.columns
+        last = equal(self.e.index(column), self.columns - rest)
+        for condition, columns in ((~last, self.tile.columns), (last, rest)):
+            if columns <= self.columns:
+                with self.e.when(condition):
+                    self._put_stored(self.buffer, row, column, len(sums), columns)
+
+    def _put_directly(self, row: Index, column: Index, sums: list[list[Value]]) -> None:
+        lanes = self.tile.lanes
+        left = self.e.index(self.columns) - column
+        masks = [
+            None if self.whole else first_lanes(left - v * lanes, lanes)
+            for v in range(self.tile.vectors)
+        ]
+        for r, vectors in enumerate(sums):
+            out = self.sink.row(row + r)
+            for v, vector in enumerate(vectors):
+                out.put(column + v * lanes, vector, masks[v])
+
+    def _put_stored(
+        self, buffer: Pointer, row: Index, column: Index, rows: int, columns: int
+    ) -> None:
+        """Put the first columns of a tile that lies in memory, by vectors and parts of them."""
+        lanes = self.tile.lanes
+        with self.e.loop(rows, name="row") as r:
+            out, line = self.sink.row(row + r), buffer + r * self.tile.columns
+            if columns >= lanes:
+                with self.e.loop(columns - lanes + 1, step=lanes, name="column") as place:
+                    out.put(place + column, line.load(place, lanes))
+            for piece in pieces_of(columns, lanes, masked=self.masked):
+                if piece.count < lanes:
+                    loaded = line.load(piece.start, piece.lanes)
+                    out.put(column + piece.start, loaded, piece.mask(self.e))

@@ -1,0 +1,115 @@
+"""The right-hand matrix in panels: [columns / width][depth][width].
+
+Constants are put into panels when a model is compiled, the last filled with zeros. Others are as
+the kernel runs, a panel at a time; there the last is filled with whatever is at hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from afterglow.backends.cpu.emitter import (
+    Emitter,
+    Index,
+    Pointer,
+    Value,
+    convert,
+    equal,
+    load_masked,
+    smaller,
+    transpose,
+)
+from afterglow.backends.cpu.kernel import Pack
+from afterglow.backends.cpu.kernels.matmul.pieces import pieces_of
+from afterglow.backends.cpu.kernels.matmul.problem import Matrix
+from afterglow.backends.cpu.kernels.tile import Tile
+from afterglow.graph import Array
+from afterglow.types.dtype import DType
+
+SIDE = 8
+"""Side of the squares that are transposed in registers, at most."""
+
+
+def pack_panels(width: int, dtype: DType, transposed: bool) -> Pack:
+    """How to put [..., depth, columns] (or its transpose) into panels of an element type."""
+
+    def pack(x: Array) -> Array:
+        matrix = x.swapaxes(-1, -2) if transposed else x
+        *batch, depth, columns = matrix.shape
+        panels = -(-columns // width)
+        padded = np.zeros((*batch, depth, panels * width), dtype.numpy)
+        padded[..., :columns] = matrix
+        return padded.reshape(*batch, depth, panels, width).swapaxes(-2, -3)
+
+    return pack
+
+
+@dataclass(frozen=True)
+class Packer:
+    """Writes the code that puts one panel of a matrix [depth, columns] into other memory."""
+
+    e: Emitter
+    matrix: Matrix
+    tile: Tile
+    depth: int
+    columns: int
+
+    def write(self, to: Pointer, source: Pointer, column: Index) -> None:
+        """Pack the panel that begins at a column; `source` is where the matrix begins."""
+        side = min(SIDE, self.tile.lanes)
+        if self.matrix.column_stride == 1:
+            self._copy_lines(to, source, column)
+        elif self.matrix.row_stride == 1 and side > 1 and self.depth >= side:
+            self._transpose(to, source, column, side)
+        else:
+            self._copy_elements(to, source, column, 0)
+
+    def _copy_lines(self, to: Pointer, source: Pointer, column: Index) -> None:
+        first, rest = source + column, self.columns % self.tile.columns
+        if rest == 0:
+            self._copy_part(to, first, self.tile.columns)
+            return
+        last = equal(self.e.index(column), self.columns - rest)
+        for condition, columns in ((~last, self.tile.columns), (last, rest)):
+            if columns <= self.columns:
+                with self.e.when(condition):
+                    self._copy_part(to, first, columns)
+
+    def _copy_part(self, to: Pointer, first: Pointer, columns: int) -> None:
+        """Copy the first columns of all lines of a panel."""
+        pieces = pieces_of(columns, self.tile.lanes, masked=self.e.target.avx512)
+        with self.e.loop(self.depth, name="k") as k:
+            line, made = first + k * self.matrix.row_stride, to + k * self.tile.columns
+            for piece in pieces:
+                place, mask = line + piece.start, piece.mask(self.e)
+                loaded = place.load(0, piece.lanes) if mask is None else load_masked(place, mask)
+                made.store(convert(loaded, to.dtype), piece.start)
+
+    def _transpose(self, to: Pointer, source: Pointer, column: Index, side: int) -> None:
+        """Squares as far as they go along the depth, then single elements."""
+        whole = self.depth - self.depth % side
+        with self.e.loop(self.tile.columns, step=side, name="c") as c:
+            starts = [self._column(source, column + c + i) for i in range(side)]
+            with self.e.loop(whole, step=side, name="k") as k:
+                square = transpose([convert((s + k).load(0, side), to.dtype) for s in starts])
+                made = to + (k * self.tile.columns + c)
+                for i, line in enumerate(square):
+                    made.store(line, i * self.tile.columns)
+        self._copy_elements(to, source, column, whole)
+
+    def _copy_elements(self, to: Pointer, source: Pointer, column: Index, start: int) -> None:
+        if start == self.depth:
+            return
+        with self.e.loop(self.tile.columns, name="c") as c:
+            first = self._column(source, column + c)
+            with self.e.loop(self.depth, start=start, name="k") as k:
+                element = (first + k * self.matrix.row_stride).load()
+                to.store(convert(element, to.dtype), k * self.tile.columns + c)
+
+    def _column(self, source: Pointer, column: Value) -> Pointer:
+        """Where a column begins; past the last one, that one."""
+        if self.columns % self.tile.columns:
+            column = smaller(column, self.columns - 1)
+        return source + column * self.matrix.column_stride

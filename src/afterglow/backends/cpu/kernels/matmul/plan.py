@@ -1,0 +1,178 @@
+"""How a product is cut up: the tile, and the units that threads share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+from afterglow.backends.cpu.candidate import Candidate
+from afterglow.backends.cpu.kernels.matmul.problem import Problem
+from afterglow.backends.cpu.kernels.tile import LINE, Tile, most_rows, sum_type
+from afterglow.backends.cpu.target import Target
+from afterglow.types.dtype import DType, bf16, f16
+
+MOST_ROWS = 16
+"""Rows of a tile at most, however many registers there are."""
+WAYS = 8
+"""Lines that a cache keeps of those whose addresses differ by a multiple of its way's size."""
+FEW_ROWS = 6
+"""Rows up to which the panels are wide, since their memory is what takes time."""
+FEW_TO_PACK = 16
+"""Rows below which it does not pay to put rhs into panels."""
+SHORT_LINE = 1024
+"""Bytes between lines of rhs up to which a panel spans few pages, and may be read where it is."""
+TWO_HEIGHTS = 1.02
+"""How much slower code may be that has tiles of one height only."""
+TIGHT = 1.08
+"""How much slower code is that leaves no register free."""
+ENOUGH_UNITS = 32
+"""Units that are enough for the threads of most machines."""
+LEAST_TILES = 4
+"""Tiles in a block of rows at least, if it is cut to make units: they share a panel."""
+LEAST_WORK = 1 << 20
+"""FLOPs below which rows are not cut to make units."""
+
+
+class Reading(Enum):
+    """How a panel of rhs is read."""
+
+    CONSTANT = "packed when the model is compiled"
+    PACKED = "packed by each unit"
+    DIRECT = "where it lies"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The largest tile, and into how many panels and blocks of rows a batch is cut."""
+
+    tile: Tile
+    panels: int
+    tiles: int
+    blocks: int
+    reading: Reading
+    panel_dtype: DType
+    """The element type of packed panels."""
+
+
+def plan_of(problem: Problem, target: Target, pick: str | None = None) -> Plan:
+    """The plan for a problem, with the cheapest tile or the one of that name."""
+    tiles_by_cost = _tiles_by_cost(problem, target)
+    tile = next((tile for tile in tiles_by_cost if _name(tile) == pick), tiles_by_cost[0])
+    panels = -(-problem.columns // tile.columns)
+    tiles = -(-problem.rows // tile.rows)
+    blocks = _blocks(problem, target, tile, panels, tiles)
+    reading = _reading(problem, target, tile)
+    return Plan(tile, panels, tiles, blocks, reading, _panel_dtype(problem, target))
+
+
+def _reading(problem: Problem, target: Target, tile: Tile) -> Reading:
+    rhs = problem.rhs
+    if rhs.is_constant:
+        return Reading.CONSTANT
+    whole = problem.columns % tile.columns == 0
+    masks = target.avx512 or (target.vector_bits >= 256 and rhs.dtype.itemsize >= 4)
+    few = problem.rows < FEW_TO_PACK and (whole or masks)
+    near = whole and _stays_in_cache(problem, target)
+    return Reading.DIRECT if rhs.column_stride == 1 and (few or near) else Reading.PACKED
+
+
+def _stays_in_cache(problem: Problem, target: Target) -> bool:
+    """Whether rhs is read as fast where it lies: it is small and dense, or there is no cache."""
+    line = problem.rhs.row_stride * problem.rhs.dtype.itemsize
+    half = target.caches.l2 // 2
+    return half == 0 or (line <= SHORT_LINE and problem.depth * line <= half)
+
+
+def _panel_dtype(problem: Problem, target: Target) -> DType:
+    """That of the sums; with few rows rather that of rhs, if it takes less memory and is easy."""
+    own = problem.rhs.dtype
+    easy = own is bf16 or (own is f16 and target.half_conversions) or own.is_integer
+    few = problem.rhs.is_constant and problem.rows <= FEW_ROWS
+    return own if easy and few else sum_type(own)
+
+
+def tile_candidates(problem: Problem, target: Target) -> list[Candidate]:
+    """The tiles to choose from, the cheapest first."""
+    lanes = max(1, target.vector_bits // sum_type(problem.lhs.dtype).bits)
+    scale = 2.0 * lanes * problem.batches * problem.rows * problem.depth
+    tiles = _tiles_by_cost(problem, target)
+    return [Candidate(_name(tile), scale * _cost(problem, tile, target)) for tile in tiles]
+
+
+def _name(tile: Tile) -> str:
+    return f"tiles of {tile.rows}x{tile.columns}"
+
+
+def _tiles_by_cost(problem: Problem, target: Target) -> list[Tile]:
+    dtype = sum_type(problem.lhs.dtype)
+    full = max(1, target.vector_bits // dtype.bits)
+    tiles = [
+        Tile(min(rows, max(1, problem.rows)), vectors, lanes)
+        for lanes in _lanes(full, problem.columns, target)
+        for vectors in (4, 3, 2, 1)
+        for rows in _heights(problem, target, vectors)
+    ]
+    whole = [tile for tile in tiles if tile.rows >= problem.rows]
+    fitting = whole if whole and problem.rows <= FEW_ROWS else tiles
+    distinct = dict.fromkeys(fitting)
+    return sorted(distinct, key=lambda tile: _cost(problem, tile, target))
+
+
+def _lanes(full: int, columns: int, target: Target) -> list[int]:
+    """Lanes of vectors to try: halves of very long vectors may fill the last panel better."""
+    while full > 1 and columns <= full // 2:
+        full //= 2
+    halves = target.vector_bits >= 512 and full > 4 and columns < 8 * full
+    return [full, full // 2] if halves else [full]
+
+
+def _heights(problem: Problem, target: Target, vectors: int) -> list[int]:
+    """Rows of tiles to try: as many as registers and the first cache allow, or a part of all."""
+    most = min(
+        most_rows(target, vectors, sum_type(problem.lhs.dtype)),
+        _rows_in_cache(problem, target),
+        MOST_ROWS,
+    )
+    return [most] + [n for n in range(most - 1, most // 2, -1) if problem.rows % n == 0]
+
+
+def _rows_in_cache(problem: Problem, target: Target) -> int:
+    """Rows that keep a line each in the first cache, though their addresses may be much alike."""
+    way = target.caches.l1 // WAYS
+    stride = problem.lhs.row_stride * problem.lhs.dtype.itemsize
+    if way == 0 or stride == 0:
+        return MOST_ROWS
+    return max(1, WAYS * way // max(LINE, math.gcd(stride, way)))
+
+
+def _cost(problem: Problem, tile: Tile, target: Target) -> float:
+    """About the time of a step along the depth, for all columns and a row.
+
+    There are two loads at a time, and two products, but only one of the longest vectors.
+    """
+    bits = tile.lanes * sum_type(problem.lhs.dtype).bits
+    panels = -(-problem.columns // tile.columns)
+    tiles = -(-problem.rows // tile.rows)
+    rows = problem.rows / tiles
+    products = rows * tile.vectors * max(0.5, bits / 512)
+    loads = (rows + tile.vectors) / 2
+    crowding = loads / (4 if bits >= 512 else 2)
+    code = TWO_HEIGHTS if problem.rows % tiles else 1.0
+    used = (tile.rows + 1) * tile.vectors + 1
+    tight = TIGHT if used >= target.vector_registers and problem.rows > FEW_ROWS else 1.0
+    return code * tight * panels * (max(products, loads) + crowding) / rows
+
+
+def _blocks(problem: Problem, target: Target, tile: Tile, panels: int, tiles: int) -> int:
+    """Blocks whose rows stay in the second cache; more if there were too few units."""
+    blocks = 1
+    row_bytes = problem.depth * problem.lhs.dtype.itemsize
+    fitting = int(0.6 * target.caches.l2) // max(1, row_bytes)
+    if target.caches.l2 and fitting > 2 * tile.columns:
+        blocks = max(1, -(-problem.rows // fitting))
+    units = problem.batches * panels * blocks
+    if units < ENOUGH_UNITS and problem.work >= LEAST_WORK:
+        wanted = -(-ENOUGH_UNITS // (problem.batches * panels))
+        blocks = max(blocks, min(wanted, tiles // LEAST_TILES))
+    return min(blocks, tiles)

@@ -1,0 +1,36 @@
+"""Ops that move elements, as strided moves. Copies are transposes that keep the order."""
+
+from __future__ import annotations
+
+from afterglow.backends.cpu.kernel import Kernel
+from afterglow.backends.cpu.kernels.move import Move, write_move
+from afterglow.backends.cpu.rows import strides_within
+from afterglow.backends.cpu.table import kernel
+from afterglow.instr import OpInstr
+from afterglow.ops.movement import Expand, Transpose, taken
+
+
+def _name(step: OpInstr) -> str:
+    """Profiles tell copies from true transposes."""
+    op = step.op
+    assert isinstance(op, Transpose)
+    return "copy" if op.perm == tuple(range(len(op.perm))) else "transpose"
+
+
+@kernel(Transpose, name=_name)
+def write_transpose(k: Kernel) -> None:
+    """Axis i of the result is axis perm[i] of the operand."""
+    op, (x,), (out,) = k.step.op, k.step.ins, k.step.outs
+    assert isinstance(op, Transpose)
+    assert x is not None
+    move = Move.of(out.type.shape, out.strides, taken(x.strides, op.perm))
+    write_move(k, lambda p: p.pointer(x), move)
+
+
+@kernel(Expand)
+def write_expand(k: Kernel) -> None:
+    """Along axes that are repeated, the operand has stride 0."""
+    (x,), (out,) = k.step.ins, k.step.outs
+    assert x is not None
+    move = Move.of(out.type.shape, out.strides, strides_within(x, out.type.shape))
+    write_move(k, lambda p: p.pointer(x), move)

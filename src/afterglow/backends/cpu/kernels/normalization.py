@@ -1,0 +1,149 @@
+"""Normalizations over lines: mean and mean square in two walks, then the results in a third."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import add
+
+from afterglow.backends.cpu.emitter import Value, fma, sqrt
+from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.access import (
+    Reader,
+    open_sink,
+    open_source,
+    placed_sink,
+    placed_source,
+)
+from afterglow.backends.cpu.kernels.group_norm import has_small_groups, write_small_groups
+from afterglow.backends.cpu.kernels.kept import keep, room_for
+from afterglow.backends.cpu.kernels.layout import Layout, lay_out
+from afterglow.backends.cpu.kernels.line import Spot
+from afterglow.backends.cpu.kernels.lines import Lines, arithmetic_type, full_lanes, lanes_of
+from afterglow.backends.cpu.kernels.staged import Fold, Results, Stages, write_staged
+from afterglow.backends.cpu.rows import Rows, Strides, strides_within
+from afterglow.backends.cpu.table import kernel
+from afterglow.ops.normalization import GroupNorm, LayerNorm, RMSNorm
+
+WORK = 20
+"""FLOPs that an element is counted as, its memory included."""
+SIDE = 2
+"""Vectors of lines side by side."""
+
+Place = Callable[[Strides], Strides]
+"""From strides in the operand's shape to strides in the shape that is walked."""
+
+
+@dataclass(frozen=True)
+class Norm:
+    """What is normalized: lines along `axes` of a shape; `place` says how that differs from x's."""
+
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+    epsilon: float
+    is_centred: bool
+    place: Place = lambda strides: strides
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What the results are multiplied by, and what is added to them."""
+
+    scale: Reader | None
+    bias: Reader | None
+
+    def applied(self, spot: Spot, x: Value) -> Value:
+        """x scale + bias."""
+        if self.scale is None:
+            return x if self.bias is None else x + spot.load(self.bias)
+        scale = spot.load(self.scale)
+        return x * scale if self.bias is None else fma(x, scale, spot.load(self.bias))
+
+
+@kernel(LayerNorm, RMSNorm, fuses=("x",))
+def write_trailing_norm(k: Kernel) -> None:
+    """Write the kernel of a normalization over the last axes."""
+    op, (x, *parameters) = k.step.op, k.step.ins
+    assert isinstance(op, LayerNorm | RMSNorm)
+    assert x is not None
+    shape = x.type.shape
+    axes = tuple(range(op.axis % len(shape), len(shape)))
+    strides = [() if b is None else strides_within(b, shape) for b in parameters]
+    _write(k, Norm(shape, axes, op.epsilon, isinstance(op, LayerNorm)), strides)
+
+
+@kernel(GroupNorm)
+def write_group_norm(k: Kernel) -> None:
+    """Write the kernel of a normalization over groups of channels: they become an axis."""
+    if has_small_groups(k.step, k.target):
+        write_small_groups(k)
+        return
+    op, (x, *parameters) = k.step.op, k.step.ins
+    assert isinstance(op, GroupNorm)
+    assert x is not None
+    shape = x.type.shape
+    axis = op.axis % len(shape)
+    size = shape[axis] // op.groups
+
+    def place(strides: Strides) -> Strides:
+        return (*strides[:axis], strides[axis] * size, *strides[axis:])
+
+    grouped = (*shape[:axis], op.groups, size, *shape[axis + 1 :])
+    axes = tuple(a for a in range(1, len(grouped)) if a != axis)
+    strides = [place(strides_within(b, shape, axis)) for b in parameters if b is not None]
+    _write(k, Norm(grouped, axes, op.epsilon, True, place), strides)
+
+
+def _write(k: Kernel, norm: Norm, parameters: Sequence[Strides]) -> None:
+    """`parameters` are the strides of scale and bias in the norm's shape; none if they lack."""
+    x = k.step.ins[0]
+    assert x is not None
+    dtype = arithmetic_type(x.type.dtype)
+    layout = _layout(k, norm, [s for s in parameters if s], full_lanes(k.target, dtype))
+    lines = Lines(layout, dtype, lanes_of(k.target, dtype, layout), SIDE)
+    folds = 2 if norm.is_centred else 1
+    work = float(WORK * x.type.size)
+    write_staged(k, lines, work, folds, lambda p, lines: _stages(p, lines, norm))
+
+
+def _layout(k: Kernel, norm: Norm, parameters: Sequence[Strides], lanes: int) -> Layout:
+    source = {b: norm.place(s) for b, s in placed_source(k).items()}
+    sink = {b: norm.place(s) for b, s in placed_sink(k).items()}
+    return lay_out(norm.shape, norm.axes, source, sink, lanes, parameters)
+
+
+def _parameters(p: Phase, layout: Layout) -> Parameters:
+    strides = iter(layout.others)
+    scale, bias, *_ = [
+        *(
+            None if b is None else Rows(p.pointer(b), layout.shape, next(strides))
+            for b in p.step.ins[1:]
+        ),
+        None,
+        None,
+    ]
+    return Parameters(scale, bias)
+
+
+def _stages(p: Phase, lines: Lines, norm: Norm) -> Stages:
+    """The mean, then the mean square of what differs from it, then the results."""
+    layout = lines.layout
+    x = keep(p, open_source(p, layout.shape, layout.source), room_for(p, lines))
+    parameters = _parameters(p, layout)
+    sink = open_sink(p, layout.shape, layout.sink)
+    length = float(layout.length)
+
+    def centred(spot: Spot, results: Results) -> Value:
+        return x.again(spot) - results[0][spot.which] if norm.is_centred else x.again(spot)
+
+    def square(spot: Spot, results: Results) -> Value:
+        value = centred(spot, results) if norm.is_centred else x.first(spot)
+        return value * value
+
+    def put(spot: Spot, results: Results) -> None:
+        scaled = centred(spot, results) * results[-1][spot.which]
+        spot.put(sink, parameters.applied(spot, scaled))
+
+    mean = Fold(0, lambda spot, _: x.first(spot), add, lambda total, _, __: total / length)
+    factor = Fold(0, square, add, lambda total, _, __: 1.0 / sqrt(total / length + norm.epsilon))
+    return Stages((mean, factor) if norm.is_centred else (factor,), put)

@@ -1,0 +1,272 @@
+"""Pooling: each window of x [N, spatial…, C] becomes one element, each channel on its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from afterglow.backends.cpu.emitter import (
+    Index,
+    Pointer,
+    Value,
+    absolute,
+    maximum,
+    sqrt,
+)
+from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.sliding import (
+    WIDEST_KERNEL,
+    Axis,
+    Channels,
+    Field,
+    Run,
+    arithmetic_type,
+    cut_columns,
+    each_row,
+    each_tile,
+    fold_taps,
+    load,
+    place_of_row,
+)
+from afterglow.backends.cpu.math import pow
+from afterglow.backends.cpu.rows import Row
+from afterglow.backends.cpu.table import kernel
+from afterglow.instr import OpInstr
+from afterglow.ops.pooling import AvgPool, LpPool, MaxPool, Pool
+from afterglow.types.dtype import DType
+
+TILE_WIDTH = 4
+"""Columns that are made at once: they share what their windows have in common."""
+MOST_VECTORS = 8
+"""Vectors of channels that are reduced at once, where there is only one column."""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """How the elements of a window become one: `take` each, `combine` two, `finish` the last."""
+
+    initial: float
+    combine: Callable[[Value, Value], Value]
+    take: Callable[[Value], Value] = lambda x: x
+    finish: Callable[[Value], Value] = lambda x: x
+
+
+def accepts_pooling(step: OpInstr) -> bool:
+    """Whether the elements are floats, or integers of whole bytes."""
+    x = step.ins[0]
+    assert x is not None
+    return x.type.dtype.is_float or x.type.dtype.bits >= 8
+
+
+@kernel(MaxPool, AvgPool, LpPool, accepts=accepts_pooling)
+def write_pool(k: Kernel) -> None:
+    """Write a kernel that reduces each window to a number."""
+    pool = _WindowPool(k)
+    with k.phase(pool.field.rows * pool.channels.blocks, pool.work) as p:
+        each_row(p, pool.field.rows, pool.channels, _Writer(pool, p).write_row)
+
+
+class _WindowPool:
+    """Windows reduced tile by tile: first each column of the window, then its columns."""
+
+    def __init__(self, k: Kernel) -> None:
+        x, op = k.step.ins[0], k.step.op
+        assert x is not None
+        assert isinstance(op, Pool)
+        self.x, self.op = x, op
+        self.field = Field.of(op.windows, x)
+        self.dtype = arithmetic_type(x.type.dtype)
+        self.reduction = _reduction(op, self.dtype)
+        self.width = self._tile_width()
+        self.channels = Channels.of(
+            k.target,
+            self.field.channels,
+            self.dtype,
+            x.type.dtype,
+            self.field.rows,
+            MOST_VECTORS if self.width == 1 else 1,
+        )
+        taps = math.prod(axis.kernel for axis in self.field.axes)
+        self.work = 2.0 * k.step.outs[0].type.size * taps
+
+    def _tile_width(self) -> int:
+        columns = self.field.columns
+        shares = columns.stride < columns.reach <= WIDEST_KERNEL
+        return min(TILE_WIDTH, columns.count) if shares else 1
+
+
+class _Writer:
+    """The phase while it is being written."""
+
+    def __init__(self, pool: _WindowPool, p: Phase) -> None:
+        self.pool, self.field, self.e, self.p = pool, pool.field, p.e, p
+        self.x, self.sink, self.scale = p.pointer(pool.x), p.sink(), _Scale(p, pool)
+        self.runs = cut_columns(pool.field.columns, pool.width)
+
+    def write_row(self, row: Index, bounds: tuple[Index, Index]) -> None:
+        """Write all tiles of a row."""
+        field = self.field
+        image, windows = place_of_row(field, row)
+        start = field.start(self.x, image, windows)
+        axes = zip(field.axes[:-1], windows, strict=True)
+        ranges = [axis.taps(self.e, window) for axis, window in axes]
+        in_image = _row_major(field, windows)
+
+        def write_tile(run: Run, column: Index) -> None:
+            places = [column + j for j in range(run.width)]
+            rows = [self.sink.row(row * field.columns.count + place) for place in places]
+            factors = [self.scale.of(in_image * field.columns.count + place) for place in places]
+
+            def write_vector(channel: Value, lanes: int, mask: Value | None) -> None:
+                place = start + channel * field.channel_step
+                tile = _Tile(self.pool, self.p, run, column, place.settled())
+                totals = tile.reduce(ranges, lanes, mask)
+                for out, total, factor in zip(rows, totals, factors, strict=True):
+                    scaled = total if factor is None else total * factor
+                    out.put(channel, self.pool.reduction.finish(scaled), mask)
+
+            self.pool.channels.each(self.e, bounds, write_vector)
+
+        each_tile(self.e, self.runs, write_tile)
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """One tile while it is being written."""
+
+    pool: _WindowPool
+    p: Phase
+    run: Run
+    column: Index
+    start: Pointer
+
+    @property
+    def axis(self) -> Axis:
+        """The windows along columns."""
+        return self.pool.field.columns
+
+    def reduce(
+        self, ranges: list[tuple[Index, Index]], lanes: int, mask: Value | None
+    ) -> list[Value]:
+        """The reduced windows of the tile's columns."""
+        if self.run.clipped or self.axis.kernel > WIDEST_KERNEL:
+            return self._reduce_in_loop(ranges, lanes, mask)
+        seen = [self._seen(j) for j in range(self.run.width)]
+        columns = sorted({place for places in seen for place in places})
+        initial = [self._initial(lanes) for _ in columns]
+
+        def step(taps: list[Index], states: list[Value]) -> list[Value]:
+            return [
+                self._combined(state, taps, place, lanes, mask)
+                for state, place in zip(states, columns, strict=True)
+            ]
+
+        reduced = fold_taps(self.p.e, ranges, initial, step)
+        by_place = dict(zip(columns, reduced, strict=True))
+        combine = self.pool.reduction.combine
+        return [
+            reduce(combine, [by_place[place] for place in places])
+            if places
+            else self._initial(lanes)
+            for places in seen
+        ]
+
+    def _reduce_in_loop(
+        self, ranges: list[tuple[Index, Index]], lanes: int, mask: Value | None
+    ) -> list[Value]:
+        axis = self.axis
+        across = axis.taps(self.p.e, self.column) if self.run.clipped else (0, axis.kernel)
+
+        def step(taps: list[Index], states: list[Value]) -> list[Value]:
+            *outer, tap = taps
+            return [
+                self._combined(state, outer, tap * axis.dilation + j * axis.stride, lanes, mask)
+                for j, state in enumerate(states)
+            ]
+
+        initial = [self._initial(lanes) for _ in range(self.run.width)]
+        return fold_taps(self.p.e, [*ranges, across], initial, step)
+
+    def _seen(self, j: int) -> list[int]:
+        """The places that the window of a column sees, counted from the tile's first."""
+        axis, run = self.axis, self.run
+        return [
+            j * axis.stride + tap * axis.dilation
+            for tap in range(axis.kernel)
+            if run.tiles > 1 or axis.sees(run.start + j, tap)
+        ]
+
+    def _initial(self, lanes: int) -> Value:
+        return self.p.e.constant(self.pool.dtype, self.pool.reduction.initial, lanes)
+
+    def _combined(
+        self, state: Value, taps: list[Index], place: Index, lanes: int, mask: Value | None
+    ) -> Value:
+        field, reduction = self.pool.field, self.pool.reduction
+        pointer = self.start
+        for axis, tap in zip(field.axes, taps, strict=False):
+            pointer = pointer + tap * (axis.dilation * axis.step)
+        pointer = pointer + self.axis.first(self.column) * self.axis.step
+        pointer = pointer + place * self.axis.step
+        row = Row(pointer, field.channel_step)
+        return reduction.combine(state, reduction.take(load(row, 0, lanes, mask, self.pool.dtype)))
+
+
+def _row_major(field: Field, windows: list[Index]) -> Index:
+    number: Index = 0
+    for axis, window in zip(field.axes, windows, strict=False):
+        number = number * axis.count + window
+    return number
+
+
+class _Scale:
+    """What the sum of a window is multiplied by to be its mean; nothing for other reductions."""
+
+    def __init__(self, p: Phase, pool: _WindowPool) -> None:
+        self.constant: Value | None = None
+        self.table: Pointer | None = None
+        if not isinstance(pool.op, AvgPool):
+            return
+        divisors = pool.op.divisors(pool.x.type.shape[1:-1])
+        factors = (1.0 / divisors).astype(pool.dtype.numpy)
+        if divisors.min() == divisors.max():
+            self.constant = p.e.constant(pool.dtype, float(factors.flat[0]))
+        else:
+            self.table = p.table("factors", factors.reshape(-1))
+
+    def of(self, window: Index) -> Value | None:
+        """The factor of a window, by its number in the image."""
+        return self.constant if self.table is None else self.table.load(window)
+
+
+def _reduction(op: Pool, dtype: DType) -> Reduction:
+    match op:
+        case MaxPool():
+            return Reduction(lowest(dtype), maximum)
+        case LpPool(p=p):
+            return Reduction(
+                0, lambda a, b: a + b, lambda x: _power(absolute(x), p), lambda x: _root(x, p)
+            )
+    return Reduction(0, lambda a, b: a + b)
+
+
+def lowest(dtype: DType) -> float:
+    """What no element is below."""
+    return -math.inf if dtype.is_float else int(np.iinfo(dtype.numpy).min)
+
+
+def _power(x: Value, p: int) -> Value:
+    return reduce(lambda product, _: product * x, range(p - 1), x)
+
+
+def _root(x: Value, p: int) -> Value:
+    match p:
+        case 1:
+            return x
+        case 2:
+            return sqrt(x)
+    return pow(x, x.like(1 / p))

@@ -1,0 +1,92 @@
+"""A copy of x without gaps, its padding in memory, in the type in which the machine wants it."""
+
+from __future__ import annotations
+
+import math
+
+from afterglow.backends.cpu.emitter import Pointer, Value, equal, reinterpret
+from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.quantized.problem import Reading
+from afterglow.backends.cpu.rows import Axes, split
+from afterglow.types.dtype import u8
+
+
+def pointer_to_x(p: Phase, reading: Reading) -> Pointer:
+    """What is read: x, or its copy."""
+    if not reading.copied:
+        return p.pointer(reading.x)
+    return p.workspace("copy", reading.dtype, reading.size)
+
+
+def write_copy(k: Kernel, reading: Reading) -> None:
+    """Write the phase that makes the copy if there is one, a unit for each line of it."""
+    if not reading.copied:
+        return
+    lines = math.prod(reading.shape[:-2])
+    with k.phase(lines, 2.0 * reading.size, "copy") as p:
+        copying = _Copying(p, reading)
+        with p.units() as line:
+            copying.write_line(line)
+
+
+class _Copying:
+    """The function that copies lines, which are the last two axes of x."""
+
+    def __init__(self, p: Phase, reading: Reading) -> None:
+        self.p, self.e, self.reading = p, p.e, reading
+        self.source, self.to = p.pointer(reading.x), pointer_to_x(p, reading)
+
+    def write_line(self, line: Value) -> None:
+        """Write one line: padding, then what x has, then padding; or nothing but padding."""
+        shape, own, begins = self.reading.shape, self.reading.own_shape, self.reading.begins
+        pixels, channels = shape[-2:]
+        source, place, inside = self.source, self.e.index(line), equal(line, line)
+        for axis in range(len(shape) - 3, -1, -1):
+            rest, index = split(place, shape[axis]) if axis else (place, place)
+            at = self.e.index(index) - begins[axis]
+            if shape[axis] != own[axis]:
+                inside = inside & (at >= 0) & (at < own[axis])
+            source, place = source + at * self.reading.own_strides[axis], self.e.index(rest)
+        to = self.to + line * (pixels * channels)
+        before, count = begins[-2] * channels, own[-2] * channels
+        with self.e.when(inside):
+            self._fill(to, before)
+            self._copy_pixels(source, to + before)
+            self._fill(to + (before + count), pixels * channels - before - count)
+        if any(begins) or shape != own:
+            with self.e.when(~inside):
+                self._fill(to, pixels * channels)
+
+    def _fill(self, to: Pointer, count: int) -> None:
+        """Zero points."""
+        byte = self.e.constant(self.reading.dtype, self.reading.zero_point)
+        lanes = self.e.lanes(self.reading.dtype)
+        whole = count - count % lanes
+        with self.e.loop(whole, step=lanes) as i:
+            to.store(byte.splat(lanes), i)
+        with self.e.loop(count, start=whole) as i:
+            to.store(byte, i)
+
+    def _copy_pixels(self, source: Pointer, to: Pointer) -> None:
+        """What x has along its last two axes; without gaps it is one run."""
+        own, strides = self.reading.own_shape[-2:], self.reading.own_strides[-2:]
+        axes = Axes.merged(own, strides)
+        if len(axes.extents) > 1:
+            with self.e.loop(own[0], name="pixel") as pixel:
+                start = source + pixel * strides[0]
+                self._copy_run(start, to + pixel * own[1], own[1], strides[1])
+        else:
+            self._copy_run(source, to, math.prod(own), (*axes.strides, 1)[0])
+
+    def _copy_run(self, source: Pointer, to: Pointer, count: int, stride: int) -> None:
+        lanes = self.e.lanes(self.reading.dtype) if stride == 1 else 1
+        whole = count - count % lanes
+        with self.e.loop(whole, step=lanes) as i:
+            to.store(self._read((source + i * stride).load(0, lanes)), i)
+        with self.e.loop(count, start=whole) as i:
+            to.store(self._read((source + i * stride).load()), i)
+
+    def _read(self, x: Value) -> Value:
+        """Bytes of x in the wanted type: 128 more or less where the sign differs."""
+        dtype = self.reading.dtype
+        return x if x.dtype is dtype else reinterpret(x ^ (0x80 if x.dtype is u8 else -0x80), dtype)

@@ -1,0 +1,143 @@
+"""From sums in integers to results, through the steps that follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, equal, first_lanes, part
+from afterglow.backends.cpu.fusion import SinkRow
+from afterglow.backends.cpu.kernel import Phase
+from afterglow.backends.cpu.kernels.quantized.weights import Panels
+from afterglow.backends.cpu.rows import Row
+from afterglow.instr import Buffer
+from afterglow.types.dtype import f32, i32
+
+MOST_LINES = 32
+"""Lines of a panel up to which tiles are so soon done that a way through memory would count."""
+MOST_STEPS = 1
+"""Steps after a product that may as well be written once for each vector of a tile."""
+
+
+class Output:
+    """The result of a product, of which tiles are put row by row.
+
+    A tile goes through memory, unless it was soon done: a loop over its rows is less code than all
+    its vectors.
+    """
+
+    def __init__(self, p: Phase, panels: Panels, rows: int) -> None:
+        self.e, self.sink, self.panels = p.e, p.sink(), panels
+        scale, bias = (*p.step.ins, None, None)[2:4]
+        self.scale = None if scale is None else row_of(p, scale)
+        self.bias = None if bias is None else row_of(p, bias)
+        self.buffer = p.scratch(i32, rows * panels.width)
+        self.masked = p.target.avx512
+        self.light = len(p.kernel.job.after) <= MOST_STEPS
+
+    def panel(self, panel: Index, column: Value, starts: Pointer) -> Side:
+        """What the tiles of a panel need, which begins at a column of the result."""
+        lanes, initial, scales, masks = self.panels.lanes, [], [], []
+        left = self.e.index(self.panels.problem.columns) - panel * self.panels.width
+        for v in range(self.panels.vectors):
+            mask = None if self.is_whole else first_lanes(left - v * lanes, lanes)
+            masks.append(mask)
+            start, place = starts.load(v * lanes, lanes), column + v * lanes
+            if self.bias is not None:
+                start = start + self.bias.load(place, lanes, mask).splat(lanes)
+            initial.append(start)
+            if self.scale is not None:
+                scales.append(self.scale.load(place, lanes, mask).splat(lanes))
+        last = equal(self.e.index(panel), self.panels.count - 1)
+        return Side(self, last, column, initial, scales, masks)
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether a tile is put from registers: if it is made of few products."""
+        few = self.panels.problem.lines <= MOST_LINES and self.light
+        return few and (self.masked or self.is_whole)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all panels have all their columns."""
+        return self.panels.problem.columns % self.panels.width == 0
+
+
+@dataclass(frozen=True)
+class Side:
+    """A panel of the result: what sums begin with, and what they are multiplied by."""
+
+    output: Output
+    is_last: Value
+    column: Value
+    initial: list[Value]
+    scales: list[Value]
+    masks: list[Value | None]
+
+    def put(self, row: Value, sums: list[Value], shifts: Pointer | None, *, often: bool) -> None:
+        """Put the sums of neighbouring rows, less a shift for each.
+
+        `often` tells whether most tiles have so many rows: others need no fast code.
+        """
+        output, panels = self.output, self.output.panels
+        if often and output.is_direct:
+            self._put_directly(row, sums, shifts)
+            return
+        for number, total in enumerate(sums):
+            output.buffer.store(total, number * panels.lanes)
+        rows = len(sums) // panels.vectors
+        if output.is_whole:
+            self._put_columns(row, rows, panels.width, shifts)
+            return
+        rest = panels.problem.columns % panels.width
+        for condition, columns in ((~self.is_last, panels.width), (self.is_last, rest)):
+            if columns <= panels.problem.columns:
+                with output.e.when(condition):
+                    self._put_columns(row, rows, columns, shifts)
+
+    def _put_directly(self, row: Value, sums: list[Value], shifts: Pointer | None) -> None:
+        """Put all vectors as they are in registers."""
+        lanes, vectors = self.output.panels.lanes, self.output.panels.vectors
+        for r in range(len(sums) // vectors):
+            out = self.output.sink.row(row + r)
+            shift = None if shifts is None else (shifts + r).load()
+            for v, total in enumerate(sums[r * vectors : (r + 1) * vectors]):
+                value = self._result(total, v, shift)
+                out.put(self.column + v * lanes, value, self.masks[v])
+
+    def _result(self, total: Value, vector: int, shift: Value | None) -> Value:
+        """What becomes of a vector of sums, of a row with a shift."""
+        total = total if shift is None else total - shift
+        return convert(total, f32) * self.scales[vector] if self.scales else total
+
+    def _put_columns(self, row: Value, rows: int, columns: int, shifts: Pointer | None) -> None:
+        """Put the first columns of all rows, by vectors and parts of them."""
+        output, e, panels = self.output, self.output.e, self.output.panels
+        with e.loop(rows, name="row") as r:
+            out, line = output.sink.row(row + r), output.buffer + r * panels.width
+            shift = None if shifts is None else (shifts + r).load()
+            for v in range(panels.vectors):
+                left = columns - v * panels.lanes
+                if left <= 0:
+                    break
+                total = line.load(v * panels.lanes, panels.lanes)
+                value = self._result(total, v, shift)
+                self._put(out, v * panels.lanes, value, min(left, panels.lanes))
+
+    def _put(self, out: SinkRow, start: int, value: Value, count: int) -> None:
+        """Put the first lanes of a vector."""
+        if count == value.lanes:
+            out.put(self.column + start, value)
+        elif self.output.masked:
+            mask = first_lanes(self.output.e.index(count), value.lanes)
+            out.put(self.column + start, value, mask)
+        else:
+            taken = 0
+            while taken < count:
+                lanes = 1 << ((count - taken).bit_length() - 1)
+                out.put(self.column + (start + taken), part(value, taken, lanes))
+                taken += lanes
+
+
+def row_of(p: Phase, vector: Buffer) -> Row:
+    """A scale or bias; one number is for all columns."""
+    return Row(p.pointer(vector), vector.strides[0] if vector.type.rank else 0)

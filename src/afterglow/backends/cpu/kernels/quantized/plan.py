@@ -1,0 +1,109 @@
+"""How a product of bytes is cut: tiles of rows times panels of columns, and units of both."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.kernels.quantized.dots import QUAD, dots_of
+from afterglow.backends.cpu.kernels.quantized.problem import Problem
+from afterglow.backends.cpu.kernels.quantized.weights import Panels
+from afterglow.backends.cpu.kernels.tile import ENOUGH_SUMS, Run, split_rows
+from afterglow.backends.cpu.rows import Axes
+from afterglow.backends.cpu.target import Target
+
+MOST_VECTORS = 4
+"""Vectors side by side in a panel."""
+MOST_ROWS = 14
+"""Rows of a tile: more would make the code long, and nothing faster."""
+ROW_COST = 8
+"""What putting a vector of results costs, in multiplications of vectors."""
+WORK_OF_UNIT = 1e6
+"""Multiplications and additions that a unit has at least, if there are so many."""
+MOST_BLOCKS = 64
+LEAST_LANES = 4
+"""Lanes of the shortest vectors."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Panels, and runs of tiles along lines of rows: `outer` says where in x lines begin."""
+
+    panels: Panels
+    outer: Axes
+    extent: int
+    stride: int
+    runs: tuple[Run, ...]
+    blocks: int
+    by_block: bool
+    """Whether neighbouring units share a block of rows, rather than a panel."""
+
+    @property
+    def in_line(self) -> int:
+        """Tiles of a line."""
+        return self.runs[-1].last if self.runs else 0
+
+    @property
+    def usual(self) -> Run:
+        """The run with the most tiles."""
+        return max(self.runs, key=lambda run: run.last - run.first)
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of a batch."""
+        return math.prod(self.outer.extents) * self.in_line
+
+
+def plan_of(problem: Problem, target: Target) -> Plan:
+    """The plan for a problem."""
+    full, dots = max(1, target.vector_bits // 32), dots_of(target)
+    registers = target.vector_registers if target.has_vectors else target.general_registers
+    plans = []
+    for lanes in _lanes(full, problem.columns):
+        for vectors in range(1, MOST_VECTORS + 1):
+            if vectors == 1 or (vectors - 1) * lanes < problem.columns:
+                rows = (registers - vectors - dots.spare) // vectors
+                panels = Panels(problem, dots, vectors, lanes)
+                plans.append(_cut(problem, panels, max(1, min(rows, MOST_ROWS)), target))
+    return min(plans, key=lambda plan: _cost(plan, full))
+
+
+def _lanes(full: int, columns: int) -> list[int]:
+    """Lanes of vectors to try: half as many may fill the last panel better."""
+    halves = full >= 2 * LEAST_LANES and columns % full
+    return [full, full // 2] if halves else [full]
+
+
+def _cut(problem: Problem, panels: Panels, rows: int, target: Target) -> Plan:
+    """Tiles along the last axis of the rows."""
+    *before, last = problem.pixels.extents or (1,)
+    *jumps, stride = problem.pixels.strides or (0,)
+    runs = tuple(split_rows(last, rows))
+    outer = Axes(tuple(before), tuple(jumps))
+    tiles = math.prod(before) * (runs[-1].last if runs else 0)
+    blocks, by_block = _blocks(problem, panels, tiles, target)
+    return Plan(panels, outer, last, stride, runs, blocks, by_block)
+
+
+def _blocks(problem: Problem, panels: Panels, tiles: int, target: Target) -> tuple[int, bool]:
+    """Units large enough to be handed out, in an order that reads slow memory least."""
+    units = problem.batches * problem.groups * panels.count
+    wanted = math.ceil(problem.work / WORK_OF_UNIT / max(1, units))
+    row_bytes = problem.rows * problem.depth
+    fast = target.caches.l2 // 2
+    by_block = row_bytes > fast and problem.lines * QUAD * problem.columns <= fast
+    if by_block:
+        wanted = max(wanted, 4 * row_bytes // fast)
+    return max(1, min(wanted, MOST_BLOCKS, tiles)), by_block
+
+
+def _cost(plan: Plan, full: int) -> float:
+    """About the time, in multiplications of vectors of full length."""
+    share = plan.panels.lanes / full
+    vectors, lines = plan.panels.vectors, plan.panels.problem.lines
+    total = 0.0
+    for run in plan.runs:
+        step = max(run.rows * vectors * share, ENOUGH_SUMS, run.rows + vectors)
+        tile = lines * step + ROW_COST * run.rows * vectors * share
+        total += (run.last - run.first) * tile
+    return total * plan.panels.count

@@ -1,0 +1,252 @@
+"""Convolutions and matrix products of bytes as one thing: rows of runs of bytes, times columns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.kernels.quantized.dots import QUAD, read_type
+from afterglow.backends.cpu.rows import Axes, Strides, strides_within
+from afterglow.backends.cpu.target import Target
+from afterglow.instr import Buffer, OpInstr, Region, row_major
+from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
+from afterglow.types.dtype import DType, u8
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How x is read: where it lies, or a copy [batch…, K] of it with padding and no gaps.
+
+    `begins` says how much padding comes before each axis, `strides` are those of what is read.
+    """
+
+    x: Buffer
+    own_strides: Strides
+    own_shape: tuple[int, ...]
+    shape: tuple[int, ...]
+    begins: tuple[int, ...]
+    strides: Strides
+    dtype: DType
+    zero_point: int
+    copied: bool
+
+    @property
+    def size(self) -> int:
+        """Elements of a copy: whoever reads the last ones may read a quad."""
+        return math.prod(self.shape) + QUAD
+
+
+@dataclass(frozen=True)
+class Weight:
+    """Weights as [count, columns, depth]: where the elements lie.
+
+    `zero_point` is what to subtract once they are signed bytes; `columns_first` tells whether the
+    shape has columns before the depth.
+    """
+
+    buffer: Buffer
+    columns_first: bool
+    count: int
+    columns: int
+    counts: Axes
+    column_stride: int
+    depths: Axes
+    zero_point: int
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is known when the code is made."""
+        return self.buffer.root.region is Region.CONSTANT
+
+    @property
+    def is_unsigned(self) -> bool:
+        """Whether 128 is to be subtracted to make signed bytes of them."""
+        return self.buffer.type.dtype is u8
+
+
+@dataclass(frozen=True)
+class Problem:
+    """For each batch and group, rows of x times columns of a weight.
+
+    A row is `outer` runs of `run` bytes. Batch b has rows from b * rows on, group g columns from
+    g * columns on; `numbers` says which weight a batch has, groups have one each.
+    """
+
+    reading: Reading
+    weight: Weight
+    batches: int
+    batch: Axes
+    numbers: Axes
+    groups: int
+    group_stride: int
+    pixels: Axes
+    outer: Axes
+    run: int
+    rows: int
+    columns: int
+
+    @property
+    def quads(self) -> int:
+        """Quads of a run, the last of which may not be whole."""
+        return -(-self.run // QUAD)
+
+    @property
+    def lines(self) -> int:
+        """Quads of a row."""
+        return math.prod(self.outer.extents) * self.quads
+
+    @property
+    def depth(self) -> int:
+        """Products that are summed."""
+        return math.prod(self.outer.extents) * self.run
+
+    @property
+    def work(self) -> float:
+        """Multiplications and additions."""
+        return 2.0 * self.batches * self.groups * self.rows * self.columns * self.depth
+
+
+def problem_of(step: OpInstr, target: Target) -> Problem:
+    """What a step has to compute."""
+    if isinstance(step.op, QuantizedConv):
+        return _of_conv(step, step.op, target)
+    assert isinstance(step.op, QuantizedMatMul)
+    return _of_matmul(step, step.op, target)
+
+
+def operands(step: OpInstr) -> tuple[Buffer, Buffer]:
+    """The two factors of a step."""
+    x, weight = step.ins[:2]
+    assert x is not None
+    assert weight is not None
+    return x, weight
+
+
+def reading_of_conv(
+    step: OpInstr, op: QuantizedConv, dtype: DType, whole: int | None = None
+) -> Reading:
+    """How the x of a convolution is read; copied, too, if runs are not of `whole` bytes."""
+    x, weight = operands(step)
+    batch, *extents, channels = x.type.shape
+    windows = op.windows(weight.type.shape)
+    sides = zip(windows.begins, extents, windows.needed_ends(extents), strict=True)
+    shape = (batch, *map(sum, sides), channels)
+    run = _run(op, weight.type.shape, x.strides)
+    odd = whole is not None and run % whole != 0
+    return _reading(x, x.strides, x.type.shape, shape, op.x_zero_point, dtype, odd, windows.begins)
+
+
+def _reading(
+    x: Buffer,
+    strides: Strides,
+    own: tuple[int, ...],
+    shape: tuple[int, ...],
+    zero_point: int,
+    dtype: DType,
+    odd: bool,
+    begins: tuple[int, ...] = (),
+) -> Reading:
+    copied = odd or shape != own or strides[-1] != 1 or x.type.dtype is not dtype
+    if x.type.dtype is not dtype:
+        zero_point += 128 if dtype is u8 else -128
+    before = (0, *begins, 0) if begins else (0,) * len(shape)
+    used = row_major(shape) if copied else strides
+    return Reading(x, strides, own, shape, before, used, dtype, zero_point, copied)
+
+
+def _run(op: QuantizedConv, weight: tuple[int, ...], strides: Strides) -> int:
+    """Neighbouring bytes that all meet a weight: the channels of a row of the window, or of one."""
+    *_, width, inner = weight
+    joined = op.groups == 1 and op.dilations[-1] == 1 and strides[-2] == inner
+    return width * inner if joined else inner
+
+
+def _of_conv(step: OpInstr, op: QuantizedConv, target: Target) -> Problem:
+    x, weight = operands(step)
+    reading = reading_of_conv(step, op, read_type(target, x.type.dtype), QUAD)
+    shape, result, strides = weight.type.shape, step.outs[0].type.shape, reading.strides
+    run = _run(op, shape, strides)
+    spatial = strides[1:-1]
+    jumps = [s * n for s, n in zip(spatial, op.strides, strict=True)]
+    holes = [s * n for s, n in zip(spatial, op.dilations, strict=True)]
+    kernel = shape[1:-1] if run == shape[-1] else shape[1:-2]
+    columns = shape[0] // op.groups
+    own = Weight(
+        buffer=weight,
+        columns_first=True,
+        count=op.groups,
+        columns=columns,
+        counts=Axes((op.groups,), (columns * weight.strides[0],)),
+        column_stride=weight.strides[0],
+        depths=Axes.merged(shape[1:], weight.strides[1:]),
+        zero_point=op.weight_zero_point - (128 if weight.type.dtype is u8 else 0),
+    )
+    return Problem(
+        reading=reading,
+        weight=own,
+        batches=1,
+        batch=Axes((), ()),
+        numbers=Axes((), ()),
+        groups=op.groups,
+        group_stride=shape[-1],
+        pixels=Axes.merged(result[:-1], (strides[0], *jumps)),
+        outer=Axes.merged(kernel, holes[: len(kernel)]),
+        run=run,
+        rows=math.prod(result[:-1]),
+        columns=columns,
+    )
+
+
+def _of_matmul(step: OpInstr, op: QuantizedMatMul, target: Target) -> Problem:
+    lhs, rhs = operands(step)
+    shape = step.outs[0].type.shape
+    left = _matrix_last(lhs.type.shape, op.transpose_lhs)
+    own = _matrix_last(strides_within(lhs, lhs.type.shape), op.transpose_lhs)
+    dtype = read_type(target, lhs.type.dtype)
+    odd = left[-1] % QUAD != 0
+    reading = _reading(lhs, own, left, left, op.lhs_zero_point, dtype, odd)
+    *right, line, column = _matrix_last(rhs.strides, op.transpose_rhs)
+    *batch, rows, columns = shape
+    jumps = _aligned(left[:-2], reading.strides[:-2], len(batch))
+    row = reading.strides[-2]
+    numbers = _aligned(rhs.type.shape[:-2], row_major((*rhs.type.shape[:-2], 1))[:-1], len(batch))
+    while batch and not numbers[-1] and (rows == 1 or jumps[-1] == rows * row or batch[-1] == 1):
+        row = jumps[-1] if rows == 1 else row
+        rows *= batch[-1]
+        batch, jumps, numbers = batch[:-1], jumps[:-1], numbers[:-1]
+    weight = Weight(
+        buffer=rhs,
+        columns_first=op.transpose_rhs,
+        count=math.prod(rhs.type.shape[:-2]),
+        columns=columns,
+        counts=Axes.merged(rhs.type.shape[:-2], right),
+        column_stride=column,
+        depths=Axes((left[-1],), (line,)),
+        zero_point=op.rhs_zero_point - (128 if rhs.type.dtype is u8 else 0),
+    )
+    return Problem(
+        reading=reading,
+        weight=weight,
+        batches=math.prod(batch),
+        batch=Axes.merged(batch, jumps),
+        numbers=Axes.merged(batch, numbers),
+        groups=1,
+        group_stride=0,
+        pixels=Axes((rows,), (row,)),
+        outer=Axes((), ()),
+        run=left[-1],
+        rows=rows,
+        columns=columns,
+    )
+
+
+def _matrix_last(extents: tuple[int, ...], transposed: bool) -> tuple[int, ...]:
+    """What an operand has along its axes, those of its matrix in order."""
+    *batch, rows, columns = extents
+    return (*batch, columns, rows) if transposed else (*batch, rows, columns)
+
+
+def _aligned(shape: tuple[int, ...], strides: tuple[int, ...], rank: int) -> list[int]:
+    """The strides of an operand along the batch axes of the result."""
+    own = [0 if extent == 1 else stride for extent, stride in zip(shape, strides, strict=True)]
+    return [0] * (rank - len(shape)) + own

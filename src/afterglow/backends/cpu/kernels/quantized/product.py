@@ -1,0 +1,240 @@
+"""Products of bytes by register tiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from afterglow.backends.cpu.emitter import Index, Pointer, Value, quotient
+from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.quantized.copying import pointer_to_x, write_copy
+from afterglow.backends.cpu.kernels.quantized.dots import QUAD
+from afterglow.backends.cpu.kernels.quantized.output import Output, Side
+from afterglow.backends.cpu.kernels.quantized.plan import Plan, plan_of
+from afterglow.backends.cpu.kernels.quantized.problem import Problem
+from afterglow.backends.cpu.kernels.tile import Run
+from afterglow.backends.cpu.rows import split
+from afterglow.types.dtype import i32
+
+MOST_PRODUCTS = 64
+"""Multiplications in one turn of the innermost loop."""
+
+
+def write_product(k: Kernel, problem: Problem) -> None:
+    """Write the phases of a product; a unit is a panel with a block of rows."""
+    plan = plan_of(problem, k.target)
+    write_copy(k, problem.reading)
+    plan.panels.write_packing(k)
+    if problem.weight.zero_point:
+        _write_sums_of_rows(k, problem, plan)
+    units = problem.batches * problem.groups * plan.panels.count * plan.blocks
+    with k.phase(units, problem.work / 2) as p:
+        _Product(p, problem, plan).write()
+
+
+class _Rows:
+    """Rows of x while they are multiplied by panels."""
+
+    def __init__(self, p: Phase, problem: Problem, plan: Plan) -> None:
+        self.p, self.e = p, p.e
+        self.problem, self.plan, self.panels = problem, plan, plan.panels
+        self.x = pointer_to_x(p, problem.reading)
+
+    def place(self, batch: Index, group: Index) -> Pointer:
+        """Where the rows of a batch begin, for a group."""
+        offset = self.problem.batch.offset(batch)
+        return self.x + offset + group * self.problem.group_stride
+
+    def products(
+        self, rows: Sequence[Pointer], panel: Pointer, sums: Sequence[Value], vectors: int
+    ) -> list[Value]:
+        """Add the products of rows with a panel to sums, a loop for each axis of the taps."""
+        outer = self.problem.outer
+        taps = list(zip(outer.extents, outer.strides, strict=True))
+        return self._taps(taps, rows, panel, list(sums), vectors)
+
+    def _taps(
+        self,
+        taps: list[tuple[int, int]],
+        rows: Sequence[Pointer],
+        panel: Pointer,
+        sums: list[Value],
+        vectors: int,
+    ) -> list[Value]:
+        line = vectors * sums[0].lanes * QUAD
+        if not taps:
+            return self._run(rows, panel, sums, vectors, line)
+        (extent, stride), *inner = taps
+        size = line * self.problem.quads
+        for count, _ in inner:
+            size *= count
+
+        def body(tap: Value, sums: list[Value]) -> list[Value]:
+            moved = _advanced(rows, tap * stride)
+            return self._taps(inner, moved, panel + tap * size, sums, vectors)
+
+        return self.e.fold(extent, sums, body, name="tap")
+
+    def _run(
+        self, rows: Sequence[Pointer], panel: Pointer, sums: list[Value], vectors: int, line: int
+    ) -> list[Value]:
+        """All quads of a run, several a turn."""
+        quads = self.problem.quads
+        unroll = _unroll(quads, len(sums))
+
+        def some(
+            rows: Sequence[Pointer], panel: Pointer, sums: list[Value], count: int
+        ) -> list[Value]:
+            for quad in range(count):
+                here = [row + quad * QUAD for row in rows]
+                sums = self.panels.dots.add(sums, here, panel + quad * line, vectors)
+            return sums
+
+        def body(turn: Value, sums: list[Value]) -> list[Value]:
+            moved = _advanced(rows, turn * (unroll * QUAD))
+            return some(moved, panel + turn * (unroll * line), sums, unroll)
+
+        turns = quads // unroll if unroll else 0
+        sums = self.e.fold(turns, sums, body, name="quad")
+        done = turns * unroll
+        moved = [row + done * QUAD for row in rows]
+        return some(moved, panel + done * line, sums, quads - done)
+
+
+class _Product(_Rows):
+    """The function that multiplies blocks of rows by panels."""
+
+    def __init__(self, p: Phase, problem: Problem, plan: Plan) -> None:
+        super().__init__(p, problem, plan)
+        self.factors, self.starts = plan.panels.pointer(p), plan.panels.starts(p)
+        self.shifts = _shifts(p, problem)
+        most = max((run.rows for run in plan.runs), default=0)
+        self.output = Output(p, plan.panels, most)
+
+    def write(self) -> None:
+        """Write all of it."""
+        with self.p.units() as unit:
+            batch, group, panel, block = self._place_of(unit)
+            weight = self.problem.numbers.offset(batch) + group
+            place = self.e.index(weight) * self.panels.count + panel
+            start = self.starts + place * self.panels.width
+            factors = (self.factors + place * self.panels.size).aligned(self._alignment)
+            column = self.e.index(group) * self.problem.columns + panel * self.panels.width
+            side = self.output.panel(panel, column, start)
+            rows, number = (
+                self.place(batch, group),
+                self.e.index(batch) * self.problem.groups + group,
+            )
+            first, last = self._tiles(block)
+            with self.e.loop(last, start=first, name="tile") as tile:
+                line, at = split(tile, self.plan.in_line)
+                row, x = self.e.index(line) * self.plan.extent, rows + self.plan.outer.offset(line)
+                shifts = _further(self.shifts, number * self.problem.rows + row)
+                first_row = batch * self.problem.rows + row
+                task = _Task(x, factors, side, first_row, shifts)
+                self._write_tile(task, self.e.index(at))
+
+    @property
+    def _alignment(self) -> int:
+        line = self.panels.line * self.panels.dots.weight.itemsize
+        return min(64, line & -line)
+
+    def _place_of(self, unit: Value) -> tuple[Index, Index, Index, Index]:
+        """Batch, group, panel and block of a unit."""
+        panels, blocks = self.panels.count, self.plan.blocks
+        if self.plan.by_block:
+            rest, panel = split(unit, panels)
+            rest, block = split(rest, blocks)
+        else:
+            rest, block = split(unit, blocks)
+            rest, panel = split(rest, panels)
+        batch, group = split(rest, self.problem.groups)
+        return batch, group, panel, block
+
+    def _tiles(self, block: Index) -> tuple[Index, Index]:
+        """The tiles of a block: as many as of any other, or one more or less."""
+        tiles, blocks = self.plan.tiles, self.plan.blocks
+        if blocks == 1:
+            return 0, tiles
+        first = self.e.index(block) * tiles
+        return quotient(first, blocks), quotient(first + tiles, blocks)
+
+    def _write_tile(self, task: _Task, at: Value) -> None:
+        """Write a tile of any height, given its number in its line."""
+        for run in self.plan.runs:
+            if len(self.plan.runs) == 1:
+                self._write_run(task, run, at)
+                continue
+            inside = at < run.last if run.first == 0 else at >= run.first
+            with self.e.when(inside):
+                self._write_run(task, run, at)
+
+    def _write_run(self, task: _Task, run: Run, at: Value) -> None:
+        first = at * run.rows + run.shift
+        base = task.x + first * self.plan.stride
+        rows = [base + r * self.plan.stride for r in range(run.rows)]
+        initial = task.side.initial * run.rows
+        sums = self.products(rows, task.factors, initial, self.panels.vectors)
+        shifts = _further(task.shifts, first)
+        task.side.put(task.row + first, sums, shifts, often=run == self.plan.usual)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A line of rows times a panel: where both lie, its first row, and what to subtract if any."""
+
+    x: Pointer
+    factors: Pointer
+    side: Side
+    row: Value
+    shifts: Pointer | None
+
+
+def _shifts(p: Phase, problem: Problem) -> Pointer | None:
+    """What to subtract from the sums of each row, if there is something."""
+    if not problem.weight.zero_point:
+        return None
+    return p.workspace("rows", i32, problem.batches * problem.groups * problem.rows)
+
+
+def _write_sums_of_rows(k: Kernel, problem: Problem, plan: Plan) -> None:
+    """Write the phase that multiplies rows by ones, and the weight's zero point."""
+    units = problem.batches * problem.groups * problem.rows
+    lanes = plan.panels.lanes
+    ones = np.arange(problem.quads * QUAD) < problem.run
+    quads = ones.reshape(-1, 1, QUAD).repeat(lanes, 1)
+    taps = (math.prod(problem.outer.extents), *[1] * quads.ndim)
+    with k.phase(units, 4.0 * units * problem.depth, "rows") as p:
+        rows, shifts = _Rows(p, problem, plan), _shifts(p, problem)
+        assert shifts is not None
+        panel = p.table("ones", np.tile(plan.panels.dots.pack(quads), taps).reshape(-1))
+        with p.units() as unit:
+            rest, row = split(unit, problem.rows)
+            batch, group = split(rest, problem.groups)
+            place = rows.place(batch, group) + problem.pixels.offset(row)
+            zeros = [p.e.constant(i32, 0, lanes)]
+            (total,) = rows.products([place], panel, zeros, 1)
+            shifts.store(total.lane(0) * problem.weight.zero_point, unit)
+
+
+def _further(pointer: Pointer | None, count: Value) -> Pointer | None:
+    return None if pointer is None else pointer + count
+
+
+def _advanced(rows: Sequence[Pointer], count: Index) -> list[Pointer]:
+    """All addresses moved on; those that share a beginning share the addition."""
+    moved: dict[str, Pointer] = {}
+    for row in rows:
+        if row.text not in moved:
+            moved[row.text] = Pointer(row.code, row.dtype, row.text) + count
+    return [moved[row.text] + row.offset for row in rows]
+
+
+def _unroll(quads: int, sums: int) -> int:
+    """Quads in one turn: few enough for short code, and without a rest if that can be."""
+    most = max(1, min(4, MOST_PRODUCTS // max(sums, 1), quads))
+    fitting = [count for count in range(most, 1, -1) if quads % count == 0]
+    return fitting[0] if fitting else most

@@ -1,0 +1,171 @@
+"""Weights in panels [count][columns / width][lines][width][4], and what sums begin with.
+
+The sum of (x - a) (w - b) is that of x w, less a times the sum of the weights of a column, less b
+times the sum of the bytes of a row, plus a b for each product. All but the third is known for a
+column: sums begin with it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from afterglow.backends.cpu.emitter import (
+    Index,
+    Pointer,
+    Value,
+    first_lanes,
+    gather,
+    lane_numbers,
+    load_masked,
+    reinterpret,
+)
+from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.quantized.dots import QUAD, Dots
+from afterglow.backends.cpu.kernels.quantized.problem import Problem
+from afterglow.backends.cpu.rows import split
+from afterglow.graph import Array
+from afterglow.types.dtype import i8, i32
+
+
+@dataclass(frozen=True)
+class Panels:
+    """The packed weight of a problem, `vectors` of `lanes` columns a panel."""
+
+    problem: Problem
+    dots: Dots
+    vectors: int
+    lanes: int
+
+    @property
+    def width(self) -> int:
+        """Columns of a panel."""
+        return self.vectors * self.lanes
+
+    @property
+    def count(self) -> int:
+        """Panels of one weight."""
+        return -(-self.problem.columns // self.width)
+
+    @property
+    def line(self) -> int:
+        """Elements of a line."""
+        return self.width * QUAD
+
+    @property
+    def size(self) -> int:
+        """Elements of a panel."""
+        return self.problem.lines * self.line
+
+    def pointer(self, p: Phase) -> Pointer:
+        """Where the panels lie."""
+        weight = self.problem.weight
+        if weight.is_constant:
+            name = f"{self.dots.name}{self.width}"
+            return p.packed(weight.buffer, name, self._pack, self.dots.weight)
+        return p.workspace("panels", self.dots.weight, weight.count * self.count * self.size)
+
+    def starts(self, p: Phase) -> Pointer:
+        """Where the numbers lie with which sums begin, one a column."""
+        weight = self.problem.weight
+        if weight.is_constant:
+            return p.packed(weight.buffer, f"starts{self.width}", self._pack_starts, i32)
+        return p.workspace("starts", i32, weight.count * self.count * self.width)
+
+    def _start(self, sums: Array | Value) -> Array | Value:
+        """What sums begin with, given the sums of the weights of columns."""
+        problem, shift = self.problem, self.problem.reading.zero_point
+        return problem.depth * shift * problem.weight.zero_point - sums * shift
+
+    def _pack(self, weight: Array) -> Array:
+        problem = self.problem
+        rest = problem.quads * QUAD - problem.run
+        padded = np.pad(self._columns(weight), ((0, 0), (0, 0), (0, 0), (0, rest)))
+        quads = padded.reshape(problem.weight.count, self.count, self.width, problem.lines, QUAD)
+        return self.dots.pack(np.ascontiguousarray(quads.swapaxes(2, 3)))
+
+    def _pack_starts(self, weight: Array) -> Array:
+        sums = self._columns(weight).sum((2, 3), dtype=np.int64)
+        return np.asarray(self._start(sums)).astype(np.int32)
+
+    def _columns(self, weight: Array) -> Array:
+        """The weight as signed bytes [count, panels * width, outer, run]."""
+        own, problem = self.problem.weight, self.problem
+        ordered = weight if own.columns_first else weight.swapaxes(-1, -2)
+        outer = math.prod(problem.outer.extents)
+        apart = ordered.reshape(own.count, own.columns, outer, problem.run).astype(np.int16)
+        missing = self.count * self.width - own.columns
+        signed = apart - 128 if own.is_unsigned else apart
+        return np.pad(signed, ((0, 0), (0, missing), (0, 0), (0, 0)))
+
+    def write_packing(self, k: Kernel) -> None:
+        """Write the phase that packs a weight that is no constant, a unit for each panel."""
+        weight = self.problem.weight
+        if weight.is_constant:
+            return
+        units = weight.count * self.count
+        with k.phase(units, 4.0 * units * self.size, "pack") as p:
+            source, to, starts = p.pointer(weight.buffer), self.pointer(p), self.starts(p)
+            ones = p.table("ones", np.ones(QUAD, self.problem.reading.dtype.numpy))
+            with p.units() as unit:
+                number, panel = split(unit, self.count)
+                matrix, made = source + weight.counts.offset(number), to + unit * self.size
+                self._write_panel(p, matrix, made, p.e.index(panel) * self.width)
+                self._write_starts(p, made, ones, starts + unit * self.width)
+
+    def _write_panel(self, p: Phase, matrix: Pointer, made: Pointer, column: Value) -> None:
+        problem, e = self.problem, p.e
+        whole = problem.run // QUAD
+        with e.loop(math.prod(problem.outer.extents), name="tap") as tap:
+            lines, first = made + tap * (problem.quads * self.line), tap * problem.run
+            with e.loop(whole, name="quad") as quad:
+                self._write_line(p, matrix, column, lines + quad * self.line, first + quad * QUAD)
+            if rest := problem.run % QUAD:
+                place = first + whole * QUAD
+                self._write_line(p, matrix, column, lines + whole * self.line, place, rest)
+
+    def _write_line(
+        self,
+        p: Phase,
+        matrix: Pointer,
+        column: Value,
+        line: Pointer,
+        depth: Value,
+        count: int = QUAD,
+    ) -> None:
+        """Write the weights of a few steps along the depth; further ones are zeros."""
+        zeros = p.e.constant(i8, 0, self.lanes)
+        for v in range(self.vectors):
+            start = column + v * self.lanes
+            rows = [self._load(p, matrix, start, depth + i) for i in range(count)]
+            parts = self.dots.packed([*rows, *[zeros] * (QUAD - count)])
+            for number, part in enumerate(parts):
+                line.store(part, (number * self.vectors + v) * part.lanes)
+
+    def _load(self, p: Phase, matrix: Pointer, column: Value, depth: Index) -> Value:
+        """Signed weights of neighbouring columns; what is not there is anything."""
+        weight = self.problem.weight
+        place = matrix + weight.depths.offset(depth) + column * weight.column_stride
+        mask = None
+        if weight.columns % self.width:
+            mask = first_lanes(p.e.index(weight.columns) - column, self.lanes)
+        if weight.column_stride == 1:
+            found = place.load(0, self.lanes) if mask is None else load_masked(place, mask)
+        else:
+            steps = lane_numbers(p.e, p.e.index_type, self.lanes, weight.column_stride)
+            found = gather(place, steps, mask)
+        return reinterpret(found ^ 0x80, i8) if weight.is_unsigned else found
+
+    def _write_starts(self, p: Phase, panel: Pointer, ones: Pointer, starts: Pointer) -> None:
+        """Sum up the columns of a panel: multiply them by ones."""
+        zeros = [p.e.constant(i32, 0, self.lanes)] * self.vectors
+
+        def add(line: Value, sums: list[Value]) -> list[Value]:
+            return self.dots.add(sums, [ones], panel + line * self.line, self.vectors)
+
+        for v, sums in enumerate(p.e.fold(self.problem.lines, zeros, add, name="line")):
+            start = self._start(sums)
+            assert isinstance(start, Value)
+            starts.store(start, v * self.lanes)

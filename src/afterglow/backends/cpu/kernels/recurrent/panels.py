@@ -1,0 +1,99 @@
+"""Recurrent weights in panels: some hidden units with all their gates, [panel][state][gate][unit].
+
+Constants are put into that order when a model is compiled, others before the first step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from afterglow.backends.cpu.emitter import Pointer, convert, smaller
+from afterglow.backends.cpu.kernel import Kernel, Pack, Phase
+from afterglow.backends.cpu.kernels.recurrent.problem import Problem
+from afterglow.backends.cpu.target import Target
+from afterglow.graph import Array
+from afterglow.instr import Region
+from afterglow.types.dtype import DType
+
+FEW_STATES = 4
+"""States below which a panel is two vectors wide: there are few sums otherwise."""
+
+Gates = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Panels:
+    """How hidden units are cut up: `vectors` of them in a panel."""
+
+    width: int
+    vectors: int
+    lanes: int
+
+    @property
+    def units(self) -> int:
+        """Hidden units in a panel."""
+        return self.vectors * self.lanes
+
+    @property
+    def count(self) -> int:
+        """How many panels there are; the last may be filled up."""
+        return -(-self.width // self.units)
+
+    @property
+    def pitch(self) -> int:
+        """Hidden units in all panels."""
+        return self.count * self.units
+
+
+def panels_of(problem: Problem, target: Target) -> Panels:
+    """The panels of a layer."""
+    lanes = max(1, target.vector_bits // problem.dtype.bits)
+    wide = problem.batch < FEW_STATES and problem.width > lanes
+    return Panels(problem.width, 2 if wide else 1, lanes)
+
+
+def open_panels(p: Phase, problem: Problem, panels: Panels, gates: Gates) -> Pointer:
+    """The recurrent weights of some gates, in panels."""
+    recurrence, name = problem.given["recurrence"], _name(panels, gates)
+    if recurrence.root.region is Region.CONSTANT:
+        pack = _pack(panels, gates, problem.dtype)
+        return p.packed(recurrence, name, pack, problem.dtype)
+    size = panels.pitch * len(gates) * problem.width
+    return p.workspace(name, problem.dtype, size)
+
+
+def write_panels(kernel: Kernel, problem: Problem, panels: Panels, gates: Gates) -> None:
+    """Put recurrent weights that are not constant into panels; a unit is a panel."""
+    recurrence = problem.given["recurrence"]
+    if recurrence.root.region is Region.CONSTANT:
+        return
+    line, state = recurrence.strides
+    size = panels.units * len(gates)
+    work = float(panels.pitch * len(gates) * problem.width)
+    with kernel.phase(panels.count, work, _name(panels, gates)) as p:
+        source, made = p.pointer(recurrence), open_panels(p, problem, panels, gates)
+        with p.units() as panel, p.e.loop(panels.units, name="unit") as unit:
+            hidden = smaller(panel * panels.units + unit, panels.width - 1)
+            first = made + panel * (problem.width * size) + unit
+            with p.e.loop(problem.width, name="k") as k:
+                for place, gate in enumerate(gates):
+                    row = hidden + gate * panels.width
+                    element = (source + row * line + k * state).load()
+                    (first + k * size).store(convert(element, made.dtype), place * panels.units)
+
+
+def _name(panels: Panels, gates: Gates) -> str:
+    return f"gates{''.join(map(str, gates))}x{panels.units}"
+
+
+def _pack(panels: Panels, gates: Gates, dtype: DType) -> Pack:
+    def pack(x: Array) -> Array:
+        depth = x.shape[1]
+        padded = np.zeros((len(gates), panels.pitch, depth), dtype.numpy)
+        padded[:, : panels.width] = x.reshape(-1, panels.width, depth)[list(gates)]
+        cut = padded.reshape(len(gates), panels.count, panels.units, depth)
+        return cut.transpose(1, 3, 0, 2)
+
+    return pack

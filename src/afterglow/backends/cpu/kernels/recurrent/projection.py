@@ -1,0 +1,139 @@
+"""What the inputs contribute to the gates of all steps: x times the weights, plus the bias."""
+
+from __future__ import annotations
+
+from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, first_lanes
+from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.matmul.packing import Packer, pack_panels
+from afterglow.backends.cpu.kernels.matmul.problem import Matrix
+from afterglow.backends.cpu.kernels.recurrent.panels import panels_of
+from afterglow.backends.cpu.kernels.recurrent.problem import Problem
+from afterglow.backends.cpu.kernels.tile import Tile, accumulate, most_rows, split_rows
+from afterglow.backends.cpu.rows import Axes, Row
+from afterglow.backends.cpu.target import Target
+from afterglow.instr import Region
+
+VECTORS = 2
+"""Vectors of a tile: panels so narrow that many rows of a tile fit in registers."""
+
+
+def projection_tile(problem: Problem, target: Target) -> Tile:
+    """The tile of the product: a row less than fits, or LLVM finds no registers for the bias."""
+    lanes = max(1, target.vector_bits // problem.dtype.bits)
+    most = max(1, most_rows(target, VECTORS, problem.dtype) - 1)
+    return Tile(min(most, max(1, problem.rows)), VECTORS, lanes)
+
+
+def projection_pitch(problem: Problem, target: Target) -> int:
+    """How far apart rows of the projection lie: whole panels may be written and read.
+
+    A little more than that, or the rows of a tile would share a few places in the first cache.
+    """
+    tile = projection_tile(problem, target)
+    width = tile.columns
+    written = -(-problem.columns // width) * width
+    beyond = panels_of(problem, target).pitch - problem.width
+    return max(written, problem.columns + beyond) + tile.lanes
+
+
+def open_projection(p: Phase, problem: Problem) -> Pointer:
+    """The contributions of the inputs, [step, batch][gate][hidden unit]."""
+    pitch = projection_pitch(problem, p.target)
+    return p.workspace("projection", problem.dtype, problem.rows * pitch)
+
+
+def write_projection(kernel: Kernel, problem: Problem) -> None:
+    """Write the product; a unit is a panel of columns."""
+    tile = projection_tile(problem, kernel.target)
+    panels = -(-problem.columns // tile.columns)
+    work = 2.0 * problem.rows * problem.columns * problem.inputs
+    with kernel.phase(panels, work, "inputs") as p:
+        product = _Product(p, problem, tile)
+        with p.units() as panel:
+            product.write(panel)
+
+
+class _Product:
+    """The function that multiplies all inputs by panels of the weights."""
+
+    def __init__(self, p: Phase, problem: Problem, tile: Tile) -> None:
+        self.p, self.e, self.problem, self.tile = p, p.e, problem, tile
+        self.dtype = problem.dtype
+        self.x = problem.given["x"]
+        self.weight = problem.given["weight"]
+        self.is_constant = self.weight.root.region is Region.CONSTANT
+        self.source = p.pointer(self.x)
+        self.panel_size = problem.inputs * tile.columns
+        self.panels = self._panels()
+        bias = problem.given.get("bias")
+        self.bias = None if bias is None else Row(p.pointer(bias), bias.strides[0])
+        self.made, self.pitch = open_projection(p, problem), projection_pitch(problem, p.target)
+
+    def _panels(self) -> Pointer:
+        """All panels, or memory for one."""
+        if not self.is_constant:
+            self.matrix = self.p.pointer(self.weight)
+            return self.p.scratch(self.dtype, self.panel_size)
+        width = self.tile.columns
+        pack = pack_panels(width, self.dtype, transposed=True)
+        return self.p.packed(self.weight, f"panels{width}", pack, self.dtype)
+
+    def write(self, panel: Value) -> None:
+        """All rows by one panel."""
+        problem, tile = self.problem, self.tile
+        column = panel * tile.columns
+        lines = self._panel(panel, column)
+        steps, rows, stride = self._rows()
+        with self.e.loop(steps, name="step") as step:
+            first = self.source + step * self.x.strides[0]
+            for run in split_rows(rows, tile.rows):
+                with self.e.loop(run.last, start=run.first, name="tile") as number:
+                    row = number * run.rows + run.shift
+                    start = first + row * stride
+                    sums = accumulate(
+                        self.e,
+                        tile.with_rows(run.rows),
+                        [start + r * stride for r in range(run.rows)],
+                        lines,
+                        problem.inputs,
+                        self.dtype,
+                        row_step=self.x.strides[2],
+                        initial=[self._bias(column)] * run.rows,
+                    )
+                    made = self.made + (step * rows + row) * self.pitch + column
+                    for r, vectors in enumerate(sums):
+                        for v, vector in enumerate(vectors):
+                            made.store(vector, r * self.pitch + v * tile.lanes)
+
+    def _rows(self) -> tuple[int, int, int]:
+        """How often so many rows lie equally far apart: all at once if they do."""
+        steps, batch, _ = self.x.type.shape
+        outer, inner, _ = self.x.strides
+        if batch == 1:
+            return 1, steps, outer
+        return (1, steps * batch, inner) if outer == batch * inner else (steps, batch, inner)
+
+    def _panel(self, panel: Value, column: Value) -> Pointer:
+        if self.is_constant:
+            return self.panels + panel * self.panel_size
+        none = Axes((), ())
+        columns, depth = self.weight.strides
+        matrix = Matrix(self.weight, none, none, depth, columns)
+        packer = Packer(self.e, matrix, self.tile, self.problem.inputs, self.problem.columns)
+        packer.write(self.panels, self.matrix, column)
+        return self.panels
+
+    def _bias(self, column: Index) -> list[Value]:
+        """What the sums of a row begin with."""
+        lanes, columns = self.tile.lanes, self.problem.columns
+        found = []
+        for v in range(self.tile.vectors):
+            if self.bias is None:
+                found.append(self.e.constant(self.dtype, 0, lanes))
+                continue
+            mask = None
+            if columns % self.tile.columns:
+                mask = first_lanes(self.e.index(columns) - column - v * lanes, lanes)
+            loaded = self.bias.load(column + v * lanes, lanes, mask)
+            found.append(convert(loaded, self.dtype).splat(lanes))
+        return found

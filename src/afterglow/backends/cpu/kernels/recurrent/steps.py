@@ -1,0 +1,305 @@
+"""The steps of a recurrent layer, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, first_lanes, select
+from afterglow.backends.cpu.fusion import SinkRow
+from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.recurrent.cells import Stage, kept_of, stages_of, states_of
+from afterglow.backends.cpu.kernels.recurrent.panels import (
+    Panels,
+    open_panels,
+    panels_of,
+    write_panels,
+)
+from afterglow.backends.cpu.kernels.recurrent.problem import Problem
+from afterglow.backends.cpu.kernels.recurrent.projection import open_projection, projection_pitch
+from afterglow.backends.cpu.kernels.tile import Tile, accumulate, most_rows, split_rows
+from afterglow.backends.cpu.rows import Row
+from afterglow.types.dtype import i64
+
+INITIAL = {"h": "initial_h", "c": "initial_c"}
+"""The operands that hold states before the first step."""
+LOW_TILE = 2
+"""Rows of a tile beyond which it has one less than fits, or LLVM runs out of registers."""
+MOST_SHARED_STEPS = 256
+LEAST_SHARED_WIDTH = 256
+"""Hidden units from which a step is worth being shared between threads."""
+
+
+def write_steps(kernel: Kernel, problem: Problem) -> None:
+    """Write what follows the projection of the inputs."""
+    panels, stages = panels_of(problem, kernel.target), stages_of(problem.op)
+    for stage in stages:
+        write_panels(kernel, problem, panels, stage.gates)
+    with kernel.phase(1, 0.0, "begin") as p, p.units():
+        _write_begin(p, problem, panels)
+    if _shares_steps(problem):
+        _write_shared_steps(kernel, problem, panels, stages)
+    elif problem.steps:
+        _write_steps_alone(kernel, problem, panels, stages)
+    with kernel.phase(1, 0.0, "end") as p, p.units():
+        _write_end(p, problem, panels)
+
+
+def _shares_steps(problem: Problem) -> bool:
+    """Whether threads share each step, and wait for each other after it."""
+    return 0 < problem.steps <= MOST_SHARED_STEPS and problem.width >= LEAST_SHARED_WIDTH
+
+
+def _work(problem: Problem, stage: Stage) -> float:
+    """Multiplications and additions in a stage of one step."""
+    return 2.0 * problem.batch * len(stage.gates) * problem.width * problem.width
+
+
+def _write_steps_alone(
+    kernel: Kernel, problem: Problem, panels: Panels, stages: list[Stage]
+) -> None:
+    """All steps as one unit."""
+    work = problem.steps * sum(_work(problem, stage) for stage in stages)
+    with kernel.phase(1, work, "steps") as p:
+        writer = _Steps(p, problem, panels, stages)
+        with p.units(), p.e.loop(problem.steps, name="step") as step:
+            for stage in stages:
+                with p.e.loop(panels.count, name="panel") as panel:
+                    writer.write(stage, step, panel)
+
+
+def _write_shared_steps(
+    kernel: Kernel, problem: Problem, panels: Panels, stages: list[Stage]
+) -> None:
+    """A function for each stage, which runs as often as there are steps; a unit is a panel.
+
+    Each panel counts its steps.
+    """
+    before = len(kernel.functions)
+    for number, stage in enumerate(stages):
+        with kernel.phase(panels.count, _work(problem, stage), f"stage{number}") as p:
+            writer = _Steps(p, problem, panels, stages)
+            counters = _open_counters(p, panels, number)
+            with p.units() as panel:
+                step = counters.load(panel)
+                writer.write(stage, step, panel)
+                counters.store(step + 1, panel)
+    kernel.functions += kernel.functions[before:] * (problem.steps - 1)
+
+
+def _open_counters(p: Phase, panels: Panels, stage: int) -> Pointer:
+    """How many steps each panel has done of a stage."""
+    return p.workspace(f"steps{stage}", p.e.index_type, panels.count)
+
+
+def _open_state(p: Phase, problem: Problem, panels: Panels, name: str) -> Pointer:
+    """What is kept under a name, [batch][hidden unit]; of h, that of every other step too."""
+    copies = 2 if name == "h" else 1
+    return p.workspace(name, problem.dtype, copies * problem.batch * panels.pitch)
+
+
+def _write_begin(p: Phase, problem: Problem, panels: Panels) -> None:
+    """The states before the first step."""
+    if _shares_steps(problem):
+        for number, _ in enumerate(stages_of(problem.op)):
+            p.e.zero(_open_counters(p, panels, number), panels.count)
+    for name in states_of(problem.op):
+        state = _open_state(p, problem, panels, name)
+        given = problem.given.get(INITIAL[name])
+        if given is None:
+            p.e.zero(state, problem.batch * panels.pitch)
+            continue
+        source = p.pointer(given)
+        with p.e.loop(problem.batch, name="row") as row:
+            line = Row(source + row * given.strides[0], given.strides[1])
+            with p.e.loop(panels.pitch, step=panels.lanes, name="unit") as unit:
+                mask = _mask(p, panels, unit)
+                loaded = convert(line.load(unit, panels.lanes, mask), problem.dtype)
+                state.store(loaded.splat(panels.lanes), row * panels.pitch + unit)
+
+
+def _write_end(p: Phase, problem: Problem, panels: Panels) -> None:
+    """The states after the last step."""
+    for number, name in enumerate(states_of(problem.op)):
+        state, sink = _open_state(p, problem, panels, name), p.sink(number + 1)
+        copy = problem.steps % 2 if name == "h" else 0
+        with p.e.loop(problem.batch, name="row") as row:
+            out = sink.row(row)
+            line = state + (row + copy * problem.batch) * panels.pitch
+            with p.e.loop(panels.pitch, step=panels.lanes, name="unit") as unit:
+                out.put(unit, line.load(unit, panels.lanes), _mask(p, panels, unit))
+
+
+def _mask(p: Phase, panels: Panels, unit: Index) -> Value | None:
+    """The lanes from a hidden unit on that exist."""
+    if panels.width % panels.lanes == 0 and panels.pitch == panels.width:
+        return None
+    return first_lanes(p.e.index(panels.width) - unit, panels.lanes)
+
+
+class _Steps:
+    """The function that does the stages of steps."""
+
+    def __init__(self, p: Phase, problem: Problem, panels: Panels, stages: list[Stage]) -> None:
+        self.p, self.e, self.problem, self.panels = p, p.e, problem, panels
+        self.stages = stages
+        self.weights = [open_panels(p, problem, panels, stage.gates) for stage in self.stages]
+        self.projection = open_projection(p, problem)
+        self.pitch = projection_pitch(problem, p.target)
+        names = (*states_of(problem.op), *kept_of(problem.op))
+        self.states = {name: _open_state(p, problem, panels, name) for name in names}
+        self.parameters = {
+            name: Row(p.pointer(buffer), buffer.strides[0])
+            for name, buffer in problem.given.items()
+            if name in ("hidden_bias", "peepholes")
+        }
+        self.lengths = None
+        lengths = problem.given.get("lengths")
+        if lengths is not None:
+            self.lengths = Row(p.pointer(lengths), lengths.strides[0])
+        self.sink = p.sink()
+        most = max(self._tile(stage).rows * len(stage.gates) for stage in self.stages)
+        self.sums = p.scratch(problem.dtype, most * panels.units)
+
+    def _tile(self, stage: Stage) -> Tile:
+        vectors = len(stage.gates) * self.panels.vectors
+        most = most_rows(self.p.target, vectors, self.problem.dtype)
+        rows = most - 1 if most > LOW_TILE else most
+        return Tile(min(rows, self.problem.batch), vectors, self.panels.lanes)
+
+    def write(self, stage: Stage, step: Value, panel: Value) -> None:
+        """One stage of a step, for the hidden units of a panel."""
+        time = self.problem.steps - 1 - step if self.problem.op.reverse else step
+        tile, weights = self._tile(stage), self.weights[self.stages.index(stage)]
+        lines = weights + panel * (self.problem.width * tile.columns)
+        source = self.source(stage.source, step)
+        for run in split_rows(self.problem.batch, tile.rows):
+            with self.e.loop(run.last, start=run.first, name="tile") as number:
+                row = number * run.rows + run.shift
+                places = [
+                    _Place(self, step, time, row + r, panel * self.panels.units)
+                    for r in range(run.rows)
+                ]
+                start = source + row * self.panels.pitch
+                sums = accumulate(
+                    self.e,
+                    tile.with_rows(run.rows),
+                    [start + r * self.panels.pitch for r in range(run.rows)],
+                    lines,
+                    self.problem.width,
+                    self.problem.dtype,
+                    initial=[self._initial(stage, place) for place in places],
+                )
+                self._finish(stage, places, sums)
+
+    def source(self, name: str, step: Value) -> Pointer:
+        """The state that a step begins with."""
+        if name != "h":
+            return self.states[name]
+        return self.states["h"] + (step & 1) * (self.problem.batch * self.panels.pitch)
+
+    def made(self, name: str, step: Value) -> Pointer:
+        """The state that a step ends with."""
+        return self.source(name, step + 1)
+
+    def _initial(self, stage: Stage, place: _Place) -> list[Value]:
+        zero = self.e.constant(self.problem.dtype, 0, self.panels.lanes)
+        found = []
+        for gate in stage.gates:
+            for v in range(self.panels.vectors):
+                value = stage.initial(gate, place.vector(v))
+                found.append(zero if value is None else value)
+        return found
+
+    def _finish(self, stage: Stage, places: list[_Place], sums: list[list[Value]]) -> None:
+        """Of one state in registers; of several by a loop, which is less code."""
+        vectors, lanes = self.panels.vectors, self.panels.lanes
+        if len(places) == 1:
+            for v in range(vectors):
+                stage.finish(places[0].vector(v), sums[0][v::vectors])
+            return
+        size = len(sums[0]) * lanes
+        for number, row in enumerate(sums):
+            for v, vector in enumerate(row):
+                self.sums.store(vector, number * size + v * lanes)
+        with self.e.loop(len(places), name="row") as r:
+            line = self.sums + r * size
+            place = places[0].below(r)
+            for v in range(vectors):
+                found = [
+                    line.load((gate * vectors + v) * lanes, lanes)
+                    for gate in range(len(stage.gates))
+                ]
+                stage.finish(place.vector(v), found)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A vector of hidden units, from `unit` on, of one state at a time; see `cells.Place`."""
+
+    steps: _Steps
+    step: Value
+    time: Value
+    row: Value
+    unit: Value
+    offset: int = 0
+
+    def vector(self, number: int) -> _Place:
+        """A vector of the panel that begins here."""
+        offset = number * self.steps.panels.lanes
+        return _Place(self.steps, self.step, self.time, self.row, self.unit, offset)
+
+    def below(self, rows: Value) -> _Place:
+        """The same hidden units of a later state."""
+        return _Place(self.steps, self.step, self.time, self.row + rows, self.unit)
+
+    def projected(self, gate: int) -> Value:
+        """What the inputs contribute to a gate."""
+        steps = self.steps
+        row = self.time * steps.problem.batch + self.row
+        line = steps.projection + row * steps.pitch + self.unit
+        return line.load(gate * steps.problem.width + self.offset, steps.panels.lanes)
+
+    def parameter(self, name: str, part: int) -> Value | None:
+        """A part of an operand with a number for each hidden unit; None if it is not given."""
+        steps = self.steps
+        line = steps.parameters.get(name)
+        if line is None:
+            return None
+        column = self.unit + (part * steps.problem.width + self.offset)
+        loaded = line.load(column, steps.panels.lanes, self._mask())
+        return convert(loaded, steps.problem.dtype).splat(steps.panels.lanes)
+
+    def state(self, name: str) -> Value:
+        """What is kept under a name."""
+        return self._at(self.steps.source(name, self.step)).load(0, self.steps.panels.lanes)
+
+    def keep(self, name: str, value: Value) -> None:
+        """Keep something under a name, until the step is done."""
+        self._at(self.steps.made(name, self.step)).store(value)
+
+    def finish(self, states: dict[str, Value]) -> None:
+        """Keep the states after the step, and put the output; both end where a sequence does."""
+        output = states["h"]
+        alive = self._alive()
+        if alive is not None:
+            output = select(alive, output, 0.0)
+            states = {n: select(alive, value, self.state(n)) for n, value in states.items()}
+        for name, value in states.items():
+            self.keep(name, value)
+        self._out().put(self.unit + self.offset, output, self._mask())
+
+    def _at(self, state: Pointer) -> Pointer:
+        return state + (self.row * self.steps.panels.pitch + self.unit) + self.offset
+
+    def _out(self) -> SinkRow:
+        return self.steps.sink.row(self.time * self.steps.problem.batch + self.row)
+
+    def _alive(self) -> Value | None:
+        """Whether the sequence goes on here."""
+        if self.steps.lengths is None:
+            return None
+        length = self.steps.lengths.load(self.row, 1)
+        return convert(self.time, i64) < convert(length, i64)
+
+    def _mask(self) -> Value | None:
+        return _mask(self.steps.p, self.steps.panels, self.unit + self.offset)

@@ -1,0 +1,159 @@
+"""Reductions: sums, means, products and extremes along axes.
+
+Long lines are reduced in blocks of a fixed size, whose results are joined in a second phase: so
+threads can share one line, the order of additions is always the same, and their error stays small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from operator import add, mul
+
+from afterglow.backends.cpu.emitter import Value, maximum, minimum
+from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.access import (
+    Reader,
+    open_sink,
+    open_source,
+    placed_sink,
+    placed_source,
+)
+from afterglow.backends.cpu.kernels.layout import Layout, lay_out, lifted
+from afterglow.backends.cpu.kernels.line import Line, each_line
+from afterglow.backends.cpu.kernels.lines import Cut, Lines, arithmetic_type, full_lanes, lanes_of
+from afterglow.backends.cpu.kernels.staged import Fold, Partials, Results
+from afterglow.backends.cpu.pointwise import compute
+from afterglow.backends.cpu.table import kernel
+from afterglow.graph import Op
+from afterglow.ops.elementwise import Div
+from afterglow.ops.reduction import (
+    ReduceMax,
+    ReduceMean,
+    ReduceMin,
+    ReduceProd,
+    ReduceSum,
+    Reduction,
+)
+from afterglow.types.dtype import DType, boolean
+
+BLOCK = 1 << 14
+"""Elements of a block: enough to be worth handing out, few enough to be summed exactly."""
+SIDE = 8
+"""Vectors of lines side by side, so that memory is read in long runs."""
+ENOUGH_GROUPS = 8
+"""So many groups of lines side by side are enough for threads to share."""
+WORK = 8
+"""FLOPs that an element is counted as, its memory included."""
+
+_COMBINE: dict[type[Op], Callable[[Value, Value], Value]] = {
+    ReduceSum: add,
+    ReduceMean: add,
+    ReduceProd: mul,
+    ReduceMax: maximum,
+    ReduceMin: minimum,
+}
+
+
+@kernel(ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd, fuses=("x",))
+def write_reduction(k: Kernel) -> None:
+    """Write the kernel of a reduction."""
+    op, x = k.step.op, k.step.ins[0]
+    assert isinstance(op, Reduction)
+    assert x is not None
+    dtype, work = arithmetic_type(x.type.dtype), float(WORK * x.type.size)
+    layout = _layout(k, op, full_lanes(k.target, dtype))
+    lines = _lines(k, layout, dtype)
+    cut = _cut(lines)
+    if cut is not None:
+        _write_in_blocks(k, op, replace(lines, cut=cut), work)
+        return
+    with k.phase(lines.units, work) as p:
+        fold = _fold(p, op, layout)
+        _write_results(p, lines, fold, lambda line: fold.run(line, []))
+
+
+def _layout(k: Kernel, op: Reduction, lanes: int) -> Layout:
+    x = k.step.ins[0]
+    assert x is not None
+    shape = x.type.shape
+    axes = [axis % len(shape) for axis in op.axes]
+    sink = {b: lifted(s, axes, keepdims=op.keepdims) for b, s in placed_sink(k).items()}
+    return lay_out(shape, axes, placed_source(k), sink, lanes)
+
+
+def _lines(k: Kernel, layout: Layout, dtype: DType) -> Lines:
+    lanes = lanes_of(k.target, dtype, layout)
+    side = max(1, min(SIDE, k.target.vector_registers // 2, layout.columns // lanes))
+    lines = Lines(layout, dtype, lanes, side)
+    while lines.units < ENOUGH_GROUPS and lines.side > 2:
+        lines = replace(lines, side=lines.side // 2)
+    return lines
+
+
+def _cut(lines: Lines) -> Cut | None:
+    """Blocks of lines that are long; None if they are not."""
+    layout = lines.layout
+    columns = lines.side * lines.lanes if layout.across else layout.columns
+    cut = Cut(layout, BLOCK)
+    if not cut.is_along_row:
+        cut = Cut(layout, max(1, BLOCK // max(1, columns)))
+    return cut if cut.blocks > 1 else None
+
+
+def _write_in_blocks(k: Kernel, op: Reduction, blocks: Lines, work: float) -> None:
+    """Reduce each block of each line in one phase, join what they have found in another."""
+    with k.phase(blocks.units, work, "blocks") as p:
+        fold = _fold(p, op, blocks.layout)
+        partials = Partials.of(p, "partials", blocks)
+        each_line(p, blocks, lambda line: partials.save(line, fold.run(line, [])))
+    assert blocks.cut is not None
+    lines, per_block = replace(blocks, cut=None), float(WORK * blocks.cut.blocks)
+    with k.phase(lines.units, per_block * k.step.outs[0].type.size, "joined") as p:
+        fold = _fold(p, op, blocks.layout)
+        joining = Partials.of(p, "partials", blocks)
+        _write_results(p, lines, fold, lambda line: joining.joined(line, fold))
+
+
+def _write_results(
+    p: Phase, lines: Lines, fold: Fold, reduced: Callable[[Line], list[Value]]
+) -> None:
+    sink = open_sink(p, lines.layout.result_shape, lines.layout.result_sink)
+    each_line(p, lines, lambda line: line.put(sink, fold.finished(reduced(line), [])))
+
+
+def _fold(p: Phase, op: Reduction, layout: Layout) -> Fold:
+    source: Reader = open_source(p, layout.shape, layout.source)
+
+    def mean(total: Value, _: Results, __: int) -> Value:
+        return compute(Div(), total.dtype, [total, total.like(layout.length)])
+
+    def same(value: Value, _: Results, __: int) -> Value:
+        return value
+
+    x = p.step.ins[0]
+    assert x is not None
+    return Fold(
+        _initial(op, x.type.dtype),
+        lambda spot, _: spot.load(source),
+        _COMBINE[type(op)],
+        mean if isinstance(op, ReduceMean) else same,
+    )
+
+
+def _initial(op: Op, dtype: DType) -> float:
+    """What is reduced with anything and leaves it as it is."""
+    match op:
+        case ReduceSum() | ReduceMean():
+            return 0
+        case ReduceProd():
+            return 1
+    smallest = isinstance(op, ReduceMin)
+    if dtype is boolean:
+        return int(smallest)
+    if dtype.is_float:
+        return math.inf if smallest else -math.inf
+    values = 1 << dtype.bits
+    low = -(values // 2) if dtype.is_signed else 0
+    return low + values - 1 if smallest else low

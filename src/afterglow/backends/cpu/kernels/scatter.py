@@ -1,0 +1,244 @@
+"""Elements put at indices, later ones over earlier ones.
+
+First the data is copied, unless the result lies in its place. Then the updates are put in: all that
+may meet at one element by one unit, in order. Floats below 32 bits are combined in f32 and rounded
+once, so they go through a workspace, the *board*.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, maximum, minimum
+from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.move.axes import Cut, Move, as_bits
+from afterglow.backends.cpu.kernels.move.blocks import Blocks
+from afterglow.backends.cpu.kernels.move.pick import Term, place_picked
+from afterglow.backends.cpu.kernels.move.place import Memory, MemoryLine, load_first
+from afterglow.backends.cpu.kernels.move.run import Run, fitting
+from afterglow.backends.cpu.kernels.move.write import UNIT, WORK_OF_BYTE, Loops
+from afterglow.backends.cpu.rows import Row, Strides, merge_alike
+from afterglow.backends.cpu.table import kernel
+from afterglow.instr import Buffer, OpInstr
+from afterglow.instr.buffer import row_major
+from afterglow.ops.scatter import ScatterElements, ScatterND, ScatterReduction
+from afterglow.types.dtype import DType, boolean, f32
+
+WORK_OF_UPDATE = 16.0
+"""FLOPs that putting in one element counts as."""
+
+LINES = 64
+"""Lines side by side that one unit has at most."""
+WIDEST_BITS = 32
+"""Elements are combined as ones of so many bits, mostly: lanes are no more than those."""
+
+_COMBINE: dict[ScatterReduction, Callable[[Value, Value], Value]] = {
+    ScatterReduction.ADD: lambda old, new: old + new,
+    ScatterReduction.MUL: lambda old, new: old * new,
+    ScatterReduction.MAX: maximum,
+    ScatterReduction.MIN: minimum,
+}
+
+
+@dataclass(frozen=True)
+class Board:
+    """What updates are put into: the result, or a workspace that becomes the result."""
+
+    reduction: ScatterReduction
+    dtype: DType
+    strides: Strides
+    at: Callable[[Phase], Pointer]
+
+    def updates(self, p: Phase, updates: Buffer) -> Pointer:
+        """The updates; where nothing is computed from them, as bits."""
+        pointer = p.pointer(updates)
+        is_moved = self.reduction is ScatterReduction.NONE
+        return pointer.cast(self.dtype) if is_moved else pointer
+
+    def put(self, line: Row, column: Index, new: Value, count: int) -> None:
+        """Put in the first `count` lanes of neighbouring updates."""
+        if self.reduction is not ScatterReduction.NONE:
+            old = load_first(line, column, count, new.lanes)
+            new = _COMBINE[self.reduction](old, convert(new, self.dtype))
+        MemoryLine(line).put(column, new, count)
+
+
+def _accepts(step: OpInstr) -> bool:
+    """Integers below a byte are not combined."""
+    op, dtype = step.op, step.outs[0].type.dtype
+    assert isinstance(op, ScatterElements | ScatterND)
+    return op.reduction is ScatterReduction.NONE or dtype.bits >= 8 or dtype.is_float
+
+
+@kernel(ScatterElements, epilogue=False, accepts=_accepts)
+def write_scatter_elements(k: Kernel) -> None:
+    """The index replaces the place along the axis."""
+    _write_scatter(k, _put_elements)
+
+
+@kernel(ScatterND, epilogue=False, accepts=_accepts)
+def write_scatter_nd(k: Kernel) -> None:
+    """The tuple of indices along the last axis stands for as many axes of data."""
+    _write_scatter(k, _put_slices)
+
+
+def _write_scatter(k: Kernel, put: Callable[[Kernel, Board], None]) -> None:
+    op, data, out = k.step.op, k.step.ins[0], k.step.outs[0]
+    assert isinstance(op, ScatterElements | ScatterND)
+    assert data is not None
+    dtype, moved = out.type.dtype, op.reduction is ScatterReduction.NONE
+    held = as_bits(dtype) if moved else dtype
+
+    def result(p: Phase) -> Pointer:
+        return p.pointer(out).cast(held)
+
+    def operand(p: Phase) -> Pointer:
+        return p.pointer(data).cast(held)
+
+    if moved or not dtype.is_narrow_float:
+        _write_copy(k, "data", _Side(data.strides, operand), _Side(out.strides, result))
+        _put(k, put, Board(op.reduction, held, out.strides, result))
+        return
+
+    def workspace(p: Phase) -> Pointer:
+        return p.workspace("board", f32, out.type.size)
+
+    dense = row_major(out.type.shape)
+    _write_copy(k, "widen", _Side(data.strides, operand), _Side(dense, workspace))
+    _put(k, put, Board(op.reduction, f32, dense, workspace))
+    _write_copy(k, "narrow", _Side(dense, workspace), _Side(out.strides, result))
+
+
+def _put(k: Kernel, put: Callable[[Kernel, Board], None], board: Board) -> None:
+    updates = k.step.ins[2]
+    if updates is not None and updates.type.size:
+        put(k, board)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One side of a copy: how far apart elements lie, and where they begin."""
+
+    strides: Strides
+    at: Callable[[Phase], Pointer]
+
+
+def _write_copy(k: Kernel, name: str, source: _Side, to: _Side) -> None:
+    """A phase that copies all elements and converts them, if they do not lie there already."""
+    out = k.step.outs[0].type
+    move = Move.of(out.shape, to.strides, source.strides).in_memory()
+    lanes = max(1, k.target.vector_bits // WIDEST_BITS)
+    run = Run(lanes, move, out.dtype.itemsize)
+    loops = Loops(move.extents, [move.to, move.source], run.cut, [len(move.extents) - 1])
+    with k.phase(loops.units, out.nbytes * WORK_OF_BYTE, name) as p:
+        place, operand = Memory(to.at(p), move.to[-1]), source.at(p)
+
+        def leaf(piece: Index, offsets: list[Index]) -> None:
+            """Copy a piece of a row."""
+            run.write(p.e, place, piece, offsets[0], operand + offsets[1])
+
+        needed = p.e.constant(boolean, 1)
+        if operand.dtype is place.pointer.dtype and source.strides == to.strides:
+            needed = ~p.e.is_same(operand, place.pointer)
+        with p.e.when(needed), p.units() as unit:
+            loops.write(p.e, unit, leaf)
+
+
+def _put_elements(k: Kernel, board: Board) -> None:
+    """A unit has whole lines along the axis, some side by side: only in a line updates meet."""
+    op, (data, indices, updates) = k.step.op, k.step.ins
+    assert isinstance(op, ScatterElements)
+    assert data is not None
+    assert indices is not None
+    assert updates is not None
+    axis, last, extents = op.axis % data.type.rank, data.type.rank - 1, indices.type.shape
+    term = Term(0, data.type.shape[axis], board.strides[axis])
+    to = tuple(0 if at == axis else stride for at, stride in enumerate(board.strides))
+    lines = Blocks(1 if axis == last else extents[last], 1, LINES)
+    cut = Cut(lines.count, extents[axis] * min(lines.extent, LINES))
+    loops = Loops(extents, [to, indices.strides, updates.strides], cut, {axis, last})
+    with k.phase(loops.units, updates.type.size * WORK_OF_UPDATE, "updates") as p:
+        result, news, picks = board.at(p), board.updates(p, updates), p.pointer(indices)
+
+        def leaf(piece: Index, offsets: list[Index]) -> None:
+            """Put in lines side by side, element by element."""
+            line, pick, update = offsets
+            with p.e.loop(extents[axis]) as at:
+                pick_at = picks + pick + at * indices.strides[axis]
+                new_at = news + update + at * updates.strides[axis]
+
+                def put(column: Index, _: int = 1) -> None:
+                    """Put in one element."""
+                    place = place_picked(pick_at + column * indices.strides[last], [term])
+                    spot = result + line + place + column * to[last]
+                    board.put(Row(spot, 1), 0, (new_at + column * updates.strides[last]).load(), 1)
+
+                lines.write(p.e, piece, put, put)
+
+        with p.units() as unit:
+            loops.write(p.e, unit, leaf)
+
+
+def _put_slices(k: Kernel, board: Board) -> None:
+    """A unit has some columns of all slices: there updates meet."""
+    data, indices, updates = k.step.ins
+    assert data is not None
+    assert indices is not None
+    assert updates is not None
+    depth, leading = indices.type.shape[-1], indices.type.rank - 1
+    terms = [
+        Term(at * indices.strides[-1], data.type.shape[at], board.strides[at])
+        for at in range(depth)
+    ]
+    tuples, (picked, taken) = merge_alike(
+        indices.type.shape[:-1], [indices.strides[:-1], updates.strides[:leading]]
+    )
+    slices, (to, source) = merge_alike(
+        data.type.shape[depth:], [board.strides[depth:], updates.strides[leading:]]
+    )
+    count = math.prod(tuples)
+    lanes = fitting(max(1, k.target.vector_bits // WIDEST_BITS), slices[-1])
+    blocks = Blocks(slices[-1], lanes, max(1, UNIT // count // lanes) * lanes)
+    cut = Cut(blocks.count, count * min(slices[-1], blocks.block))
+    loops = Loops(slices, [to, source], cut, [len(slices) - 1])
+    with k.phase(loops.units, updates.type.size * WORK_OF_UPDATE, "updates") as p:
+        result, news, picks = board.at(p), board.updates(p, updates), p.pointer(indices)
+
+        def leaf(piece: Index, offsets: list[Index]) -> None:
+            """Put in some columns of all slices."""
+
+            def put_slice(pick: Index, update: Index) -> None:
+                place = offsets[0] + place_picked(picks + pick, terms)
+                line = Row(result + place, to[-1])
+                row = Row(news + (offsets[1] + update), source[-1])
+
+                def put(column: Index, width: int) -> None:
+                    board.put(line, column, load_first(row, column, width, lanes), width)
+
+                blocks.write(p.e, piece, lambda column: put(column, lanes), put)
+
+            _for_each(p, tuples, (picked, taken), put_slice)
+
+        with p.units() as unit:
+            loops.write(p.e, unit, leaf)
+
+
+def _for_each(
+    p: Phase,
+    extents: tuple[int, ...],
+    strides: tuple[Strides, Strides],
+    body: Callable[[Index, Index], None],
+) -> None:
+    """Loops over axes, in order, with an offset for each of two sets of strides."""
+
+    def go_along(axis: int, offsets: tuple[Index, Index]) -> None:
+        if axis == len(extents):
+            body(*offsets)
+            return
+        with p.e.loop(extents[axis]) as at:
+            first, second = (o + at * s[axis] for o, s in zip(offsets, strides, strict=True))
+            go_along(axis + 1, (first, second))
+
+    go_along(0, (0, 0))

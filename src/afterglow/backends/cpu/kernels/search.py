@@ -1,0 +1,84 @@
+"""Where extremes are, and running sums and products."""
+
+from __future__ import annotations
+
+from operator import add, mul
+
+from afterglow.backends.cpu.emitter import Value
+from afterglow.backends.cpu.kernel import Kernel
+from afterglow.backends.cpu.kernels.access import (
+    Reader,
+    Writer,
+    open_sink,
+    open_source,
+    placed_sink,
+    placed_source,
+)
+from afterglow.backends.cpu.kernels.extreme import Search
+from afterglow.backends.cpu.kernels.layout import lay_out, lifted
+from afterglow.backends.cpu.kernels.line import Line, Spot, each_line
+from afterglow.backends.cpu.kernels.lines import Lines, arithmetic_type, full_lanes, lanes_of
+from afterglow.backends.cpu.table import kernel
+from afterglow.ops.search import ArgExtreme, ArgMax, ArgMin, CumProd, CumSum, Running
+
+WORK = 12
+"""FLOPs that an element is counted as, its memory included."""
+SIDE = 4
+"""Vectors of lines side by side, so that one need not wait for the other."""
+
+
+@kernel(ArgMax, ArgMin)
+def write_arg_extreme(k: Kernel) -> None:
+    """Write the kernel that finds the place of the largest or smallest of each line."""
+    op, x = k.step.op, k.step.ins[0]
+    assert isinstance(op, ArgExtreme)
+    assert x is not None
+    shape, dtype = x.type.shape, arithmetic_type(x.type.dtype)
+    axes = (op.axis % len(shape),)
+    placed = {b: lifted(s, axes, keepdims=op.keepdims) for b, s in placed_sink(k).items()}
+    layout = lay_out(shape, axes, placed_source(k), placed, full_lanes(k.target, dtype))
+    lines = Lines(layout, dtype, lanes_of(k.target, dtype, layout))
+    search = Search(largest=isinstance(op, ArgMax), last=op.last_index)
+    with k.phase(lines.units, float(WORK * x.type.size)) as p:
+        source = open_source(p, layout.shape, layout.source)
+        sink = open_sink(p, layout.result_shape, layout.result_sink)
+        each_line(p, lines, lambda line: line.put(sink, search.positions(line, source)))
+
+
+@kernel(CumSum, CumProd)
+def write_running(k: Kernel) -> None:
+    """Write the kernel of running sums or products: vectors across lines, or else one by one."""
+    op, x = k.step.op, k.step.ins[0]
+    assert isinstance(op, Running)
+    assert x is not None
+    shape, dtype = x.type.shape, arithmetic_type(x.type.dtype)
+    axes = (op.axis % len(shape),)
+    full = full_lanes(k.target, dtype)
+    layout = lay_out(shape, axes, placed_source(k), placed_sink(k), full)
+    lanes = lanes_of(k.target, dtype, layout) if layout.across else 1
+    lines = Lines(layout, dtype, lanes, SIDE)
+    with k.phase(lines.units, float(WORK * x.type.size)) as p:
+        source = open_source(p, layout.shape, layout.source)
+        sink = open_sink(p, layout.shape, layout.sink)
+        each_line(p, lines, lambda line: _accumulate(line, op, source, sink))
+
+
+def _accumulate(line: Line, op: Running, source: Reader, sink: Writer) -> None:
+    function, neutral = (add, 0) if isinstance(op, CumSum) else (mul, 1)
+    e, lines = line.p.e, line.lines
+    length = lines.layout.length
+
+    def step(count: Value, totals: list[Value]) -> list[Value]:
+        place = (length - 1) - count if op.reverse else count
+        return [one(place, which, total) for which, total in enumerate(totals)]
+
+    def one(place: Value, which: int, total: Value) -> Value:
+        offset, mask = line.vectors[which]
+        row, column = (place, line.start + offset) if lines.layout.across else (0, place)
+        spot = Spot(line, row, column, mask, which)
+        following: Value = function(total, spot.load(source))
+        spot.put(sink, total if op.exclusive else following)
+        return following
+
+    start = e.constant(lines.dtype, neutral, lines.lanes)
+    e.fold(length, [start] * len(line.vectors), step)

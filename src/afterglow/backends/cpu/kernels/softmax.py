@@ -1,0 +1,129 @@
+"""Softmax and its kin: the largest of each line, then a sum of exponentials, then the results."""
+
+from __future__ import annotations
+
+from operator import add
+
+from afterglow.backends.cpu.emitter import Value, convert, equal, maximum
+from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.access import (
+    Reader,
+    Writer,
+    open_sink,
+    open_source,
+    placed_sink,
+    placed_source,
+)
+from afterglow.backends.cpu.kernels.extreme import Search, least
+from afterglow.backends.cpu.kernels.kept import Kept, keep, room_for
+from afterglow.backends.cpu.kernels.layout import lay_out
+from afterglow.backends.cpu.kernels.line import Line, Spot, each_line
+from afterglow.backends.cpu.kernels.lines import Lines, arithmetic_type, full_lanes, lanes_of
+from afterglow.backends.cpu.kernels.staged import Fold, Results, Stages, write_staged
+from afterglow.backends.cpu.math import exp_down, log
+from afterglow.backends.cpu.table import kernel
+from afterglow.ops.softmax import AlongAxis, Hardmax, LogSoftmax, Softmax
+
+WAYS = 2
+"""Vectors in one turn of a loop that computes exponentials."""
+WORK = 30
+"""FLOPs that an element is counted as."""
+
+
+@kernel(Softmax, LogSoftmax, fuses=("x",))
+def write_softmax(k: Kernel) -> None:
+    """Write the kernel of softmax or of its logarithm."""
+    lines = _lines(k)
+    prepare = _softmax if isinstance(k.step.op, Softmax) else _log_softmax
+    write_staged(k, lines, _work(k), 2, prepare)
+
+
+@kernel(Hardmax, fuses=("x",))
+def write_hardmax(k: Kernel) -> None:
+    """Write the kernel of hardmax: 1 where the first largest element of a line is."""
+    lines = _lines(k)
+    with k.phase(lines.units, _work(k)) as p:
+        source = open_source(p, lines.layout.shape, lines.layout.source)
+        sink = open_sink(p, lines.layout.shape, lines.layout.sink)
+        each_line(p, lines, lambda line: _hardmax(line, source, sink))
+
+
+def _lines(k: Kernel) -> Lines:
+    op, x = k.step.op, k.step.ins[0]
+    assert isinstance(op, AlongAxis)
+    assert x is not None
+    shape, dtype = x.type.shape, arithmetic_type(x.type.dtype)
+    axes = (op.axis % len(shape),)
+    full = full_lanes(k.target, dtype)
+    layout = lay_out(shape, axes, placed_source(k), placed_sink(k), full)
+    return Lines(layout, dtype, lanes_of(k.target, dtype, layout))
+
+
+def _work(k: Kernel) -> float:
+    return float(WORK * k.step.outs[0].type.size)
+
+
+def _softmax(p: Phase, lines: Lines) -> Stages:
+    """The exponentials are kept, if there is room, and scaled in the end."""
+    room = room_for(p, lines)
+    x = keep(p, open_source(p, lines.layout.shape, lines.layout.source), room)
+    sink = open_sink(p, lines.layout.shape, lines.layout.sink)
+
+    def kept_power(spot: Spot, results: Results) -> Value:
+        found = _power(x, spot, results)
+        if room is not None:
+            room.store(spot, found)
+        return found
+
+    def put(spot: Spot, results: Results) -> None:
+        found = _power(x, spot, results) if room is None else room.load(spot)
+        spot.put(sink, found * results[1][spot.which])
+
+    total = Fold(0, kept_power, add, lambda total, r, n: 1.0 / total + _no_number(r[0][n]), WAYS)
+    return Stages((_peak(x, lines), total), put, WAYS)
+
+
+def _log_softmax(p: Phase, lines: Lines) -> Stages:
+    x = keep(p, open_source(p, lines.layout.shape, lines.layout.source), room_for(p, lines))
+    sink = open_sink(p, lines.layout.shape, lines.layout.sink)
+
+    def power(spot: Spot, results: Results) -> Value:
+        return _power(x, spot, results)
+
+    def put(spot: Spot, results: Results) -> None:
+        peak, logarithm = (found[spot.which] for found in results)
+        spot.put(sink, (x.again(spot) - peak) - logarithm)
+
+    total = Fold(0, power, add, lambda total, r, n: log(total) + _no_number(r[0][n]), WAYS)
+    return Stages((_peak(x, lines), total), put, WAYS)
+
+
+def _peak(x: Kept, lines: Lines) -> Fold:
+    """The largest element; NaN if one is."""
+    return Fold(
+        least(lines.dtype),
+        lambda spot, _: x.first(spot),
+        maximum,
+        lambda peak, _, __: peak,
+    )
+
+
+def _power(x: Kept, spot: Spot, results: Results) -> Value:
+    """The exponential of an element, less the largest one."""
+    return exp_down(x.again(spot) - results[0][spot.which])
+
+
+def _no_number(peak: Value) -> Value:
+    """0, or NaN if the largest element is infinite or NaN: then so are all results."""
+    return peak - peak
+
+
+def _hardmax(line: Line, source: Reader, sink: Writer) -> None:
+    found = Search().positions(line, source)
+
+    def put(spot: Spot) -> None:
+        position = found[spot.which]
+        here = equal(spot.position(position.dtype), position)
+        spot.put(sink, convert(here, line.lines.dtype))
+
+    line.each(put, ways=WAYS)

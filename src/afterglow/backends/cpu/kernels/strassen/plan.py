@@ -1,0 +1,209 @@
+"""How a product is cut for Strassen's algorithm, and whether that pays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from afterglow.backends.cpu.kernels.strassen.product import Product
+from afterglow.backends.cpu.kernels.tile import LINE, Run, Tile, most_rows, split_rows
+from afterglow.backends.cpu.target import Target
+from afterglow.backends.policy import Policy
+from afterglow.instr import OpInstr
+from afterglow.types.dtype import f32
+
+PRODUCTS = 7
+"""Products of quarters."""
+MOST_ROWS = 14
+"""Rows of a tile at most, however many registers there are."""
+STRASSEN = "strassen"
+"""The name of the algorithm among others."""
+TIGHT = 1.08
+"""How much slower code is that leaves no register free."""
+TWO_HEIGHTS = 1.02
+"""How much slower code may be that has tiles of one height only."""
+LEAST_GAIN = 0.04
+"""The part of the time of the plain way that must be saved."""
+SUM_COST = 18.0
+"""FLOPs that making the left factors takes as long as, for each element of lhs."""
+FAR_SUM_COST = 26.0
+"""The same, if the second cache does not hold the left factors."""
+RESULT_COST = 14.0
+"""FLOPs that sums between products take as long as, for each element of the result."""
+FAR_RESULT_COST = 34.0
+"""The same, if the result is so large that it goes to memory: it is written in small pieces."""
+LARGE_RESULT = 4
+"""How many times the second cache such a result takes."""
+WEIGHT_COST = 8.0
+"""FLOPs that the additional memory of rhs takes as long as, for each of its elements."""
+MOST_DEPTH = 8192
+"""Products summed for an element, up to which errors stay below 1e-5 of the largest element."""
+CACHE_PART = 0.7
+"""How much of the second cache left factors of a block of rows may take."""
+LEAST_ROWS = 64
+"""Rows of a left factor in a block at least: blocks of fewer would read rhs too often."""
+MANY_BLOCKS = 16
+"""Blocks that are enough for threads to share."""
+ENOUGH_UNITS = 16
+"""Units that are enough for the threads of most machines."""
+LEAST_TILES = 4
+"""Tiles in a block at least, if rows are cut to make units: they share a panel."""
+
+
+@dataclass(frozen=True)
+class StrassenPlan:
+    """Halves of rows in tiles, and blocks of tiles; halves of columns in panels.
+
+    Row m is paired with row m + `half_rows`, column n with column n + `half_columns`.
+    """
+
+    product: Product
+    tile: Tile
+    panels: int
+    blocks: int
+    sum_cost: float = SUM_COST
+    result_cost: float = RESULT_COST
+
+    @staticmethod
+    def of(product: Product, target: Target) -> StrassenPlan | None:
+        """With the cheapest tile that cuts columns into an even number of panels, if one does."""
+        lanes = target.vector_bits // f32.bits
+        half = -(-product.rows // 2)
+        tiles = [
+            Tile(rows, vectors, lanes)
+            for vectors in (2, 3, 4)
+            if -(-product.columns // (vectors * lanes)) % 2 == 0
+            for rows in _heights(half, most_rows(target, vectors, f32))
+        ]
+        if not tiles:
+            return None
+        tile = min(tiles, key=lambda tile: _step_cost(product, target, tile))
+        panels = -(-product.columns // tile.columns) // 2
+        plan = StrassenPlan(product, tile, panels, _blocks(product, target, tile, panels))
+        if PRODUCTS * plan.factor * f32.itemsize > target.caches.l2:
+            plan = replace(plan, sum_cost=FAR_SUM_COST)
+        if product.rows * product.columns * f32.itemsize > LARGE_RESULT * target.caches.l2:
+            plan = replace(plan, result_cost=FAR_RESULT_COST)
+        return plan
+
+    @property
+    def gain(self) -> float:
+        """The part of the time of the plain way that is saved, by an estimate."""
+        rows, depth, columns = self.product.rows, self.product.depth, self.product.columns
+        costs = self.sum_cost / columns + self.result_cost / depth + WEIGHT_COST / rows
+        padded = 2 * self.half_columns / columns * PRODUCTS / (PRODUCTS + 1)
+        return 1 - padded - costs / 2
+
+    @property
+    def pays(self) -> bool:
+        """Whether so much is saved that it outweighs the memory."""
+        return self.gain >= LEAST_GAIN
+
+    @property
+    def half_rows(self) -> int:
+        """Rows of the upper half; the lower has as many or one less."""
+        return -(-self.product.rows // 2)
+
+    @property
+    def half_depth(self) -> int:
+        """Columns of the left half of lhs; the right has as many or one less."""
+        return -(-self.product.depth // 2)
+
+    @property
+    def half_columns(self) -> int:
+        """Columns of the left half of rhs; the right has as many or less."""
+        return self.panels * self.tile.columns
+
+    @property
+    def runs(self) -> list[Run]:
+        """The tiles of half of the rows."""
+        return split_rows(self.half_rows, self.tile.rows)
+
+    @property
+    def tiles(self) -> int:
+        """The number of tiles."""
+        return self.runs[-1].last
+
+    @property
+    def tiles_of_block(self) -> int:
+        """The tiles of a block, at most."""
+        return -(-self.tiles // self.blocks)
+
+    @property
+    def apart(self) -> bool:
+        """Whether a unit is a whole block, and makes its left factors itself.
+
+        Otherwise it is a panel of a block, and the left factors of all blocks are made before.
+        """
+        return self.blocks >= MANY_BLOCKS
+
+    @property
+    def units(self) -> int:
+        """Pieces of work that threads share."""
+        return self.blocks if self.apart else self.blocks * self.panels
+
+    @property
+    def line(self) -> int:
+        """Elements between rows of left factors: an odd number of lines of a cache.
+
+        So rows of a tile do not push each other out.
+        """
+        size = LINE // f32.itemsize
+        return (-(-self.half_depth // size) | 1) * size
+
+    @property
+    def factor(self) -> int:
+        """Elements between left factors."""
+        rows = self.tiles_of_block * self.tile.rows if self.apart else self.half_rows
+        return rows * self.line
+
+    @property
+    def panel(self) -> int:
+        """Elements of a panel of a right factor."""
+        return self.half_depth * self.tile.columns
+
+
+def plan_strassen(
+    product: Product, step: OpInstr, target: Target, policy: Policy
+) -> StrassenPlan | None:
+    """The plan for a product, if it may be computed like that and might be faster.
+
+    Sums of weights take three quarters more memory than weights, and results have errors of about
+    twice the size.
+    """
+    if policy.exact or policy.small_weights or not product.is_suitable(step):
+        return None
+    if target.vector_bits <= f32.bits or target.caches.l2 == 0:
+        return None
+    if product.work == 0 or product.depth > MOST_DEPTH:
+        return None
+    plan = StrassenPlan.of(product, target)
+    return plan if plan is not None and plan.gain > 0 else None
+
+
+def _blocks(product: Product, target: Target, tile: Tile, panels: int) -> int:
+    """Blocks whose left factors stay in the second cache; more if there were too few units."""
+    half = -(-product.rows // 2)
+    row_bytes = PRODUCTS * -(-product.depth // 2) * f32.itemsize
+    blocks = -(-half // max(LEAST_ROWS, int(CACHE_PART * target.caches.l2) // row_bytes))
+    tiles = -(-half // tile.rows)
+    wanted = min(-(-ENOUGH_UNITS // panels), tiles // LEAST_TILES)
+    return min(tiles, max(blocks, wanted))
+
+
+def _heights(rows: int, most: int) -> list[int]:
+    """Rows of tiles to try: as many as there are registers for, or a part of all rows."""
+    most = min(rows, MOST_ROWS, most)
+    return [most, *(n for n in range(most - 1, 3 * most // 4, -1) if rows % n == 0)]
+
+
+def _step_cost(product: Product, target: Target, tile: Tile) -> float:
+    """About the time of a step along the depth: products of vectors, and some of their loads."""
+    half = -(-product.rows // 2)
+    tiles = -(-half // tile.rows)
+    rows = half / tiles
+    panels = -(-product.columns // tile.columns)
+    code = TWO_HEIGHTS if half % tiles else 1.0
+    if (tile.rows + 1) * tile.vectors + 1 >= target.vector_registers:
+        code *= TIGHT
+    loads = (rows + tile.vectors) / (8 if target.vector_bits >= 512 else 2)
+    return code * tiles * panels * (rows * tile.vectors + loads)

@@ -1,0 +1,21 @@
+"""The code of a program as text, to be read."""
+
+from __future__ import annotations
+
+from afterglow.backends.cpu.codegen import generate
+from afterglow.backends.cpu.compile import assembly
+from afterglow.backends.cpu.target import Target
+from afterglow.backends.policy import Policy
+from afterglow.instr import Program
+
+
+def llvm_text(program: Program, target: Target, policy: Policy) -> str:
+    """All modules in LLVM's language: the kernels, then the steps that call them."""
+    modules = generate(program, target, policy=policy).modules
+    return "\n".join(module.text.rstrip() + "\n" for module in modules)
+
+
+def assembly_text(program: Program, target: Target, policy: Policy) -> str:
+    """The same modules in the assembly language of the target."""
+    modules = generate(program, target, policy=policy).modules
+    return "\n".join(assembly(module, target).rstrip() + "\n" for module in modules)

@@ -1,0 +1,97 @@
+"""The machine code of loops: a function that calls the kernels of a body again and again.
+
+The values that a loop carries lie in its results, where the body updates them in place. One thread
+does the whole loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.calls import Call, scratch_of, workspace_of, write_calls
+from afterglow.backends.cpu.emitter import Emitter, Module, Pointer, Value
+from afterglow.backends.cpu.frame import padded
+from afterglow.backends.cpu.kernel import ALIGNMENT, Function
+from afterglow.backends.cpu.target import Target
+from afterglow.instr import Buffer, OpInstr, Program
+from afterglow.ops.control import Loop, Scan
+from afterglow.types.dtype import boolean, i64, u8
+
+RunBody = Callable[[Sequence[Pointer], Sequence[Pointer]], None]
+"""Writes the body, given its inputs and outputs but those that are carried."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """What runs in each iteration: a planned program, and its calls with bases of its own."""
+
+    program: Program
+    calls: Sequence[Call]
+
+    @property
+    def arena_bytes(self) -> int:
+        """The beginning of the loop's workspace, up to where the body's own begins."""
+        return padded(self.program.arena_bytes or 0)
+
+    @property
+    def workspace_bytes(self) -> int:
+        """All memory of the body."""
+        return self.arena_bytes + workspace_of(self.calls)
+
+
+def write_loop(target: Target, name: str, step: OpInstr, body: Body) -> tuple[Module, Function]:
+    """The code of a `Loop` or `Scan`, and how it is called.
+
+    It is given the results, whose carried ones hold their first values, then the operands, the
+    constants, and a workspace.
+    """
+    module = Module(target)
+    with module.function(name) as e:
+        _write(e, step, body)
+    return module, Function(name, units=1, work=0.0, scratch_bytes=scratch_of(body.calls))
+
+
+def _write(e: Emitter, step: OpInstr, body: Body) -> None:
+    scratch, _, _ = e.pointer("scratch", u8, align=ALIGNMENT), e.count("begin"), e.count("end")
+    outs = [e.pointer(f"out{number}", u8) for number in range(len(step.outs))]
+    ins = [e.pointer(f"in{number}", u8) for number in range(len(step.ins))]
+    constants = e.pointer("constants", u8, align=ALIGNMENT)
+    arena = e.pointer("workspace", u8, align=ALIGNMENT)
+    memory = [arena, constants, arena + body.arena_bytes]
+    carried = outs[: len(body.program.states)]
+
+    def run_body(inputs: Sequence[Pointer], outputs: Sequence[Pointer]) -> None:
+        bases = [*memory, *inputs, *outputs, *carried]
+        write_calls(e, body.calls, bases.__getitem__, scratch)
+
+    match step.op:
+        case Loop(_, count):
+            _write_while(e, ins[:2], ins[2 + count :], run_body)
+        case Scan(_, length, count, scanned):
+            parts = list(zip(ins, step.ins, strict=True))[count : count + scanned]
+            stacked = list(zip(outs, step.outs, strict=True))[count:]
+            with e.loop(length, name="iteration") as i:
+                inputs = [*(_part(*part, i) for part in parts), *ins[count + scanned :]]
+                run_body(inputs, [_part(*part, i) for part in stacked])
+
+
+def _write_while(
+    e: Emitter, control: Sequence[Pointer], captured: Sequence[Pointer], run_body: RunBody
+) -> None:
+    limit, condition = control[0].cast(i64).load(), control[1].cast(boolean).load()
+    number, goes_on = e.scratch(i64, 1), e.scratch(boolean, 1)
+
+    def iterate(state: list[Value]) -> list[Value]:
+        number.store(state[0])
+        run_body([number.cast(u8), *captured], [goes_on.cast(u8)])
+        return [state[0] + 1, goes_on.load()]
+
+    first = [e.constant(i64, 0), condition]
+    e.iterate(first, iterate, while_=lambda state: state[1] & (state[0] < limit))
+
+
+def _part(start: Pointer, buffer: Buffer | None, iteration: Value) -> Pointer:
+    """Where one part of a buffer along its first axis begins."""
+    assert buffer is not None
+    return start + iteration * (buffer.strides[0] * buffer.type.dtype.itemsize)

@@ -1,0 +1,56 @@
+"""How long each instruction of a program takes by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+
+import numpy as np
+
+from afterglow.backends.cpu.artefact import Artefact, Host, Native
+from afterglow.backends.cpu.executable import NativeExecutable
+from afterglow.backends.interpreter import Run
+from afterglow.graph import Array
+
+
+class StepTimer:
+    """Runs a program that was built apart, again and again; `best` has the seconds of each place.
+
+    A place is that of an instruction in the program's body.
+    """
+
+    def __init__(self, artefact: Artefact, inputs: Sequence[Array], threads: int | None) -> None:
+        self.executable = NativeExecutable(artefact, threads)
+        self.inputs = inputs
+        states = artefact.interface.states
+        self.states = {p.name: np.zeros(p.type.shape, p.type.dtype.numpy) for p in states}
+        self.best: dict[int, float] = {}
+
+    def run(self) -> None:
+        """Run once, and note what was faster than before."""
+        for place, seconds in _run_once(self.executable, self.inputs, self.states):
+            self.best[place] = min(self.best.get(place, math.inf), seconds)
+
+
+def _run_once(
+    executable: NativeExecutable, inputs: Sequence[Array], states: Mapping[str, Array]
+) -> list[tuple[int, float]]:
+    """The seconds of each instruction, by its place in the program."""
+    inputs = executable.prepared(inputs, states)
+    outputs = executable.empty_outputs()
+    context = executable.take_context(inputs, outputs, states)
+    on_host = None
+    if executable.host is not None:
+        on_host = Run(executable.host, {"": context.arena}, inputs, outputs, states)
+    times = []
+    for part in executable.artefact.parts:
+        started = perf_counter()
+        executable.run_part(part, context, on_host)
+        times.append((_place(part), perf_counter() - started))
+    executable.give_back(context)
+    return times
+
+
+def _place(part: Native | Host) -> int:
+    return part.index if isinstance(part, Host) else part.instructions[0]

@@ -1,0 +1,102 @@
+"""Running a compiled program one instruction at a time, each compared with what its ops mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from afterglow.backends.cpu.artefact import Artefact, Native
+from afterglow.backends.cpu.executable import NativeExecutable
+from afterglow.backends.interpreter import Machine, Run
+from afterglow.graph import Array
+from afterglow.instr import Buffer, Instr
+from afterglow.instr.printer import instruction_text
+from afterglow.support.errors import VerifyError
+from afterglow.types.dtype import string
+
+TOLERANCE = 1e-4
+"""How far a float may be off, by the largest magnitude of its tensor; narrow ones by the type."""
+
+
+class VerifyingExecutable:
+    """A compiled program whose every instruction has a main function of its own.
+
+    Before each, the interpreter gets a copy of the memory; after it, what both wrote is compared.
+    """
+
+    def __init__(
+        self, artefact: Artefact, threads: int | None = None, *, perf_map: bool = False
+    ) -> None:
+        assert artefact.program is not None
+        self.native = NativeExecutable(artefact, threads, perf_map=perf_map)
+        self.footprint = self.native.footprint
+        self.machine = Machine(artefact.program, honour_predicates=False)
+
+    def run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> list[Array]:
+        """Run once; raises `VerifyError` at the first instruction that computes something else."""
+        native, program = self.native, self.machine.program
+        inputs = native.prepared(inputs, states)
+        outputs = native.empty_outputs()
+        context = native.take_context(inputs, outputs, states)
+        mine = Run(self.machine, {"": context.arena}, inputs, outputs, states)
+        for part in native.artefact.parts:
+            indices = part.instructions if isinstance(part, Native) else (part.index,)
+            for index in indices:
+                reference = _copied(mine, inputs, outputs, states)
+                reference.execute(program.body[index])
+            native.run_part(part, context, mine)
+            for index in indices:
+                _compare(index, program.body[index], mine, reference)
+        native.give_back(context)
+        return outputs
+
+
+def _copied(
+    run: Run, inputs: Sequence[Array], outputs: Sequence[Array], states: Mapping[str, Array]
+) -> Run:
+    """A run that begins with a copy of all memory."""
+    copied = Run(
+        run.machine,
+        {name: arena.copy() for name, arena in run.arenas.items()},
+        [array.copy() for array in inputs],
+        [array.copy() for array in outputs],
+        {name: array.copy() for name, array in states.items()},
+    )
+    texts = ((b, array) for b, array in run.memory.items() if b.type.dtype is string)
+    copied.memory.update({buffer: array.copy() for buffer, array in texts})
+    return copied
+
+
+def _compare(index: int, step: Instr, mine: Run, reference: Run) -> None:
+    hidden: set[Buffer] = {*getattr(step, "locals", ())}
+    for access, buffer in step.accesses():
+        if access.writes and buffer not in hidden:
+            problem = _difference(mine.array(buffer), reference.array(buffer))
+            if problem:
+                raise VerifyError(
+                    f"instruction {index} writes something else to {buffer} than its ops mean",
+                    excerpt=[*instruction_text(step).splitlines(), problem],
+                    help="this is a fault of the compiler; backend='interpreter' is not affected",
+                )
+
+
+def _difference(got: Array, want: Array) -> str:
+    """What is wrong with an array; nothing if it is close enough."""
+    if got.dtype == object or got.dtype.kind in "biu" or got.dtype.name.startswith(("int", "uint")):
+        wrong = np.asarray(got != want)
+        return f"{int(wrong.sum()):,} of {got.size:,} elements differ" if wrong.any() else ""
+    wide: Any = np.complex128 if got.dtype.kind == "c" else np.float64
+    g, w = got.astype(wide), want.astype(wide)
+    finite = np.isfinite(w)
+    scale = max(1e-30, float(np.abs(w[finite]).max(initial=0.0)))
+    narrow = got.dtype.itemsize < 4
+    limit = (0.02 if narrow else TOLERANCE) * scale
+    apart = np.abs(np.subtract(g, w, where=finite, out=np.zeros_like(g)))
+    near = apart <= limit
+    same = np.where(finite, near, (g == w) | (np.isnan(g) & np.isnan(w)))
+    if same.all():
+        return ""
+    worst = float(apart.max())
+    return f"{int((~same).sum()):,} of {got.size:,} elements differ, by up to {worst:.3g}"

@@ -1,0 +1,21 @@
+"""What the choice of algorithms heeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Wishes of whoever compiles a model; kernels that can be written in several ways ask."""
+
+    exact: bool = False
+    """Whether sums are formed as they are defined: no algorithm that saves multiplications."""
+    small_weights: bool = False
+    """Whether weights may take no more memory than they do in the model."""
+    picks: Mapping[str, str] = field(default_factory=dict)
+    """Algorithms by name, for jobs by key, that are taken whatever is estimated of them."""
+
+
+DEFAULT = Policy()

@@ -1,0 +1,187 @@
+"""Runs the kernel of one op, alone or with element-wise steps around it, on given arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+
+import numpy as np
+
+from afterglow.backends.cpu import Target, compile_module, load_host
+from afterglow.backends.cpu.constants import Constants
+from afterglow.backends.cpu.job import Job
+from afterglow.backends.cpu.kernel import Kernel, Operand, Packed, Table
+from afterglow.backends.cpu.write import can_write, write_kernel
+from afterglow.backends.policy import DEFAULT
+from afterglow.graph import Array, Op, run_op
+from afterglow.graph.op import result_types
+from afterglow.instr import Buffer, Copy, OpInstr, Region, Stack
+from afterglow.types import DType, TensorType
+
+GAP = 3
+"""Elements between the rows of a buffer with gaps."""
+
+
+class Bench:
+    """Buffers with arrays behind them, and steps on them.
+
+    >>> bench = Bench()
+    >>> x, w = bench.input(a), bench.constant(b)
+    >>> y = bench.step(MatMul(), x, w)             # y is a local: the next step is fused with it
+    >>> z = bench.step(Relu(), y, stored=True)
+    >>> bench.check(pieces=3)                      # runs the kernel, compares with `Op.evaluate`
+    """
+
+    def __init__(self, target: Target | None = None) -> None:
+        self.target = target or Target.host()
+        self.policy = DEFAULT
+        self.memory: dict[Buffer, Array] = {}
+        self.steps: list[OpInstr] = []
+        self.values: dict[Buffer, Array] = {}
+
+    def input(self, array: Array, *, gaps: bool = False) -> Buffer:
+        """An operand; with gaps, its rows do not lie one after the other."""
+        return self._buffer(array, Region.INPUT, gaps=gaps)
+
+    def constant(self, array: Array) -> Buffer:
+        """An operand known when the code is made."""
+        return self._buffer(array, Region.CONSTANT, gaps=False)
+
+    def step(
+        self, op: Op, *operands: Buffer | None, stored: bool = False, gaps: bool = False
+    ) -> Buffer:
+        """Compute an op; its (first) result is a local unless it is stored."""
+        return self.steps_of(op, *operands, stored=stored, gaps=gaps)[0]
+
+    def steps_of(
+        self, op: Op, *operands: Buffer | None, stored: bool = True, gaps: bool = False
+    ) -> list[Buffer]:
+        """Compute an op with any number of results."""
+        types = result_types(op.infer(*(None if b is None else b.type for b in operands)))
+        arrays = [None if b is None else self.values[b] for b in operands]
+        outs = []
+        for type, value in zip(types, run_op(op, arrays, list(types)), strict=True):
+            region = Region.OUTPUT if stored else Region.LOCAL
+            out = self._buffer(np.zeros(type.shape, type.dtype.numpy), region, gaps=gaps)
+            self.values[out] = np.asarray(value)
+            outs.append(out)
+        self.steps.append(OpInstr(op, tuple(outs), operands))
+        return outs
+
+    def job(self) -> Job:
+        """All steps as one job."""
+        if len(self.steps) == 1:
+            return Job.of(self.steps[0])
+        locals = tuple(b for s in self.steps for b in s.outs if b.region is Region.LOCAL)
+        return Job.of(Stack(tuple(self.steps), locals))
+
+    def run(self, pieces: int = 1) -> list[Array]:
+        """Run the kernel, its units in so many pieces, the last piece first; the stored results."""
+        job = self.job()
+        assert can_write(job), f"no kernel for {job.key}"
+        kernel = write_kernel(job, self.target, self.policy)
+        _run(kernel, self.memory, pieces)
+        return [self._array(b) for b in self._stored()]
+
+    def check(self, pieces: int = 1, *, rtol: float = 1e-5, atol: float = 1e-6) -> None:
+        """Run it, compare every stored result with what the ops mean."""
+        for buffer, result in zip(self._stored(), self.run(pieces), strict=True):
+            wanted = self.values[buffer]
+            assert result.dtype == wanted.dtype
+            assert result.shape == wanted.shape
+            if np.issubdtype(wanted.dtype, np.integer) or wanted.dtype == bool:
+                np.testing.assert_array_equal(result, wanted)
+            else:
+                wide = np.result_type(np.float32, wanted.dtype)
+                scale = np.abs(
+                    wanted.astype(wide),
+                    where=np.isfinite(wanted.astype(wide)),
+                    out=np.zeros(wanted.shape, wide),
+                )
+                np.testing.assert_allclose(
+                    result.astype(wide),
+                    wanted.astype(wide),
+                    rtol=rtol,
+                    atol=atol * max(1.0, scale.max(initial=0.0)),
+                )
+
+    def copy(self, dest: Buffer, src: Buffer, pieces: int = 1) -> None:
+        """Run the kernel of a copy."""
+        _run(write_kernel(Job.of(Copy(dest, src)), self.target), self.memory, pieces)
+
+    def _stored(self) -> list[Buffer]:
+        return [b for s in self.steps for b in s.outs if b.region is Region.OUTPUT]
+
+    def _buffer(self, array: Array, region: Region, *, gaps: bool) -> Buffer:
+        array = np.asarray(array)
+        type = TensorType(DType.of(array.dtype), array.shape)
+        name = f"b{len(self.memory)}"
+        if region is Region.CONSTANT:
+            buffer = Buffer(name, type, region, data=np.ascontiguousarray(array))
+        elif gaps and array.ndim > 1:
+            strides = [1]
+            for extent in reversed(array.shape[1:]):
+                strides.insert(0, strides[0] * extent + GAP)
+            whole = Buffer(
+                f"{name}.whole", TensorType(type.dtype, (strides[0] * array.shape[0],)), region
+            )
+            buffer = Buffer(name, type, region, base=whole, strides=strides)
+        else:
+            buffer = Buffer(name, type, region)
+        size = buffer.root.type.size
+        self.memory[buffer] = np.zeros(size, array.dtype)
+        self._array(buffer)[...] = array
+        self.values[buffer] = array
+        return buffer
+
+    def _array(self, buffer: Buffer) -> Array:
+        return buffer.of(self.memory[buffer])
+
+
+def _run(kernel: Kernel, memory: dict[Buffer, Array], pieces: int) -> None:
+    code = compile_module(kernel.module, kernel.target)
+    library = load_host(code, kernel.module.exports, kernel.target)
+    workspace = _aligned(kernel.workspace_bytes)
+    for function in kernel.functions:
+        kept = [_address(kernel, parameter, memory, workspace) for parameter in function.parameters]
+        pointers = [array.ctypes.data + extra for array, extra in kept]
+        kinds = [
+            ctypes.c_void_p,
+            ctypes.c_int64,
+            ctypes.c_int64,
+            *[ctypes.c_void_p] * len(pointers),
+        ]
+        call = library.function(function.symbol, *kinds)
+        borders = [piece * function.units // pieces for piece in range(pieces + 1)]
+        for begin, end in reversed(list(itertools.pairwise(borders))):
+            scratch = _aligned(function.scratch_bytes)
+            call(scratch.ctypes.data, begin, end, *pointers)
+
+
+def _address(
+    kernel: Kernel, parameter: object, memory: dict[Buffer, Array], workspace: Array
+) -> tuple[Array, int]:
+    match parameter:
+        case Operand(number):
+            buffer = kernel.job.buffers[number]
+            return memory[buffer], buffer.start * buffer.type.dtype.itemsize
+        case Packed(number):
+            constants = Constants()
+            constants.packed(kernel.job.buffers[number], parameter)
+            return _copied(constants.block()), 0
+        case Table(data):
+            return _copied(data), 0
+    return workspace, parameter.offset  # type: ignore[attr-defined]
+
+
+def _copied(data: Array) -> Array:
+    raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+    copy = _aligned(raw.nbytes)
+    copy[: raw.nbytes] = raw
+    return copy
+
+
+def _aligned(size: int) -> Array:
+    whole = np.full(size + 64, 0xFF, np.uint8)  # NaN, if somebody reads before writing
+    start = -whole.ctypes.data % 64
+    return whole[start : start + size]

@@ -1,0 +1,161 @@
+"""Convolutions: every way to compute them, on shapes of all sorts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from afterglow.backends.cpu import Target, compile_module
+from afterglow.backends.cpu.kernel import Kernel
+from afterglow.backends.cpu.kernels import conv as kernels
+from afterglow.backends.cpu.kernels.conv.winograd.plan import WinogradPlan
+from afterglow.backends.cpu.kernels.tile import split_rows
+from afterglow.backends.cpu.write import can_write, write_kernel
+from afterglow.graph import Array
+from afterglow.ops.activation import Relu
+from afterglow.ops.convolution import Conv
+from afterglow.ops.elementwise import Add
+from tests.backends.cpu.kernels.harness import Bench
+from tests.ops.case import Case
+from tests.ops.cases_convolution import CASES
+
+CONVS = [case for case in CASES if isinstance(case.op, Conv)]
+TARGETS = ["host", "x86-64-v3"]
+Shape = tuple[int, ...]
+
+
+def random(*shape: int, dtype: str = "f4") -> Array:
+    rng = np.random.default_rng(len(shape) * 1000 + sum(shape))
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def conv(kernel: Shape, stride: int = 1, pad: int = 0, dilation: int = 1, groups: int = 1) -> Conv:
+    axes = len(kernel)
+    return Conv((stride,) * axes, (pad,) * 2 * axes, (dilation,) * axes, groups)
+
+
+def bench_of(op: Conv, x: Shape, weight: Shape, target: str = "host") -> Bench:
+    bench = Bench(Target.of(target))
+    operands = (
+        bench.input(random(*x)),
+        bench.constant(random(*weight)),
+        bench.constant(random(weight[0])),
+    )
+    bench.step(op, *operands, stored=True)
+    return bench
+
+
+@pytest.mark.parametrize("case", CONVS, ids=str)
+@pytest.mark.parametrize("constant", [True, False])
+def test_cases_of_the_op(case: Case, constant: bool) -> None:
+    bench = Bench()
+    x, *others = case.inputs()
+    make = bench.constant if constant else bench.input
+    operands = [None if a is None else make(a) for a in others]
+    bench.step(case.op, bench.input(x), *operands, stored=True)
+    if bench.job().is_empty:
+        return
+    narrow = case.types[0].dtype.bits < 32
+    bench.check(rtol=1e-2 if narrow else 1e-5, atol=1e-3 if narrow else 1e-6)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("op", "x", "weight"),
+    [
+        (conv((1, 1)), (1, 7, 9, 40), (24, 1, 1, 40)),
+        (conv((1, 1)), (2, 5, 5, 19), (67, 1, 1, 19)),
+        (conv((1, 1), 2), (1, 9, 9, 32), (48, 1, 1, 32)),
+        (conv((3, 3)), (1, 30, 16, 8), (70, 3, 3, 8)),
+        (conv((3, 3), 2, 1), (2, 13, 11, 24), (33, 3, 3, 24)),
+        (conv((3, 3), 1, 2, 2), (1, 9, 9, 5), (16, 3, 3, 5)),
+        (conv((7, 7), 2, 3), (1, 32, 32, 3), (64, 7, 7, 3)),
+        (conv((3, 3), 1, 0), (1, 5, 5, 16), (32, 3, 3, 16)),
+        (conv((5,), 2, 2), (3, 31, 6), (20, 5, 6)),
+        (conv((3, 2, 3), 1, 1), (1, 4, 5, 6, 7), (9, 3, 2, 3, 7)),
+        (conv((1, 1, 2, 1), 1, 0), (1, 2, 3, 4, 5, 6), (5, 1, 1, 2, 1, 6)),
+        (conv((3, 3), 1, 1, 1, 3), (1, 6, 6, 21), (51, 3, 3, 7)),
+        (conv((1, 1), 1, 0, 1, 4), (1, 6, 6, 112), (136, 1, 1, 28)),
+        (conv((3, 3), 2, 1, 1, 12), (1, 9, 9, 12), (12, 3, 3, 1)),
+        (conv((1, 1)), (1, 1, 1, 3), (1, 1, 1, 3)),
+        (conv((2, 2), 2), (1, 2, 2, 1), (1, 2, 2, 1)),
+    ],
+    ids=str,
+)
+def test_shapes(op: Conv, x: Shape, weight: Shape, target: str) -> None:
+    bench = bench_of(op, x, weight, target)
+    bench.check(rtol=1e-4, atol=3e-6)
+    (whole,) = (result.copy() for result in bench.run(1))
+    (pieces,) = bench.run(3)
+    np.testing.assert_array_equal(whole, pieces)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_steps_after_it(kernel: int, target: str) -> None:
+    bench = Bench(Target.of(target))
+    x = bench.input(random(1, 9, 10, 20), gaps=True)
+    y = bench.step(conv((kernel, kernel)), x, bench.constant(random(37, kernel, kernel, 20)))
+    biased = bench.step(Add(), y, bench.input(random(37)))
+    residual = bench.input(random(*y.type.shape), gaps=True)
+    bench.step(Relu(), bench.step(Add(), biased, residual), stored=True, gaps=True)
+    bench.check(pieces=3, rtol=1e-4)
+
+
+@pytest.mark.parametrize("pad", [0, 1])
+def test_gaps_in_x(pad: int) -> None:
+    bench = Bench()
+    x = bench.input(random(2, 6, 7, 10), gaps=True)
+    bench.step(
+        conv((3, 3), 1, pad), x, bench.constant(random(12, 3, 3, 10)), stored=True, gaps=True
+    )
+    bench.check(pieces=3, rtol=1e-4)
+
+
+@pytest.mark.parametrize("channels", [8, 24])
+@pytest.mark.parametrize("name", ["aarch64", "cortex-m4", "riscv64", "wasm32"])
+def test_other_machines(name: str, channels: int) -> None:
+    bench = bench_of(conv((3, 3), 1, 1), (1, 6, 6, channels), (20, 3, 3, channels))
+    target = Target.of(name)
+    assert can_write(bench.job())
+    assert compile_module(write_kernel(bench.job(), target).module, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("pad", [0, 1])
+@pytest.mark.parametrize("size", [2, 4, 6])
+@pytest.mark.parametrize("alone", [False, True], ids=["blocks of many", "tiles alone"])
+def test_winograd(
+    size: int, pad: int, alone: bool, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def choose(kernel: Kernel) -> WinogradPlan:
+        plan = WinogradPlan.of(kernel.step, kernel.target, size)
+        one = replace(plan, tiles=1, blocks=plan.count, runs=tuple(split_rows(1, 1)))
+        return one if alone else plan
+
+    monkeypatch.setattr(kernels, "choose_plan", choose)
+    bench = Bench(Target.of(target))
+    x = bench.input(random(2, 9, 12, 21), gaps=alone)
+    weight, bias = bench.constant(random(37, 3, 3, 21)), bench.input(random(37))
+    y = bench.step(conv((3, 3), 1, pad), x, weight, bias)
+    residual = bench.input(random(*y.type.shape), gaps=True)
+    bench.step(Relu(), bench.step(Add(), y, residual), stored=True, gaps=True)
+    bench.check(pieces=3, rtol=1e-4, atol=1e-5)
+
+
+def test_the_way_follows_from_the_shape() -> None:
+    names = [
+        (conv((3, 3), 1, 1), (1, 14, 14, 64), (64, 3, 3, 64), "conv_3x3_winograd4"),
+        (conv((3, 3), 1, 1), (1, 7, 7, 128), (128, 3, 3, 128), "conv_3x3_winograd2"),
+        (conv((3, 3), 2, 1), (1, 28, 28, 64), (64, 3, 3, 64), "conv_3x3_s2"),
+        (conv((3, 3), 1, 1), (1, 28, 28, 3), (64, 3, 3, 3), "conv_3x3"),
+        (conv((1, 1)), (1, 8, 8, 64), (64, 1, 1, 64), "conv_1x1"),
+        (conv((3, 3), 1, 1, 1, 4), (1, 8, 8, 64), (64, 3, 3, 16), "conv_3x3_grouped"),
+        (conv((3, 3), 1, 1, 1, 8), (1, 8, 8, 8), (8, 3, 3, 1), "conv_3x3_depthwise"),
+    ]
+    for op, x, weight, name in names:
+        kernel = write_kernel(bench_of(op, x, weight).job(), Target.of("x86-64-v3"))
+        kind, _, way = kernel.functions[-1].symbol.partition(kernel.name[-9:])
+        assert kind + way == name

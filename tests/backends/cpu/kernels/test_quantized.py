@@ -1,0 +1,103 @@
+"""Products of bytes: kernels give exactly what the ops mean."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from afterglow.backends.cpu import Target, assembly
+from afterglow.backends.cpu.write import write_kernel
+from afterglow.instr import Buffer
+from afterglow.ops.activation import Relu
+from afterglow.ops.elementwise import Add
+from afterglow.ops.quantization import QuantizeLinear
+from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
+from tests.backends.cpu.kernels.harness import Bench
+from tests.ops.case import Case
+from tests.ops.cases_quantized import CASES
+
+TARGETS = ("host", "x86-64-v3")
+
+
+def bench_of(case: Case, target: str, *, constant: bool, gaps: bool = False) -> Bench:
+    bench = Bench(Target.of(target))
+    operands: list[Buffer | None] = []
+    for index, array in enumerate(case.inputs()):
+        if array is None:
+            operands.append(None)
+        elif constant and index:
+            operands.append(bench.constant(array))
+        else:
+            operands.append(bench.input(array, gaps=gaps and index == 0))
+    bench.step(case.op, *operands, stored=True, gaps=gaps)
+    return bench
+
+
+def assert_exact(bench: Bench, pieces: int) -> None:
+    (result,) = bench.run(pieces)
+    np.testing.assert_array_equal(result, bench.values[bench.steps[-1].outs[0]])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_case_is_exact(case: Case, target: str) -> None:
+    for constant, gaps, pieces in ((True, False, 1), (True, True, 3), (False, False, 2)):
+        bench = bench_of(case, target, constant=constant, gaps=gaps)
+        if not bench.job().is_empty:
+            assert_exact(bench, pieces)
+
+
+CONVS = {
+    "1x1": (QuantizedConv((1, 1), (0,) * 4, (1, 1), 1, 120), (1, 9, 11, 24), (72, 1, 1, 24)),
+    "3x3": (QuantizedConv((2, 2), (1,) * 4, (1, 1), 1, 3), (2, 9, 8, 3), (20, 3, 3, 3)),
+    "depthwise": (QuantizedConv((1, 1), (1,) * 4, (1, 1), 40, 9), (1, 7, 13, 40), (40, 3, 3, 1)),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", CONVS)
+def test_residual_rectifier_and_quantization_follow(name: str, target: str) -> None:
+    op, x_shape, weight_shape = CONVS[name]
+    rng = np.random.default_rng(0)
+    for pieces in (1, 3):
+        bench = Bench(Target.of(target))
+        columns = weight_shape[0]
+        product = bench.step(
+            op,
+            bench.input(rng.integers(0, 256, x_shape).astype(np.uint8)),
+            bench.constant(rng.integers(-128, 128, weight_shape).astype(np.int8)),
+            bench.constant(rng.uniform(1e-4, 1e-3, columns).astype(np.float32)),
+            bench.constant(rng.integers(-1000, 1000, columns).astype(np.int32)),
+        )
+        residual = rng.standard_normal(product.type.shape).astype(np.float32)
+        total = bench.step(Add(), product, bench.input(residual))
+        positive = bench.step(Relu(), total)
+        scale, zero_point = np.array(0.03, np.float32), np.array(7, np.uint8)
+        bench.step(
+            QuantizeLinear(1),
+            *(positive, bench.constant(scale), bench.constant(zero_point)),
+            stored=True,
+        )
+        assert_exact(bench, pieces)
+
+
+@pytest.mark.parametrize("zero_points", [(0, 0), (131, -3)])
+def test_a_wide_product(zero_points: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    bench = Bench()
+    bench.step(
+        QuantizedMatMul(False, False, *zero_points),
+        bench.input(rng.integers(0, 256, (2, 65, 130)).astype(np.uint8)),
+        bench.input(rng.integers(-128, 128, (2, 130, 100)).astype(np.int8)),
+        bench.constant(np.array(0.001, np.float32)),
+        stored=True,
+    )
+    assert_exact(bench, 3)
+
+
+@pytest.mark.parametrize("target", ["aarch64", "aarch64-dotprod", "cortex-m4", "riscv64", "wasm32"])
+def test_it_compiles_for_other_machines(target: str) -> None:
+    for case in CASES[2], CASES[8], CASES[13]:
+        bench = bench_of(case, "host", constant=case is not CASES[13])
+        machine = Target.of(target)
+        assert assembly(write_kernel(bench.job(), machine).module, machine)

@@ -1,0 +1,89 @@
+"""Sampling between elements: grids of positions, and regions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from afterglow.backends.cpu import Target, compile_module
+from afterglow.backends.cpu.write import write_kernel
+from afterglow.graph import Array
+from afterglow.ops.activation import Relu
+from afterglow.ops.deform_conv import DeformConv
+from afterglow.ops.grid_sample import GridSample
+from afterglow.ops.image import Interpolation
+from afterglow.ops.regions import MaxRoiPool, RegionMode, RoiAlign
+from tests.backends.cpu.kernels.harness import Bench
+from tests.ops.case import Case
+from tests.ops.cases_sampling import CASES
+
+SAMPLING = [case for case in CASES if not isinstance(case.op, DeformConv)]
+TARGETS = ["host", "x86-64-v3", "x86-64"]
+ROIS = np.array([[0, 0, 9, 11], [2, 3, 30, 7], [-5, 1, 2, 2.5]], np.float32)
+IMAGES = np.array([1, 0, 1])
+
+
+def random(*shape: int, dtype: type = np.float32) -> Array:
+    return np.random.default_rng(sum(shape)).uniform(-1.2, 1.2, shape).astype(dtype)
+
+
+def bench_of(case: Case, target: str = "host", *, gaps: bool = False) -> Bench:
+    bench = Bench(Target.of(target))
+    operands = [bench.input(x, gaps=gaps) for x in case.inputs() if x is not None]
+    bench.step(case.op, *operands, stored=True, gaps=gaps)
+    return bench
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", SAMPLING, ids=str)
+def test_cases_of_the_ops(case: Case, target: str) -> None:
+    bench = bench_of(case, target, gaps=True)
+    tolerance = 5e-3 if "f16" in str(case) else 1e-4
+    if not bench.job().is_empty:
+        bench.check(pieces=3, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("channels", [1, 16, 70, 128])
+@pytest.mark.parametrize("mode", list(Interpolation))
+def test_grids(mode: Interpolation, channels: int) -> None:
+    bench = Bench()
+    grid = bench.input(random(2, 7, 5, 2))
+    y = bench.step(GridSample(mode), bench.input(random(2, 6, 9, channels)), grid)
+    bench.step(Relu(), y, stored=True)
+    bench.check(pieces=2, rtol=1e-4, atol=1e-4)
+
+
+def test_a_position_that_is_no_number_reads_nothing_wild() -> None:
+    bench = Bench()
+    grid = random(1, 4, 4, 2)
+    grid[0, 0, 0] = np.nan
+    bench.step(GridSample(), bench.input(random(1, 5, 5, 8)), bench.input(grid), stored=True)
+    (result,) = bench.run()
+    assert np.isnan(result[0, 0, 0]).all() or not result[0, 0, 0].any()
+
+
+@pytest.mark.parametrize("channels", [3, 64, 200])
+@pytest.mark.parametrize("mode", list(RegionMode))
+@pytest.mark.parametrize("samples", [0, 2])
+def test_sampled_regions(samples: int, mode: RegionMode, channels: int) -> None:
+    bench = Bench()
+    x = bench.input(random(2, 12, 14, channels))
+    op = RoiAlign((3, 2), samples, 0.5, mode)
+    bench.step(op, x, bench.input(ROIS), bench.input(IMAGES), stored=True)
+    bench.check(pieces=3, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("channels", [3, 64, 200])
+def test_largest_of_regions(channels: int) -> None:
+    bench = Bench()
+    rois = np.concatenate([IMAGES[:, None].astype(np.float32), ROIS], axis=1)
+    x = bench.input(random(2, 12, 14, channels))
+    bench.step(MaxRoiPool((3, 2)), x, bench.input(rois), stored=True)
+    bench.check(pieces=3)
+
+
+@pytest.mark.parametrize("name", ["aarch64", "cortex-m4", "riscv64", "wasm32"])
+def test_other_machines(name: str) -> None:
+    for case in (SAMPLING[0], SAMPLING[-1], SAMPLING[-4]):
+        target = Target.of(name)
+        assert compile_module(write_kernel(bench_of(case).job(), target).module, target)

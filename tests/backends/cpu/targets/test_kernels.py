@@ -1,0 +1,81 @@
+"""Kernels of every op on every machine that can be emulated: right numbers there too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from afterglow.backends.cpu import Target
+from afterglow.backends.cpu.write import can_write, keeps
+from tests.emulation.bench import EmulatedBench, machine_with
+from tests.emulation.machine import EmulatorError
+from tests.emulation.make import EMULATED, skip_without_emulator
+from tests.ops.case import Case
+from tests.ops.test_laws import CASES, assert_close
+
+AT_ONCE = 40
+"""Kernels that are linked together."""
+
+
+def bench_of(case: Case, target: Target) -> EmulatedBench:
+    """The case as a kernel's work; every second one has constants."""
+    bench = EmulatedBench(target)
+    constants = hash_of(case) % 2
+    operands = [
+        None if x is None else bench.constant(x) if constants and place else bench.input(x)
+        for place, x in enumerate(case.inputs())
+    ]
+    bench.steps_of(case.op, *operands)
+    return bench
+
+
+def hash_of(case: Case) -> int:
+    """A number that is the same each time."""
+    return sum(str(case).encode())
+
+
+def runs_natively(case: Case) -> bool:
+    """Whether a kernel does the work of a case."""
+    if not keeps(case.op):
+        return False
+    job = bench_of(case, Target.of("x86-64")).job()
+    return not job.is_empty and can_write(job)
+
+
+def one_of_each_op(number: int) -> list[Case]:
+    """A case of every op that has a kernel; other numbers, other cases."""
+    by_op: dict[type, list[Case]] = {}
+    for case in filter(runs_natively, CASES):
+        by_op.setdefault(type(case.op), []).append(case)
+    return [cases[number % len(cases)] for cases in by_op.values()]
+
+
+def check(cases: Sequence[Case], target: Target) -> list[str]:
+    """Run cases; what went wrong."""
+    benches = [bench_of(case, target) for case in cases]
+    kernels = [bench.kernel() for bench in benches]
+    machine = machine_with(kernels, target)
+    problems = []
+    for case, bench, kernel in zip(cases, benches, kernels, strict=True):
+        wanted = tuple(bench.values[out] for out in bench.steps[0].outs)
+        try:
+            results = [np.array(result) for result in bench.run_on(machine, kernel)]
+            assert_close(tuple(results), wanted, case.tolerance)
+        except EmulatorError:
+            continue
+        except AssertionError as error:
+            problems.append(f"{case}: {error}")
+    if machine.misaligned:
+        problems.append(f"misaligned accesses: {machine.misaligned}")
+    return problems
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", EMULATED)
+def test_a_case_of_each_op(name: str) -> None:
+    skip_without_emulator(name)
+    cases = one_of_each_op(EMULATED.index(name))
+    parts = [cases[start : start + AT_ONCE] for start in range(0, len(cases), AT_ONCE)]
+    assert not [problem for part in parts for problem in check(part, Target.of(name))]
