@@ -12,6 +12,7 @@ from onnxruntime import InferenceSession
 
 from afterglow.frontends.onnx import Binding, NeedsValuesError, import_onnx
 from afterglow.graph import Array, Module, print_module, run_function, verify_module
+from afterglow.support.errors import ModelError
 
 X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
 TRUE, FALSE = np.array(True), np.array(False)
@@ -103,6 +104,30 @@ def test_a_branch_may_return_what_is_outside_or_constant() -> None:
     assert (y.tolist(), z.tolist()) == (X.tolist(), 1)
     y, z = run_function(module.main, [X, FALSE])
     assert (y.tolist(), z.tolist()) == ((-X).tolist(), 2)
+
+
+BROKEN = """
+    main (float[2, 3] x, bool c) => (float[2, 3] y) {
+        y = If (c) <
+            then_branch = g () => (t) { t = Neg (x) },
+            else_branch = g () => (e) { a = MatMul (x, x)  e = Neg (a) }
+        >
+    }
+"""
+
+
+def test_a_branch_that_does_not_fit_needs_the_condition() -> None:
+    with pytest.raises(NeedsValuesError, match="'c'"):
+        import_onnx(parsed(BROKEN))
+    module = import_onnx(parsed(BROKEN), Binding(values={"c": TRUE}))
+    assert ops(module) == ["neg"]
+    with pytest.raises(ModelError):
+        import_onnx(parsed(BROKEN), Binding(values={"c": FALSE}))
+
+
+def test_branches_that_both_do_not_fit_are_an_error() -> None:
+    with pytest.raises(ModelError):
+        import_onnx(parsed(BROKEN.replace("Neg (x)", "MatMul (x, x)")))
 
 
 def test_bodies_nest_and_capture_through_each_other() -> None:

@@ -48,6 +48,13 @@ def test_large_weights_are_views_of_the_file(tmp_path: Path) -> None:
     assert not array.flags.writeable
 
 
+def test_a_tensor_may_say_that_its_data_are_its_own() -> None:
+    """Some writers spell out the default of a field, and after the data."""
+    spelled = numpy_helper.from_array(LARGE, "w")
+    spelled.data_location = TensorProto.DEFAULT
+    np.testing.assert_array_equal(first_tensor(holding(spelled).SerializeToString()), LARGE)
+
+
 def test_large_weights_are_views_of_the_bytes() -> None:
     data = holding(numpy_helper.from_array(LARGE, "w")).SerializeToString()
     array = first_tensor(data)

@@ -27,6 +27,12 @@ def test_shapes_may_be_free_named_or_unknown() -> None:
     )
 
 
+def test_a_question_mark_is_no_name() -> None:
+    made = model([node("Relu", ["x"], ["y"])], inputs=[info("x", ("?", 3, "?"))])
+    module = import_onnx(made, Binding(shapes={"x": (1, 3, 4)}))
+    assert [str(v.type) for v in module.main.inputs] == ["f32[1, 3, 4]"]
+
+
 def test_an_input_with_an_initializer_is_none() -> None:
     """So wrote every exporter before version 4 of the format."""
     main = graph([node("Add", ["x", "w"], ["y"])], ["x", info("w", (3,))])

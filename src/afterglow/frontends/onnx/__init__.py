@@ -35,7 +35,9 @@ from afterglow.frontends.onnx import (
     training,
 )
 from afterglow.frontends.onnx.binding import Binding, UnboundDimensionsError
+from afterglow.frontends.onnx.host import HostNodes
 from afterglow.frontends.onnx.importer import ModelImporter, import_onnx
+from afterglow.frontends.onnx.parts import FEW, Cut, Part
 from afterglow.frontends.onnx.problems import NeedsValuesError
 from afterglow.frontends.onnx.reader import ModelFile, read_model
 from afterglow.frontends.onnx.signature import (
@@ -46,12 +48,16 @@ from afterglow.frontends.onnx.signature import (
 )
 
 __all__ = [
+    "FEW",
     "Binding",
+    "Cut",
+    "HostNodes",
     "ModelFile",
     "ModelImporter",
     "NeedsValuesError",
     "Parameter",
     "ParameterKind",
+    "Part",
     "Signature",
     "UnboundDimensionsError",
     "activation",

@@ -13,13 +13,18 @@ from itertools import count
 import numpy as np
 
 from afterglow.frontends.onnx.context import Imported, NodeContext
-from afterglow.frontends.onnx.problems import NeedsInliningError
+from afterglow.frontends.onnx.problems import (
+    NeedsInliningError,
+    NeedsValuesError,
+    Problem,
+    ProblemsError,
+)
 from afterglow.frontends.onnx.registry import Results, onnx_op
 from afterglow.graph import Constant, Function, Subgraph, Value
 from afterglow.ops.control import If, Loop, Scan
 from afterglow.ops.indexing import Iota
 from afterglow.ops.movement import Concat, Reshape
-from afterglow.support.errors import ModelError, UnsupportedError
+from afterglow.support.errors import CompileError, ModelError, UnsupportedError
 from afterglow.types import TensorType
 from afterglow.types.dtype import i64
 
@@ -44,14 +49,38 @@ def choice(n: NodeContext) -> Results:
 
 
 def _two_branches(n: NodeContext, condition: Value) -> tuple[Value, ...]:
-    then_branch, then_captured = n.body("then_branch", ())
-    else_branch, else_captured = n.body("else_branch", ())
+    (then_branch, then_captured), (else_branch, else_captured) = _branches(n)
     if _output_types(then_branch.function) != _output_types(else_branch.function):
         raise NeedsInliningError("the branches return different types")
     captured = list(dict.fromkeys([*then_captured, *else_captured]))
     _take_inputs(then_branch.function, then_captured, captured)
     _take_inputs(else_branch.function, else_captured, captured)
     return n.emit_all(If(then_branch, else_branch), condition, *captured)
+
+
+def _branches(n: NodeContext) -> list[tuple[Subgraph, list[Value]]]:
+    """Both branches, or why there are not both.
+
+    Where a model has a branch for each shape, types and shapes in one of them may not fit together:
+    then the condition must be known. Each is imported once, as there are branches in branches.
+    """
+    found: list[tuple[Subgraph, list[Value]]] = []
+    problems: list[Problem] = []
+    failed = 0
+    for name in ("then_branch", "else_branch"):
+        try:
+            found.append(n.body(name, ()))
+        except ProblemsError as error:
+            problems.extend(error.problems)
+            failed += 1
+        except (NeedsInliningError, NeedsValuesError):
+            if not failed:
+                raise
+    if failed == 2 or not all(isinstance(problem.error, CompileError) for problem in problems):
+        raise ProblemsError(problems)
+    if failed:
+        raise NeedsInliningError("only one of the branches fits")
+    return found
 
 
 def _take_inputs(function: Function, own: Sequence[Value], captured: Sequence[Value]) -> None:

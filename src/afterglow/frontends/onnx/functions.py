@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import onnx
@@ -45,13 +46,17 @@ def missing_op(domain: str, op_type: str, opset: int) -> AfterglowError:
         return UnsupportedError(
             "Afterglow does not have this op", help="replace it by ops that Afterglow has"
         )
-    known = {normal_domain(schema.domain) for schema in defs.get_all_schemas()}
-    if domain in known:
+    if domain in _standard_domains():
         return ModelError(f"{shown_domain(domain)} version {opset} has no such op")
     return UnsupportedError(
         f"Afterglow does not know this op of the domain {domain!r}",
         help="add it to the model as a function, or replace it by standard ops",
     )
+
+
+@cache
+def _standard_domains() -> frozenset[str]:
+    return frozenset(normal_domain(schema.domain) for schema in defs.get_all_schemas())
 
 
 def standard_function(n: NodeContext, schema: Schema) -> onnx.FunctionProto:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 
 import onnx
@@ -25,6 +25,7 @@ from afterglow.frontends.onnx.functions import (
 )
 from afterglow.frontends.onnx.known import KnownValues
 from afterglow.frontends.onnx.order import in_order
+from afterglow.frontends.onnx.parts import Stop
 from afterglow.frontends.onnx.problems import (
     NeedsInliningError,
     NeedsValuesError,
@@ -50,6 +51,7 @@ class GraphImporter:
         self.frame = frame
         self.scope = Scope(function, session.known, outer)
         self.problems: list[Problem] = []
+        self.stops: list[Stop] = []
         self._needed: dict[str, None] = {}
         self._inlining: NeedsInliningError | None = None
 
@@ -64,11 +66,18 @@ class GraphImporter:
 
     def add_graph(self, graph: onnx.GraphProto) -> None:
         """Import the constants and nodes of a graph whose inputs are defined."""
-        for tensor in graph.initializer:
-            self._add_constant(tensor.name, partial(self.session.file.array, tensor))
-        for sparse in graph.sparse_initializer:
-            self._add_constant(sparse.values.name, partial(self.session.file.dense, sparse))
+        self.add_constants(graph)
         self.add_nodes(graph.node)
+
+    def add_constants(self, graph: onnx.GraphProto, names: Container[str] | None = None) -> None:
+        """Import the constants of a graph, all or those of these names."""
+        for tensor in graph.initializer:
+            if names is None or tensor.name in names:
+                self._add_constant(tensor.name, partial(self.session.file.array, tensor))
+        for sparse in graph.sparse_initializer:
+            name = sparse.values.name
+            if names is None or name in names:
+                self._add_constant(name, partial(self.session.file.dense, sparse))
 
     def _add_constant(self, name: str, read: Callable[[], Array]) -> None:
         try:
@@ -104,6 +113,7 @@ class GraphImporter:
             return False
         except NeedsValuesError as error:
             self._needed.update(dict.fromkeys(error.inputs))
+            self.stops.append(Stop(proto, error.inputs))
             return False
         except ProblemsError as error:
             self.problems.extend(error.problems)

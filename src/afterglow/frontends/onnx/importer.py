@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from afterglow.frontends.onnx.binding import Binding, bind_inputs
 from afterglow.frontends.onnx.context import Imported, KnownMap, RowMaps, StaticSequence
 from afterglow.frontends.onnx.frame import Frame, Session, normal_domain, shown_domain
 from afterglow.frontends.onnx.graph import GraphImporter
+from afterglow.frontends.onnx.order import reads
+from afterglow.frontends.onnx.parts import Part, plan_cut
 from afterglow.frontends.onnx.problems import (
     NeedsValuesError,
     Problem,
@@ -21,7 +24,12 @@ from afterglow.frontends.onnx.problems import (
 )
 from afterglow.frontends.onnx.reader import ModelFile, ModelSource, read_model
 from afterglow.frontends.onnx.scope import BrokenValueError
-from afterglow.frontends.onnx.signature import Parameter, ParameterKind, model_signature
+from afterglow.frontends.onnx.signature import (
+    Parameter,
+    ParameterKind,
+    Signature,
+    model_signature,
+)
 from afterglow.graph import Array, Function, Module, Value
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import DType, OutputForm, OutputKind, TensorType
@@ -40,11 +48,15 @@ def import_onnx(source: ModelSource | ModelFile, binding: Binding | None = None)
 class ModelImporter:
     """Imports one model."""
 
-    def __init__(self, source: ModelSource | ModelFile, binding: Binding) -> None:
+    def __init__(
+        self, source: ModelSource | ModelFile, binding: Binding, part: Part | None = None
+    ) -> None:
         self.file = source if isinstance(source, ModelFile) else read_model(source)
         self.binding = binding
-        self.signature = model_signature(self.file)
-        self.opsets = _opsets(self.file.proto)
+        self.part = part
+        signature = model_signature(self.file)
+        self.signature = signature if part is None else _signature_of(part, signature)
+        self.opsets = model_opsets(self.file.proto)
 
     def run(self) -> tuple[Module, tuple[OutputForm, ...]]:
         """Import the main graph, or raise one error with every problem.
@@ -55,17 +67,25 @@ class ModelImporter:
         types = bind_inputs(self.signature.inputs, self.binding)
         proto = self.file.proto
         module = Module(proto.graph.name or "model")
-        session = Session(self.file, module, _functions(proto))
+        session = Session(self.file, module, model_functions(proto))
         graph = GraphImporter(session, Function("main", module), Frame(self.opsets))
+        nodes = list(proto.graph.node) if self.part is None else self.part.nodes(proto.graph)
         try:
-            missing = self._add_inputs(graph, types)
-            graph.add_graph(proto.graph)
+            missing = self._add_inputs(graph, types, nodes)
+            graph.add_constants(proto.graph, self._read_names(nodes))
+            graph.add_nodes(nodes)
             outputs = list(self._outputs(graph))
             graph.results([])
         except ProblemsError as error:
             causes = (problem.error.__cause__ for problem in error.problems)
             unforeseen = next((cause for cause in causes if cause is not None), None)
             raise import_error(error.problems, self._help()) from unforeseen
+        except NeedsValuesError as error:
+            if not missing:
+                names = [output.name for output in self.signature.outputs]
+                raise NeedsValuesError(
+                    error.inputs, plan_cut(graph.scope, nodes, graph.stops, names)
+                ) from None
         if missing:
             raise NeedsValuesError(missing)
         session.count_runs(graph.function)
@@ -73,13 +93,28 @@ class ModelImporter:
         _drop_unused_constants(module)
         return module, forms
 
-    def _add_inputs(self, graph: GraphImporter, types: Mapping[str, TensorType]) -> tuple[str, ...]:
+    def _read_names(self, nodes: Sequence[onnx.NodeProto]) -> frozenset[str] | None:
+        """The names that matter to a part; None if it is the whole model, and all do."""
+        if self.part is None:
+            return None
+        outputs = (output.name for output in self.signature.outputs)
+        return frozenset(outputs).union(*map(reads, nodes))
+
+    def _add_inputs(
+        self,
+        graph: GraphImporter,
+        types: Mapping[str, TensorType],
+        nodes: Sequence[onnx.NodeProto],
+    ) -> tuple[str, ...]:
         """Define the inputs; return those whose number of tensors is not known."""
         missing = []
+        needed = self._read_names(nodes)
         for parameter in self.signature.inputs:
             name = parameter.name
+            if needed is not None and name not in needed:
+                continue
             if name in self.binding.values:
-                value = _constant(graph.function.module, parameter, self.binding.values[name])
+                value = input_constant(graph.function.module, parameter, self.binding.values[name])
                 graph.scope.define(name, value)
             elif parameter.kind is ParameterKind.TENSOR:
                 placeholder = graph.function.input(name, types[name])
@@ -100,7 +135,10 @@ class ModelImporter:
                 if parameter.name in seen:
                     raise ModelError(f"two outputs have the name {parameter.name!r}")
                 seen.add(parameter.name)
-                yield parameter.name, _returned(graph, parameter)
+                value = _returned(graph, parameter)
+                if not self.binding.shapes:  # which may well be others than the declared ones
+                    _warn_of_shape(parameter, value)
+                yield parameter.name, value
             except BrokenValueError:
                 continue
             except AfterglowError as error:
@@ -114,6 +152,14 @@ class ModelImporter:
                 f"the model uses version {self.opsets['']} of ai.onnx, {newest} is the newest known"
             )
         return ""
+
+
+def _signature_of(part: Part, model: Signature) -> Signature:
+    """What a part takes and gives; what is given to it comes after the inputs of the model."""
+    kind = ParameterKind.TENSOR
+    given = (Parameter(name, kind, t.dtype, t.shape) for name, t in part.given.items())
+    wanted = tuple(Parameter(name, kind) for name in part.wanted)
+    return Signature((*model.inputs, *given), wanted or model.outputs)
 
 
 def _returned(graph: GraphImporter, parameter: Parameter) -> Imported | None:
@@ -135,6 +181,13 @@ def _returned(graph: GraphImporter, parameter: Parameter) -> Imported | None:
     return value
 
 
+def _warn_of_shape(parameter: Parameter, value: Imported | None) -> None:
+    """Say that a model declares a shape which is not so; what is computed counts."""
+    if isinstance(value, Value) and not parameter.fits(value.type.shape):
+        declared = f"output {parameter.name!r} is declared to be {parameter.type_text}"
+        warnings.warn(f"{declared}, it is {value.type}", stacklevel=2)
+
+
 def _add_output(function: Function, name: str, value: Imported | None) -> OutputForm:
     """Return a value as so many tensors, and say which."""
     match value:
@@ -151,7 +204,7 @@ def _add_output(function: Function, name: str, value: Imported | None) -> Output
     return OutputForm(name, OutputKind.NOTHING, 0)
 
 
-def _constant(module: Module, parameter: Parameter, value: Any) -> Imported | None:
+def input_constant(module: Module, parameter: Parameter, value: Any) -> Imported | None:
     """The value of an input that is bound: a tensor, a sequence of them, a map, or none."""
     if value is None and parameter.kind is ParameterKind.OPTIONAL:
         return None
@@ -168,7 +221,7 @@ def _array(value: Any) -> Array:
     return array.astype(object) if DType.of(array.dtype) is string else array
 
 
-def _opsets(proto: onnx.ModelProto) -> dict[str, int]:
+def model_opsets(proto: onnx.ModelProto) -> dict[str, int]:
     """The version of each domain that the model names."""
     opsets = {"": 1} if proto.ir_version < 3 else {}  # which had no versions yet
     for entry in proto.opset_import:
@@ -182,7 +235,8 @@ def _opsets(proto: onnx.ModelProto) -> dict[str, int]:
     return opsets
 
 
-def _functions(proto: onnx.ModelProto) -> dict[tuple[str, str, str], onnx.FunctionProto]:
+def model_functions(proto: onnx.ModelProto) -> dict[tuple[str, str, str], onnx.FunctionProto]:
+    """The model's own functions by domain, name and overload."""
     functions = {}
     for function in proto.functions:
         key = (normal_domain(function.domain), function.name, function.overload)

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
+
+if TYPE_CHECKING:
+    from afterglow.frontends.onnx.parts import Cut
 
 _MOST_NAMES = 3
 _MOST_LINES = 100
 
 
 class NeedsValuesError(UnsupportedError):
-    """Shapes depend on the values of some inputs, which must be bound to import the model."""
+    """Shapes depend on the values of some inputs, which must be bound to import the model.
 
-    def __init__(self, inputs: tuple[str, ...]) -> None:
+    `cut` is another way to go on, if there is one.
+    """
+
+    def __init__(self, inputs: tuple[str, ...], cut: Cut | None = None) -> None:
         names = ", ".join(map(repr, inputs))
         some = f"inputs {names}" if len(inputs) > 1 else f"input {names}"
         super().__init__(
@@ -22,6 +29,7 @@ class NeedsValuesError(UnsupportedError):
             help="bind it when compiling: values={name: array}, or a list of arrays for a sequence",
         )
         self.inputs = inputs
+        self.cut = cut
 
 
 class NeedsInliningError(UnsupportedError):

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from afterglow.frontends.onnx.external import DataFiles, map_file
 from afterglow.frontends.onnx.order import subgraphs
 from afterglow.frontends.onnx.tensors import dense_array, tensor_array
-from afterglow.frontends.onnx.wire import without_weights
+from afterglow.frontends.onnx.wire import OWN_FILE, without_weights
 from afterglow.graph import Array
 from afterglow.support.errors import AfterglowError, ModelError, UsageError
 
@@ -33,6 +33,16 @@ class ModelFile:
     def array(self, tensor: onnx.TensorProto) -> Array:
         """The elements of a tensor of this model; not to be written."""
         return tensor_array(tensor, self.files)
+
+    def external_files(self) -> list[str]:
+        """Names of files beside the model that hold tensors of it, wherever these stand."""
+        names = (
+            entry.value
+            for tensor in _tensors(self.proto)
+            for entry in tensor.external_data
+            if entry.key == "location" and entry.value not in ("", OWN_FILE)
+        )
+        return list(dict.fromkeys(names))
 
     def dense(self, tensor: onnx.SparseTensorProto) -> Array:
         """The elements of a sparse tensor of this model."""
@@ -74,7 +84,11 @@ def _parse(data: memoryview, folder: Path | None) -> ModelFile:
         )
     try:
         proto = onnx.ModelProto.FromString(without_weights(data))
-    except DecodeError:
+    except DecodeError as error:
+        if "MaxDepth" in str(error):
+            raise ModelError(
+                "graphs in the file are nested deeper than protobuf can read"
+            ) from None
         raise ModelError("the file is not an ONNX model: a message in it is malformed") from None
     return _checked(proto, DataFiles(data, folder))
 
@@ -114,3 +128,27 @@ def _names_in_node(node: onnx.NodeProto) -> Iterator[str]:
         yield from (attribute.name, attribute.ref_attr_name)
     for graph in subgraphs(node):
         yield from _names_in_graph(graph)
+
+
+def _tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Every tensor of a model: those of its graphs, of their nodes, and of functions."""
+    yield from _tensors_in_graph(proto.graph)
+    for function in proto.functions:
+        for node in function.node:
+            yield from _tensors_in_node(node)
+
+
+def _tensors_in_graph(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    for node in graph.node:
+        yield from _tensors_in_node(node)
+
+
+def _tensors_in_node(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
+    for attribute in node.attribute:
+        yield from (attribute.t, *attribute.tensors)
+        yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
+    for graph in subgraphs(node):
+        yield from _tensors_in_graph(graph)

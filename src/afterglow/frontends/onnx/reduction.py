@@ -81,7 +81,10 @@ def _floats(n: NodeContext) -> Value:
 
 
 def _reduce(n: NodeContext, op: type[r.Reduction], x: Value) -> Value:
-    return n.emit(op(_axes(n), bool(n.integer("keepdims", 1))), x)
+    axes = _axes(n)
+    if not axes:  # each element by itself is its own sum, mean, product and extreme
+        return x
+    return n.emit(op(axes, bool(n.integer("keepdims", 1))), x)
 
 
 def _axes(n: NodeContext) -> tuple[int, ...]:

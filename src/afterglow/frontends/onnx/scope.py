@@ -55,6 +55,10 @@ class Scope:
             raise ModelError(f"the name {name!r} is defined twice")
         self._entries[name] = value
 
+    def is_broken(self, name: str) -> bool:
+        """Whether a name of this graph stands for what could not be imported."""
+        return isinstance(self._entries.get(name), _Broken)
+
     def spoil(self, names: Iterable[str]) -> None:
         """Let names stand for what could not be imported."""
         self._entries.update((name, _BROKEN) for name in names if name)

@@ -32,10 +32,11 @@ def _arg_attributes(n: NodeContext) -> tuple[int, bool, bool]:
 
 @onnx_op("TopK")
 def top_k(n: NodeContext) -> tuple[Value, ...]:
-    """The count was an attribute before version 10; where order is free, we sort too."""
+    """The count was an attribute before version 10; where order is free, it is a heap's."""
     count = n.integer("k") if n.has("k") else int(n.known(1).reshape(-1)[0])
     axis = normal_axis(n.integer("axis", -1), n[0].type)
-    return n.emit_all(TopK(count, axis, largest=bool(n.integer("largest", 1))), n[0])
+    largest, in_order = bool(n.integer("largest", 1)), bool(n.integer("sorted", 1))
+    return n.emit_all(TopK(count, axis, largest, in_order), n[0])
 
 
 @onnx_op("CumSum")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -12,6 +13,9 @@ from afterglow.frontends.onnx.elements import dtype_of
 from afterglow.frontends.onnx.reader import ModelFile
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import DType
+
+_NAMELESS = ("", "?")
+"""How exporters spell a free dimension without a name; several of them may have several extents."""
 
 Extent: TypeAlias = "int | str | None"
 """A number, the name of a free dimension, or None for a free one without a name."""
@@ -40,11 +44,24 @@ class Parameter:
     shape: tuple[Extent, ...] | None = None
 
     def __str__(self) -> str:
+        return f"{self.name!r}: {self.type_text}"
+
+    def fits(self, shape: Sequence[int]) -> bool:
+        """Whether a tensor of this shape can be what is declared."""
+        if self.shape is None:
+            return True
+        pairs = zip(self.shape, shape, strict=False)
+        known = all(one == other for one, other in pairs if isinstance(one, int))
+        return known and len(self.shape) == len(shape)
+
+    @property
+    def type_text(self) -> str:
+        """What it is, such as `f32[batch, 3]`."""
         if self.kind is not ParameterKind.TENSOR:
-            return f"{self.name!r}: {self.kind.value}"
+            return str(self.kind.value)
         shape = self.shape if self.shape is not None else ("…",)
         extents = ", ".join("?" if extent is None else str(extent) for extent in shape)
-        return f"{self.name!r}: {self.dtype or '?'}[{extents}]"
+        return f"{self.dtype or '?'}[{extents}]"
 
 
 @dataclass(frozen=True)
@@ -103,4 +120,4 @@ def _extent(dim: onnx.TensorShapeProto.Dimension) -> Extent:
     """Exporters write -1 as well as nothing for an extent that they leave open."""
     if dim.HasField("dim_value") and dim.dim_value >= 0:
         return dim.dim_value
-    return dim.dim_param or None
+    return None if dim.dim_param in _NAMELESS else dim.dim_param

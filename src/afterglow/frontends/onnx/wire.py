@@ -68,6 +68,7 @@ class _Scanner:
         if depth > _MOST_NESTED:
             raise ModelError(f"messages are nested more than {_MOST_NESTED} deep", where=place)
         pieces: list[bytes | memoryview] = []
+        notes: list[bytes] = []
         position = copied = start
         while position < end:
             field = self.field(position, end, place)
@@ -75,16 +76,17 @@ class _Scanner:
             if inner and field.wire_type == _LENGTH and field.end - field.start >= LARGE_BYTES:
                 name, message = inner
                 pieces.append(self.data[copied:position])
-                pieces.append(self.replaced(field, message, f"{place}.{name}", depth))
+                if message:
+                    pieces.append(self.inner(field, message, f"{place}.{name}", depth))
+                else:
+                    notes.append(_note(field.start, field.end - field.start))
                 copied = field.end
             position = field.end
-        pieces.append(self.data[copied:end])
-        return b"".join(pieces)
+        # of a field that is there twice the last counts: what the tensor says itself comes first
+        return b"".join([*pieces, self.data[copied:end], *notes])
 
-    def replaced(self, field: _Field, message: str, place: str, depth: int) -> bytes:
-        """A large field: `raw_data` as a note, any other message less its weights."""
-        if not message:
-            return _note(field.start, field.end - field.start)
+    def inner(self, field: _Field, message: str, place: str, depth: int) -> bytes:
+        """A large message within another, less its weights."""
         inner = self.message(message, place, field.start, field.end, depth + 1)
         return _length_delimited(field.number, inner)
 

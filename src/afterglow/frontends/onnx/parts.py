@@ -1,0 +1,154 @@
+"""Parts of a model: from values that are given to values that are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import onnx
+
+from afterglow.frontends.onnx.order import reads
+from afterglow.frontends.onnx.scope import Scope
+from afterglow.graph import Constant, Value
+from afterglow.types import TensorType
+
+FEW = 64
+"""So few integers may decide shapes, and be worth a version of the model for each value."""
+
+_ON_HOST = frozenset(
+    {"Compress", "NonMaxSuppression", "NonZero", "Range", "Slice", "StringSplit", "Unique"}
+)
+"""Ops best run where they are: fewer shapes come out of them than values go in."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the main graph: what it takes besides inputs of the model, and what it computes.
+
+    Without anything wanted it is what the outputs of the model take.
+    """
+
+    given: Mapping[str, TensorType] = field(default_factory=dict)
+    wanted: tuple[str, ...] = ()
+
+    def nodes(self, graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+        """The nodes that it takes, in the order of the file."""
+        return needed_nodes(graph, self.wanted or [o.name for o in graph.output], self.given)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A node whose results have no shape yet, and the inputs whose values decide it."""
+
+    node: onnx.NodeProto
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where a model is cut in two because values decide shapes.
+
+    `crossing` are values that can be computed now and that the rest reads; `host` those that the
+    host computes of them before the shapes of the rest are known. `twins` are more results of the
+    host that equal one of these.
+    """
+
+    stops: tuple[Stop, ...]
+    crossing: tuple[str, ...]
+    host: tuple[str, ...]
+    twins: Mapping[str, str]
+
+
+def needed_nodes(
+    graph: onnx.GraphProto, wanted: Iterable[str], given: Iterable[str]
+) -> list[onnx.NodeProto]:
+    """The nodes between what is given and what is wanted, in the order of the file."""
+    producers = _producers(graph.node)
+    needed: set[int] = set()
+    seen = set(given)
+    waiting = list(wanted)
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name not in producers:
+            continue
+        seen.add(name)
+        index = producers[name]
+        if index not in needed:
+            needed.add(index)
+            waiting.extend(reads(graph.node[index]))
+    return [graph.node[index] for index in sorted(needed)]
+
+
+def plan_cut(
+    scope: Scope, nodes: Sequence[onnx.NodeProto], stops: Sequence[Stop], outputs: Iterable[str]
+) -> Cut:
+    """Cut behind everything that could be imported into a scope."""
+    producers = _producers(nodes)
+    crossing: dict[str, None] = {}
+    reached: set[int] = set()
+    waiting = [*outputs]
+    seen = set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        index = producers.get(name)
+        if not scope.is_broken(name) and _is_computed(scope.look_up(name)):
+            crossing[name] = None
+        elif index is not None:
+            reached.add(index)
+            waiting.extend(reads(nodes[index]))
+    at = {id(nodes[index]) for index in reached}
+    here = tuple(stop for stop in stops if id(stop.node) in at)
+    on_host = [stop.node for stop in here if not _has_few_integers(stop.node, scope)]
+    return Cut(here, tuple(crossing), *_with_twins(on_host))
+
+
+def _producers(nodes: Iterable[onnx.NodeProto]) -> dict[str, int]:
+    """Which node a name comes from."""
+    found: dict[str, int] = {}
+    for index, node in enumerate(nodes):
+        for name in node.output:
+            found.setdefault(name, index)
+    return found
+
+
+def _is_computed(value: object) -> bool:
+    """Whether it is a tensor that a node of ours computes."""
+    return isinstance(value, Value) and value.producer is not None
+
+
+def _has_few_integers(node: onnx.NodeProto, scope: Scope) -> bool:
+    """Whether a node can be imported once some integers that it takes are known."""
+    if node.op_type in _ON_HOST:
+        return False
+    operands = [scope.look_up(name) for name in node.input if name and name in scope]
+    return any(_is_few(value) for value in operands if _is_computed(value))
+
+
+def _is_few(value: object) -> bool:
+    if not isinstance(value, Value) or isinstance(value, Constant):
+        return False
+    return value.type.dtype.is_integer and value.type.size <= FEW
+
+
+def _with_twins(nodes: Iterable[onnx.NodeProto]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The results of nodes without those of a node that does the same, and which these equal."""
+    first: dict[bytes, onnx.NodeProto] = {}
+    twins: dict[str, str] = {}
+    for node in nodes:
+        known = first.setdefault(_meaning(node), node)
+        if known is not node:
+            pairs = zip(node.output, known.output, strict=False)
+            twins.update((name, other) for name, other in pairs if name)
+    return tuple(name for node in first.values() for name in node.output if name), twins
+
+
+def _meaning(node: onnx.NodeProto) -> bytes:
+    """All of a node but the names of it and of its results."""
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.name = copy.doc_string = ""
+    copy.output[:] = [str(bool(name)) for name in node.output]
+    return bytes(copy.SerializeToString(deterministic=True))
