@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+
 import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--bless`: expected texts become what they are today; review the change as code."""
     parser.addoption("--bless", action="store_true", help="rewrite expected texts")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep compiled code away from the user's cache: all processes of a run share a folder."""
+    if "AFTERGLOW_CACHE" not in os.environ:
+        folder = tempfile.mkdtemp(prefix="afterglow-tests-")
+        os.environ["AFTERGLOW_CACHE"] = folder
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))

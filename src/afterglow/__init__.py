@@ -3,7 +3,7 @@
 from importlib.metadata import version
 
 from afterglow import onnx_backend
-from afterglow.driver.compile import compile, import_model
+from afterglow.driver.compile import compile, import_model, load
 from afterglow.graph import Builder, Function, Module, parse_module, print_module
 from afterglow.runtime import CompiledModel
 from afterglow.support.errors import AfterglowError
@@ -21,6 +21,7 @@ __all__ = [
     "TensorType",
     "compile",
     "import_model",
+    "load",
     "onnx_backend",
     "parse_module",
     "print_module",

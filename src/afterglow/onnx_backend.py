@@ -12,7 +12,7 @@ from afterglow.driver.compile import compile
 from afterglow.runtime import CompiledModel
 from afterglow.support.errors import UsageError
 
-_BACKEND_OF_DEVICE = {"INTERPRETER": "interpreter", "PRIMITIVES": "primitives"}
+_BACKEND_OF_DEVICE = {"CPU": "cpu", "INTERPRETER": "interpreter", "PRIMITIVES": "primitives"}
 
 
 class BackendRep:
@@ -30,11 +30,11 @@ class BackendRep:
 
 
 def supports_device(device: str) -> bool:
-    """Whether a device such as "INTERPRETER" can be had."""
+    """Whether a device such as "CPU" can be had."""
     return device.split(":")[0].upper() in _BACKEND_OF_DEVICE
 
 
-def prepare(model: onnx.ModelProto, device: str = "INTERPRETER", **options: Any) -> BackendRep:
+def prepare(model: onnx.ModelProto, device: str = "CPU", **options: Any) -> BackendRep:
     """Compile a model for a device; keyword arguments are those of `afterglow.compile`."""
     if not supports_device(device):
         raise UsageError(f"no device {device!r}", help=f"there are {', '.join(_BACKEND_OF_DEVICE)}")
@@ -43,14 +43,14 @@ def prepare(model: onnx.ModelProto, device: str = "INTERPRETER", **options: Any)
 
 
 def run_model(
-    model: onnx.ModelProto, inputs: Sequence[Any], device: str = "INTERPRETER", **options: Any
+    model: onnx.ModelProto, inputs: Sequence[Any], device: str = "CPU", **options: Any
 ) -> list[Any]:
     """Prepare a model and run it once."""
     return prepare(model, device, **options).run(inputs)
 
 
 def run_node(
-    node: onnx.NodeProto, inputs: Sequence[Any], device: str = "INTERPRETER", **options: Any
+    node: onnx.NodeProto, inputs: Sequence[Any], device: str = "CPU", **options: Any
 ) -> list[Any]:
     """Run a single node on arrays."""
     types = [helper.np_dtype_to_tensor_dtype(array.dtype) for array in inputs]

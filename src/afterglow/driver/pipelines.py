@@ -8,6 +8,7 @@ from afterglow.lowering.unpack_per_reader import UnpackPerReader
 from afterglow.memory import remove_copies
 from afterglow.passes import Pipeline
 from afterglow.transforms.arithmetic import ARITHMETIC
+from afterglow.transforms.bodies import SIMPLIFY_BODIES
 from afterglow.transforms.casts import SIMPLIFY_CASTS
 from afterglow.transforms.clips import RAISE_CLIPS, SIMPLIFY_CLIPS
 from afterglow.transforms.concats import SIMPLIFY_CONCATS
@@ -23,7 +24,9 @@ from afterglow.transforms.pads import FOLD_PADS
 from afterglow.transforms.recognise_activations import RECOGNISE_ACTIVATIONS
 from afterglow.transforms.recognise_attention import RECOGNISE_ATTENTION
 from afterglow.transforms.recognise_group_norms import RECOGNISE_GROUP_NORMS
+from afterglow.transforms.recognise_integers import RECOGNISE_INTEGERS
 from afterglow.transforms.recognise_norms import RECOGNISE_NORMS
+from afterglow.transforms.recognise_quantized import RECOGNISE_QUANTIZED
 from afterglow.transforms.recognise_rectifiers import RECOGNISE_RECTIFIERS
 from afterglow.transforms.recognise_shuffles import RECOGNISE_SHUFFLES
 from afterglow.transforms.recognise_softmax import RECOGNISE_SOFTMAX
@@ -40,6 +43,7 @@ def optimising_pipeline() -> Pipeline:
         (
             FoldConstants(),  # first: later rules match on constants
             INLINE_BRANCHES,  # an If whose condition is known by now
+            SIMPLIFY_BODIES,  # constants move inside, where later rules see them
             MergeEqualConstants(),  # exporters repeat themselves
             MergeEqualNodes(),
             SIMPLIFY_CASTS,
@@ -63,6 +67,8 @@ def optimising_pipeline() -> Pipeline:
             FoldConstants(),  # transposed weights
             RECOGNISE_SHUFFLES,  # in their channels-last form
             FOLD_PADS,
+            RECOGNISE_QUANTIZED,  # while quantized weights are as stored, and their pads folded
+            RECOGNISE_INTEGERS,
             SIMPLIFY_CLIPS,
             FOLD_AFFINE,  # batch norms and biases stand next to their convolution by now
             ARITHMETIC,

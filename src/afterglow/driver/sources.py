@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import onnx
 
+from afterglow.driver.cache import CompileCache, digest_of_bytes, digest_of_texts
 from afterglow.driver.options import Options
 from afterglow.frontends.onnx import (
     Binding,
+    Cut,
+    HostNodes,
     ModelImporter,
     Parameter,
     model_signature,
     read_model,
 )
-from afterglow.graph import Module, verify_module
+from afterglow.graph import Array, Module, verify_module
 from afterglow.runtime import Signature, TensorInfo
 from afterglow.support.errors import UsageError
 from afterglow.types import OutputForm
 from afterglow.types.output_form import tensor_forms
+
+HostRun: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Array]]
+"""From what is known by name to what the host computes of it."""
 
 
 class Source(Protocol):
@@ -29,8 +35,14 @@ class Source(Protocol):
     def load(self, options: Options) -> tuple[Module, tuple[OutputForm, ...]]:
         """A fresh module that the caller may rewrite, and how its outputs are grouped."""
 
+    def on_host(self, cut: Cut, options: Options) -> HostRun:
+        """What the host computes where the model is cut."""
+
     def signature(self, options: Options) -> Signature:
         """What the model takes and gives, as far as the options bind it."""
+
+    def digest(self, cache: CompileCache) -> str | None:
+        """A digest of all that the model is; None if it would take too long."""
 
 
 def open_source(source: Any) -> Source:
@@ -59,6 +71,14 @@ class ModuleSource:
             raise UsageError("a module has exact shapes: there is nothing to bind")
         return self.module.clone(), tensor_forms([o.name for o in self.module.main.outputs])
 
+    def on_host(self, cut: Cut, options: Options) -> HostRun:
+        """Refuse: shapes in a module are exact."""
+        raise UsageError("a module has exact shapes: there is nothing to cut")
+
+    def digest(self, cache: CompileCache) -> str | None:
+        """None: a module built by hand is compiled as quickly as it would be digested."""
+        return None
+
     def signature(self, options: Options) -> Signature:
         """The main function's."""
         main = self.module.main
@@ -72,11 +92,38 @@ class OnnxSource:
     """An ONNX model, read once and imported for each binding."""
 
     def __init__(self, source: str | Path | bytes | onnx.ModelProto) -> None:
+        self.source = source
         self.file = read_model(source)
+        self._paths = self._find_paths()
+        self._seen = [_identity(path) for path in self._paths]
 
     def load(self, options: Options) -> tuple[Module, tuple[OutputForm, ...]]:
         """Import it."""
-        return ModelImporter(self.file, _binding(options)).run()
+        return ModelImporter(self.file, _binding(options), options.part).run()
+
+    def on_host(self, cut: Cut, options: Options) -> HostRun:
+        """Imported again with each run, as they are few."""
+        given = {} if options.part is None else options.part.given
+        return HostNodes(self.file, cut, {*given, *cut.crossing}, options.values).run
+
+    def digest(self, cache: CompileCache) -> str | None:
+        """A digest of the file and of those beside it that hold its tensors.
+
+        None if they are no longer what was read: there is no telling what the digest would be of.
+        """
+        if isinstance(self.source, bytes):
+            return digest_of_bytes(self.source)
+        seen = self._seen
+        if not seen or None in seen or [_identity(path) for path in self._paths] != seen:
+            return None
+        return digest_of_texts(map(cache.digest_of_file, self._paths))
+
+    def _find_paths(self) -> list[Path]:
+        """The files that the model is in."""
+        if not isinstance(self.source, (str, Path)):
+            return []
+        path = Path(self.source)
+        return [path, *(path.parent / name for name in self.file.external_files())]
 
     def signature(self, options: Options) -> Signature:
         """What the file declares, with what the options bind filled in."""
@@ -86,6 +133,15 @@ class OnnxSource:
             tuple(_info(parameter, options) for parameter in inputs),
             tuple(_info(parameter, options) for parameter in declared.outputs),
         )
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """What changes when a file is replaced or written; None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _info(parameter: Parameter, options: Options) -> TensorInfo:

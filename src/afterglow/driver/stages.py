@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from afterglow.backends import BACKENDS, Backend
+from afterglow.backends import BACKENDS, Backend, Settings
+from afterglow.backends.cpu.backend import Cpu
+from afterglow.driver.cache import CompileCache
 from afterglow.driver.options import Options
 from afterglow.driver.pipelines import lowering_pipeline, optimising_pipeline
-from afterglow.graph import Module
-from afterglow.instr import Program, print_program, verify_program
+from afterglow.driver.tuning import tuned_policy
+from afterglow.graph import Function, Module
+from afterglow.graph.function import subgraphs_of
+from afterglow.instr import Interface, OpInstr, Program, print_program, verify_program
 from afterglow.lowering import select_instructions, unsupported_nodes
+from afterglow.lowering.select import Carried
 from afterglow.lowering.splitting import FitArena, Memory
 from afterglow.memory import (
     MemoryPlan,
@@ -23,6 +29,7 @@ from afterglow.memory import (
     plan_memory,
     remove_copies,
     share_buffers,
+    update_in_place,
 )
 from afterglow.memory.checker import check_plan
 from afterglow.passes import Instrument, Pipeline, VerifyEach
@@ -36,10 +43,10 @@ class Stages:
 
     options: Options
 
-    @property
+    @cached_property
     def backend(self) -> Backend:
         """The backend asked for."""
-        return find_backend(self.options.backend)
+        return find_backend(self.options)
 
     @property
     def memory(self) -> Memory:
@@ -51,8 +58,9 @@ class Stages:
         )
 
     def optimise(self, module: Module) -> Module:
-        """Graph optimisations that serve every backend, in place."""
+        """What the backend wants first, then optimisations that serve every backend, in place."""
         self._tell("optimise")
+        Pipeline("prepare", self.backend.preparation).run(module, self._instruments())
         if self.options.optimize:
             optimising_pipeline().run(module, self._instruments())
         return module
@@ -62,7 +70,7 @@ class Stages:
         self._tell("lower")
         keeps = self.backend.keeps
         lowering_pipeline(keeps, optimize=self.options.optimize).run(module, self._instruments())
-        missing = unsupported_nodes(module.main, keeps)
+        missing = unsupported_nodes(module.main, self.backend.runs)
         if missing:
             lines = [f"{node.op.mnemonic} (%{node.name}, {node.origin})" for node in missing]
             raise UnsupportedError(
@@ -80,9 +88,36 @@ class Stages:
         program = select_instructions(module.main)
         self._tidy(program)
         plan = self._place(program)
+        self._plan_bodies(program)
         if self.options.verify:
             _verify_plan(program)
         return program, plan
+
+    def _plan_bodies(self, program: Program) -> None:
+        """Plan the functions that ops of a planned program carry, each as a program of its own."""
+        for step in program.body:
+            if isinstance(step, OpInstr):
+                functions = [subgraph.function for subgraph in subgraphs_of(step.op)]
+                carried = step.op.carried_values()
+                step.bodies = tuple(self._plan_body(function, carried) for function in functions)
+
+    def _plan_body(self, function: Function, carried: Carried) -> Program:
+        program = select_instructions(function, carried)
+        self._tidy(program)
+        self._place_part(program)
+        self._plan_bodies(program)
+        if self.options.verify:
+            _verify_plan(program)
+        return program
+
+    def listing(self, program: Program, language: str) -> str:
+        """The code of a planned program: in LLVM's language, or in assembly."""
+        backend = self.backend
+        if not isinstance(backend, Cpu):
+            raise UsageError(
+                f"backend {backend.name!r} makes no code to print", help="use backend='cpu'"
+            )
+        return backend.listing(program, language)
 
     def _tidy(self, program: Program) -> None:
         """Have fewer instructions, and fewer buffers."""
@@ -90,7 +125,10 @@ class Stages:
             remove_copies(program)
             drop_dead_stores(program)
             add_borders(program, self.backend.border)  # before stacks, which then write inside
-            form_stacks(program)  # after copies: what is written in place can be stacked
+            form_stacks(
+                program, self.backend.fuses
+            )  # after copies: what is written in place can be stacked
+            update_in_place(program)  # after stacks, which write several buffers at once
 
     def _place(self, program: Program) -> MemoryPlan:
         """Let buffers share memory, and give them addresses."""
@@ -120,8 +158,17 @@ class Stages:
         inputs = [placeholder.name for placeholder in module.main.inputs]
         outputs = [output.name for output in module.main.outputs]
         program, plan = self.plan(self.lower(self.optimise(module)))
+        backend = self._tuned_backend(program)
         self._tell("emit")
-        return CompiledFunction(program, plan, self.backend.compile(program), inputs, outputs)
+        executable = backend.compile(program)
+        return CompiledFunction(Interface.of(program), plan, executable, inputs, outputs, program)
+
+    def _tuned_backend(self, program: Program) -> Backend:
+        """The backend, told which algorithms were fastest if they are to be tried."""
+        if self.options.tune is None:
+            return self.backend
+        self._tell("tune")
+        return find_backend(replace(self.options, policy=tuned_policy(program, self.options)))
 
     def _instruments(self) -> Sequence[Instrument]:
         verify = (VerifyEach(),) if self.options.verify else ()
@@ -142,8 +189,27 @@ def _verify_plan(program: Program) -> None:
         )
 
 
-def find_backend(name: str) -> Backend:
-    """The backend of that name."""
-    if name not in BACKENDS:
-        raise UsageError(f"no backend {name!r}", help=f"there are {', '.join(BACKENDS)}")
-    return BACKENDS[name]
+def find_backend(options: Options) -> Backend:
+    """The backend that options ask for."""
+    make = BACKENDS.get(options.backend)
+    if make is None:
+        names = ", ".join(BACKENDS)
+        raise UsageError(f"no backend {options.backend!r}", help=f"there are {names}")
+    if options.tune is not None and (options.tune <= 0 or options.backend != "cpu"):
+        raise UsageError(
+            f"cannot tune for {options.tune} s on backend {options.backend!r}",
+            help="give seconds above 0, and backend='cpu'",
+        )
+    if options.threads is not None and options.threads < 1:
+        raise UsageError(f"threads must be 1 or more, got {options.threads}")
+    compiled = None if options.cache is None else CompileCache(options.cache).compile
+    return make(
+        Settings(
+            options.target,
+            options.threads,
+            options.verify,
+            options.perf_map,
+            compiled,
+            options.policy,
+        )
+    )

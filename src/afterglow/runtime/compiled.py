@@ -9,9 +9,10 @@ import numpy as np
 
 from afterglow.backends import Executable
 from afterglow.graph import Array
-from afterglow.instr import Buffer, Program
+from afterglow.instr import Interface, Port, Program
 from afterglow.memory import MemoryPlan
 from afterglow.runtime.signature import Signature, TensorInfo
+from afterglow.support.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class MemoryReport:
 
     arena_bytes: int
     lower_bound_bytes: int
+    scratch_bytes: int
     weight_bytes: int
     code_bytes: int
     io_bytes: int
@@ -30,44 +32,58 @@ class MemoryReport:
 
 
 class CompiledFunction:
-    """A planned program with its executable. State starts as zeros and lives as long as it does.
+    """An executable with what it takes and gives. State starts as zeros and lives as long as it.
 
-    `input_names` and `output_names` are the model's own, in the order of the program's buffers.
+    `input_names` and `output_names` are the model's own, in the order of the interface. The
+    program is there if it was compiled in this process, rather than loaded.
     """
 
     def __init__(
         self,
-        program: Program,
+        interface: Interface,
         plan: MemoryPlan,
         executable: Executable,
         input_names: Sequence[str],
         output_names: Sequence[str],
+        program: Program | None = None,
     ) -> None:
-        self.program = program
-        self.input_names = tuple(input_names)
-        self.output_names = tuple(output_names)
+        self.interface = interface
         self.plan = plan
         self.executable = executable
-        self.states = {b.name: np.zeros(b.type.shape, b.type.dtype.numpy) for b in program.states}
+        self.input_names = tuple(input_names)
+        self.output_names = tuple(output_names)
+        self._program = program
+        self.states = {
+            port.name: np.zeros(port.type.shape, port.type.dtype.numpy) for port in interface.states
+        }
+
+    @property
+    def program(self) -> Program:
+        """The planned program."""
+        if self._program is None:
+            raise UsageError("a loaded model has no program: compile it from its source")
+        return self._program
 
     @property
     def signature(self) -> Signature:
         """What it takes and gives, exactly."""
         return Signature(
-            tuple(map(_info, self.input_names, self.program.inputs)),
-            tuple(map(_info, self.output_names, self.program.outputs)),
+            tuple(map(_info, self.input_names, self.interface.inputs)),
+            tuple(map(_info, self.output_names, self.interface.outputs)),
         )
 
     @property
     def memory(self) -> MemoryReport:
         """What it needs."""
-        io = (*self.program.inputs, *self.program.outputs)
+        ports = (*self.interface.inputs, *self.interface.outputs)
+        footprint = self.executable.footprint
         return MemoryReport(
             arena_bytes=self.plan.arena_bytes,
             lower_bound_bytes=self.plan.lower_bound_bytes,
-            weight_bytes=sum(buffer.type.nbytes for buffer in self.program.constants),
-            code_bytes=0,
-            io_bytes=sum(buffer.type.nbytes for buffer in io),
+            scratch_bytes=footprint.scratch_bytes,
+            weight_bytes=footprint.weight_bytes,
+            code_bytes=footprint.code_bytes,
+            io_bytes=sum(port.type.nbytes for port in ports),
         )
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
@@ -75,5 +91,5 @@ class CompiledFunction:
         return self.executable.run(inputs, self.states)
 
 
-def _info(name: str, buffer: Buffer) -> TensorInfo:
-    return TensorInfo(name, buffer.type.dtype, buffer.type.shape)
+def _info(name: str, port: Port) -> TensorInfo:
+    return TensorInfo(name, port.type.dtype, port.type.shape)

@@ -2,65 +2,22 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
-from threading import RLock
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from afterglow.backends.cpu.bundle import BundleOptions
+from afterglow.runtime.bundle import Bundle, write_bundle
 from afterglow.runtime.compiled import CompiledFunction, MemoryReport
+from afterglow.runtime.saved import save_versions
+from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.signature import Signature, TensorInfo
+from afterglow.runtime.version import BundleWish, Specialiser, Version
+from afterglow.runtime.versions import Versions
 from afterglow.support.errors import UsageError
-from afterglow.types import OutputForm, OutputKind
 from afterglow.types.dtype import Kind
-from afterglow.types.output_form import assemble
-
-SPECIALISATIONS = 16
-"""How many versions for different shapes a model keeps; the least recently used goes."""
-
-
-@dataclass(frozen=True)
-class Version:
-    """A model compiled for some shapes, and what a caller gets of what it computes.
-
-    `value_inputs` are the inputs whose values it depends on.
-    """
-
-    compiled: CompiledFunction
-    forms: tuple[OutputForm, ...]
-    value_inputs: frozenset[str] = frozenset()
-
-    @property
-    def signature(self) -> Signature:
-        """What it takes and gives, exactly; of sequences and optionals only the name."""
-        own = self.compiled.signature
-        infos = iter(own.outputs)
-        tensors = [list(islice(infos, form.count)) for form in self.forms]
-        outputs = [
-            parts[0] if form.kind is OutputKind.TENSOR else TensorInfo(form.name, None, None)
-            for form, parts in zip(self.forms, tensors, strict=True)
-        ]
-        return Signature(own.inputs, tuple(outputs))
-
-    def run(self, arrays: Mapping[str, Any]) -> list[Any]:
-        """The outputs as a caller gets them."""
-        inputs = [arrays[name] for name in self.compiled.input_names]
-        return assemble(self.forms, self.compiled.run(inputs))
-
-
-class Specialiser:
-    """Compiles a model for the shapes, and where they matter the values, of given inputs."""
-
-    def compile_for(self, feed: Mapping[str, Any]) -> Version:
-        """A version that can be run on such inputs."""
-        raise NotImplementedError
-
-    def stage(self, name: str) -> str:
-        """The text of a stage of the compiler."""
-        raise NotImplementedError
 
 
 class CompiledModel:
@@ -68,6 +25,7 @@ class CompiledModel:
 
     A model whose shapes are all known is compiled once. Otherwise it is compiled for the shapes of
     each call, and for the values of those inputs that decide shapes, and what was compiled is kept.
+    `ranges` bounds free dimensions by their names.
     """
 
     def __init__(
@@ -75,13 +33,14 @@ class CompiledModel:
         signature: Signature,
         specialiser: Specialiser,
         static: Version | None,
+        ranges: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
         self._signature = signature
         self._specialiser = specialiser
         self._static = static
-        self._versions: OrderedDict[Hashable, Version] = OrderedDict()
-        self._value_inputs: frozenset[str] = frozenset()
-        self._lock = RLock()
+        self._ranges = ranges or {}
+        self._versions: Versions[Version | SegmentedVersion] = Versions()
+        self._exact = None if static is None else _exact_inputs(signature)
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -108,10 +67,89 @@ class CompiledModel:
                 "the model is not compiled yet: it has free dimensions",
                 help="bind them with shapes= or dims=, or run it once",
             )
-        return next(reversed(self._versions.values())).compiled
+        return self._versions.all()[-1].compiled
+
+    @property
+    def is_static(self) -> bool:
+        """Whether all shapes are known, so that there is one version."""
+        return self._static is not None
+
+    def versions(self) -> list[Version | SegmentedVersion]:
+        """Every version that is compiled, the one that ran last at the end."""
+        return self._versions.all() if self._static is None else [self._static]
+
+    def keep(self, versions: Sequence[Version]) -> None:
+        """Have versions for some shapes, as if they had been compiled for a call."""
+        for version in versions:
+            self._versions.keep(version, (info.shape for info in version.signature.inputs))
+
+    def save(self, path: str | Path) -> None:
+        """Save it, with every version that is compiled, as one file that `afterglow.load` reads."""
+        save_versions(path, self._signature, self._whole_versions(), is_static=self.is_static)
+
+    def export_bundle(
+        self,
+        folder: str | Path,
+        *,
+        target: str = "host",
+        name: str | None = None,
+        embed_weights: bool = False,
+        freestanding: bool = False,
+        optimize_for: str = "speed",
+        shared: bool = False,
+    ) -> Bundle:
+        """Compile it anew for a target, as files that a C program links: see docs/bundles.md.
+
+        The folder gets an object file, a header, the weights (unless they are embedded in the
+        object), a description, and a program with all that builds it. A freestanding object asks
+        nothing of a C library. `optimize_for` is "speed" or "size". `shared` links a library, too,
+        which `afterglow.load` reads. A model with free dimensions is exported for the shapes of all
+        versions that are compiled.
+        """
+        versions = self._whole_versions()
+        if optimize_for not in ("speed", "size"):
+            raise UsageError(
+                f"code cannot be optimised for {optimize_for!r}", help='say "speed" or "size"'
+            )
+        options = BundleOptions(embed_weights, freestanding, optimize_for == "size")
+        wish = BundleWish(target, name, options, self._bindings(versions))
+        return write_bundle(self._specialiser.bundle(wish), Path(folder), shared=shared)
+
+    def _bindings(self, versions: Sequence[Version]) -> list[dict[str, tuple[int, ...]]]:
+        """The shapes of the inputs of each version; nothing if all are known anyway."""
+        if self._static is not None:
+            return []
+        if not versions:
+            raise UsageError(
+                "nothing of the model is compiled yet: it has free dimensions",
+                help="bind them with shapes= or dims=, or run it once",
+            )
+        return [
+            {info.name: port.type.shape for info, port in zip(infos, ports, strict=True)}
+            for infos, ports in (
+                (version.signature.inputs, version.compiled.interface.inputs)
+                for version in versions
+            )
+        ]
+
+    def _whole_versions(self) -> list[Version]:
+        """Every version, none of which may depend on more than shapes."""
+        if self._versions.value_inputs:
+            names = ", ".join(sorted(self._versions.value_inputs))
+            raise UsageError(
+                f"shapes in the model depend on the values of {names}",
+                help="bind them with values=, and save the model then",
+            )
+        versions = [version for version in self.versions() if isinstance(version, Version)]
+        if len(versions) < len(self.versions()):
+            raise UsageError(
+                "data decide shapes in the model: parts of it are compiled as it runs",
+                help="save a model that ends before them",
+            )
+        return versions
 
     def ir(self, stage: str = "instructions") -> str:
-        """The text of a stage: import, graph, lowered or instructions."""
+        """The text of a stage: import, graph, lowered, instructions, llvm or asm."""
         return self._specialiser.stage(stage)
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
@@ -130,7 +168,7 @@ class CompiledModel:
 
     def run(self, output_names: Sequence[str] | None, feed: Mapping[str, Any]) -> list[Any]:
         """Run on arrays by name and return the outputs asked for, or all of them, in order."""
-        arrays = self._checked(feed)
+        arrays = feed if self._is_exact(feed) else self._checked(feed)
         outputs = self._version_for(arrays).run(arrays)
         if output_names is None:
             return outputs
@@ -142,6 +180,16 @@ class CompiledModel:
             )
         return [by_name[name] for name in output_names]
 
+    def _is_exact(self, feed: Mapping[str, Any]) -> bool:
+        """Whether the feed needs no closer look: arrays of just the types that are wanted."""
+        if self._exact is None or len(feed) != len(self._exact):
+            return False
+        for name, dtype, shape in self._exact:
+            array = feed.get(name)
+            if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
+                return False
+        return True
+
     def _checked(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         names = [info.name for info in self.inputs]
         unknown = [name for name in feed if name not in names]
@@ -152,39 +200,39 @@ class CompiledModel:
         missing = [name for name in names if name not in feed]
         if missing:
             raise UsageError(f"input {missing[0]!r} is missing")
-        return {info.name: _checked(info, feed[info.name]) for info in self.inputs}
+        checked = {info.name: _checked(info, feed[info.name]) for info in self.inputs}
+        for info in self.inputs:
+            self._check_ranges(info, getattr(checked[info.name], "shape", ()))
+        return checked
 
-    def _version_for(self, arrays: Mapping[str, Any]) -> Version:
+    def _check_ranges(self, info: TensorInfo, shape: Sequence[int]) -> None:
+        for declared, extent in zip(info.shape or (), shape, strict=False):
+            first, last = self._ranges.get(str(declared), (extent, extent))
+            if not first <= extent <= last:
+                raise UsageError(
+                    f"dimension {declared!r} of input {info.name!r} is {extent}",
+                    help=f"the model was compiled for {first} to {last}",
+                )
+
+    def _version_for(self, arrays: Mapping[str, Any]) -> Version | SegmentedVersion:
         if self._static is not None:
             return self._static
-        with self._lock:
-            key = self._key(arrays)
-            found = self._versions.get(key)
-            if found is None:
-                found = self._specialiser.compile_for(arrays)
-                if not found.value_inputs <= self._value_inputs:
-                    self._value_inputs |= found.value_inputs
-                    self._versions.clear()
-                key = self._key(arrays)
-                self._versions[key] = found
-                if len(self._versions) > SPECIALISATIONS:
-                    self._versions.popitem(last=False)
-            self._versions.move_to_end(key)
-            return found
-
-    def _key(self, feed: Mapping[str, Any]) -> Hashable:
-        shapes = tuple(getattr(value, "shape", None) for value in feed.values())
-        return shapes, tuple(_content(feed[name]) for name in sorted(self._value_inputs))
+        return self._versions.find(arrays, arrays, self._specialiser.compile_for)
 
 
-def _content(value: Any) -> Hashable:
-    """Something that is equal for equal values."""
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_content, value))
-    if not isinstance(value, np.ndarray):
-        return repr(value)
-    elements = repr(value.tolist()) if value.dtype == object else value.tobytes()
-    return value.dtype, value.shape, elements
+def _exact_inputs(signature: Signature) -> list[tuple[str, Any, Any]]:
+    """Name, NumPy's element type and shape of each input; what is no tensor fits no array."""
+    return [(info.name, info.dtype and info.dtype.numpy, info.shape) for info in signature.inputs]
+
+
+def _as_array(info: TensorInfo, given: Any) -> Any:
+    try:
+        return np.asarray(given)
+    except ValueError:  # a list whose parts have different lengths
+        raise UsageError(
+            f"input {info.name!r} takes an array, and the {type(given).__name__} given makes none",
+            help=f"it takes {info}",
+        ) from None
 
 
 def _checked(info: TensorInfo, given: Any) -> Any:
@@ -192,7 +240,7 @@ def _checked(info: TensorInfo, given: Any) -> Any:
     wanted = info.dtype
     if wanted is None:
         return given
-    array = given if isinstance(given, np.ndarray) else np.asarray(given)
+    array = given if isinstance(given, np.ndarray) else _as_array(info, given)
     if wanted.kind is Kind.STRING and array.dtype.kind in "UST":
         array = array.astype(object)
     if array.dtype != wanted.numpy:

@@ -1,0 +1,114 @@
+"""A model with a free dimension, run with many extents of it."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import afterglow
+from afterglow.driver.stages import Stages
+from afterglow.graph import Array, Module
+from afterglow.runtime.compiled import CompiledFunction
+from afterglow.runtime.versions import SPECIALISATIONS
+from afterglow.support.errors import UsageError
+from tests.frontends.models import info, model, node
+
+FEATURES, HIDDEN = 24, 40
+SIZES = [int(n) for n in np.random.default_rng(1).permutation(np.arange(1, 51))]
+
+
+def perceptron() -> tuple[onnx.ModelProto, tuple[Array, Array]]:
+    random = np.random.default_rng(0)
+    first = random.normal(size=(FEATURES, HIDDEN)).astype(np.float32)
+    second = random.normal(size=(HIDDEN, 3)).astype(np.float32)
+    nodes = [
+        node("MatMul", ["x", "first"], ["a"]),
+        node("Relu", ["a"], ["h"]),
+        node("MatMul", ["h", "second"], ["y"]),
+    ]
+    proto = model(
+        nodes,
+        inputs=[info("x", ("batch", FEATURES))],
+        outputs=[info("y", ("batch", 3))],
+        constants={"first": first, "second": second},
+    )
+    return proto, (first, second)
+
+
+@pytest.fixture
+def finished(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """The shapes for which anything was compiled."""
+    shapes: list[tuple[int, ...]] = []
+    original = Stages.finish
+
+    def finish(self: Stages, module: Module) -> CompiledFunction:
+        shapes.append(module.main.inputs[0].type.shape)
+        return original(self, module)
+
+    monkeypatch.setattr(Stages, "finish", finish)
+    return shapes
+
+
+def check_all(compiled: afterglow.CompiledModel, weights: tuple[Array, Array]) -> None:
+    first, second = weights
+    for size in SIZES:
+        x = np.random.default_rng(size).normal(size=(size, FEATURES)).astype(np.float32)
+        want = np.maximum(x @ first, 0) @ second
+        np.testing.assert_allclose(compiled(x), want, rtol=1e-4, atol=1e-4)
+        assert len(compiled.versions()) <= SPECIALISATIONS
+
+
+def test_no_size_is_compiled_twice(tmp_path: Path, finished: list[tuple[int, ...]]) -> None:
+    proto, weights = perceptron()
+    path = tmp_path / "model.onnx"
+    onnx.save(proto, path)
+    compiled = afterglow.compile(path, cache=tmp_path / "cache", threads=1)
+    check_all(compiled, weights)
+    assert sorted(finished) == [(size, FEATURES) for size in range(1, 51)]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    check_all(compiled, weights)  # those that were dropped come back from the disk
+    after_restart = afterglow.compile(path, cache=tmp_path / "cache", threads=1)
+    check_all(after_restart, weights)
+    assert len(finished) == 50
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 << 10  # KiB
+
+
+def test_listed_extents_are_compiled_ahead(finished: list[tuple[int, ...]]) -> None:
+    proto, (first, second) = perceptron()
+    compiled = afterglow.compile(proto, dims={"batch": [1, 4, 8]})
+    assert finished == [(1, FEATURES), (4, FEATURES), (8, FEATURES)]
+    for size in (4, 1, 8, 3):
+        x = np.ones((size, FEATURES), np.float32)
+        want = np.maximum(x @ first, 0) @ second
+        np.testing.assert_allclose(compiled(x), want, rtol=1e-4, atol=1e-4)
+    assert finished[3:] == [(3, FEATURES)]
+
+
+def test_extents_outside_a_range_are_refused() -> None:
+    proto, _ = perceptron()
+    compiled = afterglow.compile(proto, dims={"batch": (2, 5)})
+    assert compiled(np.ones((5, FEATURES), np.float32)).shape == (5, 3)
+    with pytest.raises(UsageError) as caught:
+        compiled(np.ones((6, FEATURES), np.float32))
+    assert str(caught.value) == (
+        "error: dimension 'batch' of input 'x' is 6\n  help: the model was compiled for 2 to 5"
+    )
+
+
+@pytest.mark.parametrize(
+    ("dims", "message"),
+    [
+        ({"bach": [1]}, "no input has a free dimension 'bach': there are 'batch'"),
+        ({"batch": (5, 2)}, "dimension 'batch' cannot be (5, 2)"),
+        ({"batch": [1, -4]}, "dimension 'batch' cannot be [1, -4]"),
+        ({"batch": list(range(17))}, "dims asks for 17 versions of the model"),
+    ],
+)
+def test_wishes_that_make_no_sense_are_refused(dims: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        afterglow.compile(perceptron()[0], dims=dims)
+    assert message in str(caught.value)

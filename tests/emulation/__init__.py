@@ -1,0 +1,1 @@
+"""Runs code for machines that are not here: in emulators, with memory laid out by hand."""
