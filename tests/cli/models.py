@@ -93,6 +93,36 @@ def shaped(folder: Path) -> str:
     )
 
 
+def mixed(folder: Path) -> str:
+    """A chain of nodes with different fates, whose output is declared wrongly."""
+    return save(
+        folder / "mixed.onnx",
+        [
+            helper.make_node("Exp", ["x"], ["a"], name="first"),
+            helper.make_node("Det", ["a"], ["b"], name="second"),
+            helper.make_node("Shape", ["flat"], ["shape"], name="third"),
+            helper.make_node("Reshape", ["b", "shape"], ["y"], name="fourth"),
+        ],
+        [("x", FLOAT, (5, 2, 2))],
+        [("y", FLOAT, (7,))],
+        {"flat": np.zeros((1, 5), np.float32)},
+    )
+
+
+def places(folder: Path) -> str:
+    """Where x is not zero, doubled."""
+    return save(
+        folder / "places.onnx",
+        [
+            helper.make_node("Relu", ["x"], ["positive"], name="cut"),
+            helper.make_node("NonZero", ["positive"], ["index"], name="where"),
+            helper.make_node("Add", ["index", "index"], ["y"], name="double"),
+        ],
+        [("x", FLOAT, (2, 3))],
+        [("y", INT64, (2, "count"))],
+    )
+
+
 def strange(folder: Path) -> str:
     """Two nodes of a domain that nobody knows."""
     return save(
@@ -105,3 +135,26 @@ def strange(folder: Path) -> str:
         [("y", FLOAT, (2,)), ("z", FLOAT, (2,))],
         domains=["example.com"],
     )
+
+
+def texts(folder: Path) -> str:
+    """Joins texts, and doubles numbers."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("StringConcat", ["first", "second"], ["joined"], name="join"),
+            helper.make_node("Add", ["x", "x"], ["y"], name="double"),
+        ],
+        "small",
+        [
+            helper.make_tensor_value_info("first", TensorProto.STRING, (2,)),
+            helper.make_tensor_value_info("second", TensorProto.STRING, (2,)),
+            helper.make_tensor_value_info("x", FLOAT, (3,)),
+        ],
+        [
+            helper.make_tensor_value_info("joined", TensorProto.STRING, (2,)),
+            helper.make_tensor_value_info("y", FLOAT, (3,)),
+        ],
+    )
+    opsets = [helper.make_opsetid("", 20)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), folder / "texts.onnx")
+    return str(folder / "texts.onnx")

@@ -16,7 +16,10 @@ def test_a_supported_model(command, tmp_path):
         "output 'y': f32[2, 4]",
         "element types f32",
         "weights 48 bytes",
+        "activations 0 bytes besides inputs and outputs",
+        "FLOPs 48",
         "nodes 2: 1 MatMul, 1 Relu",
+        "compiled 1 MatMul, 1 Relu",
         "verdict: supported",
     ]
     assert finished.status == 0
@@ -40,10 +43,65 @@ def test_the_same_as_json(command, tmp_path):
         "element_types": ["f32"],
         "weight_bytes": 48,
         "free_dimensions": [],
+        "flops": 48.0,
+        "activation_bytes": 0,
+        "fates": {
+            "compiled": {"MatMul": 1, "Relu": 1},
+            "lowered": {},
+            "host": {},
+            "no_code": {},
+            "lowered_to": {},
+        },
+        "on_host": [],
+        "warnings": [],
         "verdict": "supported",
         "open_question": "",
         "problem": None,
     }
+
+
+def test_what_the_host_runs_is_named(command, tmp_path):
+    path = models.texts(tmp_path)
+    finished = command("check", path)
+    assert finished.status == 0
+    (line,) = [line for line in lines(finished.out) if line.startswith("on the host")]
+    reason = "its elements are not of the machine's types"
+    assert line == f"on the host string_concat (join): {reason}"
+    assert len(command("check", path, "--json").json["on_host"]) == 1
+    assert command("check", path, "--backend", "interpreter", "--json").json["on_host"] == []
+
+
+def test_what_is_lowered_merged_and_folded(command, tmp_path):
+    path = models.mixed(tmp_path)
+    finished = command("check", path)
+    assert lines(finished.out)[-6:-1] == [
+        "nodes 4: 1 Det, 1 Exp, 1 Reshape, 1 Shape",
+        "compiled 1 Exp",
+        "lowered 1 Det to abs, arg_max, div, equal, mul, neg, reduce_sum, sub, where",
+        "merged or folded 1 Reshape, 1 Shape",
+        "warning output 'y' is declared to be f32[7], it is f32[1, 5]",
+    ]
+    found = command("check", path, "--json").json
+    assert found["fates"]["no_code"] == {"Reshape": 1, "Shape": 1}
+    assert found["fates"]["lowered"] == {"Det": 1}
+    assert found["warnings"] == ["output 'y' is declared to be f32[7], it is f32[1, 5]"]
+
+
+def test_what_the_host_will_run_where_values_decide_shapes(command, tmp_path):
+    (step,) = command("check", models.places(tmp_path), "--json").json["on_host"]
+    assert step == {
+        "work": "NonZero",
+        "origin": "where",
+        "reason": "values decide the shape of its results",
+    }
+
+
+def test_free_dimensions_are_shown_by_name(command, tmp_path):
+    finished = command("check", models.batched(tmp_path))
+    assert "input 'a': f32[batch, 3]" in lines(finished.out)
+    assert "FLOPs" not in finished.out
+    data = command("check", models.batched(tmp_path), "--json").json
+    assert (data["flops"], data["activation_bytes"], data["fates"]) == (None, None, None)
 
 
 def test_every_unsupported_op_is_named(command, tmp_path):
@@ -90,6 +148,7 @@ def test_values_that_decide_shapes_leave_a_question_open(command, tmp_path):
         "give them: --value shape=FILE.npy; afterglow run takes them from --input",
         "verdict: supported",
     ]
+    assert "on the host" not in finished.out
 
 
 def test_a_file_that_is_no_model(command, tmp_path):

@@ -74,7 +74,7 @@ def test_instructions_have_no_picture(command, tmp_path):
     command.fails(
         2,
         """
-        error: instructions are a list: there is no picture of them
+        error: stage instructions is a list: there is no picture of it
           help: give --stage import, graph or lowered
         """,
         *("dump", models.linear(tmp_path), "--stage", "instructions", "--dot"),
@@ -98,11 +98,11 @@ def test_an_unknown_stage(command, tmp_path):
     command.fails(
         2,
         """
-        error: invalid value for '--stage': 'llvm' is not one of 'import', 'graph', 'lowered', \
-'instructions'
+        error: invalid value for '--stage': 'ptx' is not one of 'import', 'graph', 'lowered', \
+'instructions', 'llvm', 'asm'
           help: see afterglow dump --help
         """,
-        *("dump", models.linear(tmp_path), "--stage", "llvm"),
+        *("dump", models.linear(tmp_path), "--stage", "ptx"),
     )
 
 
@@ -162,3 +162,42 @@ def test_times_of_passes(command, tmp_path):
     assert "fold-constants" in finished.err
     passes = command("dump", path, "--time-passes", "--json").json["passes"]
     assert {"name", "runs", "seconds"} == set(passes[0])
+
+
+def test_code_in_two_languages(command, tmp_path):
+    path = models.linear(tmp_path)
+    llvm = command("dump", path, "--stage", "llvm", "--target", "aarch64")
+    assert llvm.status == 0
+    assert "define void @main_0(" in llvm.out
+    assert 'target triple = "aarch64' in llvm.out
+    assembly = command("dump", path, "--stage", "asm", "--target", "aarch64")
+    assert "main_0:" in assembly.out
+    assert "ret" in assembly.out.split()
+
+
+def test_code_has_neither_picture_nor_payload(command, tmp_path):
+    path = models.linear(tmp_path)
+    command.fails(
+        2,
+        """
+        error: stage asm is a list: there is no picture of it
+          help: give --stage import, graph or lowered
+        """,
+        *("dump", path, "--stage", "asm", "--dot"),
+    )
+    command.fails(
+        2,
+        "error: --payload goes with --stage import, graph, lowered or instructions",
+        *("dump", path, "--stage", "llvm", "--payload", str(tmp_path / "payload.npz")),
+    )
+
+
+def test_the_interpreter_makes_no_code(command, tmp_path):
+    command.fails(
+        2,
+        """
+        error: backend 'interpreter' makes no code to print
+          help: use backend='cpu'
+        """,
+        *("dump", models.linear(tmp_path), "--stage", "llvm", "--backend", "interpreter"),
+    )

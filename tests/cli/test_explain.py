@@ -3,6 +3,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+from afterglow.cli import explain as explain_module
 from tests.cli import models
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
@@ -81,4 +82,33 @@ def test_free_dimensions_must_be_bound(command, tmp_path):
           help: bind them, for example --dim batch=1 or --shapes a:1x3 --shapes b:1x3
         """,
         *("explain", models.batched(tmp_path)),
+    )
+
+
+def test_what_kernels_chose(command):
+    finished = command("explain", str(DIGITS), "--target", "x86-64-v3")
+    assert "the chosen way first" in finished.out
+    kernels = command("explain", str(DIGITS), "--target", "x86-64-v3", "--json").json["kernels"]
+    for kernel in kernels:
+        assert kernel["chosen"] == kernel["candidates"][0]["name"]
+        assert kernel["origins"]
+        assert all(candidate["cost"] > 0 for candidate in kernel["candidates"])
+        assert all(candidate["seconds"] is None for candidate in kernel["candidates"])
+
+
+def test_what_kernels_chose_between_is_timed(command, monkeypatch):
+    monkeypatch.setattr(explain_module, "MEASURED_SECONDS", 0.01)
+    kernels = command("explain", str(DIGITS), "--measure", "--json").json["kernels"]
+    assert all(kernel["candidates"][0]["seconds"] > 0 for kernel in kernels)
+
+
+def test_exact_sums_leave_no_choice(command):
+    kernels = command("explain", str(DIGITS), "--exact", "--json").json["kernels"]
+    convolutions = [kernel for kernel in kernels if kernel["kernel"].startswith("conv")]
+    assert [len(kernel["candidates"]) for kernel in convolutions] == [1, 1]
+
+
+def test_the_interpreter_chooses_nothing(command):
+    assert (
+        command("explain", str(DIGITS), "--backend", "interpreter", "--json").json["kernels"] == []
     )

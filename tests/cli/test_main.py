@@ -23,7 +23,7 @@ def test_without_a_verb_it_shows_help(command):
     assert "Usage: afterglow" in finished.err
 
 
-@pytest.mark.parametrize("verb", ["check", "compile", "dump", "run"])
+@pytest.mark.parametrize("verb", ["bench", "check", "compile", "dump", "explain", "profile", "run"])
 def test_every_verb_has_help_and_json(command, verb):
     finished = command(verb, "--help")
     assert finished.status == 0
@@ -46,12 +46,12 @@ def test_an_unknown_option(command):
     command.fails(
         2,
         """
-        error: no such option '--fast'
+        error: no such option '--wings'
           help: see afterglow run --help
         """,
         "run",
         "model.onnx",
-        "--fast",
+        "--wings",
     )
 
 
@@ -66,7 +66,7 @@ def test_no_model(command):
     )
 
 
-@pytest.mark.parametrize("verb", ["check", "compile", "dump", "run"])
+@pytest.mark.parametrize("verb", ["bench", "check", "compile", "dump", "explain", "profile", "run"])
 def test_a_file_that_is_not_there(command, verb):
     command.fails(
         2,
@@ -127,7 +127,8 @@ def test_an_unknown_backend(command):
     command.fails(
         2,
         """
-        error: invalid value for '--backend': 'gpu' is not one of 'interpreter', 'primitives'
+        error: invalid value for '--backend': 'gpu' is not one of 'cpu', 'interpreter', \
+'primitives'
           help: see afterglow run --help
         """,
         *("run", "model.onnx", "--backend", "gpu"),

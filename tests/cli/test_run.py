@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from afterglow.cli import results, run
-from afterglow.cli.results import relative_error
+from afterglow.report.agreement import relative_error
 from tests.cli import models
 
 X = np.array([[1, 2, 3], [-1, 0, 1]], np.float32)

@@ -67,4 +67,4 @@ def test_nothing_is_shown_in_a_file():
 
 
 def test_durations_have_a_unit_that_suits_them():
-    assert [duration(s) for s in (2e-6, 0.0025, 3.14159)] == ["2 µs", "2.5 ms", "3.14 s"]
+    assert [duration(s) for s in (2e-6, 0.0025, 3.14159)] == ["2.0 µs", "2.5 ms", "3.14 s"]

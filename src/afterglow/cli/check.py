@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import click
+from rich.text import Text
 
+from afterglow.backends.cpu.backend import Cpu
 from afterglow.cli.progress import StageClock
 from afterglow.cli.request import Request, is_free, takes_model
 from afterglow.cli.session import Session, error_data, table
 from afterglow.cli.survey import Survey, survey
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
-from afterglow.frontends.onnx import NeedsValuesError, UnboundDimensionsError, read_model
-from afterglow.graph import verify_module
+from afterglow.frontends.onnx import (
+    FEW,
+    Cut,
+    NeedsValuesError,
+    Parameter,
+    Signature,
+    UnboundDimensionsError,
+    read_model,
+)
+from afterglow.graph import Module, verify_module
+from afterglow.memory.timeline import origin_of, work_of
+from afterglow.report.fates import Fate, Fates, find_fates, origins
+from afterglow.report.flops import program_flops
 from afterglow.support.errors import AfterglowError, UnsupportedError
 
 MOST_SHOWN = 8
-"""Inputs, and outputs, of which each has a line; JSON has them all."""
+"""Inputs, outputs, and nodes on the host, of which each has a line; JSON has them all."""
 
 _VERDICTS = {
     0: "supported",
@@ -31,45 +48,136 @@ _VERDICTS = {
 def check(session: Session, request: Request) -> int:
     """Say what is in MODEL, what of it is supported, and every problem at once.
 
+    Nodes for which there is no machine code are listed: the host runs them, which takes longer.
     A model with free dimensions is checked op by op; bind them to have it checked as a whole.
     """
     with StageClock(session.err) as clock:
         clock("read")
         facts = survey(read_model(request.path))
-        problem, open_question = _try(request.watched(clock), facts)
-    status = 0 if problem is None else problem.exit_status
+        found = _try(request.watched(clock), facts)
+    status = 0 if found.problem is None else found.problem.exit_status
     verdict = _VERDICTS.get(status, "wrong use")
-    data: dict[str, Any] = {
-        "model": request.path,
-        **facts.data(),
-        "verdict": verdict,
-        "open_question": open_question,
-        "problem": None if problem is None else error_data(problem),
-    }
-    session.answer(data, lambda: _show(session, facts))
+    data = {"model": request.path, **facts.data(), **found.data(verdict)}
+    session.answer(data, lambda: _show(session, facts, found))
     if session.json:
         return status
-    if problem is not None:
-        session.fail(problem)
-    elif open_question:
-        session.say(open_question, "yellow")
+    if found.problem is not None:
+        session.fail(found.problem)
+    elif found.open_question:
+        session.say(found.open_question, "yellow")
     session.say(f"verdict: {verdict}", "bold red" if status else "bold green")
     return status
 
 
-def _try(request: Request, facts: Survey) -> tuple[AfterglowError | None, str]:
-    """What stands in the way of compiling the model, and what could not be found out."""
+@dataclass(frozen=True)
+class HostStep:
+    """Something that the host runs, where in the model it comes from, and why."""
+
+    work: str
+    origin: str
+    reason: str
+
+    def __str__(self) -> str:
+        origin = f" ({self.origin})" if self.origin else ""
+        return f"{self.work}{origin}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a run takes, and what becomes of the nodes."""
+
+    flops: float
+    activation_bytes: int
+    fates: Fates
+
+    def data(self) -> dict[str, Any]:
+        """As JSON has it."""
+        counts = {fate.name.lower(): dict(nodes) for fate, nodes in self.fates.counts.items()}
+        lowered_to = {op: sorted(names) for op, names in self.fates.lowered_to.items()}
+        return {
+            "flops": self.flops,
+            "activation_bytes": self.activation_bytes,
+            "fates": {**counts, "lowered_to": lowered_to},
+        }
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What stands in the way of compiling a model, what is not known, and what is."""
+
+    problem: AfterglowError | None = None
+    open_question: str = ""
+    on_host: tuple[HostStep, ...] = ()
+    costs: Costs | None = None
+    warnings: tuple[str, ...] = ()
+
+    def data(self, verdict: str) -> dict[str, Any]:
+        """As JSON has it."""
+        unknown = {"flops": None, "activation_bytes": None, "fates": None}
+        return {
+            **(unknown if self.costs is None else self.costs.data()),
+            "on_host": [asdict(step) for step in self.on_host],
+            "warnings": list(self.warnings),
+            "verdict": verdict,
+            "open_question": self.open_question,
+            "problem": None if self.problem is None else error_data(self.problem),
+        }
+
+
+def _try(request: Request, facts: Survey) -> Findings:
+    """Compile the model, as far as that needs no code."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = _compiled(request, facts)
+    texts = dict.fromkeys(str(warning.message) for warning in caught)
+    return replace(found, warnings=tuple(texts))
+
+
+def _compiled(request: Request, facts: Survey) -> Findings:
     source = open_source(request.path)
     try:
         module = request.load(source)
         verify_module(module)
-        stages = Stages(request.options)
-        stages.lower(stages.optimise(module))
-    except (UnboundDimensionsError, NeedsValuesError) as error:
-        return _missing_ops(facts), f"{error.what}\n  {error.help}"
+        return _planned(Stages(request.options), module, facts)
+    except NeedsValuesError as error:
+        question = f"{error.what}\n  {error.help}"
+        return Findings(_missing_ops(facts), question, tuple(_at_cut(error.cut, facts.signature)))
+    except UnboundDimensionsError as error:
+        return Findings(_missing_ops(facts), f"{error.what}\n  {error.help}")
     except AfterglowError as error:
-        return error, ""
-    return None, ""
+        return Findings(error)
+
+
+def _planned(stages: Stages, module: Module, facts: Survey) -> Findings:
+    """What can be told of a model whose memory is planned; the other backends have no host."""
+    wanted = origins(stages.optimise(module))
+    program, plan = stages.plan(stages.lower(module))
+    backend = stages.backend
+    steps = backend.host_steps(program) if isinstance(backend, Cpu) else []
+    fates = find_fates(facts.nodes, wanted, program, [step for step, _ in steps])
+    on_host = (HostStep(work_of(step), origin_of(step), reason) for step, reason in steps)
+    costs = Costs(program_flops(program), plan.arena_bytes, fates)
+    return Findings(on_host=tuple(on_host), costs=costs)
+
+
+def _at_cut(cut: Cut | None, signature: Signature) -> Iterator[HostStep]:
+    """The nodes that the host will run because values decide the shapes of their results.
+
+    Those that depend on few integers are none: the model is compiled for each of their values.
+    """
+    if cut is None:
+        return
+    few = {parameter.name for parameter in signature.inputs if _is_few(parameter)}
+    for stop in cut.stops:
+        if not few.issuperset(stop.inputs) and not set(cut.host).isdisjoint(stop.node.output):
+            origin = stop.node.name or stop.node.output[0]
+            yield HostStep(stop.node.op_type, origin, "values decide the shape of its results")
+
+
+def _is_few(parameter: Parameter) -> bool:
+    if parameter.dtype is None or is_free(parameter) or not parameter.dtype.is_integer:
+        return False
+    return math.prod(extent for extent in parameter.shape or () if isinstance(extent, int)) <= FEW
 
 
 def _missing_ops(facts: Survey) -> AfterglowError | None:
@@ -78,25 +186,51 @@ def _missing_ops(facts: Survey) -> AfterglowError | None:
     return UnsupportedError(f"Afterglow does not have the ops {', '.join(facts.unknown_ops)}")
 
 
-def _show(session: Session, facts: Survey) -> None:
+def _show(session: Session, facts: Survey, found: Findings) -> None:
     rows = table("", "")
     rows.show_header = False
-    rows.add_row("producer", facts.producer or "unknown")
-    rows.add_row("opsets", ", ".join(f"{name} {version}" for name, version in facts.opsets.items()))
-    for role, parameters in (
-        ("input", facts.signature.inputs),
-        ("output", facts.signature.outputs),
-    ):
-        for parameter in parameters[:MOST_SHOWN]:
-            rows.add_row(role, str(parameter))
-        if len(parameters) > MOST_SHOWN:
-            rows.add_row(role, f"and {len(parameters) - MOST_SHOWN} more")
-    if any(is_free(parameter) for parameter in facts.signature.inputs):
-        rows.add_row("free dimensions", ", ".join(facts.free_dimensions))
-    rows.add_row("element types", ", ".join(facts.element_types))
-    rows.add_row("weights", f"{facts.weight_bytes:,} bytes")
-    nodes = ", ".join(f"{count} {op}" for op, count in facts.ops.items())
-    rows.add_row("nodes", f"{sum(facts.ops.values())}: {nodes}")
-    if facts.unknown_ops:
-        rows.add_row("not supported", ", ".join(facts.unknown_ops))
+    for role, text in _lines(facts, found):
+        rows.add_row(role, Text(text))
     session.show(rows)
+
+
+def _lines(facts: Survey, found: Findings) -> Iterator[tuple[str, str]]:
+    yield "producer", facts.producer or "unknown"
+    yield "opsets", ", ".join(f"{name} {version}" for name, version in facts.opsets.items())
+    yield from _some("input", facts.signature.inputs)
+    yield from _some("output", facts.signature.outputs)
+    if any(is_free(parameter) for parameter in facts.signature.inputs):
+        yield "free dimensions", ", ".join(facts.free_dimensions)
+    yield "element types", ", ".join(facts.element_types)
+    yield "weights", f"{facts.weight_bytes:,} bytes"
+    if found.costs is not None:
+        yield "activations", f"{found.costs.activation_bytes:,} bytes besides inputs and outputs"
+        yield "FLOPs", f"{found.costs.flops:,.0f}"
+    yield "nodes", f"{sum(facts.ops.values())}: {_counted(facts.ops)}"
+    if facts.unknown_ops:
+        yield "not supported", ", ".join(facts.unknown_ops)
+    if found.costs is not None:
+        yield from _fate_lines(found.costs.fates)
+    yield from _some("on the host", found.on_host)
+    yield from _some("warning", found.warnings)
+
+
+def _fate_lines(fates: Fates) -> Iterator[tuple[str, str]]:
+    if fates.counts[Fate.COMPILED]:
+        yield "compiled", _counted(fates.counts[Fate.COMPILED])
+    for op, count in fates.counts[Fate.LOWERED].most_common():
+        yield "lowered", f"{count} {op} to {', '.join(sorted(fates.lowered_to[op]))}"
+    if fates.counts[Fate.NO_CODE]:
+        yield "merged or folded", _counted(fates.counts[Fate.NO_CODE])
+
+
+def _counted(ops: Mapping[str, int]) -> str:
+    ordered = sorted(ops.items(), key=lambda entry: (-entry[1], entry[0]))
+    return ", ".join(f"{count} {op}" for op, count in ordered)
+
+
+def _some(role: str, things: Sequence[object]) -> Iterator[tuple[str, str]]:
+    """A line for each of the first."""
+    yield from ((role, str(thing)) for thing in things[:MOST_SHOWN])
+    if len(things) > MOST_SHOWN:
+        yield role, f"and {len(things) - MOST_SHOWN} more"

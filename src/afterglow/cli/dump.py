@@ -42,12 +42,13 @@ class Form:
         """Refuse what does not go together."""
         if self.dot and self.svg:
             raise UsageError("--dot and --svg exclude each other")
-        if stage == "instructions" and (self.dot or self.svg):
+        is_graph = stage in ("import", "graph", "lowered")
+        if not is_graph and (self.dot or self.svg):
             raise UsageError(
-                "instructions are a list: there is no picture of them",
+                f"stage {stage} is a list: there is no picture of it",
                 help="give --stage import, graph or lowered",
             )
-        if stage == "instructions" and self.origins:
+        if not is_graph and self.origins:
             raise UsageError("--origins goes with --stage import, graph or lowered")
         if self.svg and shutil.which("dot") is None:
             raise UsageError(
@@ -55,8 +56,10 @@ class Form:
                 help="install Graphviz, or take --dot and draw it elsewhere",
             )
 
-    def text(self, dumped: Module | Program) -> str:
+    def text(self, dumped: Module | Program | str) -> str:
         """The program in that form."""
+        if isinstance(dumped, str):
+            return dumped
         if isinstance(dumped, Program):
             return print_program(dumped)
         if self.dot or self.svg:
@@ -114,7 +117,7 @@ def dump(
     time_passes: bool,
     **form: Any,
 ) -> int:
-    """Print MODEL at a stage: as imported, optimised, lowered, or planned as instructions.
+    """Print MODEL at a stage: as imported, optimised, lowered, planned as instructions, or as code.
 
     The text is the whole truth except for large constants, which --payload writes. It can be read
     back with afterglow.parse_module.
@@ -141,7 +144,7 @@ def dump(
     return 0
 
 
-def _reach(stage: str, request: Request, watch: Watch) -> Module | Program:
+def _reach(stage: str, request: Request, watch: Watch) -> Module | Program | str:
     """The program at a stage; or the graph, where the passes were told to stop before it."""
     module = request.load(request.source())
     if stage == "import":
@@ -157,7 +160,8 @@ def _reach(stage: str, request: Request, watch: Watch) -> Module | Program:
             raise
     if stage == "lowered" or watch.stopped:
         return module
-    return stages.plan(module)[0]
+    program = stages.plan(module)[0]
+    return program if stage == "instructions" else stages.listing(program, stage)
 
 
 def _known_passes(request: Request, names: Sequence[str]) -> frozenset[str]:
@@ -180,8 +184,10 @@ def _drawn(dot: str) -> str:
     return done.stdout
 
 
-def _constants(dumped: Module | Program) -> dict[str, Array]:
+def _constants(dumped: Module | Program | str) -> dict[str, Array]:
     """The constants whose elements the text leaves out."""
+    if isinstance(dumped, str):
+        raise UsageError("--payload goes with --stage import, graph, lowered or instructions")
     if isinstance(dumped, Program):
         return {b.name: b.data for b in dumped.constants if b.data is not None}
     return {name: c.data for name, c in dumped.constants.items() if not is_inline(c)}

@@ -1,4 +1,4 @@
-"""`afterglow explain`: where the memory of a model goes."""
+"""`afterglow explain`: where the memory of a model goes, and which algorithms compute it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import click
 from rich.table import Table
 
+from afterglow.cli.choices import choice_data, choice_table, find_choices
 from afterglow.cli.progress import StageClock
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session, table
@@ -18,12 +19,17 @@ from afterglow.instr import Copy, Stack
 from afterglow.memory import MemoryPlan
 from afterglow.memory.picture import memory_svg
 from afterglow.memory.timeline import Stay, Timeline, origin_of, work_of
+from afterglow.report.choices import ExplainedChoice
 
 MOST_BUFFERS = 10
 """Buffers that the list of the largest ones has."""
 
 
-@click.command(short_help="Say where a model's memory goes, and draw it.")
+MEASURED_SECONDS = 2.0
+"""How long the candidates of all kernels are tried."""
+
+
+@click.command(short_help="Say where a model's memory goes, and what kernels chose.")
 @takes_model
 @click.option(
     "--memory",
@@ -32,11 +38,17 @@ MOST_BUFFERS = 10
     metavar="FILE.svg",
     help="Draw the arena, address over time.",
 )
-def explain(session: Session, request: Request, picture: Path | None) -> int:
+@click.option(
+    "--measure", is_flag=True, help="Try the algorithms that kernels choose between, and time them."
+)
+def explain(session: Session, request: Request, picture: Path | None, measure: bool) -> int:
     """Compile MODEL and say where its memory goes: the plan, its largest buffers, and its peak.
 
     The lower bound is the largest sum of bytes in use at once: no plan of the same program needs
     less. Instructions are counted from 0, as in the picture.
+
+    Then, for convolutions and matrix products, the algorithm that was chosen, and the others. The
+    estimate is how many operations would take as long. With --measure each is timed on one thread.
     """
     with StageClock(session.err) as clock:
         request = request.watched(clock)
@@ -48,6 +60,8 @@ def explain(session: Session, request: Request, picture: Path | None) -> int:
             clock("draw")
             title = Path(request.path).name
             write_text(picture, memory_svg(program, plan.lower_bound_bytes, title))
+        clock("choices")
+        choices = find_choices(program, request.options, MEASURED_SECONDS if measure else None)
     session.answer(
         {
             "model": request.path,
@@ -55,8 +69,9 @@ def explain(session: Session, request: Request, picture: Path | None) -> int:
             "largest": [_buffer_data(stay) for stay in _largest(timeline)],
             "peak": _peak_data(timeline),
             "picture": None if picture is None else str(picture),
+            "kernels": [choice_data(choice) for choice in choices],
         },
-        lambda: _show(session, plan, timeline, picture),
+        lambda: _show(session, plan, timeline, choices, picture),
     )
     return 0
 
@@ -109,7 +124,13 @@ def _peak_data(timeline: Timeline) -> dict[str, Any] | None:
     }
 
 
-def _show(session: Session, plan: MemoryPlan, timeline: Timeline, picture: Path | None) -> None:
+def _show(
+    session: Session,
+    plan: MemoryPlan,
+    timeline: Timeline,
+    choices: Sequence[ExplainedChoice],
+    picture: Path | None,
+) -> None:
     session.show(_plan_table(plan, timeline))
     if timeline.stays:
         peak = timeline.peak
@@ -120,6 +141,9 @@ def _show(session: Session, plan: MemoryPlan, timeline: Timeline, picture: Path 
         live = f"{timeline.live_bytes[peak]:,} bytes are live at instruction {peak}"
         session.say(f"the peak: {live}, {work}", "bold")
         session.show(_buffer_table(timeline.live_at(peak)))
+    if choices:
+        session.say("kernels that can be written in several ways, the chosen way first", "bold")
+        session.show(choice_table(choices))
     if picture is not None:
         session.say(f"drawn in {picture}")
 

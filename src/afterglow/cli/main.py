@@ -10,12 +10,15 @@ from importlib.metadata import version
 
 import click
 
+from afterglow.cli.bench import bench
 from afterglow.cli.check import check
 from afterglow.cli.compile import compile_command
 from afterglow.cli.dump import dump
 from afterglow.cli.explain import explain
+from afterglow.cli.profile import profile_command
 from afterglow.cli.run import run
 from afterglow.cli.session import Session
+from afterglow.cli.targets import targets
 from afterglow.support.errors import AfterglowError, UsageError
 
 INTERRUPTED = 130
@@ -37,6 +40,9 @@ cli.add_command(run)
 cli.add_command(dump)
 cli.add_command(compile_command)
 cli.add_command(explain)
+cli.add_command(targets)
+cli.add_command(bench)
+cli.add_command(profile_command)
 
 
 def main() -> None:
@@ -62,6 +68,8 @@ def execute(arguments: Sequence[str]) -> int:
         return UsageError.exit_status
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
+    except SystemExit:  # how click ends where the reader has seen enough
+        return 0
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -87,3 +95,7 @@ def _report(session: Session, error: Exception) -> None:
     session.err.print(
         f"error: internal error, {what}: please report it{help}", soft_wrap=True, markup=False
     )
+
+
+if __name__ == "__main__":
+    main()

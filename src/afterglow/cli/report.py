@@ -13,6 +13,8 @@ from afterglow.runtime import MemoryReport
 
 def duration(seconds: float) -> str:
     """Seconds in a unit that suits them."""
+    if seconds < 1e-5:
+        return f"{seconds * 1e6:.1f} µs"
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} µs"
     return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
@@ -35,7 +37,9 @@ def memory_table(report: MemoryReport, total_bytes: int) -> Table:
         ("arena", report.arena_bytes),
         ("arena, lower bound", report.lower_bound_bytes),
         ("arena without sharing", total_bytes),
+        ("scratch", report.scratch_bytes),
         ("weights", report.weight_bytes),
+        ("code", report.code_bytes),
         ("inputs and outputs", report.io_bytes),
     ):
         rows.add_row(name, f"{count:,}")

@@ -14,13 +14,21 @@ import click
 from afterglow.backends import BACKENDS
 from afterglow.cli.arrays import read_array
 from afterglow.cli.session import Session, general_options
-from afterglow.driver.options import Options, Progress, verify_by_default
+from afterglow.driver.options import (
+    Options,
+    Progress,
+    cache_folder,
+    perf_map_by_default,
+    policy_of,
+    verify_by_default,
+)
 from afterglow.driver.sources import Source, open_source
 from afterglow.frontends.onnx import NeedsValuesError, UnboundDimensionsError
 from afterglow.graph import Module
 from afterglow.passes import Instrument
 from afterglow.support.errors import UsageError
 from afterglow.support.sizes import parse_size
+from afterglow.types import OutputForm
 
 Named = TypeVar("Named")
 
@@ -56,10 +64,14 @@ class Request:
 
     def load(self, source: Source) -> Module:
         """Import the model; what is missing is asked for in the words of the command line."""
+        return self.load_with_forms(source)[0]
+
+    def load_with_forms(self, source: Source) -> tuple[Module, tuple[OutputForm, ...]]:
+        """The same, and how its outputs are grouped."""
         if self.options.progress is not None:
             self.options.progress("import")
         with command_line_help(source, self.options):
-            return source.load(self.options)[0]
+            return source.load(self.options)
 
 
 @contextmanager
@@ -147,14 +159,30 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--backend",
         type=click.Choice(tuple(BACKENDS)),
-        default="interpreter",
+        default="cpu",
         show_default=True,
-        help="interpreter runs every op by its definition, primitives only those that do not "
-        "decompose.",
+        help="cpu makes machine code; interpreter runs every op by its definition, primitives "
+        "only those that do not decompose.",
     ),
+    click.option(
+        "--target", default="host", show_default=True, help="The machine to make code for."
+    ),
+    click.option(
+        "--threads", type=click.IntRange(1), help="How many run the code; by default all cores."
+    ),
+    click.option("--no-cache", is_flag=True, help="Keep no compiled code, and use none."),
     click.option(
         "--max-arena", type=_Size(), help="Split nodes until the arena has no more bytes."
     ),
+    click.option("--exact", is_flag=True, help="Form every sum as it is defined."),
+    click.option(
+        "--optimize-for",
+        type=click.Choice(["speed", "memory"]),
+        default="speed",
+        show_default=True,
+        help="memory: weights take no more than in the model.",
+    ),
+    click.option("--tune", type=float, metavar="SECONDS", help="Try algorithms for so long."),
     click.option("--no-optimize", is_flag=True, help="Leave out all optimisations."),
     click.option("--verify-each", is_flag=True, help="Verify the program after each pass."),
     general_options,
@@ -171,19 +199,31 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         dims: tuple[tuple[str, int], ...],
         values: tuple[tuple[str, Any], ...],
         backend: str,
+        target: str,
+        threads: int | None,
+        no_cache: bool,
         max_arena: int | None,
+        exact: bool,
+        optimize_for: str,
+        tune: float | None,
         no_optimize: bool,
         verify_each: bool,
         **others: Any,
     ) -> int:
         options = Options(
             backend=backend,
+            target=target,
+            threads=threads,
+            cache=cache_folder(not no_cache),
             shapes=_once("--shapes", shapes),
             dims=_once("--dim", dims),
             values=_once("--value", values),
             max_arena=max_arena,
+            policy=policy_of(exact, optimize_for),
+            tune=tune,
             optimize=not no_optimize,
             verify=verify_each or verify_by_default(),
+            perf_map=perf_map_by_default(),
         )
         session = click.get_current_context().find_object(Session)
         return command(session, Request(model, options), **others)

@@ -33,6 +33,8 @@ class Survey:
     weight_bytes: int
     free_dimensions: tuple[str, ...]
     """Those of inputs; `?` for one without a name."""
+    nodes: tuple[tuple[str, str], ...]
+    """The names and ops of nodes, those of bodies too, but not those of functions."""
 
     def data(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -79,6 +81,7 @@ def survey(file: ModelFile) -> Survey:
         element_types=tuple(sorted({dtype.name for dtype in (*types, *declared)})),
         weight_bytes=sum(map(_nbytes, tensors)),
         free_dimensions=_free_dimensions(signature),
+        nodes=tuple((_label(node), _op_name(node)) for node in _nodes(proto.graph.node)),
     )
 
 
@@ -119,6 +122,11 @@ def _nbytes(tensor: onnx.TensorProto) -> int:
 def _op_name(node: onnx.NodeProto) -> str:
     domain, op = normal_domain(_text(node.domain)), _text(node.op_type)
     return f"{domain}.{op}" if domain else op
+
+
+def _label(node: onnx.NodeProto) -> str:
+    """What nodes made of this one have as their origin."""
+    return _text(node.name or next((output for output in node.output if output), ""))
 
 
 def _text(field: str | bytes) -> str:

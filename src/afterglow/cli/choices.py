@@ -1,0 +1,62 @@
+"""What kernels chose between, as a table and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.table import Table
+
+from afterglow.backends.cpu.compile import compile_module
+from afterglow.backends.cpu.target import Target
+from afterglow.cli.report import duration
+from afterglow.cli.session import table
+from afterglow.driver.cache import CompileCache
+from afterglow.driver.options import Options
+from afterglow.instr import Program
+from afterglow.report.choices import ExplainedChoice, explain_choices
+
+MOST_CANDIDATES = 4
+"""Candidates of a kernel that the table shows."""
+
+
+def find_choices(
+    program: Program, options: Options, measure_seconds: float | None
+) -> list[ExplainedChoice]:
+    """The choices of a planned program; none if it is not for the CPU."""
+    if options.backend != "cpu":
+        return []
+    compiled = compile_module if options.cache is None else CompileCache(options.cache).compile
+    return explain_choices(
+        program,
+        Target.of(options.target),
+        options.policy,
+        seconds=measure_seconds,
+        compiled=compiled,
+    )
+
+
+def choice_data(choice: ExplainedChoice) -> dict[str, Any]:
+    """As JSON has it."""
+    return {**asdict(choice), "chosen": choice.candidates[0].name}
+
+
+def choice_table(choices: Sequence[ExplainedChoice]) -> Table:
+    """A row for each candidate, those of a kernel together, the chosen one first."""
+    measured = any(each.seconds is not None for c in choices for each in c.candidates)
+    numbers = ("estimate", *(("measured",) if measured else ()))
+    rows = table("kernel", "uses", "operands", "algorithm", *numbers, right=("uses", *numbers))
+    for choice in choices:
+        about: tuple[str, ...] = (
+            choice.kernel,
+            str(len(choice.origins)),
+            ", ".join(choice.operands),
+        )
+        for place, each in enumerate(choice.candidates[:MOST_CANDIDATES]):
+            seconds = "" if each.seconds is None else duration(each.seconds)
+            figures = (f"{each.cost / 1e6:,.2f} MFLOP", *((seconds,) if measured else ()))
+            style = "bold" if place == 0 else "dim"
+            rows.add_row(*about, each.name, *figures, style=style)
+            about = ("", "", "")
+    return rows

@@ -1,0 +1,157 @@
+"""The comparison: every engine loads the model, then all take turns until the time is up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from afterglow.graph import Array
+from afterglow.report.agreement import relative_error
+from afterglow.report.bench.engine_process.serve import FEED, RESULTS
+from afterglow.report.bench.engines import OURS, how_to_install
+from afterglow.report.bench.measurement import Measurement
+from afterglow.report.bench.process import EngineError, EngineProcess, MissingError
+
+ROUNDS = 5
+"""Turns of each engine."""
+PATIENCE = 600.0
+"""Seconds that an engine may take to compile or load a model."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is compared: a model on arrays, our package and peers, on so many threads."""
+
+    model: str
+    feed: Mapping[str, Array]
+    outputs: tuple[str, ...]
+    peers: tuple[str, ...]
+    threads: int
+    seconds: float
+    """Timed, for each engine, in all of its turns."""
+    python: str
+    """That Afterglow runs under."""
+    peer_python: str
+    """That peers run under."""
+
+
+def compare(plan: Plan, progress: Progress = lambda text: None) -> list[Measurement]:
+    """Measure our package first, then the peers in their order; interleaved, in one run."""
+    with TemporaryDirectory(prefix="afterglow-bench-") as folder:
+        np.savez(Path(folder) / FEED, **dict(plan.feed))  # type: ignore[arg-type]  # NumPy's stub
+        runs = [_Run(name, plan, Path(folder)) for name in (OURS, *plan.peers)]
+        try:
+            _load(runs, progress)
+            _take_turns(runs, plan, progress)
+        finally:
+            for run in runs:
+                run.close()
+        _compare_results(runs)
+        return [run.measured for run in runs]
+
+
+def _load(runs: Sequence[_Run], progress: Progress) -> None:
+    for run in runs:
+        progress(f"{run.measured.engine}: compile and load")
+        run.attempt(run.start)
+
+
+def _take_turns(runs: Sequence[_Run], plan: Plan, progress: Progress) -> None:
+    for number in range(ROUNDS):
+        for run in runs:
+            progress(f"{run.measured.engine}: turn {number + 1} of {ROUNDS}")
+            run.attempt(partial(run.turn, plan.seconds / ROUNDS))
+
+
+def _compare_results(runs: Sequence[_Run]) -> None:
+    """How far each is from the first peer that could run."""
+    reference = next((run for run in runs[1:] if run.results is not None), None)
+    if reference is None or reference.results is None:
+        return
+    for run in runs:
+        if run is not reference and run.results is not None:
+            run.measured.error = _largest_error(run.results, reference.results)
+
+
+def _largest_error(ours: Sequence[Array], theirs: Sequence[Array]) -> float:
+    """Over all outputs; engines that have fewer element types may give others."""
+    if len(ours) != len(theirs):
+        return float("inf")
+    errors = [0.0]
+    for mine, wanted in zip(ours, theirs, strict=True):
+        same_size = mine.size == wanted.size
+        mine = mine.reshape(wanted.shape) if same_size else mine
+        errors.append(relative_error(mine.astype(wanted.dtype), wanted))
+    return max(errors)
+
+
+class _Run:
+    """One engine on the model: its process while that lives, and what is known so far."""
+
+    def __init__(self, name: str, plan: Plan, folder: Path) -> None:
+        self.measured = Measurement(name, plan.threads)
+        self.results: list[Array] | None = None
+        self._python = plan.python if name == OURS else plan.peer_python
+        self._folder = folder / name
+        self._process: EngineProcess | None = None
+        self._task = {
+            "engine": name,
+            "model": str(Path(plan.model).absolute()),
+            "threads": plan.threads,
+            "folder": str(self._folder),
+            "feed": str(folder / FEED),
+            "inputs": list(plan.feed),
+            "outputs": list(plan.outputs),
+            "shapes": {key: array.shape for key, array in plan.feed.items()},
+        }
+
+    def attempt(self, action: Callable[[], None]) -> None:
+        """Do something, unless it has failed already; a failure is part of the measurement."""
+        if self.measured.problem:
+            return
+        try:
+            action()
+        except MissingError as error:
+            self.measured.problem = f"{error} is not installed"
+            if self.measured.engine != OURS:
+                self.measured.help = how_to_install(self.measured.engine, self._python)
+        except EngineError as error:
+            self.measured.problem = str(error)
+
+    def start(self) -> None:
+        """Build ahead of time in one process, load and run once in another."""
+        self._folder.mkdir()
+        with self._begin("build") as process:
+            self._note(process.read(PATIENCE))
+        self._process = self._begin("serve")
+        self._note(self._process.read(PATIENCE))
+        self._process.freeze()
+        with np.load(self._folder / RESULTS) as stored:
+            self.results = [stored[str(place)] for place in range(len(stored.files))]
+
+    def turn(self, seconds: float) -> None:
+        """Time it for a while."""
+        assert self._process is not None
+        answer = self._process.ask({"seconds": seconds}, PATIENCE)
+        self.measured.times += answer["times"]
+        self.measured.peak_bytes = answer["peak_bytes"]
+
+    def close(self) -> None:
+        """End its process."""
+        if self._process is not None:
+            self._process.close()
+
+    def _begin(self, what: str) -> EngineProcess:
+        return EngineProcess(self._python, {**self._task, "do": what}, self._folder / "log.txt")
+
+    def _note(self, answer: Mapping[str, Any]) -> None:
+        for name, value in answer.items():
+            setattr(self.measured, name, value)

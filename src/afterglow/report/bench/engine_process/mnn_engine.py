@@ -1,0 +1,81 @@
+"""MNN on the CPU in single precision: converted ahead of time, run as a module."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from .engine import Feed, Job
+
+CONVERTED = "model.mnn"
+CONVERT = "import sys, MNN, _tools; _tools.mnnconvert(['mnnconvert', *sys.argv[1:]])"
+"""What the command `mnnconvert` does, without its telemetry."""
+
+
+class MnnEngine:
+    """The package `MNN`."""
+
+    def __init__(self) -> None:
+        self.mnn: Any = import_module("MNN")
+        self.version: str = self.mnn.version()
+
+    def build(self, job: Job) -> bool:
+        """Convert the model to a file of MNN's."""
+        target = str(job.folder / CONVERTED)
+        words = ["-f", "ONNX", "--modelFile", job.model, "--MNNModel", target, "--bizCode", "bench"]
+        done = subprocess.run(
+            [sys.executable, "-c", CONVERT, *words], capture_output=True, text=True, check=False
+        )
+        if "Converted Success" not in done.stdout + done.stderr:
+            raise RuntimeError(f"it cannot convert the model: {(done.stdout + done.stderr)[-200:]}")
+        return True
+
+    def load(self, job: Job) -> MnnRunner:
+        """Load the converted file."""
+        config = {"backend": "CPU", "numThread": job.threads, "precision": "high"}
+        manager = self.mnn.nn.create_runtime_manager((config,))
+        module = self.mnn.nn.load_module_from_file(
+            str(job.folder / CONVERTED),
+            list(job.inputs),
+            list(job.outputs),
+            runtime_manager=manager,
+        )
+        return MnnRunner(self.mnn, module, manager, job.inputs)
+
+
+class MnnRunner:
+    """A module. The runtime manager must live as long as it."""
+
+    def __init__(self, mnn: Any, module: Any, manager: Any, inputs: tuple[str, ...]) -> None:
+        self.mnn, self.module, self.manager, self.inputs = mnn, module, manager, inputs
+
+    def prepare(self, feed: Feed) -> list[Any]:
+        """Variables of its own; it has no integers of 64 bits."""
+        expr = self.mnn.expr
+        variables = []
+        for name in self.inputs:
+            array = np.ascontiguousarray(feed[name])
+            array = array.astype(np.int32) if array.dtype == np.int64 else array
+            kind = expr.int if array.dtype == np.int32 else expr.float
+            variables.append(expr.const(array, list(array.shape), expr.NCHW, kind))
+        return variables
+
+    def __call__(self, variables: list[Any]) -> list[Any]:
+        """Run once: reading the outputs makes it compute them."""
+        outputs = self.module.forward(variables)
+        outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+        for output in outputs:
+            output.read()
+        return list(outputs)
+
+    def fetch(self, ran: list[Any]) -> list[Any]:
+        """Copies of the outputs."""
+        return [np.array(output.read()) for output in ran]
+
+    def facts(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}

@@ -1,0 +1,79 @@
+"""What was measured of one engine on one model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass
+class Measurement:
+    """Times are in seconds; None is what was not measured. `problem` says why there are none."""
+
+    engine: str
+    threads: int
+    version: str = ""
+    import_seconds: float | None = None
+    compile_seconds: float | None = None
+    """Ahead of time: to files, which are loaded later."""
+    load_seconds: float | None = None
+    """In the process that runs the model, until it can."""
+    first_seconds: float | None = None
+    times: list[float] = field(default_factory=list)
+    """Of every call after the first."""
+    peak_bytes: int | None = None
+    """By how much the process has grown at its largest, the engine's own code included."""
+    arena_bytes: int | None = None
+    weight_bytes: int | None = None
+    code_bytes: int | None = None
+    error: float | None = None
+    """How far the outputs are from those of the first peer."""
+    problem: str = ""
+    help: str = ""
+
+    @property
+    def best(self) -> float | None:
+        """The seconds of the fastest call."""
+        return min(self.times, default=None)
+
+    @property
+    def start_seconds(self) -> float | None:
+        """From the start of a process to its first answer."""
+        parts = (self.import_seconds, self.load_seconds, self.first_seconds)
+        known = [part for part in parts if part is not None]
+        return sum(known) if len(known) == len(parts) else None
+
+    def percentile(self, percent: float) -> float | None:
+        """The seconds within which so many of a hundred calls were done."""
+        return float(np.percentile(self.times, percent)) if self.times else None
+
+    def gflops(self, flops: float) -> float | None:
+        """Billions of operations a second at best, if a call is so many."""
+        return None if not self.best or not flops else flops / self.best / 1e9
+
+    def data(self, flops: float) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "engine": self.engine,
+            "version": self.version,
+            "threads": self.threads,
+            "problem": self.problem or None,
+            "help": self.help or None,
+            "import_seconds": self.import_seconds,
+            "compile_seconds": self.compile_seconds,
+            "load_seconds": self.load_seconds,
+            "first_seconds": self.first_seconds,
+            "calls": len(self.times),
+            "min_seconds": self.best,
+            "p50_seconds": self.percentile(50),
+            "p90_seconds": self.percentile(90),
+            "p99_seconds": self.percentile(99),
+            "gflops": self.gflops(flops),
+            "peak_bytes": self.peak_bytes,
+            "arena_bytes": self.arena_bytes,
+            "weight_bytes": self.weight_bytes,
+            "code_bytes": self.code_bytes,
+            "relative_error": self.error,
+        }

@@ -1,0 +1,124 @@
+"""Our side of a process that runs an engine: start it, ask it, freeze it between turns, end it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+PACKAGES = Path(__file__).parent
+SCRIPT = "import sys; sys.path.append(sys.argv[1]); from engine_process.serve import main; main()"
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+class EngineError(Exception):
+    """An engine cannot run the model; the text says why."""
+
+
+class MissingError(EngineError):
+    """An engine is not installed."""
+
+
+class EngineProcess:
+    """A process that does a task. Frozen, its threads cannot disturb whoever's turn it is."""
+
+    def __init__(self, python: str, task: Mapping[str, Any], log: Path) -> None:
+        self._log = log
+        threads = str(task["threads"])
+        with log.open("wb") as errors:
+            self._process = subprocess.Popen(
+                [python, "-c", SCRIPT, str(PACKAGES)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, threads)},
+                start_new_session=True,
+            )
+        self._unread = b""
+        self._pin(int(threads) if task["do"] == "serve" else None)
+        self._write(task)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def ask(self, question: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+        """Let it go on, wait for the answer, and freeze it."""
+        self._signal(signal.SIGCONT)
+        self._write(question)
+        answer = self.read(seconds)
+        self.freeze()
+        return answer
+
+    def read(self, seconds: float) -> dict[str, Any]:
+        """Its next answer, which must come within so many seconds."""
+        output = self._process.stdout
+        assert output is not None
+        end = time.monotonic() + seconds
+        while b"\n" not in self._unread:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([output], [], [], left)[0]:
+                raise EngineError(f"no answer within {seconds:.0f} s")
+            got = os.read(output.fileno(), 1 << 16)
+            if not got:
+                raise EngineError(f"the process ended: {self._last_words()}")
+            self._unread += got
+        line, _, self._unread = self._unread.partition(b"\n")
+        return _checked(json.loads(line))
+
+    def freeze(self) -> None:
+        """Stop all its threads."""
+        self._signal(signal.SIGSTOP)
+
+    def close(self) -> None:
+        """End it, and whatever it started."""
+        self._signal(signal.SIGKILL)
+        self._process.communicate()
+
+    def _pin(self, threads: int | None) -> None:
+        """Keep it on as many cores as it has threads, not the first ones, which systems like."""
+        if threads is None or not hasattr(os, "sched_setaffinity"):
+            return
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(self._process.pid, cores[-threads:])
+
+    def _write(self, question: Mapping[str, Any]) -> None:
+        stream = self._process.stdin
+        assert stream is not None
+        try:
+            stream.write(json.dumps(question).encode() + b"\n")
+            stream.flush()
+        except BrokenPipeError:
+            return  # reading the answer will tell why
+
+    def _signal(self, number: signal.Signals) -> None:
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            return
+
+    def _last_words(self) -> str:
+        lines = self._log.read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+
+def _checked(answer: dict[str, Any]) -> dict[str, Any]:
+    if "missing" in answer:
+        raise MissingError(answer["missing"])
+    if "error" in answer:
+        raise EngineError(answer["error"])
+    return answer

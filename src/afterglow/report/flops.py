@@ -1,0 +1,53 @@
+"""How many operations a program is: two for each multiplication of a product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from afterglow.instr import Instr, OpInstr, Program, Stack
+from afterglow.ops.attention import Attention
+from afterglow.ops.convolution import Conv, ConvTranspose
+from afterglow.ops.linear import MatMul
+from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
+from afterglow.ops.recurrent import Recurrent
+
+PRODUCTS = (
+    Attention,
+    Conv,
+    ConvTranspose,
+    MatMul,
+    QuantizedConv,
+    QuantizedMatMul,
+    Recurrent,
+)
+"""The ops whose multiplications are counted, whatever algorithm a kernel has for them."""
+
+
+def program_flops(program: Program) -> float:
+    """The operations of one run, loops counted once."""
+    return sum(map(step_flops, program.body))
+
+
+def step_flops(step: Instr) -> float:
+    """The operations of one instruction."""
+    return sum(2.0 * _multiplications(op) for op in _ops(step))
+
+
+def step_bytes(step: Instr) -> int:
+    """The bytes that an instruction reads and writes, each buffer once."""
+    return sum(buffer.type.nbytes for buffer in {buffer for _, buffer in step.accesses()})
+
+
+def _multiplications(step: OpInstr) -> int:
+    if not isinstance(step.op, PRODUCTS):
+        return 0
+    operands = [None if buffer is None else buffer.type for buffer in step.ins]
+    return step.op.work(step.outs[0].type, operands)
+
+
+def _ops(step: Instr) -> Iterator[OpInstr]:
+    match step:
+        case OpInstr():
+            yield step
+        case Stack(body):
+            yield from body

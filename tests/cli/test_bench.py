@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from afterglow.cli.bench import _show
+from afterglow.cli.session import Session
+from afterglow.report.bench import Measurement
+from tests.cli import models
+from tests.cli.test_explain import DIGITS
+
+QUICK = ("--seconds", "0.05")
+
+
+def test_two_engines_and_one_that_is_missing(command):
+    if importlib.util.find_spec("MNN") is not None:
+        pytest.skip("MNN is installed")
+    finished = command("bench", str(DIGITS), "--vs", "onnxruntime,mnn", "--json", *QUICK)
+    assert finished.status == 0
+    assert finished.json["flops"] == 168448
+    ours, peer, missing = finished.json["engines"]
+    assert [ours["engine"], peer["engine"]] == ["afterglow", "onnxruntime"]
+    for row in (ours, peer):
+        assert row["problem"] is None
+        assert 0 < row["min_seconds"] <= row["p50_seconds"] <= row["p99_seconds"]
+        assert row["calls"] >= 15
+        assert row["peak_bytes"] > 0
+    assert ours["relative_error"] < 1e-5
+    assert ours["compile_seconds"] > 0
+    assert ours["arena_bytes"] == 5120
+    assert peer["relative_error"] is None
+    assert missing["problem"] == "MNN is not installed"
+    assert missing["help"].endswith("-m pip install MNN")
+
+
+def test_the_answer_as_tables(capsys):
+    found = [
+        Measurement("afterglow", 1, "1.0", 0.1, 0.2, 0.03, 0.004, [0.001, 0.003], 5_000_000, 64),
+        Measurement("onnxruntime", 1, "2.0", 0.1, None, 0.03, 0.004, [0.002], 9_000_000),
+        Measurement("mnn", 1, problem="MNN is not installed", help="pip install MNN"),
+    ]
+    _show(Session(), found, flops=3e6)
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "afterglow 1.0 1.0 ms 2.0 ms 2.8 ms 3.0 ms 2 3.0 –" in lines  # noqa: RUF001
+    assert "afterglow 200.0 ms 100.0 ms 30.0 ms 4.0 ms 5.0 MB 64 B" in lines
+    assert lines[-2:] == [
+        "mnn: MNN is not installed; try pip install MNN",
+        "0.50 of the time of onnxruntime, the fastest of the others",
+    ]
+
+
+def test_an_engine_that_nobody_knows(command):
+    command.fails(
+        2,
+        """
+        error: no engine 'fast'
+          help: there are onnxruntime, openvino, mnn
+        """,
+        *("bench", str(DIGITS), "--vs", "fast"),
+    )
+
+
+def test_free_dimensions_must_be_bound(command, tmp_path):
+    command.fails(
+        2,
+        """
+        error: input 'a: f32[batch, 3]' has free dimensions
+          help: bind them, for example --dim batch=1 or --shapes a:1x3
+        """,
+        *("bench", models.batched(tmp_path)),
+    )

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.test_explain import DIGITS
+
+
+def test_the_slowest_come_first(command):
+    data = command("profile", str(DIGITS), "--repeat", "2", "--json").json
+    seconds = [step["seconds"] for step in data["steps"]]
+    assert seconds == sorted(seconds, reverse=True)
+    assert data["seconds"] == pytest.approx(sum(seconds))
+    assert sum(step["share"] for step in data["steps"]) == pytest.approx(1)
+    assert all(step["gflops"] > 0 for step in data["steps"] if "conv" in step["kernel"])
+
+
+def test_the_same_as_a_table(command):
+    finished = command("profile", str(DIGITS), "--repeat", "2", "--top", "3")
+    assert finished.status == 0
+    assert "GFLOP/s" in finished.out
+    assert "faster ones are not shown" in finished.out
+
+
+def test_only_machine_code_is_profiled(command):
+    command.fails(
+        2,
+        """
+        error: backend 'interpreter' is not profiled
+          help: use --backend cpu
+        """,
+        *("profile", str(DIGITS), "--backend", "interpreter"),
+    )

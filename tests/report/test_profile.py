@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import numpy as np
+
+from afterglow.backends.cpu.target import Target
+from afterglow.driver.options import Options
+from afterglow.driver.sources import open_source
+from afterglow.driver.stages import Stages
+from afterglow.report.profile import profile
+from tests.report.test_flops import DIGITS
+
+
+def test_every_instruction_is_timed():
+    stages = Stages(Options())
+    module, _ = open_source(DIGITS).load(stages.options)
+    program, _ = stages.plan(stages.lower(stages.optimise(module)))
+    image = np.zeros((1, 1, 8, 8), np.float32)
+    steps = profile(program, [image], Target.host(), threads=1, repeat=2)
+    places = [step.place for step in steps]
+    assert places == sorted(set(places))
+    assert all(step.seconds > 0 and not step.on_host for step in steps)
+    conv = next(step for step in steps if step.kernel.startswith("conv_3x3_relu"))
+    assert conv.origin == "norm1, relu1"
+    assert conv.results == ("f32[1, 8, 8, 16]",)
+    assert conv.gflops > 0
+    assert conv.bandwidth > 0
