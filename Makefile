@@ -1,10 +1,14 @@
 # `make demo` and `make test` set everything up by themselves: a virtual environment in .venv.
-# PYTHON is the Python, 3.11 or newer, that it is made with; MODELS is what `make bench` times.
+# `make bench` has one of its own, with the engines that it compares with.
+# PYTHON is the Python, 3.11 or newer, that they are made with. MODELS are the files or folders that
+# `make bench` times, and SECONDS how long it times each engine on each of them.
 PYTHON ?= python3
 MODELS ?= examples/digits
+SECONDS ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BENCH := .venv-bench
 
 .PHONY: demo test test-all lint bench clean
 
@@ -22,14 +26,19 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)
-	$(BIN)/python benchmarks/run.py $(MODELS)
+bench: $(BENCH)/.ready
+	$(BENCH)/bin/python benchmarks/run.py $(MODELS) --seconds $(SECONDS) --write
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # Installed anew whenever pyproject.toml changes.
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+$(BENCH)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	touch $@

@@ -1,38 +1,35 @@
-"""Time the compiler and the interpreter on models, with ONNX Runtime beside them.
+"""Time models on Afterglow and on other engines, which take turns, and write docs/performance.md.
 
-    python benchmarks/run.py [MODEL.onnx or FOLDER …] [--repeat N]
+    python benchmarks/run.py [MODEL.onnx or FOLDER …] [--threads 1,2] [--seconds S] [--write]
 
-Without arguments it takes the model of the demo. A model is compiled once, and run N times on
-random inputs, of which the fastest counts. Both engines take as many threads as they like. The
-interpreter runs ops by their definition in NumPy: its times say what to expect of it, no more.
+Without arguments it takes the model of the demo. It is `afterglow bench` for each model and number
+of threads. With --results FILE each result is kept in that file, and what is there already is not
+measured again: so an interrupted run goes on, and tables can be made anew. With --write the tables
+and the picture go into docs/performance.md, and the ratios into benchmarks/ratios.json, with which
+benchmarks/guard.py compares.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
-from time import perf_counter
+from typing import Any
 
 import click
-import numpy as np
-import onnxruntime
+from cpu_microkernel import peak
+from page import FOLDER, Row, tables, write_page
 from rich.console import Console
 from rich.progress import track
 
-from afterglow.cli.feed import build_feed
-from afterglow.cli.progress import StageClock
-from afterglow.cli.report import duration
-from afterglow.cli.results import relative_error
-from afterglow.cli.session import Session, table
-from afterglow.driver.compile import compile_with
-from afterglow.driver.options import Options
-from afterglow.driver.sources import open_source
-from afterglow.support.errors import AfterglowError
+from afterglow.backends.cpu.target import Target
 
 DEMO = Path(__file__).parent.parent / "examples" / "digits"
-STAGES = ("import", "optimise", "lower", "plan memory")
-FIGURES = (*STAGES, "interpreter", "onnxruntime", "ratio", "error")
+RATIOS = Path(__file__).parent / "ratios.json"
+PEERS = "onnxruntime,openvino,mnn"
 
 
 def models(paths: Iterable[Path]) -> list[Path]:
@@ -43,50 +40,79 @@ def models(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
-def fastest(call: Callable[[], list[np.ndarray]], repeat: int) -> tuple[list[np.ndarray], float]:
-    """What the call returned, and the seconds that it took at best."""
-    best = math.inf
-    for _ in range(repeat):
-        started = perf_counter()
-        outputs = call()
-        best = min(best, perf_counter() - started)
-    return outputs, best
+def measured(path: Path, threads: int, options: dict[str, Any]) -> Row | None:
+    """What `afterglow bench` says about one model."""
+    words = ["bench", str(path), "--threads", str(threads), "--json"]
+    words += ["--vs", options["peers"], "--seconds", str(options["seconds"])]
+    words += ["--peer-python", options["peer_python"]]
+    done = subprocess.run(
+        [sys.executable, "-m", "afterglow.cli.main", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        Console(stderr=True).print(f"{path.stem}: {done.stderr}", markup=False)
+        return None
+    answer = json.loads(done.stdout)
+    engines = {row["engine"]: row for row in answer["engines"]}
+    return Row(path.stem, threads, answer["flops"], engines)
 
 
-def measured(path: Path, repeat: int) -> list[str]:
-    """The row of one model."""
-    options = Options()
-    feed = build_feed(open_source(path).signature(options).inputs, options, (), seed=0)
-    with StageClock(Console(quiet=True)) as clock:
-        model = compile_with(path, Options(progress=clock))
-    ours, our_seconds = fastest(lambda: model.run(None, feed), repeat)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    theirs, their_seconds = fastest(lambda: session.run(None, feed), repeat)
-    error = max(relative_error(a, np.asarray(b)) for a, b in zip(ours, theirs, strict=True))
-    return [
-        path.stem,
-        *(duration(clock.seconds.get(stage, 0.0)) for stage in STAGES),
-        duration(our_seconds),
-        duration(their_seconds),
-        f"{our_seconds / their_seconds:.1f}",
-        f"{error:.1g}",
-    ]
+def kept(path: Path | None) -> list[Row]:
+    """The results in a file of lines."""
+    if path is None or not path.exists():
+        return []
+    return [Row(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def measured_or_kept(
+    path: Path, threads: int, options: dict[str, Any], file: Path | None
+) -> Row | None:
+    """One result: the last one of the file, or else measured, and kept in the file."""
+    for row in reversed(kept(file)):
+        if (row.model, row.threads) == (path.stem, threads):
+            return row
+    row = measured(path, threads, options)
+    if row is not None and file is not None:
+        with file.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(asdict(row)) + "\n")
+    return row
+
+
+def machine_peak() -> float:
+    """GFLOP/s of one core that does nothing but multiply and add."""
+    target = Target.host()
+    return peak(target, 12 if target.vector_registers < 32 else 20)
 
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path))
-@click.option("--repeat", type=click.IntRange(1), default=3, show_default=True)
-def main(paths: tuple[Path, ...], repeat: int) -> None:
+@click.option("--threads", default="1,2", show_default=True, help="Numbers of threads.")
+@click.option("--seconds", default=3.0, show_default=True, help="Of timing, for each engine.")
+@click.option("--vs", "peers", default=PEERS, show_default=True, help="The engines.")
+@click.option("--peer-python", default=sys.executable, help="A Python that has them.")
+@click.option("--results", type=click.Path(path_type=Path), help="Keep results in this file.")
+@click.option("--write", is_flag=True, help=f"Write {FOLDER / 'performance.md'}.")
+def main(
+    paths: tuple[Path, ...], threads: str, results: Path | None, write: bool, **options: Any
+) -> None:
     """Time every model in PATHS."""
-    session = Session()
-    rows = table("model", *FIGURES, right=FIGURES)
-    for path in track(models(paths or [DEMO]), "timing", console=session.err, transient=True):
-        try:
-            rows.add_row(*measured(path, repeat))
-        except AfterglowError as error:
-            rows.add_row(path.stem, *("-" for _ in FIGURES))
-            session.err.print(f"{path.stem}: {error.what}", markup=False)
-    session.show(rows)
+    most = machine_peak()
+    wanted = [(path, int(n)) for path in models(paths or [DEMO]) for n in threads.split(",")]
+    console = Console(stderr=True)
+    found = [
+        measured_or_kept(path, count, options, results)
+        for path, count in track(wanted, "timing", console=console, transient=True)
+    ]
+    rows = [row for row in found if row is not None and row.ratio is not None]
+    if not rows:
+        sys.exit("no other engine could be timed: nothing to compare with")
+    print(tables(rows, most))
+    if write:
+        write_page(rows, most)
+        stored = {f"{row.model} {row.threads}": round(row.ratio or 0.0, 3) for row in rows}
+        RATIOS.write_text(json.dumps(stored, indent=2) + "\n")
 
 
 if __name__ == "__main__":

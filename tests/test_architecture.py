@@ -21,6 +21,7 @@ LAYERS = [
     {"backends"},
     {"runtime"},
     {"driver"},
+    {"report"},
     {"onnx_backend"},
     {""},
     {"cli"},

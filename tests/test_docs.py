@@ -18,12 +18,14 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)(?P<target>[^)#\s]+)[^)]*\)")
 VARYING = {
+    r"(?m)^ (scratch|weights|code) +[\d,]+$": r"\1 (bytes)",
     r"\b\d+(\.\d+)? (µs|ms|s)\b": "(time)",
     r"\b\d(\.\d+)?e-\d\d\b": "(tiny)",
     r"─+": "─",
     r" +": " ",
 }
-"""Times, and numbers as small as rounding errors; and with them the width of tables."""
+"""What depends on the machine: bytes of its code, times, and numbers as small as rounding errors;
+and with them the width of tables."""
 MARK = "\x1e"
 
 each_document = pytest.mark.parametrize(

@@ -1,0 +1,75 @@
+"""A picture of ratios: a bar for each model and number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+LEFT, RIGHT, TOP, BOTTOM = 190, 70, 56, 30
+BAR, GAP = 13, 9
+WIDTH = 560
+COLOURS = ("#4e79a7", "#d9772b", "#4f9146", "#a0619a")
+STYLE = """
+text { font: 11px "DejaVu Sans", Verdana, sans-serif; fill: #333; }
+.title { font-size: 15px; font-weight: bold; }
+.grid { stroke: #e4e4e4; stroke-width: 1; }
+.even { stroke: #c00; stroke-width: 1.2; stroke-dasharray: 6 4; }
+""".strip()
+
+Bar = tuple[str, int, float]
+"""A model, a number of threads, and our time over that of the fastest other engine."""
+
+
+def ratio_svg(bars: Sequence[Bar]) -> str:
+    """The ratios as SVG: shorter is faster, and the dashed line is where both are equal."""
+    models = list(dict.fromkeys(model for model, _, _ in bars))
+    counts = sorted({threads for _, threads, _ in bars})
+    row = len(counts) * BAR + GAP
+    height = TOP + len(models) * row + BOTTOM
+    largest = max([1.2, *(ratio for _, _, ratio in bars)])
+    scale = WIDTH / largest
+    width = LEFT + WIDTH + RIGHT
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}">',
+        f"<style>{STYLE}</style>",
+        f'<rect width="{width}" height="{height}" fill="#fff"/>',
+        _text(LEFT, 22, "Time of Afterglow, as a share of the fastest other engine", "title"),
+        *_legend(counts),
+        *_grid(largest, scale, height),
+    ]
+    for model, threads, ratio in bars:
+        top = TOP + models.index(model) * row + counts.index(threads) * BAR
+        colour = COLOURS[counts.index(threads) % len(COLOURS)]
+        parts.append(
+            f'<rect x="{LEFT}" y="{top}" width="{ratio * scale:.1f}" height="{BAR - 2}" '
+            f'fill="{colour}"><title>{escape(model)}, {threads} threads: {ratio:.2f}</title></rect>'
+        )
+        parts.append(_text(LEFT + ratio * scale + 5, top + 10, f"{ratio:.2f}"))
+    for place, model in enumerate(models):
+        middle = TOP + place * row + len(counts) * BAR / 2 + 3
+        parts.append(_text(LEFT - 8, middle, model, anchor="end"))
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _legend(counts: Sequence[int]) -> Iterator[str]:
+    for place, count in enumerate(counts):
+        x = LEFT + place * 90
+        colour = COLOURS[place % len(COLOURS)]
+        yield f'<rect x="{x}" y="32" width="11" height="11" fill="{colour}"/>'
+        yield _text(x + 16, 42, f"{count} thread{'s' if count > 1 else ''}")
+
+
+def _grid(largest: float, scale: float, height: int) -> Iterator[str]:
+    step = 0.2 if largest <= 2 else 0.5
+    for number in range(int(largest / step + 1e-9) + 1):
+        ratio = number * step
+        kind = "even" if abs(ratio - 1) < 1e-9 else "grid"
+        x = LEFT + ratio * scale
+        yield f'<line class="{kind}" x1="{x:.1f}" y1="{TOP - 6}" x2="{x:.1f}" y2="{height - 24}"/>'
+        yield _text(x, height - 10, f"{ratio:.1f}", anchor="middle")
+
+
+def _text(x: float, y: float, text: str, style: str = "", anchor: str = "start") -> str:
+    kind = f' class="{style}"' if style else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{kind}>{escape(text)}</text>'
