@@ -109,6 +109,12 @@ class Buffer:
         """Whether it is all of its buffer, in whatever shape."""
         return self.type.nbytes == self.root.type.nbytes and self.is_dense
 
+    def placed_in(self, base: Buffer) -> Buffer:
+        """The same part of another whole buffer, under the same name."""
+        return Buffer(
+            self.name, self.type, base.region, base=base, start=self.start, strides=self.strides
+        )
+
     def of(self, memory: Array) -> Array:
         """The array that it is, given its root's elements as a flat array of its own type."""
         size = memory.dtype.itemsize

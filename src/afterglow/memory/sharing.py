@@ -81,14 +81,7 @@ class _Sharer:
         if home is buffer.root:
             return buffer
         if buffer not in views:
-            views[buffer] = Buffer(
-                buffer.name,
-                buffer.type,
-                home.region,
-                base=home,
-                start=buffer.start,
-                strides=buffer.strides,
-            )
+            views[buffer] = buffer.placed_in(home)
         return views[buffer]
 
 

@@ -60,12 +60,5 @@ def _moved(buffer: Buffer, value: Buffer, state: Buffer, views: dict[Buffer, Buf
     if buffer.root is not value:
         return buffer
     if buffer not in views:
-        views[buffer] = Buffer(
-            buffer.name,
-            buffer.type,
-            state.region,
-            base=state,
-            start=buffer.start,
-            strides=buffer.strides,
-        )
+        views[buffer] = buffer.placed_in(state)
     return views[buffer]

@@ -12,7 +12,8 @@ from typing import Protocol
 from afterglow.backends.cpu.emitter import Index, Value, convert
 from afterglow.backends.cpu.fusion import Chain, ChainRow, chain_strides
 from afterglow.backends.cpu.kernel import Kernel, Phase
-from afterglow.backends.cpu.kernels.layout import Placed
+from afterglow.backends.cpu.kernels.layout import Placed, lay_out
+from afterglow.backends.cpu.kernels.lines import Lines, arithmetic_type, full_lanes, lanes_of
 from afterglow.backends.cpu.rows import Rows, Strides, strides_within
 from afterglow.instr import Buffer
 
@@ -111,3 +112,13 @@ def open_sink(p: Phase, shape: Sequence[int], placed: Placed) -> Writer:
     outs = [result, *(out for step in job.after for out in step.outs)]
     stored = [b for b in outs if b not in job.locals]
     return Writer(Chain(p, job.after, shape, [result], stored, placed), result)
+
+
+def lines_along(k: Kernel, axis: int) -> Lines:
+    """The lines along one axis of the first operand, where results have its shape."""
+    x = k.step.ins[0]
+    assert x is not None
+    shape, dtype = x.type.shape, arithmetic_type(x.type.dtype)
+    full = full_lanes(k.target, dtype)
+    layout = lay_out(shape, (axis % len(shape),), placed_source(k), placed_sink(k), full)
+    return Lines(layout, dtype, lanes_of(k.target, dtype, layout))

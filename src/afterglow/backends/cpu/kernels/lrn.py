@@ -12,14 +12,12 @@ from afterglow.backends.cpu.kernel import Kernel, Phase
 from afterglow.backends.cpu.kernels.access import (
     Reader,
     Writer,
+    lines_along,
     open_sink,
     open_source,
-    placed_sink,
-    placed_source,
 )
-from afterglow.backends.cpu.kernels.layout import lay_out
 from afterglow.backends.cpu.kernels.line import Line, Spot, each_line
-from afterglow.backends.cpu.kernels.lines import Lines, arithmetic_type, full_lanes, lanes_of
+from afterglow.backends.cpu.kernels.lines import Lines
 from afterglow.backends.cpu.math import pow
 from afterglow.backends.cpu.table import kernel
 from afterglow.ops.normalization import LRN
@@ -55,14 +53,10 @@ def write_lrn(k: Kernel) -> None:
     op, x = k.step.op, k.step.ins[0]
     assert isinstance(op, LRN)
     assert x is not None
-    shape, dtype = x.type.shape, arithmetic_type(x.type.dtype)
-    axes = (op.axis % len(shape),)
-    full = full_lanes(k.target, dtype)
-    layout = lay_out(shape, axes, placed_source(k), placed_sink(k), full)
-    lines = Lines(layout, dtype, lanes_of(k.target, dtype, layout))
+    lines = lines_along(k, op.axis)
     with k.phase(lines.units, float(WORK * x.type.size)) as p:
-        source = open_source(p, layout.shape, layout.source)
-        sink = open_sink(p, layout.shape, layout.sink)
+        source = open_source(p, lines.layout.shape, lines.layout.source)
+        sink = open_sink(p, lines.layout.shape, lines.layout.sink)
         squares = _open_squares(p, op, lines)
         each_line(p, lines, lambda line: _normalize(line, op, source, squares, sink))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import add, mul
 
 from afterglow.backends.cpu.emitter import Value
@@ -9,6 +10,7 @@ from afterglow.backends.cpu.kernel import Kernel
 from afterglow.backends.cpu.kernels.access import (
     Reader,
     Writer,
+    lines_along,
     open_sink,
     open_source,
     placed_sink,
@@ -51,15 +53,11 @@ def write_running(k: Kernel) -> None:
     op, x = k.step.op, k.step.ins[0]
     assert isinstance(op, Running)
     assert x is not None
-    shape, dtype = x.type.shape, arithmetic_type(x.type.dtype)
-    axes = (op.axis % len(shape),)
-    full = full_lanes(k.target, dtype)
-    layout = lay_out(shape, axes, placed_source(k), placed_sink(k), full)
-    lanes = lanes_of(k.target, dtype, layout) if layout.across else 1
-    lines = Lines(layout, dtype, lanes, SIDE)
+    along = lines_along(k, op.axis)
+    lines = replace(along, lanes=along.lanes if along.layout.across else 1, side=SIDE)
     with k.phase(lines.units, float(WORK * x.type.size)) as p:
-        source = open_source(p, layout.shape, layout.source)
-        sink = open_sink(p, layout.shape, layout.sink)
+        source = open_source(p, lines.layout.shape, lines.layout.source)
+        sink = open_sink(p, lines.layout.shape, lines.layout.sink)
         each_line(p, lines, lambda line: _accumulate(line, op, source, sink))
 
 

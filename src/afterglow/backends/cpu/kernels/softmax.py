@@ -9,16 +9,14 @@ from afterglow.backends.cpu.kernel import Kernel, Phase
 from afterglow.backends.cpu.kernels.access import (
     Reader,
     Writer,
+    lines_along,
     open_sink,
     open_source,
-    placed_sink,
-    placed_source,
 )
 from afterglow.backends.cpu.kernels.extreme import Search, least
 from afterglow.backends.cpu.kernels.kept import Kept, keep, room_for
-from afterglow.backends.cpu.kernels.layout import lay_out
 from afterglow.backends.cpu.kernels.line import Line, Spot, each_line
-from afterglow.backends.cpu.kernels.lines import Lines, arithmetic_type, full_lanes, lanes_of
+from afterglow.backends.cpu.kernels.lines import Lines
 from afterglow.backends.cpu.kernels.staged import Fold, Results, Stages, write_staged
 from afterglow.backends.cpu.math import exp_down, log
 from afterglow.backends.cpu.table import kernel
@@ -49,14 +47,9 @@ def write_hardmax(k: Kernel) -> None:
 
 
 def _lines(k: Kernel) -> Lines:
-    op, x = k.step.op, k.step.ins[0]
+    op = k.step.op
     assert isinstance(op, AlongAxis)
-    assert x is not None
-    shape, dtype = x.type.shape, arithmetic_type(x.type.dtype)
-    axes = (op.axis % len(shape),)
-    full = full_lanes(k.target, dtype)
-    layout = lay_out(shape, axes, placed_source(k), placed_sink(k), full)
-    return Lines(layout, dtype, lanes_of(k.target, dtype, layout))
+    return lines_along(k, op.axis)
 
 
 def _work(k: Kernel) -> float:
