@@ -20,7 +20,7 @@ from afterglow.instr import Interface, Program
 Compile = Callable[[Module, Target], bytes]
 """From a module to its object code: `compile_module`, or something that remembers."""
 
-WORK_TO_SHARE = 4e6
+WORK_TO_SHARE = 5e5
 """FLOPs of a run below which waking other threads costs more than they save."""
 
 

@@ -49,6 +49,19 @@ def holds_in_child(condition: Callable[[], bool], patience: float = 20.0) -> boo
     return False
 
 
+def cores_of_all_threads() -> list[set[int]]:
+    return [os.sched_getaffinity(int(task)) for task in os.listdir("/proc/self/task")]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not pin threads")
+def test_a_worker_may_use_every_core_again_once_it_runs() -> None:
+    """Whoever wakes workers keeps them off its own core, but only until they run."""
+    for _ in range(20):
+        time.sleep(0.002)  # longer than workers wait before they sleep
+        assert workers_take_part(shared_pool())
+    assert cores_of_all_threads().count(os.sched_getaffinity(0)) >= 2
+
+
 def is_right_often(pool: Pool, threads: int = 3, times: int = 200) -> bool:
     run = Run(SMALL, threads)
     return all(run.is_right(pool) for _ in range(times))

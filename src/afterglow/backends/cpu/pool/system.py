@@ -36,6 +36,9 @@ IMPORTS = (
     "pthread_mutex_lock",
     "pthread_mutex_unlock",
     "pthread_sigmask",
+    "sched_getaffinity",
+    "sched_getcpu",
+    "sched_setaffinity",
     "sched_yield",
     "sigfillset",
     "syscall",
@@ -46,9 +49,10 @@ STACK_BYTES = 2 << 20
 """Stack of a worker: C libraries differ in what they give unasked, some only 128 KiB."""
 
 _FUTEX = {"x86": 202, "aarch64": 98, "riscv64": 98, "arm": 240}
+_THREAD_NUMBER = {"x86": 186, "aarch64": 178, "riscv64": 178, "arm": 224}
 _FUTEX_WAIT, _FUTEX_WAKE = 128, 129
-_ROOM = 256
-"""Bytes that hold any system's set of signals, attributes, mutex or condition."""
+ROOM = 256
+"""Bytes that hold any system's set of signals or cores, attributes, mutex or condition."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +63,15 @@ class System:
     set_signal_mask: int
     futex: int | None = None
     """The system call to sleep on a word of memory; without it a condition variable serves."""
+    thread_number: int | None = None
+    """The system call that numbers threads; without it, threads run on whatever core they are."""
 
     @staticmethod
     def of(target: Target) -> System | None:
         """The system of a target; None where there is none with threads that we know."""
         if "linux" in target.triple:
-            return System(1, 2, _FUTEX.get(target.architecture))
+            kind = target.architecture
+            return System(1, 2, _FUTEX.get(kind), _THREAD_NUMBER.get(kind))
         if any(name in target.triple for name in ("darwin", "macos")):
             return System(6, 3)
         if "freebsd" in target.triple:
@@ -117,9 +124,37 @@ class System:
         _run(e, read, e.constant(i32, self.monotonic_clock), time)
         e.return_(convert(time.load(0), i64) * 1_000_000_000 + convert(time.load(1), i64))
 
+    def core(self, e: Emitter) -> Value:
+        """The core that this thread is on, if the system tells; else -1."""
+        if self.thread_number is None:
+            return e.constant(i32, -1)
+        return _run(e, _declare(e, "sched_getcpu", []))
+
+    def own_number(self, e: Emitter) -> Value:
+        """The number by which the system knows this thread."""
+        if self.thread_number is None:
+            return e.constant(i32, 0)
+        kind = e.index(0).type
+        call = e.module.declare("syscall", kind, [kind], variadic=True)
+        return convert(e.call(call, e.index(self.thread_number), result=e.index_type), i32)
+
+    def read_cores(self, e: Emitter, cores: Pointer) -> None:
+        """The cores that this thread may use, a bit each."""
+        if self.thread_number is not None:
+            e.zero(cores, ROOM)
+            _run(e, self._affinity(e, "get"), e.constant(i32, 0), e.index(ROOM), cores)
+
+    def set_cores(self, e: Emitter, thread: Value, cores: Pointer) -> None:
+        """Let a thread use these cores only; if there are none, nothing changes."""
+        if self.thread_number is not None:
+            _run(e, self._affinity(e, "set"), thread, e.index(ROOM), cores)
+
+    def _affinity(self, e: Emitter, verb: str) -> Function:
+        return _declare(e, f"sched_{verb}affinity", ["i32", e.index(0).type, POINTER])
+
     def start_thread(self, e: Emitter, work: Function) -> None:
         """Start a thread that runs a function and gets no signals; if it cannot be, go on."""
-        blocked, before, attributes = (e.scratch(i8, _ROOM) for _ in range(3))
+        blocked, before, attributes = (e.scratch(i8, ROOM) for _ in range(3))
         thread = e.scratch(e.index_type, 1)
         mask = _declare(e, "pthread_sigmask", ["i32", POINTER, POINTER])
         how = e.constant(i32, self.set_signal_mask)
@@ -159,4 +194,4 @@ def _null(e: Emitter) -> Pointer:
 
 
 def _shared(e: Emitter, kind: str) -> Pointer:
-    return e.module.storage(e, f"pool_{kind}", i8, _ROOM)
+    return e.module.storage(e, f"pool_{kind}", i8, ROOM)

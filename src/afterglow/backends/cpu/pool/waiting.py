@@ -45,9 +45,13 @@ def count_up(cell: Pointer, count: Operand = 1) -> Value:
 
 def wake_sleepers(e: Emitter, system: System, cell: Pointer, count: Value) -> None:
     """Wake so many of the threads that sleep on a cell, after its counter has changed."""
-    sleepers = load_atomic(cell, _SLEEPERS, Order.SEQUENTIAL)
-    with e.when(sleepers > 0, likely=False):
+    with e.when(has_sleepers(cell), likely=False):
         system.wake(e, cell, count)
+
+
+def has_sleepers(cell: Pointer) -> Value:
+    """Whether threads sleep on a cell."""
+    return load_atomic(cell, _SLEEPERS, Order.SEQUENTIAL) > 0
 
 
 def clear_cell(e: Emitter, cell: Pointer) -> None:

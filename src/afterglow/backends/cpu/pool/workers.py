@@ -19,12 +19,14 @@ from afterglow.backends.cpu.emitter import (
     load_atomic,
     store_atomic,
 )
+from afterglow.backends.cpu.pool.cores import Cores
 from afterglow.backends.cpu.pool.system import System, process_number
 from afterglow.backends.cpu.pool.team import run_as_member
 from afterglow.backends.cpu.pool.waiting import (
     YIELDS,
     clear_cell,
     count_up,
+    has_sleepers,
     wait_for,
     wake_sleepers,
 )
@@ -53,6 +55,7 @@ class Workers:
         """A cell that counts jobs."""
         self.left = self._words("left")
         """A cell that counts the workers that left the job."""
+        self.cores = Cores(e, system)
         self.job = e.module.storage(e, "pool_job", e.index_type, _LINE // e.index_type.itemsize)
 
     def _words(self, name: str) -> Pointer:
@@ -93,6 +96,7 @@ class Workers:
             clear_cell(self.e, cell)
         for word in (self.places, self.started):
             word.store(self.e.constant(i32, 0))
+        self.cores.settle()
         self.system.prepare_sleep(self.e)
         self.home.store(self.holder.load())
 
@@ -113,7 +117,9 @@ class Workers:
         store_atomic(self.left, 0)
         store_atomic(self.places, count)
         count_up(self.jobs)
-        wake_sleepers(self.e, self.system, self.jobs, count)
+        with self.e.when(has_sleepers(self.jobs), likely=False):
+            self.cores.keep_off()
+            self.system.wake(self.e, self.jobs, count)
 
     def close(self, count: Value) -> None:
         """Take back the places that are left of so many, and wait for the workers to leave."""
@@ -131,10 +137,12 @@ class Workers:
     def _write_work(self) -> None:
         """What a worker does until the process ends."""
         e = self.e
+        number = self.cores.arrive()
 
         def work(_: list[Value]) -> list[Value]:
             seen = load_atomic(self.jobs)
             place = fetch_add(self.places, -1)
+            self.cores.go_anywhere(number)
             with e.when(place > 0):
                 self.take_part(place)
                 count_up(self.left)
