@@ -18,6 +18,8 @@ from afterglow.types.dtype import string
 
 TOLERANCE = 1e-4
 """How far a float may be off, by the largest magnitude of its tensor; narrow ones by the type."""
+LEAST = 1e-6
+"""A difference that does not count: what is left where large numbers cancel each other."""
 
 
 class VerifyingExecutable:
@@ -92,7 +94,7 @@ def _difference(got: Array, want: Array) -> str:
     finite = np.isfinite(w)
     scale = max(1e-30, float(np.abs(w[finite]).max(initial=0.0)))
     narrow = got.dtype.itemsize < 4
-    limit = (0.02 if narrow else TOLERANCE) * scale
+    limit = (0.02 if narrow else TOLERANCE) * scale + LEAST
     apart = np.abs(np.subtract(g, w, where=finite, out=np.zeros_like(g)))
     near = apart <= limit
     same = np.where(finite, near, (g == w) | (np.isnan(g) & np.isnan(w)))
