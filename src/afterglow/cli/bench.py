@@ -10,7 +10,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from afterglow.cli.feed import build_feed
+from afterglow.cli.feed import build_feed, takes_inputs
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
@@ -35,14 +35,7 @@ NOTHING = "–"  # noqa: RUF001  a dash is what tables have
     help=f"The engines to compare with: {', '.join(PEERS)}.",
 )
 @click.option("--seconds", default=3.0, show_default=True, help="Time each engine for so long.")
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=FILE.npy|FILE.npz",
-    help="What an input holds; those not given are random.",
-)
-@click.option("--seed", default=0, show_default=True, help="Of the random numbers.")
+@takes_inputs
 @click.option(
     "--peer-python", default=sys.executable, metavar="PATH", help="A Python that has the peers."
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import click
 import numpy as np
 
 from afterglow.cli.arrays import as_declared, random_array, read_array, read_arrays
@@ -16,6 +17,19 @@ from afterglow.support.errors import UsageError
 from afterglow.types import DType
 
 RANDOM = "random"
+
+
+def takes_inputs(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a verb the options from which `build_feed` makes arrays: `inputs` and `seed`."""
+    inputs = click.option(
+        "--input",
+        "inputs",
+        multiple=True,
+        metavar="NAME=FILE.npy|NAME=random|FILE.npz",
+        help="What an input holds; those not given are random.",
+    )
+    seed = click.option("--seed", default=0, show_default=True, help="Of the random numbers.")
+    return inputs(seed(command))
 
 
 def build_feed(

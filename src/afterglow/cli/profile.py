@@ -11,7 +11,7 @@ from rich.table import Table
 
 from afterglow.backends.cpu.compile import compile_module
 from afterglow.backends.cpu.target import Target
-from afterglow.cli.feed import build_feed
+from afterglow.cli.feed import build_feed, takes_inputs
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
@@ -26,14 +26,7 @@ from afterglow.support.errors import UsageError
 @takes_model
 @click.option("--repeat", type=click.IntRange(1), default=20, help="Run so often; the best counts.")
 @click.option("--top", type=click.IntRange(1), default=30, show_default=True, help="Lines to show.")
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=FILE.npy|FILE.npz",
-    help="What an input holds; those not given are random.",
-)
-@click.option("--seed", default=0, show_default=True, help="Of the random numbers.")
+@takes_inputs
 def profile_command(session: Session, request: Request, top: int, **asked: Any) -> int:
     """Time each instruction of MODEL by itself; show the slowest.
 

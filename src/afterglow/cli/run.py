@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from afterglow.cli.arrays import write_arrays
-from afterglow.cli.feed import build_feed
+from afterglow.cli.feed import build_feed, takes_inputs
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
@@ -61,14 +61,7 @@ class Outcome:
 
 @click.command(short_help="Run a model, and compare its outputs.")
 @takes_model
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=FILE.npy|NAME=random|FILE.npz",
-    help="What an input holds; those not given are random.",
-)
-@click.option("--seed", default=0, show_default=True, help="Of the random numbers.")
+@takes_inputs
 @click.option("--repeat", type=click.IntRange(1), default=1, help="Run so often, show the fastest.")
 @click.option("--output-dir", type=click.Path(path_type=Path), help="Write each output as .npy.")
 @click.option(
