@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).parent.parent / "docs" / "onnx-support.md"
 MOST_NAMES = 6
 NOTHING = "\N{EN DASH}"
-REASONS = {"Gradient": "it needs automatic differentiation"}
-"""Why ops are missing."""
-
 _ROW = re.compile(r"\| `(?P<op>[^`]+)` \| (?P<version>\d+) \|")
 
 
@@ -83,7 +80,7 @@ def _introduction(outcomes: Sequence[Outcome], versions: Sequence[Version]) -> l
         f"Missing: {', '.join(missing) or 'none'}.",
         "",
         "- *imported*: by Afterglow itself, or through the *function* that the standard gives, or",
-        "  not at all, and why. What is imported the interpreter runs.",
+        "  not at all. What is imported the interpreter runs.",
         "- *CPU*: *native* if kernels compute the very ops that the import gives, *lowered* if",
         "  they compute simpler ones, *host* what is not machine code, and why. Moves of memory,",
         "  such as transposes, are left out. Integers that decide shapes, such as axes, are taken",
@@ -116,7 +113,7 @@ def _row(
     cells = [
         f"`{op}`",
         str(since),
-        _imported(domain, op, since) or f"no: {REASONS.get(op, 'not written yet')}",
+        _imported(domain, op, since) or "no",
         _placed(placements[version]) or _elsewhere(version, placements),
         *(_counted(outcomes, device) for device in ("CPU", "INTERPRETER")),
         f"{max(errors):.3g}" if errors else NOTHING,

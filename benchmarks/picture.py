@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from benchmarks.svg import COLOURS, line, picture, text
+
 LEFT, RIGHT, TOP, BOTTOM = 190, 70, 56, 30
 BAR, GAP = 13, 9
 WIDTH = 560
-COLOURS = ("#4e79a7", "#d9772b", "#4f9146", "#a0619a")
-STYLE = """
-text { font: 11px "DejaVu Sans", Verdana, sans-serif; fill: #333; }
-.title { font-size: 15px; font-weight: bold; }
-.grid { stroke: #e4e4e4; stroke-width: 1; }
-.even { stroke: #c00; stroke-width: 1.2; stroke-dasharray: 6 4; }
-""".strip()
 
 Bar = tuple[str, int, float]
 """A model, a number of threads, and our time over that of the fastest other engine."""
@@ -28,13 +23,8 @@ def ratio_svg(bars: Sequence[Bar]) -> str:
     height = TOP + len(models) * row + BOTTOM
     largest = max([1.2, *(ratio for _, _, ratio in bars)])
     scale = WIDTH / largest
-    width = LEFT + WIDTH + RIGHT
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}">',
-        f"<style>{STYLE}</style>",
-        f'<rect width="{width}" height="{height}" fill="#fff"/>',
-        _text(LEFT, 22, "Time of Afterglow, as a share of the fastest other engine", "title"),
+        text(LEFT, 22, "Time of Afterglow, as a share of the fastest other engine", "title"),
         *_legend(counts),
         *_grid(largest, scale, height),
     ]
@@ -45,11 +35,11 @@ def ratio_svg(bars: Sequence[Bar]) -> str:
             f'<rect x="{LEFT}" y="{top}" width="{ratio * scale:.1f}" height="{BAR - 2}" '
             f'fill="{colour}"><title>{escape(model)}, {threads} threads: {ratio:.2f}</title></rect>'
         )
-        parts.append(_text(LEFT + ratio * scale + 5, top + 10, f"{ratio:.2f}"))
+        parts.append(text(LEFT + ratio * scale + 5, top + 10, f"{ratio:.2f}"))
     for place, model in enumerate(models):
         middle = TOP + place * row + len(counts) * BAR / 2 + 3
-        parts.append(_text(LEFT - 8, middle, model, anchor="end"))
-    return "\n".join([*parts, "</svg>"]) + "\n"
+        parts.append(text(LEFT - 8, middle, model, anchor="end"))
+    return picture(LEFT + WIDTH + RIGHT, height, parts)
 
 
 def _legend(counts: Sequence[int]) -> Iterator[str]:
@@ -57,7 +47,7 @@ def _legend(counts: Sequence[int]) -> Iterator[str]:
         x = LEFT + place * 90
         colour = COLOURS[place % len(COLOURS)]
         yield f'<rect x="{x}" y="32" width="11" height="11" fill="{colour}"/>'
-        yield _text(x + 16, 42, f"{count} thread{'s' if count > 1 else ''}")
+        yield text(x + 16, 42, f"{count} thread{'s' if count > 1 else ''}")
 
 
 def _grid(largest: float, scale: float, height: int) -> Iterator[str]:
@@ -66,10 +56,5 @@ def _grid(largest: float, scale: float, height: int) -> Iterator[str]:
         ratio = number * step
         kind = "even" if abs(ratio - 1) < 1e-9 else "grid"
         x = LEFT + ratio * scale
-        yield f'<line class="{kind}" x1="{x:.1f}" y1="{TOP - 6}" x2="{x:.1f}" y2="{height - 24}"/>'
-        yield _text(x, height - 10, f"{ratio:.1f}", anchor="middle")
-
-
-def _text(x: float, y: float, text: str, style: str = "", anchor: str = "start") -> str:
-    kind = f' class="{style}"' if style else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{kind}>{escape(text)}</text>'
+        yield line(x, TOP - 6, x, height - 24, kind)
+        yield text(x, height - 10, f"{ratio:.1f}", anchor="middle")

@@ -1,4 +1,4 @@
-"""Writes what is made from the code: docs/ops.md, docs/primitives.md, and the picture of an arena.
+"""Writes what is made from the code: pages of ops, and the picture of an arena.
 
 Run it after changing an op or the planner: `python docs/generate.py`. A test fails if something is
 out of date.
@@ -13,6 +13,8 @@ import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.driver.compile import import_model
 from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
+from afterglow.frontends.onnx.contrib import MICROSOFT
+from afterglow.frontends.onnx.registry import IMPORTERS, Importer
 from afterglow.graph import OPS, Op
 from afterglow.graph.attributes import value_text
 from afterglow.memory.picture import memory_svg
@@ -26,6 +28,7 @@ def pages() -> dict[str, str]:
     return {
         "ops.md": ops_page(),
         "primitives.md": primitives_page(),
+        "onnx-contrib.md": contrib_page(),
         "images/memory-digits.svg": memory_picture(),
     }
 
@@ -46,11 +49,13 @@ def ops_page() -> str:
         "",
         f"Generated from the code: {len(OPS)} ops in {len(families)} families. *Primitive* ops",
         "are what a backend must implement; *lowered* ones decompose into others unless a backend",
-        "keeps them whole; *copies* become moves of memory, most of which vanish.",
+        "keeps them whole; *copies* become moves of memory, most of which vanish. The gradient is",
+        "the op's *own*, or that of its *lowering*.",
         "",
     ]
     for family, classes in sorted(families.items()):
-        lines += [f"## {family}", "", "| op | attributes | kind | meaning |", "|---|---|---|---|"]
+        head = ["| op | attributes | kind | gradient | meaning |", "|---|---|---|---|---|"]
+        lines += [f"## {family}", "", *head]
         lines += [_row(cls) for cls in classes]
         lines.append("")
     return "\n".join(lines)
@@ -75,9 +80,36 @@ def primitives_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def contrib_page() -> str:
+    """The ops of ONNX Runtime's own domain that are imported."""
+    imported = {op: versions for (domain, op), versions in IMPORTERS.items() if domain == MICROSOFT}
+    lines = [
+        f"# Ops of {MICROSOFT}",
+        "",
+        f"Generated from the code: {len(imported)} ops outside of the standard that are imported,",
+        "as ONNX Runtime's tools write them into optimised and quantized models, and into language",
+        "models. Tests compare each with ONNX Runtime. Where an attribute or an input is not",
+        "supported, the error says so.",
+        "",
+        "| op | what is imported |",
+        "|---|---|",
+    ]
+    lines += [f"| `{op}` | {_first_line(imported[op][0][1])} |" for op in sorted(imported)]
+    return "\n".join(lines) + "\n"
+
+
+def _first_line(importer: Importer) -> str:
+    return (importer.__doc__ or "").strip().splitlines()[0]
+
+
 def _row(cls: type[Op]) -> str:
     kind = "primitive" if cls.is_primitive() else "copies" if cls.has_own_selection() else "lowered"
-    return f"| `{_call(cls)}` | {_attributes(cls)} | {kind} | {_summary(cls)} |"
+    gradient = "own" if cls.gradient is not Op.gradient else "lowering" if _lowers(cls) else ""
+    return f"| `{_call(cls)}` | {_attributes(cls)} | {kind} | {gradient} | {_summary(cls)} |"
+
+
+def _lowers(cls: type[Op]) -> bool:
+    return cls.lower is not Op.lower
 
 
 def _call(cls: type[Op]) -> str:

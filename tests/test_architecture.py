@@ -12,14 +12,16 @@ SOURCE = Path(__file__).parent.parent / "src" / "afterglow"
 LAYERS = [
     {"support"},
     {"types"},
+    {"runtime"},
     {"graph"},
     {"instr"},
     {"ops"},
     {"passes"},
+    {"autodiff"},
     {"transforms", "lowering", "frontends"},
     {"memory"},
     {"backends"},
-    {"runtime"},
+    {"bundles"},
     {"driver"},
     {"report"},
     {"onnx_backend"},
@@ -27,6 +29,14 @@ LAYERS = [
     {"cli"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+DOORS = {
+    "afterglow.driver.api": "the compiler, for what was not compiled before",
+    "afterglow.driver.compile": "what writes bundles, for models that are exported",
+    "afterglow.driver.kept": "the compiler, for what else is asked of a kept model",
+    "afterglow.runtime.native.machine": "LLVM, for features that the system lists under no name",
+    "afterglow.types.dtype": "ml_dtypes, for elements that NumPy has not",
+}
+"""Modules with an import inside a function, and for what: all that running a model does without."""
 MOST_LINES = 600
 MODULES = sorted(SOURCE.rglob("*.py"))
 
@@ -69,7 +79,7 @@ def test_nothing_is_imported_inside_a_function(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             inner = [n for n in ast.walk(node) if isinstance(n, (ast.Import, ast.ImportFrom))]
-            assert not inner, f"line {inner[0].lineno}"
+            assert not inner or dotted(path) in DOORS, f"line {inner[0].lineno}"
 
 
 @each_module

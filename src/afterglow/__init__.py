@@ -1,15 +1,23 @@
-"""Afterglow: an ahead-of-time compiler for neural networks."""
+"""Afterglow: an ahead-of-time compiler for neural networks.
 
-from importlib.metadata import version
+Names are imported when they are first used: a program that only loads and runs compiled models
+never imports the compiler.
+"""
 
-from afterglow import onnx_backend
-from afterglow.driver.compile import compile, import_model, load
-from afterglow.graph import Builder, Function, Module, parse_module, print_module
-from afterglow.runtime import CompiledModel
-from afterglow.support.errors import AfterglowError
-from afterglow.types import DType, TensorType
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__version__ = version("afterglow")
+if TYPE_CHECKING:
+    from afterglow import onnx_backend
+    from afterglow.driver.api import compile
+    from afterglow.driver.compile import import_model
+    from afterglow.driver.load import load
+    from afterglow.graph import Builder, Function, Module, parse_module, print_module
+    from afterglow.runtime import CompiledModel
+    from afterglow.support.errors import AfterglowError
+    from afterglow.types import DType, TensorType
+
+    __version__: str
 
 __all__ = [
     "AfterglowError",
@@ -26,3 +34,32 @@ __all__ = [
     "parse_module",
     "print_module",
 ]
+
+_HOMES = {
+    "afterglow.driver.api": ("compile",),
+    "afterglow.driver.compile": ("import_model",),
+    "afterglow.driver.load": ("load",),
+    "afterglow.graph": ("Builder", "Function", "Module", "parse_module", "print_module"),
+    "afterglow.runtime": ("CompiledModel",),
+    "afterglow.support.errors": ("AfterglowError",),
+    "afterglow.types": ("DType", "TensorType"),
+}
+"""Where names are imported from, as above; those that are modules are their own homes."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for."""
+    if name == "__version__":
+        return import_module("importlib.metadata").version("afterglow")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = next((home for home, names in _HOMES.items() if name in names), None)
+    if home is None:
+        return import_module(f"{__name__}.{name}")
+    found = globals()[name] = getattr(import_module(home), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    """All names, imported or not."""
+    return sorted({*globals(), *__all__, "__version__"})

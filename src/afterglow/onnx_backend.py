@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from afterglow.driver.compile import compile
+from afterglow.driver.api import compile
 from afterglow.runtime import CompiledModel
 from afterglow.support.errors import UsageError
 

@@ -4,9 +4,9 @@ import importlib.util
 
 import pytest
 
-from afterglow.cli.bench import _show
+from afterglow.cli.bench import _peers, _show
 from afterglow.cli.session import Session
-from afterglow.report.bench import Measurement
+from afterglow.report.bench import PEERS, Measurement
 from tests.cli import models
 from tests.cli.test_explain import DIGITS
 
@@ -55,10 +55,38 @@ def test_an_engine_that_nobody_knows(command):
         2,
         """
         error: no engine 'fast'
-          help: there are onnxruntime, openvino, mnn
+          help: there are onnxruntime, openvino, mnn, ncnn, torch, inductor, jax, tvm, iree
         """,
         *("bench", str(DIGITS), "--vs", "fast"),
     )
+
+
+def test_a_python_that_is_not_there(command):
+    command.fails(
+        2,
+        """
+        error: --peer-python: there is no program '/nowhere/python'
+          help: give the path of a Python that has the other engines
+        """,
+        *("bench", str(DIGITS), "--peer-python", "/nowhere/python"),
+    )
+
+
+def test_all_engines():
+    assert _peers("all") == PEERS
+    assert _peers(" mnn,,mnn ") == ("mnn",)
+
+
+def test_two_threads_and_a_folder_to_keep_things_in(command, tmp_path):
+    words = ("--threads", "2", "--json", *QUICK, "--keep", str(tmp_path))
+    finished = command("bench", str(DIGITS), *words)
+    assert finished.status == 0
+    ours, _ = finished.json["engines"]
+    assert ours["min_seconds"] <= ours["p50_seconds"] <= ours["p90_seconds"] <= ours["p99_seconds"]
+    for part in ("import", "compile", "load", "first"):
+        assert ours[f"{part}_seconds"] > 0
+    assert ours["threads"] == 2
+    assert (tmp_path / "digits" / "afterglow").is_dir()
 
 
 def test_free_dimensions_must_be_bound(command, tmp_path):

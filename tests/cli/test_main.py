@@ -100,18 +100,30 @@ def test_a_shape_that_is_none(command, words, message):
     )
 
 
-@pytest.mark.parametrize("text", ["batch", "batch=", "batch=two", "=2"])
-def test_a_dimension_that_is_none(command, text):
+@pytest.mark.parametrize("text", ["batch", "=2", "=", ""])
+def test_a_dimension_without_a_name(command, text):
     command.fails(
         2,
         f"""
         error: {text!r} is no dimension
-          help: write NAME=8
+          help: write NAME=8, NAME=1,4,8 or NAME=1..512
         """,
-        "check",
-        "model.onnx",
-        "--dim",
-        text,
+        *("check", "model.onnx", "--dim", text),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "two", "-1", "1.5", "1,", ",1", "1,,2", "1,b", "4..1", "1..", "..4", "1..2..3", "²"],
+)
+def test_a_dimension_that_is_no_extent(command, text):
+    command.fails(
+        2,
+        f"""
+        error: dimension 'batch' cannot be {text!r}
+          help: write batch=8, batch=1,4,8 for several, or batch=1..512 for a range
+        """,
+        *("check", "model.onnx", "--dim", f"batch={text}"),
     )
 
 

@@ -15,6 +15,7 @@ import pytest
 
 import afterglow
 from afterglow.driver import cache as cache_module
+from afterglow.driver import kernel_cache
 from afterglow.driver.cache import CompileCache, digest_of_texts, model_key
 from afterglow.driver.options import Options
 from tests.backends.cpu import networks
@@ -28,13 +29,13 @@ class Compilations:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        real = cache_module.compile_module
+        real = kernel_cache.compile_module
 
         def counted(module, target):
             self.count += 1
             return real(module, target)
 
-        monkeypatch.setattr(cache_module, "compile_module", counted)
+        monkeypatch.setattr(kernel_cache, "compile_module", counted)
 
     def of(self, action) -> int:
         before = self.count
@@ -112,6 +113,7 @@ OTHER_OPTIONS = {
     "exact": {"exact": True},
     "small weights": {"optimize_for": "memory"},
     "tuned": {"tune": 0.01},
+    "weights in 16 bits": {"precision": "weights_bf16"},
 }
 
 

@@ -11,10 +11,11 @@ import pytest
 
 import afterglow
 from afterglow.driver.stages import Stages
-from afterglow.graph import Array, Module
+from afterglow.graph import Module
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.versions import SPECIALISATIONS
 from afterglow.support.errors import UsageError
+from afterglow.types import Array
 from tests.frontends.models import info, model, node
 
 FEATURES, HIDDEN = 24, 40
@@ -105,7 +106,7 @@ def test_extents_outside_a_range_are_refused() -> None:
         ({"bach": [1]}, "no input has a free dimension 'bach': there are 'batch'"),
         ({"batch": (5, 2)}, "dimension 'batch' cannot be (5, 2)"),
         ({"batch": [1, -4]}, "dimension 'batch' cannot be [1, -4]"),
-        ({"batch": list(range(17))}, "dims asks for 17 versions of the model"),
+        ({"batch": list(range(17))}, "17 versions of the model are asked for, at most 16 are kept"),
     ],
 )
 def test_wishes_that_make_no_sense_are_refused(dims: dict[str, object], message: str) -> None:

@@ -11,11 +11,12 @@ import pytest
 from onnx import helper, reference
 
 import afterglow
+from afterglow.driver.bound import MOST_VALUES
 from afterglow.driver.compile import Recipe
-from afterglow.graph import Array
 from afterglow.runtime.segmented import CONTINUATIONS, SegmentedVersion
 from afterglow.runtime.version import Version
 from afterglow.support.errors import UsageError
+from afterglow.types import Array
 from tests.frontends.models import BOOL, FLOAT, INT64, info, model, node
 
 X = np.linspace(-2, 3, 24, dtype=np.float32).reshape(4, 6)
@@ -86,7 +87,7 @@ def test_nodes_that_do_the_same_run_once() -> None:
     compiled = afterglow.compile(positive_rows(), backend="interpreter")
     compiled(X)
     (version,) = compiled.versions()
-    found = version.host({"keep": X > 0})
+    found = version.continuation.run_host({"keep": X > 0})
     assert found["places"] is found["again"]
 
 
@@ -210,12 +211,89 @@ def test_parts_come_from_the_cache_after_a_restart(
         np.testing.assert_array_equal(got, expected)
 
 
-def test_what_is_compiled_as_it_runs_cannot_be_saved(tmp_path: Path) -> None:
+def test_a_bundle_cannot_be_made_of_what_is_compiled_as_it_runs(tmp_path: Path) -> None:
     compiled = afterglow.compile(positive_rows())
     compiled(X)
     with pytest.raises(UsageError) as caught:
-        compiled.save(tmp_path / "never.agc")
+        compiled.export_bundle(tmp_path / "never")
     assert str(caught.value) == (
-        "error: data decide shapes in the model: parts of it are compiled as it runs\n"
-        "  help: save a model that ends before them"
+        "error: data decide shapes in the model, and a bundle cannot compile what comes behind\n"
+        "  help: save it as FILE.agc, or export a model that ends before these nodes"
     )
+
+
+def test_what_comes_before_the_cut_is_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    builds = count_builds(monkeypatch)
+    compiled = afterglow.compile(positive_rows(), cache=False)
+    assert [sorted(options.part.wanted) for options in builds] == [["d", "keep", "sum"]]
+    compiled(X)
+    assert len(builds) == 2
+
+
+def moving_window() -> onnx.ModelProto:
+    """Three of the elements of exp(x), from an input on, doubled."""
+    nodes = [
+        node("Exp", ["x"], ["e"]),
+        node("Add", ["start", "three"], ["end"]),
+        node("Slice", ["e", "start", "end"], ["window"]),
+        node("Add", ["window", "window"], ["y"]),
+    ]
+    return model(
+        nodes,
+        inputs=[info("x", (24,)), info("start", (1,), INT64)],
+        outputs=[info("y", ("n",))],
+        constants={"three": np.array([3])},
+    )
+
+
+def test_many_values_of_an_integer_cut_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    builds = count_builds(monkeypatch)
+    x = X.reshape(-1)
+    starts = [*range(20), 23, 24, 40, -3, -1]
+    compiled = check(moving_window(), *([x, np.array([start])] for start in starts), cache=False)
+    bound = [options for options in builds if "start" in options.values]
+    assert len(bound) == MOST_VALUES
+    (version,) = compiled.versions()
+    assert isinstance(version, SegmentedVersion)
+    assert len(version.rest) == 3  # for three elements, one and none
+
+
+def test_few_values_of_an_integer_have_versions_of_their_own() -> None:
+    x = X.reshape(-1)
+    starts = [*range(MOST_VALUES)] * 2
+    compiled = check(moving_window(), *([x, np.array([start])] for start in starts), cache=False)
+    assert all(isinstance(version, Version) for version in compiled.versions())
+    assert len(compiled.versions()) == MOST_VALUES
+
+
+@pytest.mark.parametrize("op_type", ["Expand", "Tile", "Pad", "TopK", "ConstantOfShape", "Range"])
+def test_many_values_that_are_shapes_are_right(op_type: str) -> None:
+    nodes = {
+        "Expand": [
+            node("Concat", ["n", "one"], ["shape"], axis=0),
+            node("Expand", ["x", "shape"], ["z"]),
+        ],
+        "Tile": [node("Tile", ["x", "n"], ["z"])],
+        "Pad": [node("Concat", ["n", "one"], ["pads"], axis=0), node("Pad", ["x", "pads"], ["z"])],
+        "TopK": [node("TopK", ["x", "n"], ["z", ""])],
+        "ConstantOfShape": [node("ConstantOfShape", ["n"], ["z"])],
+        "Range": [
+            node("Squeeze", ["n"], ["count"]),
+            node("Range", ["zero", "count", "step"], ["places"]),
+            node("Gather", ["x", "places"], ["z"]),
+        ],
+    }[op_type]
+    proto = model(
+        [*nodes, node("Add", ["z", "half"], ["y"])],
+        inputs=[info("x", (24,)), info("n", (1,), INT64)],
+        outputs=[info("y", None)],
+        constants={
+            "one": np.array([1]),
+            "half": np.float32(0.5),
+            "zero": np.int64(0),
+            "step": np.int64(1),
+        },
+    )
+    x, counts = X.reshape(-1), [*range(1, MOST_VALUES + 13)]
+    feeds = ([x + n, np.array([n])] for n in (*counts, *counts))
+    check(proto, *feeds, backend="interpreter")

@@ -11,8 +11,8 @@ from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.constants import Constants
 from afterglow.backends.cpu.kernel import Kernel, Operand, Packed, Parameter, Table
 from afterglow.backends.cpu.write import can_write, write_kernel
-from afterglow.graph import Array
 from afterglow.instr import Buffer
+from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench
 from tests.emulation.machine import Machine
 from tests.emulation.make import make_machine

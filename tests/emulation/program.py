@@ -13,7 +13,7 @@ from afterglow.backends.cpu.bundle.code import BundleCode
 from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
-from afterglow.graph import Array
+from afterglow.types import Array
 from tests.emulation.make import make_machine
 
 NAME = "model"

@@ -95,7 +95,7 @@ def functions_nested_too_deep() -> onnx.ModelProto:
 
 @refused(
     UnsupportedError,
-    "error: functions and loops of the model unfold into more than 100,000 nodes",
+    "error: the model unfolds into more than 100,000 nodes",
 )
 def functions_that_unfold_without_end() -> onnx.ModelProto:
     functions = [

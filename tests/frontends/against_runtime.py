@@ -10,7 +10,8 @@ import onnxruntime
 from onnx import helper, numpy_helper
 
 from afterglow.frontends.onnx import import_onnx
-from afterglow.graph import Array, run_function, verify_module
+from afterglow.graph import run_function, verify_module
+from afterglow.types import Array
 
 MICROSOFT = "com.microsoft"
 

@@ -10,7 +10,7 @@ import onnxruntime
 from onnx import helper
 
 import afterglow
-from afterglow.graph import Array
+from afterglow.types import Array
 
 onnxruntime.set_default_logger_severity(4)
 

@@ -20,8 +20,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import afterglow
-from afterglow.graph import Array
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import Kind
 
 Expectation: TypeAlias = Callable[..., Array | tuple[Array, ...]]

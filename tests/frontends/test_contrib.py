@@ -197,3 +197,56 @@ def test_quantization_of_sixteen_bits() -> None:
     point = zero(30000, np.uint16)
     check("QuantizeLinear", floats(2, 3), number(1e-4), point, tolerance=1)
     check("DequantizeLinear", bytes_(2, 3, dtype=np.uint16), number(1e-4), point)
+
+
+def test_attention_of_quantized_numbers() -> None:
+    x, weight, bias = bytes_(2, 4, 6), bytes_(6, 24, dtype=np.int8), floats(24)
+    scales = number(0.02), number(0.01)
+    zeros = zero(120), zero(0, np.int8)
+    mask = np.array([3, 4], np.int32)
+    check("QAttention", x, weight, bias, *scales, None, *zeros, num_heads=2, tolerance=1e-4)
+    check("QAttention", x, weight, bias, *scales, mask, *zeros, num_heads=2, tolerance=1e-4)
+
+
+def test_quantized_convolution_of_any_layout() -> None:
+    x, weight = bytes_(1, 3, 6, 6), bytes_(4, 3, 3, 3, dtype=np.int8)
+    scale = number(0.02), zero(128), weight, number(0.01), zero(0, np.int8), number(0.1), zero(128)
+    fixed = {"constants": (3, 4, 5), "tolerance": 1, "pads": [1, 1, 1, 1]}
+    check("QLinearConv", x, *scale, **fixed)
+    last = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    check("QLinearConv", last, *scale, **fixed, channels_last=1)
+
+
+def test_quantized_choice() -> None:
+    condition = np.array([[True, False, True]])
+    x = bytes_(2, 3), number(0.02), zero(120)
+    y = bytes_(2, 1), number(0.05), zero(99)
+    fixed = (2, 5, 7)
+    check("QLinearWhere", condition, *x, *y, number(0.04), zero(110), tolerance=1, constants=fixed)
+
+
+def test_recurrent_layers_of_quantized_weights() -> None:
+    hidden, inputs = 5, 4
+    w, r = bytes_(1, inputs, 4 * hidden), bytes_(1, hidden, 4 * hidden)
+    scales = np.array([0.004], np.float32), np.array([0.003], np.float32)
+    zeros = np.array([120], np.uint8), np.array([128], np.uint8)
+    rest = (floats(1, 8 * hidden), None, None, None, None)
+    given = (floats(3, 2, inputs), w, r, *rest, scales[0], zeros[0], scales[1], zeros[1])
+    check(
+        "DynamicQuantizeLSTM",
+        *given,
+        outputs=3,
+        hidden_size=hidden,
+        constants=(1, 2, 3, 8, 9, 10, 11),
+        tolerance=0.03,
+    )
+
+
+def test_quantized_embeddings() -> None:
+    tables = bytes_(20, 8), bytes_(6, 8), bytes_(2, 8), bytes_(8), bytes_(8)
+    scales, zeros = (number(0.02),) * 5, (zero(120),) * 5
+    words = rng.integers(0, 20, (2, 5)).astype(np.int32)
+    segments = rng.integers(0, 2, (2, 5)).astype(np.int32)
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+    given = (words, segments, *tables, mask, *scales, *zeros)
+    check("QEmbedLayerNormalization", *given, outputs=2, tolerance=1e-4)

@@ -11,8 +11,9 @@ from onnx import parser
 from onnxruntime import InferenceSession
 
 from afterglow.frontends.onnx import Binding, NeedsValuesError, import_onnx
-from afterglow.graph import Array, Module, print_module, run_function, verify_module
+from afterglow.graph import Module, print_module, run_function, verify_module
 from afterglow.support.errors import ModelError
+from afterglow.types import Array
 
 X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
 TRUE, FALSE = np.array(True), np.array(False)

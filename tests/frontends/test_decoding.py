@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import numpy as np
 import onnx
 import pytest
 
 import afterglow
-from afterglow.frontends.onnx import decoding
 from afterglow.support.errors import ModelError, UnsupportedError
 from tests.frontends.models import info, model, node
 
@@ -52,7 +52,7 @@ def test_bytes_that_are_no_image() -> None:
 
 
 def test_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "Image", None)
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(UnsupportedError) as caught:
         afterglow.compile(decoder())(np.zeros(9, np.uint8))
     assert 'help: pip install "afterglow[image]"' in str(caught.value)

@@ -11,8 +11,9 @@ from onnxruntime import InferenceSession
 
 from afterglow.frontends.onnx import functions, import_onnx
 from afterglow.frontends.onnx.registry import IMPORTERS
-from afterglow.graph import Array, print_function, run_function, verify_module
+from afterglow.graph import print_function, run_function, verify_module
 from afterglow.graph.function import Function
+from afterglow.types import Array
 from tests.frontends.models import info, model, node
 
 X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)

@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from afterglow.graph import Array
+from afterglow.types import Array
 from tests.frontends.one_node import compare, one_graph, reference
 
 node = helper.make_node

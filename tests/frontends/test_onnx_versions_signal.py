@@ -38,6 +38,7 @@ HANN = Fixed(np.hanning(16).astype(np.float32))
     form("STFT", 17, f32(2, 64, 1), whole(8), None, whole(16)),
     form("STFT", 17, f32(2, 64, 1), whole(8), HANN, whole(16)),
     form("STFT", 17, f32(2, 64, 1), whole(8), HANN, onesided=0),
+    form("STFT", 17, f32(2, 64), whole(8), HANN, whole(16)),
     form("MelWeightMatrix", 17, *map(whole, (8, 16, 8192)), scalar(0), scalar(4096)),
 )
 def test_spectra(form: Form) -> None:

@@ -10,7 +10,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import afterglow
-from afterglow.graph import Array, print_module
+from afterglow.graph import print_module
+from afterglow.types import Array
 from tests.frontends.models import body, info, model, node
 
 ZEROS = np.zeros((2, 3), np.float32)

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from afterglow.frontends.onnx import import_onnx, read_model
 from afterglow.frontends.onnx.wire import LARGE_BYTES, OWN_FILE, without_weights
-from afterglow.graph import Array
+from afterglow.types import Array
 from afterglow.types.dtype import DTYPES
 from tests.frontends.models import FLOAT, body, graph, info, model, node
 

@@ -14,8 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import afterglow
 from afterglow.frontends.onnx import import_onnx
-from afterglow.graph import Array, print_module, run_function, verify_module
+from afterglow.graph import print_module, run_function, verify_module
 from afterglow.support.errors import ModelError, UnsupportedError
+from afterglow.types import Array
 from tests.frontends.models import BOOL, FLOAT, INT64, graph, info, model, node, tensor
 
 X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
@@ -295,3 +296,50 @@ def test_thousands_of_constants_import_in_linear_time() -> None:
     main = graph(nodes)
     main.initializer.extend(numpy_helper.from_array(np.float32(1), name) for name in names)
     assert len(import_onnx(model(main)).main) == 2000
+
+
+def growing_loops(levels: int) -> onnx.ModelProto:
+    """Loops in loops, the innermost of which adds x to its end until the sum is large."""
+    made = model(
+        [],
+        inputs=[info("x0", (2,)), info("bound", (), FLOAT)],
+        outputs=[info("y0", ("n",))],
+        constants={"twice": np.array(2)},
+    )
+    place = made.graph
+    for level in range(levels):
+        inputs = ["twice", "", f"x{level}"]
+        loop = place.node.add(op_type="Loop", input=inputs, output=[f"y{level}"])
+        if level:
+            add_condition(place, level)
+        place = add_branch(loop, "body", f"on{level + 1}")
+        for name, shape, kind in (
+            (f"i{level}", (), INT64),
+            (f"c{level}", (), BOOL),
+            (f"x{level + 1}", None, FLOAT),
+        ):
+            place.input.append(info(name, shape, kind))
+        place.output.add(name=f"y{level + 1}")
+    place.node.add(op_type="Concat", input=[f"x{levels}", "x0"], output=[f"y{levels}"])
+    place.node[-1].attribute.add(name="axis", type=onnx.AttributeProto.INT, i=0)
+    add_condition(place, levels)
+    return made
+
+
+def add_condition(place: onnx.GraphProto, level: int) -> None:
+    place.node.add(op_type="ReduceSum", input=[f"y{level}"], output=[f"s{level}"])
+    place.node[-1].attribute.add(name="keepdims", type=onnx.AttributeProto.INT, i=0)
+    place.node.add(op_type="Less", input=[f"s{level}", "bound"], output=[f"on{level}"])
+
+
+@pytest.mark.parametrize("levels", [2, 30])
+def test_loops_that_the_host_drives_nest_deeply(levels: int) -> None:
+    x = np.ones(2, np.float32)
+    compiled = afterglow.compile(growing_loops(levels), cache=False)
+    for _ in range(2):
+        assert compiled(x, np.array(3, np.float32)).tolist() == [1] * 4
+
+
+def test_loops_that_the_host_drives_nested_too_deep_are_an_error() -> None:
+    with pytest.raises(ModelError, match="nested more than 64 deep"):
+        afterglow.compile(growing_loops(100), cache=False)

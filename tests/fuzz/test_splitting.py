@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from afterglow.backends.interpreter import Machine
 from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
-from afterglow.graph import Array, Function, Op, Value, run_function
+from afterglow.graph import Function, Op, Value, run_function
 from afterglow.ops.activation import Clip, Relu
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add, Mul
 from afterglow.ops.movement import Concat, Pad, Transpose
 from afterglow.ops.pooling import AvgPool, MaxPool
 from afterglow.support.errors import UnsupportedError
-from afterglow.types import DType
+from afterglow.types import Array, DType
 from afterglow.types.dtype import f32, i32
 from tests.fuzz.graphs import functions_of_floats
 from tests.lowering.networks import Network, network

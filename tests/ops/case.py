@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from afterglow.graph import Array, Op
+from afterglow.graph import Op
 from afterglow.graph.attributes import attributes_text
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types import dtype as dtypes
 from afterglow.types.dtype import Kind
 

@@ -1,4 +1,4 @@
-"""Cases of afterglow.ops.elementwise and afterglow.ops.functions."""
+"""Cases of afterglow.ops.elementwise, afterglow.ops.functions and afterglow.ops.power."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from afterglow.ops import elementwise as ops
 from afterglow.ops import functions as fn
+from afterglow.ops.power import Pow
 from afterglow.types import dtype as dtypes
 from tests.ops.case import bf16, boolean, case, f16, f32, f64, i8, i32, i64, string, u8
 
@@ -32,8 +33,10 @@ CASES = [
         given={0: np.array([7, -7, 7, -7], np.int32), 1: np.array([3, 3, -3, -3], np.int32)},
     ),
     case(ops.Mod(truncated=True), f32(3), f32(3), low=0.5),
-    case(ops.Pow(), f32(2, 3), f32(2, 3), low=0.1),
-    case(ops.Pow(), i64(3), i64(3), low=1, high=3),
+    case(ops.Mod(truncated=True), f32(2, 3), f32(3)),
+    case(ops.Mod(), f32(2, 3), f32(3)),
+    case(Pow(), f32(2, 3), f32(2, 3), low=0.1),
+    case(Pow(), i64(3), i64(3), low=1, high=3),
     *(
         case(op(), f32(8), f32(8), given={0: _EDGES, 1: _EDGES[::-1].copy()})
         for op in (ops.Equal, ops.Less, ops.LessEqual, ops.Max, ops.Min)
@@ -49,7 +52,7 @@ CASES = [
     case(ops.Not(), boolean(2, 2)),
     case(ops.Not(), i8(3)),
     *(case(op(), f32(8), given={0: _EDGES}) for op in (ops.Neg, ops.Abs, ops.Sign)),
-    *(case(op(), i64(2, 3)) for op in (ops.Neg, ops.Abs, ops.Sign)),
+    *(case(op(), type(2, 3)) for op in (ops.Neg, ops.Abs, ops.Sign) for type in (i64, f32)),
     case(ops.Sign(), u8(3)),
     case(ops.Round(), f32(6), given={0: np.array([0.5, 1.5, 2.5, -0.5, -1.5, 2.4], np.float32)}),
     *(

@@ -20,6 +20,8 @@ CASES = [
     case(MatMul(), f32(0, 3), f32(3, 4)),
     case(MatMul(), f16(2, 3), f16(3, 2)),
     case(MatMul(), bf16(2, 3), bf16(3, 2)),
+    case(MatMul(), f32(2, 3), bf16(3, 2)),
+    case(MatMul(transpose_rhs=True), f32(5, 1, 3), f16(4, 3)),
     case(MatMul(), c64(2, 3), c64(3, 2)),
     case(MatMul(), i32(4, 7), i32(7, 3), low=-255, high=255),
     case(MatMul(), u8(4, 70), u8(70, 3), low=0, high=255),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from afterglow.ops.recurrent import GRU, LSTM, RNN, Activation
-from tests.ops.case import case, f16, f32, f64, i32
+from tests.ops.case import bf16, case, f16, f32, f64, i32
 
 _LENGTHS = {4: np.array([3, 1], np.int32)}
 
@@ -35,5 +35,6 @@ CASES = [
         LSTM(),
         *(f32(3, 2, 5), f32(16, 5), f32(16, 4), f32(16), None, f32(2, 4), f32(2, 4), f32(12)),
     ),
+    case(LSTM(), f32(3, 2, 5), f16(16, 5), bf16(16, 4), f32(16)),
     case(LSTM(), f32(2, 0, 3), f32(8, 3), f32(8, 2)),
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.ops.scatter import ScatterElements, ScatterND, ScatterReduction
+from afterglow.ops.indexing import ScatterND, ScatterReduction
+from afterglow.ops.scatter import ScatterElements
 from tests.ops.case import boolean, case, f16, f32, i32, i64, string
 
 _COLUMNS = np.array([[0, 3, -2], [1, 0, 2]])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.ops.search import ArgMax, ArgMin, CumProd, CumSum, TopK
+from afterglow.ops.reduction import CumProd, CumSum
+from afterglow.ops.search import ArgMax, ArgMin, TopK
 from tests.ops.case import case, f16, f32, f64, i8, i32, i64, u8
 
 _NAN = np.array([[1, np.nan, 2, np.nan], [np.inf, -np.inf, 0, np.inf]], np.float32)

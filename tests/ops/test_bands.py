@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from afterglow.graph import Array, Cut, Op, run_op
+from afterglow.graph import Cut, Op, run_op
 from afterglow.graph.op import result_types
 from afterglow.ops.convolution import Conv, ConvTranspose
 from afterglow.ops.image import Coordinates, Interpolation, Resize, Rounding
@@ -14,7 +14,7 @@ from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Concat, Expand, Pad, PadMode, Reshape, Slice, Transpose
 from afterglow.ops.pooling import AvgPool, LpPool, MaxPool, MaxPoolWithIndices
 from afterglow.ops.shuffle import DepthToSpace, SpaceToDepth
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from tests.ops.case import Case, case, f32, i32
 from tests.ops.test_laws import CASES, assert_close, evaluated, taken
 

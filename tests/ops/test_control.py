@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from afterglow.graph import (
-    Array,
     Subgraph,
     parse_module,
     print_module,
@@ -17,7 +16,7 @@ from afterglow.graph import (
 from afterglow.graph.op import Op, result_types
 from afterglow.ops.control import If, Loop, Scan
 from afterglow.support.errors import TypeRuleError
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from tests.ops.case import boolean, f32, i64
 from tests.ops.cases_control import body
 

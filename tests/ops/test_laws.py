@@ -11,19 +11,10 @@ import numpy as np
 import pytest
 
 import afterglow.ops  # noqa: F401  fills the catalogue
-from afterglow.graph import (
-    OPS,
-    Array,
-    Builder,
-    Function,
-    parse_module,
-    print_module,
-    run_function,
-    run_op,
-)
+from afterglow.graph import OPS, Builder, Function, parse_module, print_module, run_function, run_op
 from afterglow.graph.function import subgraphs_of
 from afterglow.graph.op import Op, result_types
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from tests.ops.case import Case
 
 FAMILIES = sorted(path.stem for path in Path(__file__).parent.glob("cases_*.py"))

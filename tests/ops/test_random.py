@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from afterglow.graph import Array
 from afterglow.ops.random import RandomUniform, philox
+from afterglow.types import Array
 from afterglow.types import dtype as d
 
 WORD = 0xFFFFFFFF

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 
 from afterglow.backends.cpu.target import Target
 from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
 from afterglow.report.profile import profile
+from tests.frontends.models import BOOL, INT64, info, model, node
 from tests.report.test_flops import DIGITS
 
 
@@ -24,3 +26,23 @@ def test_every_instruction_is_timed():
     assert conv.results == ("f32[1, 8, 8, 16]",)
     assert conv.gflops > 0
     assert conv.bandwidth > 0
+
+
+def test_a_loop_is_timed_as_a_whole():
+    body = onnx.helper.make_graph(
+        [node("MatMul", ["s", "w"], ["t"]), node("Identity", ["c"], ["d"])],
+        "body",
+        [info("i", (), INT64), info("c", (), BOOL), info("s", (16, 16))],
+        [info("d", (), BOOL), info("t", (16, 16))],
+    )
+    proto = model(
+        [node("Loop", ["n", "", "x"], ["y"], body=body)],
+        inputs=[info("x", (16, 16))],
+        outputs=[info("y", (16, 16))],
+        constants={"w": np.eye(16, dtype=np.float32), "n": np.int64(300)},
+    )
+    stages = Stages(Options())
+    module, _ = open_source(proto).load(stages.options)
+    program, _ = stages.plan(stages.lower(stages.optimise(module)))
+    steps = profile(program, [np.eye(16, dtype=np.float32)], Target.host(), threads=1, repeat=1)
+    assert "scan" in [step.kernel for step in steps]

@@ -10,8 +10,8 @@ import pytest
 from onnx import helper
 
 import afterglow
-from afterglow.graph import Array
-from afterglow.types import OutputForm, OutputKind
+from afterglow.support.errors import UsageError
+from afterglow.types import Array, OutputForm, OutputKind
 from afterglow.types.output_form import assemble
 from tests.frontends.models import BOOL, FLOAT, INT64, info, model, node
 
@@ -87,6 +87,22 @@ def test_each_length_of_a_sequence_is_another_version() -> None:
         got, length = compiled(given, -X)
         assert length == count + 1
         assert_lists_equal(got, [*given, -X])
+
+
+def test_what_ran_last_is_asked_only_for_what_it_takes() -> None:
+    free = ("n", 3)
+    proto = model([node("Neg", ["x"], ["y"])], inputs=[info("x", free)], outputs=[info("y", free)])
+    compiled = afterglow.compile(proto)
+    for rows in (2, 2, 5, 2, 5, 5):
+        x = np.full((rows, 3), rows, np.float32)
+        np.testing.assert_array_equal(compiled(x), -x)
+    assert len(compiled.versions()) == 2
+    with pytest.raises(UsageError, match="holds float32, got float64"):
+        compiled(np.zeros((5, 3)))
+    with pytest.raises(UsageError, match="no input 'z'"):
+        compiled.run(None, {"z": x})
+    with pytest.raises(UsageError, match="does not take"):
+        compiled(np.zeros((5, 4), np.float32))
 
 
 def test_values_that_different_versions_depend_on_add_up() -> None:

@@ -90,10 +90,23 @@ def test_versions_for_several_shapes_are_saved(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         loaded(np.ones((2, 3), np.float32))
     assert str(caught.value) == (
-        f"error: {tmp_path / 'model.agc'}: the model was not saved for inputs of these shapes\n"
+        f"error: {tmp_path / 'model.agc'}: the model was not saved for x: f32[2, 3]\n"
         "  help: it takes x: f32[1, 3]; x: f32[4, 3]; "
         "run the source model with others and save it again"
     )
+
+
+def test_equal_weights_of_versions_are_stored_once(tmp_path: Path) -> None:
+    weights = np.random.default_rng(0).standard_normal((300, 200)).astype(np.float32)
+    source = model(
+        [node("MatMul", ["x", "w"], ["y"])],
+        inputs=[info("x", ("n", 300))],
+        outputs=[info("y", ("n", 200))],
+        constants={"w": weights},
+    )
+    path = saved(afterglow.compile(source, dims={"n": [2, 3, 4]}), tmp_path)
+    assert len(afterglow.load(path).versions()) == 3
+    assert path.stat().st_size < 1.5 * weights.nbytes
 
 
 def test_a_model_that_never_ran_has_nothing_to_save(tmp_path: Path) -> None:
@@ -237,12 +250,12 @@ def test_every_changed_byte_is_found(tmp_path: Path) -> None:
 def test_a_file_of_another_version(tmp_path: Path) -> None:
     path = saved(afterglow.compile(networks.tiny()), tmp_path)
     whole = bytearray(path.read_bytes())
-    for version, by in ((2, "a newer"), (0, "an older")):
+    for version, by in ((3, "a newer"), (1, "an older")):
         whole[8:12] = version.to_bytes(4, "little")
         whole[60:64] = zlib.crc32(bytes(whole[:60])).to_bytes(4, "little")
         path.write_bytes(whole)
         expected = (
-            f"saved in format {version} by {by} version of Afterglow; this one reads format 1"
+            f"saved in format {version} by {by} version of Afterglow; this one reads format 2"
         )
         assert refusal(path) == expected
 
@@ -251,7 +264,7 @@ def test_code_that_this_machine_cannot_run(tmp_path: Path) -> None:
     path = saved(afterglow.compile(networks.tiny(), target="x86-64-v3"), tmp_path)
 
     def need_more(metadata: dict) -> None:
-        metadata["versions"][0]["artefact"]["target"]["features"].append("antigravity")
+        metadata["versions"][0]["artefact"]["needs"]["features"].append("antigravity")
 
     assert "does not run here: it needs antigravity" in refusal(edited(path, need_more))
 
@@ -260,6 +273,12 @@ def test_a_container_of_something_else(tmp_path: Path) -> None:
     path = tmp_path / "other.agc"
     write_container(path, {"kind": "recipe"}, {"text": b"eggs"})
     assert refusal(path) == "the file holds no model"
+
+
+def test_a_file_of_another_layout(tmp_path: Path) -> None:
+    path = saved(afterglow.compile(networks.tiny()), tmp_path)
+    other = edited(path, lambda metadata: metadata.update(layout=1))
+    assert refusal(other) == "the file was saved by another version of Afterglow"
 
 
 def test_only_code_can_be_saved(tmp_path: Path) -> None:

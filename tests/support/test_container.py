@@ -56,6 +56,19 @@ def test_sections_come_back(path: Path) -> None:
     container.verify()
 
 
+def test_sections_that_hold_the_same_are_stored_once(tmp_path: Path) -> None:
+    path = tmp_path / "shared"
+    same = {f"{number}.constants": bytes(range(256)) * 64 for number in range(3)}
+    sections = {"empty": b"", **same, "other": b"\1" * 9000, "nothing": b"", "again": b"\1" * 9000}
+    write_container(path, METADATA, sections)
+    container = read_container(path)
+    container.verify()
+    for name, data in sections.items():
+        assert container.section(name) == data
+    assert len({container.locate(name) for name in same}) == 1
+    assert path.stat().st_size < 2 * 4096 + 16384 + 9000 + 4096
+
+
 def test_sections_lie_at_pages_of_the_file(path: Path) -> None:
     container = read_container(path)
     constants = np.frombuffer(container.section("constants"), np.uint32)
@@ -124,14 +137,14 @@ def test_other_files(path: Path, content: bytes) -> None:
 
 
 def test_other_versions(path: Path) -> None:
-    rewrite_prelude(path, 8, 2)
+    rewrite_prelude(path, 8, 3)
     assert refusal(path) == (
-        "saved in format 2 by a newer version of Afterglow; this one reads format 1",
+        "saved in format 3 by a newer version of Afterglow; this one reads format 2",
         "update Afterglow, or compile the model again with this version",
     )
     rewrite_prelude(path, 8, 0)
     assert refusal(path) == (
-        "saved in format 0 by an older version of Afterglow; this one reads format 1",
+        "saved in format 0 by an older version of Afterglow; this one reads format 2",
         "compile the model again with this version",
     )
 

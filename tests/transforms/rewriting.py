@@ -6,15 +6,9 @@ import inspect
 
 import numpy as np
 
-from afterglow.graph import (
-    Array,
-    Function,
-    parse_module,
-    print_module,
-    run_function,
-    verify_module,
-)
+from afterglow.graph import Function, parse_module, print_module, run_function, verify_module
 from afterglow.passes import Pass
+from afterglow.types import Array
 
 
 def check_rewrites(step: Pass, *, before: str, after: str, tolerance: float = 1e-4) -> None:

@@ -6,9 +6,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from afterglow.graph import Array
 from afterglow.transforms.layout import Layout
 from afterglow.transforms.permutations import composed, inverse, is_identity, swaps_last_two
+from afterglow.types import Array
 
 
 def arranged(layout: Layout, values: Array) -> Array:

@@ -88,3 +88,16 @@ def test_rounding_errors_do_not_add_up_on_the_cpu(dtype: str) -> None:
     want = (x.astype(np.float32) * 32).astype(numpy_type)
     np.testing.assert_array_equal(afterglow.compile(module, optimize=False)(x), want)
     assert (afterglow.compile(module, backend="interpreter", optimize=False)(x) != want).any()
+
+
+def test_weights_of_what_is_computed_wide_stay_narrow() -> None:
+    check_declines(
+        WidenFloats(),
+        """
+        const @w : bf16[2, 2] = [1.0, 2.0, 3.0, 4.0]
+        func @main(%x: f32[1, 2]) {
+          %y = matmul(%x, @w) {transpose_lhs = false, transpose_rhs = false} : f32[1, 2]
+          return %y
+        }
+        """,
+    )

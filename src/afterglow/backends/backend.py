@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from afterglow.backends.policy import DEFAULT, Policy
-from afterglow.graph import Array, Border, Op
+from afterglow.graph import Border, Op
 from afterglow.instr import Program, Stack
 from afterglow.passes import Pass
+from afterglow.runtime.executable import Executable
 from afterglow.types import TensorType
 
 
@@ -28,26 +29,6 @@ class Settings:
     """From a module of machine code and its target to an object file, if something remembers."""
     policy: Policy = DEFAULT
     """What the choice of algorithms heeds."""
-
-
-@dataclass(frozen=True)
-class Footprint:
-    """Bytes that an executable needs besides the arena and the arrays it works on."""
-
-    weight_bytes: int
-    code_bytes: int = 0
-    scratch_bytes: int = 0
-
-
-class Executable(Protocol):
-    """A program that can be run, again and again, by several threads at once."""
-
-    @property
-    def footprint(self) -> Footprint:
-        """What it needs besides the arena."""
-
-    def run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> list[Array]:
-        """Run once: inputs in the program's order, states by name (updated); returns outputs."""
 
 
 class Backend(Protocol):

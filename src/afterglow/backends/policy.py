@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,10 @@ class Policy:
     """Whether weights may take no more memory than they do in the model."""
     picks: Mapping[str, str] = field(default_factory=dict)
     """Algorithms by name, for jobs by key, that are taken whatever is estimated of them."""
+
+    def for_job(self, *, is_exact: bool) -> Policy:
+        """The policy for one job, whose sums may have to be formed as they are defined."""
+        return replace(self, exact=True) if is_exact and not self.exact else self
 
 
 DEFAULT = Policy()

@@ -9,9 +9,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from afterglow.graph import Array
 from afterglow.support.errors import UsageError
-from afterglow.types import DType
+from afterglow.types import Array, DType
 from afterglow.types.dtype import Kind
 
 SMALL_INTEGERS = 4

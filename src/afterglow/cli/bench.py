@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import click
 from rich.table import Table
 
+from afterglow.cli.each import for_each_extent
 from afterglow.cli.feed import build_feed, takes_inputs
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
+from afterglow.cli.saved import is_given, load_saved, no_other_engine, saved_feed
 from afterglow.cli.session import Session, table
 from afterglow.driver.stages import Stages
+from afterglow.frontends.onnx import NeedsValuesError
 from afterglow.report.bench import PEERS, Measurement, Plan, compare
-from afterglow.report.flops import program_flops
+from afterglow.report.work import Work, program_work
+from afterglow.runtime import TensorInfo
 from afterglow.support.errors import UsageError
+from afterglow.types import Array
 
 UNITS = {"MB": 1e6, "kB": 1e3}
 NOTHING = "–"  # noqa: RUF001  a dash is what tables have
 
 
-@click.command(short_help="Time a model, also on other engines.")
+@click.command()
 @takes_model
 @click.option(
     "--vs",
@@ -32,15 +39,22 @@ NOTHING = "–"  # noqa: RUF001  a dash is what tables have
     default="onnxruntime",
     show_default=True,
     metavar="NAME,…",
-    help=f"The engines to compare with: {', '.join(PEERS)}.",
+    help=f"The engines to compare with: {', '.join(PEERS)}; or all.",
 )
 @click.option("--seconds", default=3.0, show_default=True, help="Time each engine for so long.")
 @takes_inputs
 @click.option(
     "--peer-python", default=sys.executable, metavar="PATH", help="A Python that has the peers."
 )
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Keep what other engines make ahead of time, to use it again.",
+)
+@for_each_extent(ranges=True)
 def bench(session: Session, request: Request, **asked: Any) -> int:
-    """Time MODEL, and the same model on other engines.
+    """Time MODEL, and the same model on other engines; or a compiled one by itself.
 
     Each engine has a process of its own. All load the model, then they take turns: A B C A B C …
     Whoever waits is frozen. Timed is the call alone, on inputs that are there already. By default
@@ -48,12 +62,13 @@ def bench(session: Session, request: Request, **asked: Any) -> int:
     """
     with StageClock(session.err) as clock:
         plan = _plan(request, asked, clock)
-        flops = _flops(request, plan)
+        work = _work(request, plan)
         found = compare(plan, clock)
+    flops = 0.0 if work is None else work.flops
     data = {
         "model": request.path,
         "threads": plan.threads,
-        "flops": flops,
+        **({"flops": None} if work is None else asdict(work)),
         "engines": [measured.data(flops) for measured in found],
     }
     session.answer(data, lambda: _show(session, found, flops))
@@ -62,25 +77,46 @@ def bench(session: Session, request: Request, **asked: Any) -> int:
 
 def _plan(request: Request, asked: dict[str, Any], clock: StageClock) -> Plan:
     clock("read")
-    options = request.options
-    signature = request.source().signature(options)
-    feed = build_feed(signature.inputs, options, asked["inputs"], asked["seed"])
+    options, peers = request.options, _peers(asked["peers"])
+    if request.is_saved:
+        if peers and is_given("peers"):
+            raise no_other_engine(request, "--vs")
+        peers = ()
+    feed, outputs = _feed(request, asked)
     texts = [name for name, array in feed.items() if array.dtype == object]
     if texts:
         raise UsageError(f"input {texts[0]!r} holds texts: such models are not compared")
     return Plan(
         model=request.path,
         feed=feed,
-        outputs=tuple(info.name for info in signature.outputs),
-        peers=_peers(asked["peers"]),
+        outputs=tuple(info.name for info in outputs),
+        peers=peers,
         threads=options.threads or 1,
         seconds=asked["seconds"],
         python=sys.executable,
-        peer_python=asked["peer_python"],
+        peer_python=_peer_python(asked["peer_python"]),
+        keep=asked["keep"] and asked["keep"] / Path(request.path).stem,
     )
 
 
+def _feed(
+    request: Request, asked: dict[str, Any]
+) -> tuple[dict[str, Array], tuple[TensorInfo, ...]]:
+    """What to run the model on, and what it gives."""
+    inputs = asked["inputs"], asked["seed"]
+    if request.is_saved:
+        model = load_saved(request, "seconds", "peers")
+        feed = saved_feed(model, request, *inputs)
+        model.version_for(feed)  # what does not fit is said here, not by the process that is timed
+        return feed, model.outputs
+    source = request.source()
+    feed = build_feed(request.inputs(source), request, *inputs)
+    return feed, source.signature(request.options).outputs
+
+
 def _peers(text: str) -> tuple[str, ...]:
+    if text.strip() == "all":
+        return PEERS
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     unknown = [name for name in names if name not in PEERS]
     if unknown:
@@ -88,12 +124,29 @@ def _peers(text: str) -> tuple[str, ...]:
     return names
 
 
-def _flops(request: Request, plan: Plan) -> float:
-    """The operations of one call, counted in the program that we would run."""
+def _peer_python(path: str) -> str:
+    if shutil.which(path) is None:
+        raise UsageError(
+            f"--peer-python: there is no program {path!r}",
+            help="give the path of a Python that has the other engines",
+        )
+    return path
+
+
+def _work(request: Request, plan: Plan) -> Work | None:
+    """Operations and bytes of one call, counted in the program that we would run.
+
+    None if there is no such program: of a compiled model, and where data decide shapes.
+    """
+    if request.is_saved:
+        return None
     shapes = {name: array.shape for name, array in plan.feed.items()}
     stages = Stages(replace(request.options, shapes=shapes, dims={}, progress=None))
-    module, _ = request.source().load(stages.options)
-    return program_flops(stages.plan(stages.lower(stages.optimise(module)))[0])
+    try:
+        module, _ = request.source().load(stages.options)
+    except NeedsValuesError:
+        return None
+    return program_work(stages.plan(stages.lower(stages.optimise(module)))[0])
 
 
 def _show(session: Session, found: Sequence[Measurement], flops: float) -> None:

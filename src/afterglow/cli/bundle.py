@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -11,15 +11,15 @@ from typing import Any
 import click
 from rich.table import Table
 
-from afterglow.backends.cpu.bundle import BundleOptions
+from afterglow.bundles import write_bundle
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import stage_table
 from afterglow.cli.request import Request, command_line_help
 from afterglow.cli.session import Session, table
 from afterglow.cli.texts import unwritable
 from afterglow.driver.bundles import compile_bundle
-from afterglow.runtime.bundle import Bundle, write_bundle
-from afterglow.runtime.version import BundleWish
+from afterglow.driver.sources import Source
+from afterglow.runtime.bundle import Bundle, BundleWish
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,14 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
+_OF_AN_ENTRY = {
+    "arena": "arena_bytes",
+    "scratch of a thread": "scratch_bytes",
+    "stack": "stack_bytes",
+}
+"""Memory that a run of an entry needs, and what the description calls it."""
+
+
 def takes_bundle_flags(command: Callable[..., int]) -> Callable[..., int]:
     """Give a verb these options, as one value."""
 
@@ -72,13 +80,16 @@ def takes_bundle_flags(command: Callable[..., int]) -> Callable[..., int]:
 
 def write_to_folder(session: Session, request: Request, folder: Path, flags: BundleFlags) -> int:
     """Compile a model for its target and write a bundle."""
-    options = BundleOptions(flags.embed_weights, flags.freestanding, flags.small)
-    wish = BundleWish(request.options.target, flags.name, options)
+    kind = (flags.embed_weights, flags.freestanding, flags.small)
     with StageClock(session.err) as clock:
         request = request.watched(clock)
         source = request.source()
-        with command_line_help(source, request.options):
-            code = compile_bundle(source, request.options, wish)
+        request.wishes.check_names(request.inputs(source))
+        bound = request.bindings()
+        shapes = _shapes(source, bound)
+        wish = BundleWish(request.options.target, flags.name, *kind, shapes)
+        with command_line_help(source, bound[0].options):
+            code = compile_bundle(source, bound[0].options, wish)
         clock("write")
         try:
             bundle = write_bundle(code, folder, shared=flags.shared)
@@ -102,16 +113,21 @@ def write_to_folder(session: Session, request: Request, folder: Path, flags: Bun
     return 0
 
 
+def _shapes(source: Source, requests: Sequence[Request]) -> list[dict[str, tuple[int, ...]]]:
+    """The shapes of the inputs in each request, if there are several and nothing is left free."""
+    inputs = [source.signature(request.options).inputs for request in requests]
+    if len(inputs) == 1 or not all(info.is_exact for infos in inputs for info in infos):
+        return []
+    return [{info.name: info.exact_shape for info in infos} for infos in inputs]
+
+
 def _size_table(bundle: Bundle) -> Table:
-    about = bundle.description
-    entry = about["entries"][0]
-    rows = table("memory", "bytes", right=("bytes",))
-    for name, count in (
-        ("code", about["code_bytes"]),
-        ("weights", about["weights"]["bytes"]),
-        ("arena", entry["arena_bytes"]),
-        ("scratch of a thread", entry["scratch_bytes"]),
-        ("stack", entry["stack_bytes"]),
-    ):
+    about, entries = bundle.description, bundle.description["entries"]
+    names = ("bytes",) if len(entries) == 1 else tuple(entry["prefix"] for entry in entries)
+    rows = table("memory", *names, right=names)
+    shared = (("code", about["code_bytes"]), ("weights", about["weights"]["bytes"]))
+    for name, count in shared:
         rows.add_row(name, f"{count:,}")
+    for name, key in _OF_AN_ENTRY.items():
+        rows.add_row(name, *(f"{entry[key]:,}" for entry in entries))
     return rows

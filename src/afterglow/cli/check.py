@@ -12,6 +12,7 @@ import click
 from rich.text import Text
 
 from afterglow.backends.cpu.backend import Cpu
+from afterglow.cli.each import for_each_extent
 from afterglow.cli.progress import StageClock
 from afterglow.cli.request import Request, is_free, takes_model
 from afterglow.cli.session import Session, error_data, table
@@ -43,8 +44,9 @@ _VERDICTS = {
 }
 
 
-@click.command(short_help="Say what is in a model, and whether it is supported.")
+@click.command()
 @takes_model
+@for_each_extent()
 def check(session: Session, request: Request) -> int:
     """Say what is in MODEL, what of it is supported, and every problem at once.
 
@@ -53,6 +55,7 @@ def check(session: Session, request: Request) -> int:
     """
     with StageClock(session.err) as clock:
         clock("read")
+        request.refuse_saved()
         facts = survey(read_model(request.path))
         found = _try(request.watched(clock), facts)
     status = 0 if found.problem is None else found.problem.exit_status
@@ -169,7 +172,8 @@ def _at_cut(cut: Cut | None, signature: Signature) -> Iterator[HostStep]:
         return
     few = {parameter.name for parameter in signature.inputs if _is_few(parameter)}
     for stop in cut.stops:
-        if not few.issuperset(stop.inputs) and not set(cut.host).isdisjoint(stop.node.output):
+        is_bound = stop.inputs and few.issuperset(stop.inputs)
+        if not is_bound and not set(cut.host).isdisjoint(stop.node.output):
             origin = stop.node.name or stop.node.output[0]
             yield HostStep(stop.node.op_type, origin, "values decide the shape of its results")
 

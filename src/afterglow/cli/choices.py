@@ -8,11 +8,10 @@ from typing import Any
 
 from rich.table import Table
 
-from afterglow.backends.cpu.compile import compile_module
 from afterglow.backends.cpu.target import Target
 from afterglow.cli.report import duration
 from afterglow.cli.session import table
-from afterglow.driver.cache import CompileCache
+from afterglow.driver.kernel_cache import caching_compiler
 from afterglow.driver.options import Options
 from afterglow.instr import Program
 from afterglow.report.choices import ExplainedChoice, explain_choices
@@ -27,7 +26,7 @@ def find_choices(
     """The choices of a planned program; none if it is not for the CPU."""
     if options.backend != "cpu":
         return []
-    compiled = compile_module if options.cache is None else CompileCache(options.cache).compile
+    compiled = caching_compiler(options.cache)
     return explain_choices(
         program,
         Target.of(options.target),

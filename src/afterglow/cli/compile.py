@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import click
+from rich.table import Table
 
 from afterglow.cli.bundle import BundleFlags, takes_bundle_flags, write_to_folder
+from afterglow.cli.each import refuse_lists
+from afterglow.cli.parts import compile_parts
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import memory_table, stage_table
 from afterglow.cli.request import Request, takes_model
-from afterglow.cli.session import Session
+from afterglow.cli.session import Session, table
 from afterglow.cli.texts import unwritable, write_text
+from afterglow.driver.compile import Recipe
+from afterglow.driver.sources import Source
 from afterglow.driver.stages import Stages
+from afterglow.frontends.onnx import NeedsValuesError
 from afterglow.instr import Instr, OpInstr, Stack, print_program
+from afterglow.runtime.model import CompiledModel
 from afterglow.runtime.saved import save_versions
 from afterglow.runtime.version import Version
 from afterglow.support.errors import UsageError
@@ -24,7 +32,27 @@ TEXTS = (".txt", ".agi")
 """How the names of files end that the planned program is written to, as text."""
 
 
-@click.command("compile", short_help="Compile a model; show its memory and the time it took.")
+@dataclass(frozen=True)
+class Built:
+    """A version of a model, the extents that it is for, and how much there is to do in it."""
+
+    version: Version
+    dims: dict[str, int]
+    instructions: int
+    stacks: int
+
+    def data(self) -> dict[str, Any]:
+        """As JSON has it."""
+        compiled = self.version.compiled
+        unshared = {"unshared_arena_bytes": compiled.plan.total_bytes}
+        return {
+            "instructions": self.instructions,
+            "stacks": self.stacks,
+            "memory": {**asdict(compiled.memory), **unshared},
+        }
+
+
+@click.command("compile")
 @takes_model
 @takes_bundle_flags
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Save it there.")
@@ -35,49 +63,50 @@ def compile_command(
 
     With -o FILE.agc the compiled model is saved, for afterglow.load. With -o FILE.txt the planned
     program is written as text: every instruction, every buffer with its address. With -o FOLDER it
-    becomes a bundle for the target: an object file and a header that a C program links.
+    becomes a bundle for the target: an object file and a header that a C program links. Where --dim
+    lists extents, all of them are compiled, and saved together.
     """
+    request.refuse_ranges()
     if output is not None and (output.suffix == "" or output.is_dir() or flags.any_given):
         return write_to_folder(session, request, output, flags)
     if flags.any_given:
         raise UsageError("options of a bundle need a folder for it", help="add -o FOLDER")
+    if output is not None and output.suffix in TEXTS:
+        refuse_lists(request, "a text")
+        return _compile(session, request, output)
+    try:
+        return _compile(session, request, output)
+    except NeedsValuesError as error:
+        return compile_parts(session, request, error, output)
+
+
+def _compile(session: Session, request: Request, output: Path | None) -> int:
+    """Compile a model whole, for each binding that is asked for."""
     with StageClock(session.err) as clock:
         request = request.watched(clock)
-        module, forms = request.load_with_forms(request.source())
-        compiled = Stages(request.options).finish(module)
+        source = request.source()
+        request.wishes.check_names(request.inputs(source))
+        built = [_build(each, source, request) for each in request.bindings()]
         if output is not None:
             clock("write")
-            _write(output, Version(compiled, forms))
-    total = compiled.plan.total_bytes
-    instructions, stacks = _count(compiled.program.body)
+            _write(output, request, source, [each.version for each in built])
     data = {
         "model": request.path,
         "backend": request.options.backend,
-        "instructions": instructions,
-        "stacks": stacks,
-        "memory": {**asdict(compiled.memory), "unshared_arena_bytes": total},
+        **_data(built),
         "seconds": clock.seconds,
         "output": None if output is None else str(output),
     }
-
-    def show() -> None:
-        session.show(stage_table(clock.seconds))
-        session.show(memory_table(compiled.memory, total))
-        wrote = "" if output is None else f", written to {output}"
-        session.say(f"{instructions} instructions, {stacks} stacks{wrote}")
-
-    session.answer(data, show)
+    session.answer(data, lambda: _show(session, built, clock, output))
     return 0
 
 
-def _write(path: Path, version: Version) -> None:
-    if path.suffix in TEXTS:
-        write_text(path, print_program(version.compiled.program))
-        return
-    try:
-        save_versions(path, version.signature, [version], is_static=True)
-    except OSError as error:
-        raise unwritable(path, error) from None
+def _build(request: Request, source: Source, asked: Request) -> Built:
+    """Compile one binding of the extents that were asked for."""
+    module, forms = request.load_with_forms(source)
+    compiled = Stages(request.options).finish(module)
+    dims = {name: request.options.dims[name] for name in asked.wishes.ahead}
+    return Built(Version(compiled, forms), dims, *_count(compiled.program.body))
 
 
 def _count(body: Sequence[Instr]) -> tuple[int, int]:
@@ -85,3 +114,51 @@ def _count(body: Sequence[Instr]) -> tuple[int, int]:
     stacks = [step for step in body if isinstance(step, Stack)]
     alone = sum(isinstance(step, OpInstr) for step in body)
     return alone + sum(len(stack.body) for stack in stacks), len(stacks)
+
+
+def _write(path: Path, request: Request, source: Source, versions: Sequence[Version]) -> None:
+    if path.suffix in TEXTS:
+        write_text(path, print_program(versions[0].compiled.program))
+        return
+    try:
+        if not request.wishes.ahead:
+            save_versions(path, versions[0].signature, versions[0])
+            return
+        model = CompiledModel(
+            source.signature(request.options), Recipe(source, request.options), None
+        )
+        for version in versions:
+            model.keep(version, version.input_shapes)
+        model.save(path)
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def _data(built: Sequence[Built]) -> dict[str, Any]:
+    if len(built) == 1:
+        return built[0].data()
+    return {"versions": [{"dims": each.dims, **each.data()} for each in built]}
+
+
+def _show(session: Session, built: Sequence[Built], clock: StageClock, output: Path | None) -> None:
+    session.show(stage_table(clock.seconds))
+    wrote = "" if output is None else f", written to {output}"
+    if len(built) > 1:
+        session.show(_version_table(built))
+        session.say(f"{len(built)} versions{wrote}")
+        return
+    compiled = built[0].version.compiled
+    session.show(memory_table(compiled.memory, compiled.plan.total_bytes))
+    session.say(f"{built[0].instructions} instructions, {built[0].stacks} stacks{wrote}")
+
+
+def _version_table(built: Sequence[Built]) -> Table:
+    """What each version needs, by the extents that it is for."""
+    numbers = (*built[0].dims, "instructions", "arena", "scratch", "weights", "code")
+    rows = table(*numbers, right=numbers)
+    for each in built:
+        memory = each.version.compiled.memory
+        sizes = (memory.arena_bytes, memory.scratch_bytes, memory.weight_bytes, memory.code_bytes)
+        counts = (*each.dims.values(), each.instructions, *sizes)
+        rows.add_row(*(f"{count:,}" for count in counts))
+    return rows

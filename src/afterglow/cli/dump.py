@@ -12,6 +12,7 @@ from typing import Any
 import click
 import numpy as np
 
+from afterglow.cli.each import refuse_lists
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import pass_table
 from afterglow.cli.request import Request, takes_model
@@ -20,12 +21,13 @@ from afterglow.cli.texts import unwritable, write_text
 from afterglow.driver.compile import STAGES
 from afterglow.driver.pipelines import lowering_pipeline, optimising_pipeline
 from afterglow.driver.stages import Stages
-from afterglow.graph import Array, Module, print_dot, print_module
+from afterglow.graph import Module, print_dot, print_module
 from afterglow.graph.printer import is_inline
 from afterglow.instr import Program, print_program
 from afterglow.lowering.splitting import FitArena
 from afterglow.passes import Dump, Instrument, StopAfter, Timing
 from afterglow.support.errors import UnsupportedError, UsageError
+from afterglow.types import Array
 
 
 @dataclass
@@ -95,7 +97,7 @@ class Watch:
         self.seen.append((title, text))
 
 
-@click.command(short_help="Print a model at any stage of the compiler.")
+@click.command()
 @takes_model
 @click.option("--stage", type=click.Choice(STAGES), default="graph", show_default=True)
 @click.option("--dot", is_flag=True, help="Print the graph in Graphviz's language.")
@@ -124,6 +126,8 @@ def dump(
     """
     written = Form(**form)
     written.check(stage)
+    request.refuse_ranges()
+    refuse_lists(request, "a dump")
     watch = Watch(
         _known_passes(request, dump_after),
         dump_changed,
@@ -165,9 +169,9 @@ def _reach(stage: str, request: Request, watch: Watch) -> Module | Program | str
 
 
 def _known_passes(request: Request, names: Sequence[str]) -> frozenset[str]:
-    backend = Stages(request.options).backend
-    lowering = lowering_pipeline(backend.keeps, optimize=request.options.optimize)
-    steps = (*optimising_pipeline().steps(), *lowering.steps())
+    stages = Stages(request.options)
+    lowering = lowering_pipeline(stages.backend.keeps, optimize=request.options.optimize)
+    steps = (*optimising_pipeline().steps(), *stages.narrowing.steps(), *lowering.steps())
     known = dict.fromkeys(step.name for step in steps)
     if request.options.max_arena is not None:
         known[FitArena.name] = None

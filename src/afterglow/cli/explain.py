@@ -10,16 +10,17 @@ import click
 from rich.table import Table
 
 from afterglow.cli.choices import choice_data, choice_table, find_choices
+from afterglow.cli.each import for_each_extent
 from afterglow.cli.progress import StageClock
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session, table
 from afterglow.cli.texts import write_text
 from afterglow.driver.stages import Stages
 from afterglow.instr import Copy, Stack
-from afterglow.memory import MemoryPlan
 from afterglow.memory.picture import memory_svg
 from afterglow.memory.timeline import Stay, Timeline, origin_of, work_of
 from afterglow.report.choices import ExplainedChoice
+from afterglow.types import MemoryPlan
 
 MOST_BUFFERS = 10
 """Buffers that the list of the largest ones has."""
@@ -29,11 +30,11 @@ MEASURED_SECONDS = 2.0
 """How long the candidates of all kernels are tried."""
 
 
-@click.command(short_help="Say where a model's memory goes, and what kernels chose.")
+@click.command()
 @takes_model
 @click.option(
     "--memory",
-    "picture",
+    "memory",
     type=click.Path(path_type=Path),
     metavar="FILE.svg",
     help="Draw the arena, address over time.",
@@ -41,7 +42,8 @@ MEASURED_SECONDS = 2.0
 @click.option(
     "--measure", is_flag=True, help="Try the algorithms that kernels choose between, and time them."
 )
-def explain(session: Session, request: Request, picture: Path | None, measure: bool) -> int:
+@for_each_extent("--memory")
+def explain(session: Session, request: Request, memory: Path | None, measure: bool) -> int:
     """Compile MODEL and say where its memory goes: the plan, its largest buffers, and its peak.
 
     The lower bound is the largest sum of bytes in use at once: no plan of the same program needs
@@ -56,10 +58,10 @@ def explain(session: Session, request: Request, picture: Path | None, measure: b
         module = request.load(request.source())
         program, plan = stages.plan(stages.lower(stages.optimise(module)))
         timeline = Timeline(program)
-        if picture is not None:
+        if memory is not None:
             clock("draw")
             title = Path(request.path).name
-            write_text(picture, memory_svg(program, plan.lower_bound_bytes, title))
+            write_text(memory, memory_svg(program, plan.lower_bound_bytes, title))
         clock("choices")
         choices = find_choices(program, request.options, MEASURED_SECONDS if measure else None)
     session.answer(
@@ -68,10 +70,10 @@ def explain(session: Session, request: Request, picture: Path | None, measure: b
             **_plan_data(plan, timeline),
             "largest": [_buffer_data(stay) for stay in _largest(timeline)],
             "peak": _peak_data(timeline),
-            "picture": None if picture is None else str(picture),
+            "picture": None if memory is None else str(memory),
             "kernels": [choice_data(choice) for choice in choices],
         },
-        lambda: _show(session, plan, timeline, choices, picture),
+        lambda: _show(session, plan, timeline, choices, memory),
     )
     return 0
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
 import numpy as np
 
 from afterglow.cli.arrays import as_declared, random_array, read_array, read_arrays
-from afterglow.cli.request import how_to_bind
-from afterglow.driver.options import Options
-from afterglow.graph import Array
+from afterglow.cli.request import Request, how_to_bind
+from afterglow.driver.dims import check_names
 from afterglow.runtime import TensorInfo
+from afterglow.runtime.signature import check_ranges
 from afterglow.support.errors import UsageError
-from afterglow.types import DType
+from afterglow.types import Array, DType
 
 RANDOM = "random"
 
@@ -32,20 +33,30 @@ def takes_inputs(command: Callable[..., int]) -> Callable[..., int]:
     return inputs(seed(command))
 
 
+class FreeInputError(UsageError):
+    """The shape of an input is not known."""
+
+
 def build_feed(
-    inputs: Sequence[TensorInfo], options: Options, given: Sequence[str], seed: int
+    inputs: Sequence[TensorInfo], request: Request, given: Sequence[str], seed: int
 ) -> dict[str, Array]:
-    """An array for each input: from `--input`, or else random and of the shape that is bound."""
+    """An array for each input: from `--input`, or else random and of the shape that is bound.
+
+    The inputs are as the file declares them, before anything is bound.
+    """
+    options, ranges = request.options, request.wishes.ranges
+    check_names((*options.dims, *ranges), inputs)
     by_name = {info.name: info for info in inputs}
     arrays = _given(by_name, given)
     shapes = {name: tuple(shape) for name, shape in options.shapes.items()}
     shapes.update((name, array.shape) for name, array in arrays.items())
-    extents = {**options.dims, **_extents(by_name, shapes)}
+    extents = _extents(by_name, shapes, options.dims)
     random = np.random.default_rng(seed)
     for info in inputs:
         if info.name not in arrays:
             shape = shapes[info.name] if info.name in shapes else _bound(info, extents)
             arrays[info.name] = random_array(_dtype(info), shape, random)
+        check_ranges(info, arrays[info.name].shape, ranges)
     return {info.name: arrays[info.name] for info in inputs}
 
 
@@ -90,22 +101,30 @@ def _no_input(name: str, inputs: Mapping[str, TensorInfo]) -> UsageError:
 
 
 def _extents(
-    inputs: Mapping[str, TensorInfo], shapes: Mapping[str, tuple[int, ...]]
+    inputs: Mapping[str, TensorInfo],
+    shapes: Mapping[str, tuple[int, ...]],
+    dims: Mapping[str, int],
 ) -> dict[str, int]:
-    """The extents of named dimensions that follow from whole shapes."""
-    return {
-        declared: extent
-        for name, shape in shapes.items()
-        if name in inputs
-        for declared, extent in zip(inputs[name].shape or (), shape, strict=False)
-        if isinstance(declared, str)
-    }
+    """The extents of named dimensions: those given, and what follows from whole shapes."""
+    extents = dict(dims)
+    for name, shape in shapes.items():
+        declared = inputs[name].shape if name in inputs else None
+        for dimension, extent in zip(declared or (), shape, strict=False):
+            if not isinstance(dimension, str):
+                continue
+            bound = extents.setdefault(dimension, extent)
+            if bound != extent:
+                raise UsageError(
+                    f"dimension {dimension!r} is {bound}, but {extent} in input {name!r}"
+                )
+    return extents
 
 
 def _bound(info: TensorInfo, extents: Mapping[str, int]) -> tuple[int, ...]:
     """The shape of an input, if all of it is known."""
-    shape = [extents.get(e, e) if isinstance(e, str) else e for e in info.shape or ()]
-    known = tuple(extent for extent in shape if isinstance(extent, int))
-    if info.shape is None or len(known) < len(shape):
-        raise UsageError(f"input '{info}' has free dimensions", help=how_to_bind([info]))
-    return known
+    if info.shape is not None:
+        shape = (extents.get(e, e) if isinstance(e, str) else e for e in info.shape)
+        info = replace(info, shape=tuple(shape))
+    if not info.is_exact:
+        raise FreeInputError(f"input '{info}' has free dimensions", help=how_to_bind([info]))
+    return info.exact_shape

@@ -6,43 +6,48 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib.metadata import version
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
-from afterglow.cli.bench import bench
-from afterglow.cli.check import check
-from afterglow.cli.compile import compile_command
-from afterglow.cli.dump import dump
-from afterglow.cli.explain import explain
-from afterglow.cli.profile import profile_command
-from afterglow.cli.run import run
-from afterglow.cli.session import Session
-from afterglow.cli.targets import targets
+from afterglow.cli.verbs import Verbs
 from afterglow.support.errors import AfterglowError, UsageError
+
+if TYPE_CHECKING:
+    from afterglow.cli.session import Session
 
 INTERRUPTED = 130
 INTERNAL_ERROR = 70
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(version("afterglow"), message="%(prog)s %(version)s")
-def cli() -> None:
+class LateSession:
+    """The session of a command line, made when a verb is used or something must be said.
+
+    Neither help nor version wait for what tables are made with to be imported.
+    """
+
+    @cached_property
+    def session(self) -> Session:
+        """The session."""
+        made: Session = import_module("afterglow.cli.session").Session()
+        return made
+
+
+@click.group(
+    cls=Verbs,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="afterglow", message="%(prog)s %(version)s")
+@click.pass_context
+def cli(context: click.Context) -> None:
     """An ahead-of-time compiler for neural networks.
 
     The exit status is the verdict: 0 good, 1 the answer is no (a malformed model, wrong numbers),
     2 wrong use, 3 the model uses what is not supported.
     """
-
-
-cli.add_command(check)
-cli.add_command(run)
-cli.add_command(dump)
-cli.add_command(compile_command)
-cli.add_command(explain)
-cli.add_command(targets)
-cli.add_command(bench)
-cli.add_command(profile_command)
+    context.obj = context.obj.session
 
 
 def main() -> None:
@@ -52,19 +57,19 @@ def main() -> None:
 
 def execute(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit status; no error leaves as a traceback."""
-    session = Session()
+    late = LateSession()
     try:
-        status = cli.main(list(arguments), "afterglow", standalone_mode=False, obj=session)
+        status = cli.main(list(arguments), "afterglow", standalone_mode=False, obj=late)
         sys.stdout.flush()
         return int(status or 0)
     except AfterglowError as error:
-        session.fail(error)
+        late.session.fail(error)
         return error.exit_status
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return UsageError.exit_status
     except click.ClickException as error:
-        session.fail(_as_ours(error))
+        late.session.fail(_as_ours(error))
         return UsageError.exit_status
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
@@ -74,7 +79,7 @@ def execute(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        _report(session, error)
+        _report(late.session, error)
         return INTERNAL_ERROR
 
 

@@ -9,30 +9,36 @@ from typing import Any
 import click
 from rich.table import Table
 
-from afterglow.backends.cpu.compile import compile_module
 from afterglow.backends.cpu.target import Target
+from afterglow.cli.each import for_each_extent
 from afterglow.cli.feed import build_feed, takes_inputs
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
+from afterglow.cli.saved import load_saved, saved_feed
 from afterglow.cli.session import Session, table
-from afterglow.driver.cache import CompileCache
+from afterglow.driver.kernel_cache import caching_compiler
 from afterglow.driver.stages import Stages
+from afterglow.frontends.onnx import NeedsValuesError
 from afterglow.report.profile import StepTime, profile
+from afterglow.report.saved_profile import profile_saved
+from afterglow.runtime.version import Version
 from afterglow.support.errors import UsageError
 
 
-@click.command("profile", short_help="Say where the time of a run goes.")
+@click.command("profile")
 @takes_model
 @click.option("--repeat", type=click.IntRange(1), default=20, help="Run so often; the best counts.")
 @click.option("--top", type=click.IntRange(1), default=30, show_default=True, help="Lines to show.")
 @takes_inputs
+@for_each_extent(ranges=True)
 def profile_command(session: Session, request: Request, top: int, **asked: Any) -> int:
     """Time each instruction of MODEL by itself; show the slowest.
 
     By default one thread runs it. GFLOP/s count the multiplications and additions of products as
     they are defined: an algorithm that needs fewer may exceed what the machine can do. GB/s count
-    each operand and result once.
+    each operand and result once. Of a compiled model (FILE.agc, a bundle's library) the steps of
+    its code are timed, on one thread, each with the microsecond that calling it takes.
     """
     with StageClock(session.err) as clock:
         steps = _profile(request.watched(clock), asked, clock)
@@ -44,25 +50,31 @@ def profile_command(session: Session, request: Request, top: int, **asked: Any) 
         "seconds": total,
         "steps": [_data(step, total) for step in steps],
     }
-    session.answer(data, lambda: _show(session, steps, total, top))
+    unit = "steps" if request.is_saved else "instructions"
+    session.answer(data, lambda: _show(session, steps, total, top, unit))
     return 0
 
 
 def _profile(request: Request, asked: dict[str, Any], clock: StageClock) -> list[StepTime]:
+    if request.is_saved:
+        return _profile_saved(request, asked, clock)
     options = request.options
     if options.backend != "cpu":
         raise UsageError(f"backend {options.backend!r} is not profiled", help="use --backend cpu")
     clock("read")
     source = request.source()
-    feed = build_feed(source.signature(options).inputs, options, asked["inputs"], asked["seed"])
+    feed = build_feed(request.inputs(source), request, asked["inputs"], asked["seed"])
     shapes = {name: array.shape for name, array in feed.items()}
     options = replace(options, shapes=shapes, dims={})
     stages = Stages(options)
     clock("import")
-    module, _ = source.load(options)
+    try:
+        module, _ = source.load(options)
+    except NeedsValuesError:
+        raise _no_program() from None
     program, _ = stages.plan(stages.lower(stages.optimise(module)))
     clock("emit and run")
-    compiled = compile_module if options.cache is None else CompileCache(options.cache).compile
+    compiled = caching_compiler(options.cache)
     target, threads = Target.of(options.target), options.threads or 1
     return profile(
         program,
@@ -75,6 +87,27 @@ def _profile(request: Request, asked: dict[str, Any], clock: StageClock) -> list
     )
 
 
+def _profile_saved(request: Request, asked: dict[str, Any], clock: StageClock) -> list[StepTime]:
+    clock("load")
+    if request.options.threads not in (None, 1):
+        raise UsageError("a compiled model is profiled on one thread", help="leave --threads out")
+    model = load_saved(request, "repeat", "top")
+    feed = saved_feed(model, request, asked["inputs"], asked["seed"])
+    clock("run")
+    version = model.version_for(feed)
+    if not isinstance(version, Version):
+        raise _no_program()
+    inputs = [feed[name] for name in version.compiled.input_names]
+    return profile_saved(version.compiled, inputs, asked["repeat"])
+
+
+def _no_program() -> UsageError:
+    return UsageError(
+        "data decide shapes in the model: it is no single program, which could be profiled",
+        help="time it with afterglow bench",
+    )
+
+
 def _data(step: StepTime, total: float) -> dict[str, Any]:
     return {
         **asdict(step),
@@ -84,25 +117,29 @@ def _data(step: StepTime, total: float) -> dict[str, Any]:
     }
 
 
-def _show(session: Session, steps: Sequence[StepTime], total: float, top: int) -> None:
+def _show(session: Session, steps: Sequence[StepTime], total: float, top: int, unit: str) -> None:
     session.show(_table(steps[:top], total))
     hidden = len(steps) - top
     rest = f"; {hidden} faster ones are not shown" if hidden > 0 else ""
-    session.say(f"{duration(total)} in {len(steps)} instructions{rest}", "bold")
+    session.say(f"{duration(total)} in {len(steps)} {unit}{rest}", "bold")
 
 
 def _table(steps: Sequence[StepTime], total: float) -> Table:
-    numbers = ("time", "share", "GFLOP/s", "GB/s")
-    rows = table(*numbers, "kernel", "operands", "result", "from", right=numbers)
+    detailed = any(step.results for step in steps)  # which those of a compiled model are not
+    rates, types = (("GFLOP/s", "GB/s"), ("operands", "result")) if detailed else ((), ())
+    numbers = ("time", "share", *rates)
+    rows = table(*numbers, "kernel", *types, "from", right=numbers)
     for step in steps:
         rows.add_row(
             duration(step.seconds),
             f"{step.seconds / total:.1%}",
-            f"{step.gflops:.1f}" if step.flops else "",
-            f"{step.bandwidth:.1f}",
+            *(_rates(step) if detailed else ()),
             step.kernel + (" (host)" if step.on_host else ""),
-            ", ".join(step.operands[:2]),
-            ", ".join(step.results[:1]),
+            *((", ".join(step.operands[:2]), ", ".join(step.results[:1])) if detailed else ()),
             step.origin,
         )
     return rows
+
+
+def _rates(step: StepTime) -> tuple[str, str]:
+    return f"{step.gflops:.1f}" if step.flops else "", f"{step.bandwidth:.1f}"

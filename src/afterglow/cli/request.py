@@ -4,30 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import wraps
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import click
 
-from afterglow.backends import BACKENDS
-from afterglow.cli.arrays import read_array
+from afterglow.backends.registry import BACKENDS
+from afterglow.cli.parameters import Dim, Shape, Size, Value
 from afterglow.cli.session import Session, general_options
-from afterglow.driver.options import (
-    Options,
-    Progress,
-    cache_folder,
-    perf_map_by_default,
-    policy_of,
-    verify_by_default,
-)
+from afterglow.driver.dims import DimWish, Wishes
+from afterglow.driver.environment import cache_folder, perf_map_by_default, verify_by_default
+from afterglow.driver.options import PRECISIONS, Options, Progress, policy_of
 from afterglow.driver.sources import Source, open_source
 from afterglow.frontends.onnx import NeedsValuesError, UnboundDimensionsError
 from afterglow.graph import Module
 from afterglow.passes import Instrument
+from afterglow.runtime import TensorInfo
+from afterglow.runtime.load import is_saved_model
 from afterglow.support.errors import UsageError
-from afterglow.support.sizes import parse_size
 from afterglow.types import OutputForm
 
 Named = TypeVar("Named")
@@ -51,10 +46,44 @@ class Request:
 
     path: str
     options: Options
+    wishes: Wishes = field(default_factory=Wishes)
+    """What is said about dimensions besides their extents."""
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the file is no model to compile, but one that is compiled."""
+        return is_saved_model(self.path)
 
     def source(self) -> Source:
         """Read the file."""
+        self.refuse_saved()
         return open_source(self.path)
+
+    def inputs(self, source: Source) -> tuple[TensorInfo, ...]:
+        """The inputs as the file declares them, but for those that have values."""
+        return source.signature(replace(self.options, shapes={}, dims={})).inputs
+
+    def refuse_saved(self) -> None:
+        """Say that there is nothing to compile, if so it is."""
+        if self.is_saved:
+            raise UsageError(
+                f"{self.path} is a compiled model: it holds code, and no graph",
+                help="give the model it was made of; run, bench and profile take compiled ones",
+            )
+
+    def bindings(self) -> list[Request]:
+        """A request for each combination of listed extents; one without lists."""
+        rest = Wishes(ranges=self.wishes.ranges)
+        bound = (replace(self.options, dims=dims) for dims in self.wishes.bindings())
+        return [Request(self.path, options, rest) for options in bound]
+
+    def refuse_ranges(self) -> None:
+        """Say that this verb makes code, which is for exact extents."""
+        for name, (first, last) in self.wishes.ranges.items():
+            raise UsageError(
+                f"dimension {name!r} is a range, {first}..{last}: code is for exact extents",
+                help=f"give one, --dim {name}={last}, or a list, --dim {name}={first},{last}",
+            )
 
     def watched(self, progress: Progress, *instruments: Instrument) -> Request:
         """The same with someone to tell about stages and passes."""
@@ -84,7 +113,10 @@ def command_line_help(source: Source, options: Options) -> Iterator[None]:
         raise
     except NeedsValuesError as error:
         given = " ".join(f"--value {name}=FILE.npy" for name in error.inputs)
-        error.help = f"give them: {given}; afterglow run takes them from --input"
+        if given:
+            error.help = f"give them: {given}; afterglow run takes them from --input"
+        else:
+            error.help = "afterglow run drives such loops"
         raise
 
 
@@ -109,52 +141,12 @@ def _example(info: Declared) -> str:
     return "x".join(str(extent) if isinstance(extent, int) else "1" for extent in info.shape)
 
 
-class _Shape(click.ParamType[tuple[str, tuple[int, ...]]]):
-    name = "name:1x3x224x224"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, tuple[int, ...]]:
-        name, colon, extents = str(value).rpartition(":")
-        parts = extents.split("x") if extents else []
-        if not (name and colon) or not all(part.isdecimal() for part in parts):
-            raise UsageError(
-                f"{value!r} is no shape", help="write NAME:1x3x224x224, or NAME: for a scalar"
-            )
-        return name, tuple(map(int, parts))
-
-
-class _Dim(click.ParamType[tuple[str, int]]):
-    name = "name=extent"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, int]:
-        name, _, extent = str(value).rpartition("=")
-        if not name or not extent.isdecimal():
-            raise UsageError(f"{value!r} is no dimension", help="write NAME=8")
-        return name, int(extent)
-
-
-class _Value(click.ParamType[tuple[str, Any]]):
-    name = "name=file.npy"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, Any]:
-        name, _, file = str(value).partition("=")
-        if not name or not file:
-            raise UsageError(f"{value!r} names no value", help="write NAME=FILE.npy")
-        return name, read_array(Path(file))
-
-
-class _Size(click.ParamType[int]):
-    name = "256KiB"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        return parse_size(str(value))
-
-
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.argument("model"),
-    click.option("--shapes", type=_Shape(), multiple=True, help="The shape of an input."),
-    click.option("--dim", "dims", type=_Dim(), multiple=True, help="The extent of a dimension."),
+    click.option("--shapes", type=Shape(), multiple=True, help="The shape of an input."),
+    click.option("--dim", "dims", type=Dim(), multiple=True, help="The extents of a dimension."),
     click.option(
-        "--value", "values", type=_Value(), multiple=True, help="Make an input a constant."
+        "--value", "values", type=Value(), multiple=True, help="Make an input a constant."
     ),
     click.option(
         "--backend",
@@ -171,9 +163,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--threads", type=click.IntRange(1), help="How many run the code; by default all cores."
     ),
     click.option("--no-cache", is_flag=True, help="Keep no compiled code, and use none."),
-    click.option(
-        "--max-arena", type=_Size(), help="Split nodes until the arena has no more bytes."
-    ),
+    click.option("--max-arena", type=Size(), help="Split nodes until the arena has no more bytes."),
     click.option("--exact", is_flag=True, help="Form every sum as it is defined."),
     click.option(
         "--optimize-for",
@@ -181,6 +171,13 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         default="speed",
         show_default=True,
         help="memory: weights take no more than in the model.",
+    ),
+    click.option(
+        "--precision",
+        type=click.Choice(tuple(PRECISIONS)),
+        default="float32",
+        show_default=True,
+        help="weights_…: weights of layers that wait for memory are held in 16 bits.",
     ),
     click.option("--tune", type=float, metavar="SECONDS", help="Try algorithms for so long."),
     click.option("--no-optimize", is_flag=True, help="Leave out all optimisations."),
@@ -196,7 +193,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
     def collected(
         model: str,
         shapes: tuple[tuple[str, tuple[int, ...]], ...],
-        dims: tuple[tuple[str, int], ...],
+        dims: tuple[tuple[str, DimWish], ...],
         values: tuple[tuple[str, Any], ...],
         backend: str,
         target: str,
@@ -205,28 +202,31 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         max_arena: int | None,
         exact: bool,
         optimize_for: str,
+        precision: str,
         tune: float | None,
         no_optimize: bool,
         verify_each: bool,
         **others: Any,
     ) -> int:
+        wishes = Wishes.of(_once("--dim", dims))
         options = Options(
             backend=backend,
             target=target,
             threads=threads,
             cache=cache_folder(not no_cache),
             shapes=_once("--shapes", shapes),
-            dims=_once("--dim", dims),
+            dims=wishes.fixed,
             values=_once("--value", values),
             max_arena=max_arena,
             policy=policy_of(exact, optimize_for),
+            precision=precision,
             tune=tune,
             optimize=not no_optimize,
             verify=verify_each or verify_by_default(),
             perf_map=perf_map_by_default(),
         )
         session = click.get_current_context().find_object(Session)
-        return command(session, Request(model, options), **others)
+        return command(session, Request(model, options, wishes), **others)
 
     decorated: Callable[..., int] = collected
     for option in reversed(_OPTIONS):

@@ -12,9 +12,8 @@ import numpy as np
 from rich.table import Table
 
 from afterglow.cli.session import table
-from afterglow.graph import Array
 from afterglow.support.errors import UnsupportedError, UsageError
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 SHOWN_VALUES = 4
 """How many elements of an output are shown."""

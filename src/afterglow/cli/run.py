@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from afterglow.cli.arrays import write_arrays
+from afterglow.cli.each import for_each_extent
 from afterglow.cli.feed import build_feed, takes_inputs
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
@@ -22,12 +23,13 @@ from afterglow.cli.results import (
     result_table,
     tensors_of,
 )
+from afterglow.cli.saved import load_saved, no_other_engine, saved_feed
 from afterglow.cli.session import Session
 from afterglow.cli.texts import unwritable
 from afterglow.driver.compile import compile_with
-from afterglow.graph import Array
 from afterglow.report.agreement import relative_error
 from afterglow.runtime import CompiledModel
+from afterglow.types import Array
 
 
 @dataclass(frozen=True)
@@ -46,20 +48,21 @@ class Outcome:
     """What came of it."""
 
     results: Sequence[Result]
-    compile_seconds: float
+    is_saved: bool
+    prepare_seconds: float
     run_seconds: float
     agrees: bool
 
     def data(self) -> dict[str, Any]:
         """As JSON has it."""
         return {
-            "compile_seconds": self.compile_seconds,
+            "load_seconds" if self.is_saved else "compile_seconds": self.prepare_seconds,
             "run_seconds": self.run_seconds,
             "outputs": [result.data() for result in self.results],
         }
 
 
-@click.command(short_help="Run a model, and compare its outputs.")
+@click.command()
 @takes_model
 @takes_inputs
 @click.option("--repeat", type=click.IntRange(1), default=1, help="Run so often, show the fastest.")
@@ -68,8 +71,9 @@ class Outcome:
     "--compare", "reference", type=click.Choice(["onnxruntime"]), help="Compare the outputs."
 )
 @click.option("--tolerance", default=1e-4, show_default=True, help="Largest error that agrees.")
+@for_each_extent("--output-dir", ranges=True)
 def run(session: Session, request: Request, output_dir: Path | None, **trial: Any) -> int:
-    """Run MODEL, and show what comes out.
+    """Run MODEL, which may be compiled (FILE.agc, a bundle's library), and show what comes out.
 
     With --compare, the exit status is 1 unless each output agrees: its error is the largest
     absolute difference over the reference's largest magnitude.
@@ -86,15 +90,26 @@ def run(session: Session, request: Request, output_dir: Path | None, **trial: An
     return 0 if outcome.agrees else 1
 
 
-def _run(request: Request, trial: Trial, clock: StageClock) -> Outcome:
-    options = request.options
+def _prepare(
+    request: Request, trial: Trial, clock: StageClock
+) -> tuple[CompiledModel, dict[str, Array]]:
+    """The model, ready to run, and what to run it on."""
+    if request.is_saved:
+        clock("load")
+        if trial.reference is not None:
+            raise no_other_engine(request, "--compare")
+        model = load_saved(request, "repeat", "output_dir")
+        return model, saved_feed(model, request, trial.inputs, trial.seed)
     clock("read")
-    inputs = request.source().signature(options).inputs
-    feed = build_feed(inputs, options, trial.inputs, trial.seed)
+    feed = build_feed(request.inputs(request.source()), request, trial.inputs, trial.seed)
     shapes = {name: array.shape for name, array in feed.items()}
-    model = compile_with(request.path, replace(options, shapes=shapes, dims={}))
+    return compile_with(request.path, replace(request.options, shapes=shapes, dims={})), feed
+
+
+def _run(request: Request, trial: Trial, clock: StageClock) -> Outcome:
+    model, feed = _prepare(request, trial, clock)
     clock("run")
-    compile_seconds = clock.total
+    prepare_seconds = clock.total
     outputs, run_seconds = _timed(model, feed, trial.repeat)
     tensors = _tensors(model, outputs)
     errors: Sequence[float | None] = [None] * len(tensors)
@@ -107,7 +122,8 @@ def _run(request: Request, trial: Trial, clock: StageClock) -> Outcome:
         ]
     return Outcome(
         [Result(*tensor, error) for tensor, error in zip(tensors, errors, strict=True)],
-        compile_seconds,
+        request.is_saved,
+        prepare_seconds,
         run_seconds,
         agrees=all(error is None or error <= trial.tolerance for error in errors),
     )
@@ -138,8 +154,9 @@ def _write(folder: Path, results: Sequence[Result]) -> None:
 
 def _show(session: Session, trial: Trial, outcome: Outcome) -> None:
     session.show(result_table(outcome.results))
-    compiled, ran = duration(outcome.compile_seconds), duration(outcome.run_seconds)
-    session.say(f"compiled in {compiled}, ran in {ran}")
+    prepared, ran = duration(outcome.prepare_seconds), duration(outcome.run_seconds)
+    done = "loaded" if outcome.is_saved else "compiled"
+    session.say(f"{done} in {prepared}, ran in {ran}")
     if trial.reference is not None:
         verb = "agrees with" if outcome.agrees else "differs from"
         style = "bold green" if outcome.agrees else "bold red"

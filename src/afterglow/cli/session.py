@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -31,13 +32,32 @@ class Session:
     debug: bool = False
     out: Console = field(default_factory=lambda: _console(stderr=False))
     err: Console = field(default_factory=lambda: _console(stderr=True))
+    _answers: list[dict[str, Any]] | None = None
+    """As JSON, those that are printed together; None if there is only one."""
 
     def answer(self, data: Mapping[str, Any], show: Callable[[], None]) -> None:
         """Print the answer: the data as JSON if that was asked for, or else what `show` prints."""
-        if self.json:
-            click.echo(json.dumps(data, indent=2, ensure_ascii=False))
-        else:
+        if not self.json:
             show()
+        elif self._answers is not None:
+            self._answers[-1].update(data)
+        else:
+            _print_json(data)
+
+    @contextmanager
+    def several(self, name: str) -> Iterator[None]:
+        """Print all answers that are given here; as JSON they are a list of this name."""
+        self._answers = []
+        yield
+        if self.json:
+            _print_json({name: self._answers})
+
+    def begin_answer(self, about: Mapping[str, Any], heading: str) -> None:
+        """What the next of several answers is about: as JSON, and as a heading."""
+        if self._answers is not None:
+            self._answers.append(dict(about))
+        if not self.json:
+            self.say(heading, "bold")
 
     def say(self, text: str, style: str = "") -> None:
         """A line of the answer, as it is."""
@@ -51,10 +71,13 @@ class Session:
     def fail(self, error: AfterglowError) -> None:
         """Print an error: what, where, an excerpt, and help."""
         if self.json:
-            data = {"error": error_data(error), "exit_status": error.exit_status}
-            click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+            _print_json({"error": error_data(error), "exit_status": error.exit_status})
         for line in str(error).splitlines():
             self.err.print(_coloured(line), soft_wrap=True)
+
+
+def _print_json(data: Mapping[str, Any]) -> None:
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
 
 
 def _console(*, stderr: bool) -> Console:

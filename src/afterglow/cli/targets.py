@@ -12,7 +12,7 @@ from afterglow.cli.session import Session, general_options, table
 HOST = "host"
 
 
-@click.command(short_help="List the machines that code can be made for.")
+@click.command()
 @general_options
 @click.pass_obj
 def targets(session: Session) -> int:

@@ -6,15 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from afterglow.backends.cpu import compile_module
-from afterglow.backends.cpu.bundle import BundleCode, Planned, build_bundle
+from afterglow.backends.cpu.bundle import (
+    BundleCode,
+    BundleOptions,
+    Extent,
+    Planned,
+    build_bundle,
+)
 from afterglow.backends.cpu.target import Target
-from afterglow.driver.cache import CompileCache
+from afterglow.bundles import identifier
+from afterglow.driver.kernel_cache import caching_compiler
 from afterglow.driver.options import Options
 from afterglow.driver.sources import OnnxSource, Source
 from afterglow.driver.stages import Stages
-from afterglow.runtime.bundle import identifier
-from afterglow.runtime.version import BundleWish
+from afterglow.frontends.onnx import NeedsValuesError
+from afterglow.runtime import TensorInfo
+from afterglow.runtime.bundle import BundleWish
+from afterglow.support.errors import UnsupportedError
 from afterglow.support.names import NameScope
 
 Shapes = Mapping[str, Sequence[int]]
@@ -29,22 +37,39 @@ def compile_bundle(source: Source, options: Options, wish: BundleWish) -> Bundle
         _plan(source, each, prefix)
         for each, prefix in zip(bound, _prefixes(name, wish.shapes), strict=True)
     ]
-    compiled = compile_module if options.cache is None else CompileCache(options.cache).compile
+    compiled = caching_compiler(options.cache)
     if options.progress is not None:
         options.progress("emit")
-    wanted = replace(wish.options, policy=options.policy)
-    return build_bundle(name, programs, Target.of(wish.target), wanted, compiled)
+    wanted = BundleOptions(wish.embed_weights, wish.freestanding, wish.small, options.policy)
+    declared = source.signature(replace(options, shapes={}, dims={})).inputs
+    extents = _extents(declared, wish.shapes)
+    return build_bundle(name, programs, Target.of(wish.target), wanted, compiled, extents)
 
 
 def _plan(source: Source, options: Options, prefix: str) -> Planned:
     if options.progress is not None:
         options.progress("import")
-    module, _ = source.load(options)
+    try:
+        module, _ = source.load(options)
+    except NeedsValuesError as error:
+        raise _data_decide(error) from None
     inputs = tuple(placeholder.name for placeholder in module.main.inputs)
     outputs = tuple(output.name for output in module.main.outputs)
     stages = Stages(options)
     program, _ = stages.plan(stages.lower(stages.optimise(module)))
     return Planned(program, inputs, outputs, prefix)
+
+
+def _data_decide(error: NeedsValuesError) -> UnsupportedError:
+    """What a user is told of a model that is compiled on as it runs."""
+    if error.cut is None or not error.cut.host:
+        return error
+    stops = [stop.node for stop in error.cut.stops]
+    return UnsupportedError(
+        "data decide shapes in the model, and a bundle cannot compile what comes behind",
+        excerpt=[f"{node.op_type} ({node.name or node.output[0]})" for node in stops],
+        help="save it as FILE.agc, or export a model that ends before these nodes",
+    )
 
 
 def _name_of(source: Source) -> str:
@@ -67,6 +92,25 @@ def _prefixes(name: str, shapes: Sequence[Shapes]) -> list[str]:
     scope = NameScope()
     wishes = ("_".join([name, *(_spell(each[key]) for key in varying)]) for each in shapes)
     return [scope.claim(wish) for wish in wishes]
+
+
+def _extents(inputs: Sequence[TensorInfo], shapes: Sequence[Shapes]) -> list[Extent]:
+    """The dimensions in which shapes differ; none if even the number of axes does."""
+    if any(len({len(each[info.name]) for each in shapes}) > 1 for info in inputs):
+        return []
+    found: dict[tuple[str, tuple[int, ...]], list[tuple[str, int]]] = {}
+    for info in inputs:
+        columns = zip(*(each[info.name] for each in shapes), strict=True)
+        for axis, values in enumerate(columns):
+            declared = None if info.shape is None else info.shape[axis]
+            name = declared if isinstance(declared, str) else f"{info.name}_{axis}"
+            if len(set(values)) > 1:
+                found.setdefault((name, values), []).append((info.name, axis))
+    scope = NameScope()
+    return [
+        Extent(scope.claim(identifier(name)), tuple(places), values)
+        for (name, values), places in found.items()
+    ]
 
 
 def _spell(shape: Sequence[int]) -> str:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from afterglow.backends.cpu import Module, Target, compile_module
 from afterglow.driver.options import Options
+from afterglow.runtime.native.machine import cache_sizes, processor, usable_cores
 from afterglow.runtime.saved import read_versions, save_versions
 from afterglow.runtime.version import Version
 from afterglow.support.atomic_file import PART_SUFFIX
@@ -43,18 +44,9 @@ class CompileCache:
 
     def __init__(self, folder: Path) -> None:
         self.kernels = DiskCache(folder / "kernels", KERNELS_LIMIT)
-        self.digests = DiskCache(folder / "digests", 1 << 20)
+        self.digests = DiskCache(folder / "digests", 1 << 20, warns=False)
         self.winners = DiskCache(folder / "winners", 1 << 20)
         self.models = folder / "models"
-
-    def compile(self, module: Module, target: Target) -> bytes:
-        """Object code of a module, made only if it is not there."""
-        key = digest_of_texts([version("llvmlite"), repr(target), module.text])
-        code = self.kernels.get(key)
-        if code is None:
-            code = compile_module(module, target)
-            self.kernels.put(key, code)
-        return code
 
     def digest_of_file(self, path: Path) -> str:
         """The digest of a file's content; not read again while the file is as it was."""
@@ -70,6 +62,25 @@ class CompileCache:
             self.digests.put(key, known)
         return known.decode()
 
+    def digest_of_model(self, path: Path) -> str | None:
+        """The digest of a model's file with those beside it that hold its tensors.
+
+        None if it was never noted which ones they are.
+        """
+        own = self.digest_of_file(path)
+        noted = self.digests.get(_key_of_files(own))
+        return None if noted is None else self._joined_digest(own, path, json.loads(noted))
+
+    def note_files(self, path: Path, names: Sequence[str]) -> str:
+        """The same, noting the names of the files beside the model's own."""
+        own = self.digest_of_file(path)
+        self.digests.put(_key_of_files(own), json.dumps(names).encode())
+        return self._joined_digest(own, path, names)
+
+    def _joined_digest(self, own: str, path: Path, names: Sequence[str]) -> str:
+        beside = (self.digest_of_file(path.parent / name) for name in names)
+        return digest_of_texts([own, *beside])
+
     def find(self, key: str, options: Options) -> Version | None:
         """What was kept under a key, if it is there and whole."""
         path = self._path(key)
@@ -81,7 +92,7 @@ class CompileCache:
             return None
         with contextlib.suppress(OSError):
             os.utime(path)
-        return saved.versions[0]
+        return saved.static
 
     def keep(self, key: str, compiled: Version) -> None:
         """Keep a version under a key, if it can be saved."""
@@ -89,9 +100,7 @@ class CompileCache:
             return
         try:
             self.models.mkdir(mode=0o700, parents=True, exist_ok=True)
-            save_versions(
-                self._path(key), compiled.signature, [compiled], is_static=True, durable=False
-            )
+            save_versions(self._path(key), compiled.signature, compiled, durable=False)
             self._make_room()
         except (OSError, UnsupportedError):
             return
@@ -113,18 +122,29 @@ class CompileCache:
             total -= size
 
 
+def is_kept(options: Options) -> bool:
+    """Whether a model that is compiled with options is kept."""
+    return options.backend == "cpu" and not options.verify and not options.instruments
+
+
 def model_key(digest: str, options: Options) -> str:
     """What a model compiled with options is kept under."""
     values = [f"{name} {_content(value)}" for name, value in options.values.items()]
     bound = [f"{name} {tuple(shape)}" for name, shape in sorted(options.shapes.items())]
     dims = [f"{name} {extent}" for name, extent in sorted(options.dims.items())]
     flags = f"{options.optimize} {options.lend_inputs} {options.max_arena}"
-    choice = f"{options.policy} {options.tune}"
-    target = repr(Target.of(options.target))
+    choice = f"{options.policy} {options.precision} {options.tune}"
+    target = _machine() if options.target == "host" else options.target
     part = repr(options.part)
     return digest_of_texts(
         [digest, _build(), target, flags, choice, part, *bound, *dims, *sorted(values)]
     )
+
+
+@cache
+def _machine() -> str:
+    """This machine, as far as code for it depends on it."""
+    return f"{processor()} {cache_sizes()} {usable_cores()}"
 
 
 def _content(value: Any) -> str:
@@ -137,12 +157,17 @@ def _content(value: Any) -> str:
     return f"{value.dtype} {value.shape} {digest_of_bytes(elements)}"
 
 
+def _key_of_files(digest: str) -> str:
+    """What the names of the files beside a model are noted under."""
+    return digest_of_texts(["files", digest])
+
+
 def digest_of_texts(texts: Iterable[str]) -> str:
     """A digest that tells every sequence of texts from every other."""
     return digest_of_bytes("".join(f"{len(text)} {text}" for text in texts).encode())
 
 
-def digest_of_bytes(data: bytes) -> str:
+def digest_of_bytes(data: bytes | memoryview) -> str:
     """A digest of bytes."""
     return hashlib.blake2b(data, digest_size=20).hexdigest()
 
@@ -154,8 +179,23 @@ def _content_digest(path: Path) -> str:
 
 @cache
 def _build() -> str:
-    """This build of Afterglow: its version, and the times of its files where they are edited."""
-    root = Path(__file__).parent.parent
-    files: Sequence[Path] = sorted(root.rglob("*.py"))
-    states = [f"{p.relative_to(root)} {p.stat().st_size} {p.stat().st_mtime_ns}" for p in files]
-    return digest_of_texts([version("afterglow"), version("llvmlite"), *states])
+    """This build of Afterglow and of LLVM, by the sizes and times of their files."""
+    llvm = find_spec("llvmlite")
+    states = _states(Path(__file__).parent.parent)
+    return digest_of_texts([*states, "" if llvm is None else _state(llvm.origin or "")])
+
+
+def _states(folder: str | Path) -> Iterator[str]:
+    """What tells the source files in a folder from what they were before."""
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.is_dir():
+                yield entry.name
+                yield from _states(entry.path)
+            elif entry.name.endswith(".py"):
+                yield f"{entry.name} {_state(entry.path)}"
+
+
+def _state(path: str) -> str:
+    status = os.stat(path)
+    return f"{status.st_size} {status.st_mtime_ns}"

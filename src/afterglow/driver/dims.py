@@ -9,11 +9,14 @@ from math import prod
 from operator import index
 from typing import Any, TypeAlias
 
+from afterglow.runtime import TensorInfo
 from afterglow.runtime.versions import SPECIALISATIONS
 from afterglow.support.errors import UsageError
 
-Dims: TypeAlias = "Mapping[str, int | Sequence[int]]"
-"""By name: an extent, a list of extents to compile ahead, or the first and last that may come."""
+DimWish: TypeAlias = "int | Sequence[int]"
+"""An extent, a list of extents to compile ahead, or a tuple: the first and last that may come."""
+Dims: TypeAlias = Mapping[str, DimWish]
+"""What is known or wished of dimensions, by their names."""
 
 
 @dataclass(frozen=True)
@@ -39,24 +42,28 @@ class Wishes:
         return Wishes(fixed, ahead, ranges)
 
     def bindings(self) -> Iterator[dict[str, int]]:
-        """Every combination of extents to compile ahead, with the fixed ones."""
-        if not self.ahead:
-            return
+        """Every combination of extents to compile ahead, with the fixed ones; one without lists."""
         count = prod(map(len, self.ahead.values()))
         if count > SPECIALISATIONS:
             raise UsageError(
-                f"dims asks for {count} versions of the model, at most {SPECIALISATIONS} are kept"
+                f"{count} versions of the model are asked for, at most {SPECIALISATIONS} are kept",
+                help=f"list fewer extents of {', '.join(map(repr, self.ahead))}",
             )
         for extents in product(*self.ahead.values()):
             yield {**self.fixed, **dict(zip(self.ahead, extents, strict=True))}
 
-    def check_names(self, known: Iterable[str]) -> None:
+    def check_names(self, inputs: Sequence[TensorInfo]) -> None:
         """Refuse names that no input has; those of fixed ones are checked where they are bound."""
-        names = set(known)
-        for name in (*self.ahead, *self.ranges):
-            if name not in names:
-                listed = ", ".join(map(repr, sorted(names)))
-                raise UsageError(f"no input has a free dimension {name!r}: there are {listed}")
+        check_names((*self.ahead, *self.ranges), inputs)
+
+
+def check_names(names: Iterable[str], inputs: Sequence[TensorInfo]) -> None:
+    """Refuse names of dimensions that are free in no input."""
+    known = sorted({e for info in inputs for e in info.shape or () if isinstance(e, str)})
+    for name in names:
+        if name not in known:
+            listed = f": there are {', '.join(map(repr, known))}" if known else ""
+            raise UsageError(f"no input has a free dimension {name!r}{listed}")
 
 
 def _range(name: str, wish: Sequence[int]) -> tuple[int, int]:

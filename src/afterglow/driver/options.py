@@ -1,19 +1,27 @@
-"""Options of a compilation: a frozen value, passed in. The only reader of the environment."""
+"""Options of a compilation: a frozen value, passed in."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from afterglow.backends.policy import DEFAULT, Policy
-from afterglow.frontends.onnx import Part
-from afterglow.graph import Array
-from afterglow.passes import Instrument
-from afterglow.support.disk_cache import default_folder
 from afterglow.support.errors import UsageError
+from afterglow.types import Array, DType
+from afterglow.types.dtype import bf16, f16
+
+if TYPE_CHECKING:  # options are read where the compiler is not imported
+    from afterglow.frontends.onnx import Part
+    from afterglow.passes import Instrument
+
+PRECISIONS: dict[str, DType | None] = {
+    "float32": None,
+    "weights_bf16": bf16,
+    "weights_f16": f16,
+}
+"""How weights of type f32 are held where reading them takes the time; None for as they are."""
 
 Progress: TypeAlias = Callable[[str], None]
 """Called with the name of each stage as it begins."""
@@ -38,6 +46,8 @@ class Options:
     """The most bytes that the arena may have: nodes are split until it fits."""
     policy: Policy = DEFAULT
     """What the choice of algorithms heeds."""
+    precision: str = "float32"
+    """How weights are held: a key of `PRECISIONS`."""
     tune: float | None = None
     """For how many seconds algorithms are tried; None to go by estimates."""
     cache: Path | None = None
@@ -49,14 +59,22 @@ class Options:
     progress: Progress | None = None
 
 
-def verify_by_default() -> bool:
-    """Whether AFTERGLOW_VERIFY asks to verify after each pass."""
-    return _is_set("AFTERGLOW_VERIFY")
+_OF_A_PROCESS = (
+    *("threads", "shapes", "dims", "values", "part"),
+    *("cache", "verify", "perf_map", "instruments", "progress"),
+)
+"""Options that are not kept with a model that is saved."""
 
 
-def perf_map_by_default() -> bool:
-    """Whether AFTERGLOW_PERF_MAP asks to tell the profiler `perf` the names of functions."""
-    return _is_set("AFTERGLOW_PERF_MAP")
+def describe_options(options: Options) -> dict[str, Any]:
+    """What of options a file keeps, to compile more in the same way: what JSON can hold."""
+    kept = {name: value for name, value in vars(options).items() if name not in _OF_A_PROCESS}
+    return {**kept, "policy": asdict(options.policy)}
+
+
+def restore_options(data: Mapping[str, Any], **others: Any) -> Options:
+    """Options that were described so, with others of this process."""
+    return Options(**{**data, "policy": Policy(**data["policy"])}, **others)
 
 
 def policy_of(exact: bool, optimize_for: str) -> Policy:
@@ -66,14 +84,3 @@ def policy_of(exact: bool, optimize_for: str) -> Policy:
             f"a model cannot be optimised for {optimize_for!r}", help='say "speed" or "memory"'
         )
     return Policy(exact=exact, small_weights=optimize_for == "memory")
-
-
-def cache_folder(wish: bool | str | Path) -> Path | None:
-    """The folder of the cache: the one given, the usual one for True, none for False."""
-    if isinstance(wish, bool):
-        return default_folder(os.environ) if wish else None
-    return Path(wish)
-
-
-def _is_set(variable: str) -> bool:
-    return os.environ.get(variable, "") not in ("", "0")

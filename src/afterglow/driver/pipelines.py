@@ -8,6 +8,7 @@ from afterglow.lowering.unpack_per_reader import UnpackPerReader
 from afterglow.memory import remove_copies
 from afterglow.passes import Pipeline
 from afterglow.transforms.arithmetic import ARITHMETIC
+from afterglow.transforms.blind_taps import DROP_BLIND_TAPS
 from afterglow.transforms.bodies import SIMPLIFY_BODIES
 from afterglow.transforms.casts import SIMPLIFY_CASTS
 from afterglow.transforms.clips import RAISE_CLIPS, SIMPLIFY_CLIPS
@@ -20,6 +21,7 @@ from afterglow.transforms.inline_branches import INLINE_BRANCHES
 from afterglow.transforms.logic import SIMPLIFY_LOGIC
 from afterglow.transforms.merge_equal import MergeEqualConstants, MergeEqualNodes
 from afterglow.transforms.merge_matmuls import MergeMatMuls
+from afterglow.transforms.narrow_weights import NarrowWeights
 from afterglow.transforms.pads import FOLD_PADS
 from afterglow.transforms.recognise_activations import RECOGNISE_ACTIVATIONS
 from afterglow.transforms.recognise_attention import RECOGNISE_ATTENTION
@@ -34,6 +36,7 @@ from afterglow.transforms.reshapes import SIMPLIFY_RESHAPES
 from afterglow.transforms.sink_transposes import SinkTransposes
 from afterglow.transforms.slices import SIMPLIFY_SLICES
 from afterglow.transforms.stored_weights import MOVE_STORED_WEIGHTS
+from afterglow.types import DType
 
 
 def optimising_pipeline() -> Pipeline:
@@ -67,6 +70,7 @@ def optimising_pipeline() -> Pipeline:
             FoldConstants(),  # transposed weights
             RECOGNISE_SHUFFLES,  # in their channels-last form
             FOLD_PADS,
+            DROP_BLIND_TAPS,  # with all padding in the convolutions
             RECOGNISE_QUANTIZED,  # while quantized weights are as stored, and their pads folded
             RECOGNISE_INTEGERS,
             SIMPLIFY_CLIPS,
@@ -81,6 +85,11 @@ def optimising_pipeline() -> Pipeline:
             DropDead(),
         ),
     )
+
+
+def narrowing_pipeline(stored: DType | None, every: bool) -> Pipeline:
+    """Weights held in fewer bits, if a type is given; after all that computes with them."""
+    return Pipeline("narrow", () if stored is None else (NarrowWeights(stored, every=every),))
 
 
 def lowering_pipeline(keeps: Keeps, *, optimize: bool) -> Pipeline:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -12,17 +13,20 @@ from afterglow.driver.cache import CompileCache, digest_of_bytes, digest_of_text
 from afterglow.driver.options import Options
 from afterglow.frontends.onnx import (
     Binding,
-    Cut,
     HostNodes,
     ModelImporter,
     Parameter,
+    Remainder,
+    RunBody,
     model_signature,
+    needed_nodes,
     read_model,
+    remainder_of,
 )
-from afterglow.graph import Array, Module, verify_module
+from afterglow.graph import Module, verify_module
 from afterglow.runtime import Signature, TensorInfo
 from afterglow.support.errors import UsageError
-from afterglow.types import OutputForm
+from afterglow.types import Array, OutputForm
 from afterglow.types.output_form import tensor_forms
 
 HostRun: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Array]]
@@ -35,14 +39,30 @@ class Source(Protocol):
     def load(self, options: Options) -> tuple[Module, tuple[OutputForm, ...]]:
         """A fresh module that the caller may rewrite, and how its outputs are grouped."""
 
-    def on_host(self, cut: Cut, options: Options) -> HostRun:
-        """What the host computes where the model is cut."""
+    @property
+    def output_names(self) -> list[str]:
+        """The names of the outputs."""
+
+    def on_host(
+        self,
+        wanted: Sequence[str],
+        given: Iterable[str],
+        values: Mapping[str, Any],
+        run_body: RunBody,
+    ) -> HostRun:
+        """What computes what is wanted of what is given, by definition, for `HostNodes`."""
+
+    def is_done(self, known: Iterable[str]) -> bool:
+        """Whether the outputs take no node besides what is known."""
 
     def signature(self, options: Options) -> Signature:
         """What the model takes and gives, as far as the options bind it."""
 
     def digest(self, cache: CompileCache) -> str | None:
         """A digest of all that the model is; None if it would take too long."""
+
+    def remainder(self, cuts: Sequence[Collection[str]], values: Mapping[str, Any]) -> Remainder:
+        """What is left of it once the values that cross one of the cuts are known."""
 
 
 def open_source(source: Any) -> Source:
@@ -71,8 +91,27 @@ class ModuleSource:
             raise UsageError("a module has exact shapes: there is nothing to bind")
         return self.module.clone(), tensor_forms([o.name for o in self.module.main.outputs])
 
-    def on_host(self, cut: Cut, options: Options) -> HostRun:
+    @property
+    def output_names(self) -> list[str]:
+        """Those of the main function."""
+        return [output.name for output in self.module.main.outputs]
+
+    def on_host(
+        self,
+        wanted: Sequence[str],
+        given: Iterable[str],
+        values: Mapping[str, Any],
+        run_body: RunBody,
+    ) -> HostRun:
         """Refuse: shapes in a module are exact."""
+        raise UsageError("a module has exact shapes: there is nothing to cut")
+
+    def is_done(self, known: Iterable[str]) -> bool:
+        """Never: it is not cut."""
+        return False
+
+    def remainder(self, cuts: Sequence[Collection[str]], values: Mapping[str, Any]) -> Remainder:
+        """Refuse: it is not cut."""
         raise UsageError("a module has exact shapes: there is nothing to cut")
 
     def digest(self, cache: CompileCache) -> str | None:
@@ -101,10 +140,28 @@ class OnnxSource:
         """Import it."""
         return ModelImporter(self.file, _binding(options), options.part).run()
 
-    def on_host(self, cut: Cut, options: Options) -> HostRun:
+    @property
+    def output_names(self) -> list[str]:
+        """Those of the main graph."""
+        return [output.name for output in self.file.proto.graph.output]
+
+    def on_host(
+        self,
+        wanted: Sequence[str],
+        given: Iterable[str],
+        values: Mapping[str, Any],
+        run_body: RunBody,
+    ) -> HostRun:
         """Imported again with each run, as they are few."""
-        given = {} if options.part is None else options.part.given
-        return HostNodes(self.file, cut, {*given, *cut.crossing}, options.values).run
+        return HostNodes(self.file, wanted, given, values, run_body).run
+
+    def is_done(self, known: Iterable[str]) -> bool:
+        """Whether there is no node between what is known and the outputs."""
+        return not needed_nodes(self.file.proto.graph, self.output_names, known)
+
+    def remainder(self, cuts: Sequence[Collection[str]], values: Mapping[str, Any]) -> Remainder:
+        """The nodes behind the cuts, and the weights that they read."""
+        return remainder_of(self.file, cuts, values)
 
     def digest(self, cache: CompileCache) -> str | None:
         """A digest of the file and of those beside it that hold its tensors.
@@ -116,7 +173,7 @@ class OnnxSource:
         seen = self._seen
         if not seen or None in seen or [_identity(path) for path in self._paths] != seen:
             return None
-        return digest_of_texts(map(cache.digest_of_file, self._paths))
+        return cache.note_files(self._paths[0], self.file.external_files())
 
     def _find_paths(self) -> list[Path]:
         """The files that the model is in."""
@@ -133,6 +190,24 @@ class OnnxSource:
             tuple(_info(parameter, options) for parameter in inputs),
             tuple(_info(parameter, options) for parameter in declared.outputs),
         )
+
+
+class LeftSource(OnnxSource):
+    """What was left of an ONNX model when it was saved."""
+
+    def __init__(self, left: Remainder) -> None:
+        self.left = left
+        self.file = left.open()
+
+    @cached_property
+    def _digest(self) -> str:
+        return digest_of_texts(
+            [digest_of_bytes(self.left.graph), digest_of_bytes(self.left.weights)]
+        )
+
+    def digest(self, cache: CompileCache) -> str | None:
+        """A digest of the graph and of the weights."""
+        return self._digest
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:

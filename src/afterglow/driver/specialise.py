@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from afterglow.driver.bound import BoundValues
 from afterglow.driver.options import Options
-from afterglow.driver.sources import Source
-from afterglow.frontends.onnx import FEW, Cut, NeedsValuesError, Part
-from afterglow.runtime.segmented import SegmentedVersion
+from afterglow.driver.sources import HostRun, Source
+from afterglow.frontends.onnx import Cut, Given, NeedsValuesError, Part, RunBody
+from afterglow.runtime import TensorInfo
+from afterglow.runtime.patience import PatientVersions
+from afterglow.runtime.segmented import CONTINUATIONS, SegmentedVersion
 from afterglow.runtime.version import Version
-from afterglow.types import TensorType
+from afterglow.runtime.versions import Versions
+from afterglow.types import Array, TensorType
 
 Build: TypeAlias = Callable[[Options, Iterable[str]], Version]
 """Compiles with options; the names say on whose values they depend."""
@@ -28,11 +32,16 @@ class CallSpecialiser:
     Few integers that decide shapes are bound to their values. At other data that do so the model is
     cut: what comes before is compiled, the host runs the nodes in question, and the rest is
     compiled for the shapes that came out. `tried` are results that the host was asked for before.
+    `run_body` runs the bodies that the host drives. What is `patient` interprets a rest until it is
+    worth compiling. `bound` knows for which values there are versions.
     """
 
     source: Source
     options: Options
     build: Build
+    run_body: RunBody
+    bound: BoundValues
+    patient: bool = False
     tried: frozenset[str] = field(default_factory=frozenset)
 
     def compile_for(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion:
@@ -54,13 +63,26 @@ class CallSpecialiser:
                     return self._cut(options, bound, error.cut)
                 bound.update((name, copy(feed[name])) for name in sorted(wanted))
 
+    def compile_first(
+        self, error: NeedsValuesError, inputs: Sequence[TensorInfo]
+    ) -> SegmentedVersion | None:
+        """What comes before the cut that an error asks for; None if values are asked for first."""
+        if error.cut is None or not all(info.is_exact for info in inputs):
+            return None
+        feed = {info.name: _made_up(info) for info in inputs}
+        if replace(self, bound=BoundValues())._deciding(error, feed):  # which counts no such values
+            return None
+        shapes = {name: x.shape for name, x in feed.items()}
+        return self._cut(replace(self.options, shapes=shapes, dims={}), {}, error.cut)
+
     def _deciding(self, error: NeedsValuesError, feed: Mapping[str, Any]) -> set[str]:
         """The inputs whose values are bound because shapes depend on them."""
         cut = error.cut
         if cut is None or not self.tried.isdisjoint(cut.host):
             return {name for name in error.inputs if name in feed}
+        takes = self.bound.takes
         stops = [stop.inputs for stop in cut.stops]
-        return {x for inputs in stops if all(_is_few(feed[y]) for y in inputs) for x in inputs}
+        return {x for inputs in stops if all(takes(y, feed[y]) for y in inputs) for x in inputs}
 
     def _cut(self, options: Options, bound: Mapping[str, Any], cut: Cut) -> SegmentedVersion:
         given = options.part.given if options.part is not None else {}
@@ -68,24 +90,96 @@ class CallSpecialiser:
         return SegmentedVersion(
             self.build(first, bound) if cut.crossing else None,
             cut.crossing,
-            self.source.on_host(cut, options),
-            partial(self._compile_rest, cut),
+            CutModel(self, cut),
             frozenset(bound),
+            PatientVersions(CONTINUATIONS) if self.patient else Versions(CONTINUATIONS),
+            frozenset(self.bound.unbound),
         )
 
-    def _compile_rest(self, cut: Cut, known: Mapping[str, Any]) -> Version | SegmentedVersion:
-        options = replace(self.options, part=Part(self._given(known)))
-        rest = replace(self, options=options, tried=self.tried | set(cut.host))
-        return rest.compile_for(known)
 
-    def _given(self, known: Mapping[str, Any]) -> dict[str, TensorType]:
+@dataclass(frozen=True)
+class CutModel:
+    """How a model goes on behind a cut that a specialiser came to."""
+
+    specialiser: CallSpecialiser
+    cut: Cut
+
+    def run_host(self, known: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Run the nodes that stopped; of those that do the same, one."""
+        results = self._on_host(known) if self.cut.host else {}
+        return {**results, **{name: results[twin] for name, twin in self.cut.twins.items()}}
+
+    @cached_property
+    def _on_host(self) -> HostRun:
+        return self._host_run(self.cut.host, self._given_before)
+
+    @cached_property
+    def ends_here(self) -> bool:
+        """Whether no node is left behind the cut."""
+        return self.specialiser.source.is_done(self._known_names)
+
+    def run_rest(self, known: Mapping[str, Any]) -> list[Any]:
+        """Run the nodes that are left by their definition."""
+        results = {**known, **self._rest_on_host(known)}
+        return [results[name] for name in self.specialiser.source.output_names]
+
+    @cached_property
+    def _rest_on_host(self) -> HostRun:
+        known = self._known_names
+        outputs = [x for x in self.specialiser.source.output_names if x not in known]
+        return self._host_run(outputs, known)
+
+    @property
+    def _given_before(self) -> set[str]:
+        """What is known before the host begins."""
+        part = self.specialiser.options.part
+        return {*(part.given if part is not None else ()), *self.cut.crossing}
+
+    @cached_property
+    def _known_names(self) -> set[str]:
+        """What is known once the host is done."""
+        source, options = self.specialiser.source, self.specialiser.options
+        inputs = {info.name for info in source.signature(options).inputs}
+        return {*inputs, *self._given_before, *self.cut.host, *self.cut.twins}
+
+    def _host_run(self, wanted: Sequence[str], given: Iterable[str]) -> HostRun:
+        source, options = self.specialiser.source, self.specialiser.options
+        return source.on_host(wanted, given, options.values, self.specialiser.run_body)
+
+    def compile_rest(self, known: Mapping[str, Any]) -> Version | SegmentedVersion:
+        """Compile what comes behind, with all that is known as inputs of exact shapes."""
+        options = replace(self.specialiser.options, part=Part(self._given(known)))
+        tried = self.specialiser.tried | set(self.cut.host)
+        return replace(self.specialiser, options=options, tried=tried).compile_for(known)
+
+    def _given(self, known: Mapping[str, Any]) -> dict[str, Given]:
         """What is known besides the inputs of the model."""
-        inputs = {info.name for info in self.source.signature(self.options).inputs}
-        return {name: TensorType.of(x) for name, x in known.items() if name not in inputs}
+        source, options = self.specialiser.source, self.specialiser.options
+        inputs = {info.name for info in source.signature(options).inputs}
+        before = {} if options.part is None else options.part.given
+        bound = {name: given for name, given in before.items() if name in options.values}
+        return bound | {name: given_type(x) for name, x in known.items() if name not in inputs}
+
+    def describe(self) -> dict[str, Any]:
+        """What the host computes, and what was given and tried before."""
+        part = self.specialiser.options.part
+        return {
+            "host": list(self.cut.host),
+            "twins": dict(self.cut.twins),
+            "given": [] if part is None else list(part.given),
+            "tried": sorted(self.specialiser.tried),
+            "unbound": sorted(self.specialiser.bound.unbound),
+        }
 
 
-def _is_few(value: Any) -> bool:
-    """Whether a value is worth a version of its own."""
-    if not isinstance(value, np.ndarray):
-        return True
-    return value.dtype.kind in "iub" and value.size <= FEW
+def _made_up(info: TensorInfo) -> Array:
+    """An array of the type that an input has, which takes no memory; what it holds is nothing."""
+    assert info.dtype is not None
+    return np.broadcast_to(np.zeros((), info.dtype.numpy), info.exact_shape)
+
+
+def given_type(value: Any) -> Given:
+    """What a compiler is told of a value: of a list the types of its elements."""
+    if isinstance(value, list):
+        return tuple(map(TensorType.of, value))
+    return None if value is None else TensorType.of(value)

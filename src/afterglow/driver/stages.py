@@ -6,20 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from afterglow.backends import BACKENDS, Backend, Settings
+from afterglow.backends.backend import Backend, Settings
 from afterglow.backends.cpu.backend import Cpu
-from afterglow.driver.cache import CompileCache
-from afterglow.driver.options import Options
-from afterglow.driver.pipelines import lowering_pipeline, optimising_pipeline
+from afterglow.backends.cpu.target import Target
+from afterglow.backends.registry import BACKENDS
+from afterglow.driver.kernel_cache import caching_compiler
+from afterglow.driver.options import PRECISIONS, Options
+from afterglow.driver.pipelines import (
+    lowering_pipeline,
+    narrowing_pipeline,
+    optimising_pipeline,
+)
 from afterglow.driver.tuning import tuned_policy
 from afterglow.graph import Function, Module
 from afterglow.graph.function import subgraphs_of
-from afterglow.instr import Interface, OpInstr, Program, print_program, verify_program
+from afterglow.instr import OpInstr, Program, interface_of, print_program, verify_program
 from afterglow.lowering import select_instructions, unsupported_nodes
 from afterglow.lowering.select import Carried
 from afterglow.lowering.splitting import FitArena, Memory
 from afterglow.memory import (
-    MemoryPlan,
     add_borders,
     borrow_memory,
     drop_dead_stores,
@@ -35,6 +40,8 @@ from afterglow.memory.checker import check_plan
 from afterglow.passes import Instrument, Pipeline, VerifyEach
 from afterglow.runtime import CompiledFunction
 from afterglow.support.errors import UnsupportedError, UsageError, VerifyError
+from afterglow.types import MemoryPlan
+from afterglow.types.dtype import f16
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,12 @@ class Stages:
     def backend(self) -> Backend:
         """The backend asked for."""
         return find_backend(self.options)
+
+    @property
+    def narrowing(self) -> Pipeline:
+        """What holds weights in fewer bits, if that is asked for."""
+        options = self.options
+        return narrowing_pipeline(PRECISIONS[options.precision], options.policy.small_weights)
 
     @property
     def memory(self) -> Memory:
@@ -63,6 +76,7 @@ class Stages:
         Pipeline("prepare", self.backend.preparation).run(module, self._instruments())
         if self.options.optimize:
             optimising_pipeline().run(module, self._instruments())
+        self.narrowing.run(module, self._instruments())
         return module
 
     def lower(self, module: Module) -> Module:
@@ -155,13 +169,25 @@ class Stages:
 
     def finish(self, module: Module) -> CompiledFunction:
         """All stages from an imported module on."""
+        self._check_runs_here()
         inputs = [placeholder.name for placeholder in module.main.inputs]
         outputs = [output.name for output in module.main.outputs]
         program, plan = self.plan(self.lower(self.optimise(module)))
         backend = self._tuned_backend(program)
         self._tell("emit")
         executable = backend.compile(program)
-        return CompiledFunction(Interface.of(program), plan, executable, inputs, outputs, program)
+        return CompiledFunction(interface_of(program), plan, executable, inputs, outputs, program)
+
+    def _check_runs_here(self) -> None:
+        """Refuse code for another machine before it is made: what is finished is loaded."""
+        target = self.options.target
+        missing = Target.of(target).missing_on(Target.host())
+        if missing and self.options.backend == "cpu":
+            raise UsageError(
+                f"the code for {target} does not run here: it needs {', '.join(missing)}",
+                help="make a bundle, which another machine runs: export_bundle(folder, "
+                f"target={target!r}), or afterglow compile MODEL -o FOLDER --target {target}",
+            )
 
     def _tuned_backend(self, program: Program) -> Backend:
         """The backend, told which algorithms were fastest if they are to be tried."""
@@ -189,6 +215,20 @@ def _verify_plan(program: Program) -> None:
         )
 
 
+def _check_precision(options: Options) -> None:
+    """Whether weights can be held, and read fast, in the precision asked for."""
+    if options.precision not in PRECISIONS:
+        raise UsageError(
+            f"no precision {options.precision!r}", help=f"there are {', '.join(PRECISIONS)}"
+        )
+    converts = options.backend == "cpu" and PRECISIONS[options.precision] is f16
+    if converts and not Target.of(options.target).half_conversions:
+        raise UsageError(
+            f"target {options.target!r} has no instructions that convert f16",
+            help="use precision weights_bf16, which every target reads fast",
+        )
+
+
 def find_backend(options: Options) -> Backend:
     """The backend that options ask for."""
     make = BACKENDS.get(options.backend)
@@ -202,14 +242,14 @@ def find_backend(options: Options) -> Backend:
         )
     if options.threads is not None and options.threads < 1:
         raise UsageError(f"threads must be 1 or more, got {options.threads}")
-    compiled = None if options.cache is None else CompileCache(options.cache).compile
+    _check_precision(options)
     return make(
         Settings(
             options.target,
             options.threads,
             options.verify,
             options.perf_map,
-            compiled,
+            caching_compiler(options.cache),
             options.policy,
         )
     )

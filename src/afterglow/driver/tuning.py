@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from afterglow.backends.cpu.compile import compile_module
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.tuning import Choice, choices_of, made_inputs, measure
 from afterglow.backends.policy import Policy
 from afterglow.driver.cache import CompileCache, digest_of_texts
+from afterglow.driver.kernel_cache import caching_compiler
 from afterglow.driver.options import Options
 from afterglow.instr import Program
 
@@ -33,7 +33,7 @@ def tuned_policy(program: Program, options: Options) -> Policy:
             inputs=made_inputs(program),
             threads=options.threads,
             seconds=options.tune or 0.0,
-            compiled=compile_module if cache is None else cache.compile,
+            compiled=caching_compiler(options.cache),
         )
     if cache is not None:
         for choice in new:

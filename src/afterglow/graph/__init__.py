@@ -6,22 +6,22 @@ from afterglow.graph.digest import structural_hash
 from afterglow.graph.dot import print_dot
 from afterglow.graph.evaluate import run_function, run_op
 from afterglow.graph.function import Function, Module, Output, Update
-from afterglow.graph.op import OPS, Array, Border, Op, op
+from afterglow.graph.op import OPS, Border, Op, op
 from afterglow.graph.parser import parse_function, parse_module
 from afterglow.graph.printer import print_function, print_module
 from afterglow.graph.subgraph import Subgraph
-from afterglow.graph.value import Constant, Node, Placeholder, PlaceholderKind, Value
+from afterglow.graph.value import Constant, Gradients, Node, Placeholder, PlaceholderKind, Value
 from afterglow.graph.verifier import verify_function, verify_module
 
 __all__ = [
     "OPS",
-    "Array",
     "Band",
     "Border",
     "Builder",
     "Constant",
     "Cut",
     "Function",
+    "Gradients",
     "Module",
     "Node",
     "Op",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from afterglow.graph.function import Function
-from afterglow.graph.op import Array, Op, result_types
+from afterglow.graph.op import Op, result_types
 from afterglow.graph.printer import excerpt
 from afterglow.graph.value import Constant, Node, Value
 from afterglow.support.errors import CompileError, TypeRuleError
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 
 class Builder:

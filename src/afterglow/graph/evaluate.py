@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from afterglow.graph.function import Function
-from afterglow.graph.op import Array, Op
+from afterglow.graph.op import Op
 from afterglow.graph.value import Constant, Placeholder, Value
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 
 def run_op(

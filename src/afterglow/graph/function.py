@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from afterglow.graph.op import Array, Op
+from afterglow.graph.op import Op
 from afterglow.graph.subgraph import Subgraph
 from afterglow.graph.value import Constant, Node, Placeholder, PlaceholderKind, Value
 from afterglow.support.errors import CompileError
 from afterglow.support.names import NameScope
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 
 @dataclass

@@ -11,12 +11,12 @@ import numpy as np
 from afterglow.graph.attributes import parse_attributes
 from afterglow.graph.builder import infer_types
 from afterglow.graph.function import Function, Module
-from afterglow.graph.op import OPS, Array, Op
+from afterglow.graph.op import OPS, Op
 from afterglow.graph.subgraph import Subgraph
 from afterglow.graph.value import Node, Placeholder, Value
 from afterglow.support.errors import AfterglowError, ParseError, TypeRuleError
 from afterglow.support.lexer import TokenStream
-from afterglow.types import DType, Quantization, TensorType
+from afterglow.types import Array, DType, Quantization, TensorType
 from afterglow.types.dtype import DTYPES, Kind
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from afterglow.graph.op import Array, Op
-from afterglow.types import TensorType
+from afterglow.graph.op import Op
+from afterglow.types import Array, TensorType
 
 if TYPE_CHECKING:
     from afterglow.graph.function import Function
@@ -50,6 +50,10 @@ class Value:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}: {self.type}>"
+
+
+Gradients: TypeAlias = tuple[Value | None, ...]
+"""What `Op.gradient` returns: one entry an operand, None where nothing flows back."""
 
 
 class Constant(Value):

@@ -12,7 +12,7 @@ from afterglow.instr.instruction import (
     Stack,
     Wait,
 )
-from afterglow.instr.interface import Interface, Port
+from afterglow.instr.interface import interface_of
 from afterglow.instr.parser import parse_program
 from afterglow.instr.printer import print_program
 from afterglow.instr.program import Program, ProgramBuilder
@@ -26,15 +26,14 @@ __all__ = [
     "Dealloc",
     "DeclareView",
     "Instr",
-    "Interface",
     "OpInstr",
-    "Port",
     "Prefetch",
     "Program",
     "ProgramBuilder",
     "Region",
     "Stack",
     "Wait",
+    "interface_of",
     "parse_program",
     "print_program",
     "row_major",

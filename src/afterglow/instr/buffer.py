@@ -7,9 +7,8 @@ from enum import Enum
 
 import numpy as np
 
-from afterglow.graph import Array
 from afterglow.support.names import spell
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 
 class Access(Enum):
@@ -117,6 +116,8 @@ class Buffer:
 
     def of(self, memory: Array) -> Array:
         """The array that it is, given its root's elements as a flat array of its own type."""
+        if self.is_dense:
+            return memory[self.start : self.start + self.type.size].reshape(self.type.shape)
         size = memory.dtype.itemsize
         native = memory.dtype.isbuiltin != 2  # NumPy strides only its own types
         carrier = memory if native else memory.view(f"u{size}")

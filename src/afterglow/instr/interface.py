@@ -1,39 +1,19 @@
-"""What a program takes and gives, without the program."""
+"""The interface of a program."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.instr.buffer import Buffer
 from afterglow.instr.program import Program
-from afterglow.types import TensorType
+from afterglow.types import Interface, Port
 
 
-@dataclass(frozen=True)
-class Port:
-    """An input, output or state. A lent input may be overwritten once it has been read."""
-
-    name: str
-    type: TensorType
-    lent: bool = False
-
-    @staticmethod
-    def of(buffer: Buffer) -> Port:
-        """What a buffer outside the arena is to a caller."""
-        return Port(buffer.name, buffer.type, buffer.lent)
+def interface_of(program: Program) -> Interface:
+    """The ports of a program."""
+    groups = (program.inputs, program.outputs, program.states)
+    inputs, outputs, states = (tuple(map(_port, buffers)) for buffers in groups)
+    return Interface(inputs, outputs, states)
 
 
-@dataclass(frozen=True)
-class Interface:
-    """The ports of a program, in its order."""
-
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
-    states: tuple[Port, ...] = ()
-
-    @staticmethod
-    def of(program: Program) -> Interface:
-        """The ports of a program."""
-        groups = (program.inputs, program.outputs, program.states)
-        inputs, outputs, states = (tuple(map(Port.of, buffers)) for buffers in groups)
-        return Interface(inputs, outputs, states)
+def _port(buffer: Buffer) -> Port:
+    """What a buffer outside the arena is to a caller."""
+    return Port(buffer.name, buffer.type, buffer.lent)

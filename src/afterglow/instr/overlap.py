@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from afterglow.graph import Array
 from afterglow.instr.buffer import Buffer, row_major
+from afterglow.types import Array
 
 
 def same_place(a: Buffer, b: Buffer) -> bool:

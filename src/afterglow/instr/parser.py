@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from afterglow.graph import OPS, Array, Subgraph
+from afterglow.graph import OPS, Subgraph
 from afterglow.graph.attributes import parse_attributes
 from afterglow.graph.parser import parse_type
 from afterglow.instr.buffer import Buffer, Region, row_major
@@ -20,7 +20,7 @@ from afterglow.instr.instruction import (
 )
 from afterglow.instr.program import Program
 from afterglow.support.lexer import TokenStream
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 _REGIONS = (Region.INPUT, Region.OUTPUT, Region.CONSTANT, Region.STATE)
 _DECLARED = {region.value: region for region in _REGIONS}

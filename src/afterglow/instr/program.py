@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from afterglow.graph import Array, Op
+from afterglow.graph import Op
 from afterglow.instr.buffer import Buffer, Region, row_major
 from afterglow.instr.instruction import Alloc, Copy, DeclareView, Instr, OpInstr
 from afterglow.support.names import NameScope
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 
 class Program:

@@ -20,7 +20,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from afterglow.graph import Array
 from afterglow.graph.op import result_types
 from afterglow.instr.buffer import Access, Buffer, Region
 from afterglow.instr.instruction import (
@@ -39,6 +38,7 @@ from afterglow.instr.printer import instruction_text
 from afterglow.instr.program import Program
 from afterglow.instr.tiling import may_take_over, tile_axes
 from afterglow.support.errors import TypeRuleError, VerifyError
+from afterglow.types import Array
 
 _READ_ONLY = (Region.CONSTANT, Region.INPUT)
 

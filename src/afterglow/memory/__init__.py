@@ -6,7 +6,7 @@ from afterglow.memory.dead_stores import drop_dead_stores
 from afterglow.memory.lending import borrow_memory, lend_inputs
 from afterglow.memory.lifetimes import place_lifetimes
 from afterglow.memory.memories import Memories, MemorySpec
-from afterglow.memory.planner import MemoryPlan, plan_memory
+from afterglow.memory.planner import plan_memory
 from afterglow.memory.sharing import share_buffers
 from afterglow.memory.stacking import form_stacks
 from afterglow.memory.staging import MemoriesPlan, plan_memories
@@ -15,7 +15,6 @@ from afterglow.memory.updates import update_in_place
 __all__ = [
     "Memories",
     "MemoriesPlan",
-    "MemoryPlan",
     "MemorySpec",
     "add_borders",
     "borrow_memory",

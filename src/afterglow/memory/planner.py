@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from afterglow.instr import Access, Buffer, Program
 from afterglow.memory.exact import improve
@@ -11,26 +10,10 @@ from afterglow.memory.liveness import Lifetime, lifetimes_of, lower_bound
 from afterglow.memory.memories import ARENA, MemorySpec
 from afterglow.memory.placement import arena_of, place
 from afterglow.support.errors import UnsupportedError
+from afterglow.types import MemoryPlan
 
 EXACT_STEPS = 100_000
 """Effort of the search for the best plan, where quick ways miss the bound: less than a second."""
-
-
-@dataclass(frozen=True)
-class MemoryPlan:
-    """What planning gave: the arena, and the largest sum of bytes live at once, which bounds it."""
-
-    arena_bytes: int
-    lower_bound_bytes: int
-    total_bytes: int
-    """The sum over all buffers: the arena without any sharing."""
-    scratch_bytes: int = 0
-    """What kernels need as scratch, at most at once: part of the arena."""
-
-    @property
-    def ratio(self) -> float:
-        """The arena by its lower bound: 1 is perfect."""
-        return self.arena_bytes / self.lower_bound_bytes if self.lower_bound_bytes else 1.0
 
 
 def plan_memory(

@@ -20,8 +20,9 @@ from afterglow.memory.lifetimes import place_lifetimes, working_steps
 from afterglow.memory.liveness import lifetimes_of, lower_bound
 from afterglow.memory.memories import Memories, MemorySpec
 from afterglow.memory.placement import arena_of, place
-from afterglow.memory.planner import MemoryPlan, place_buffers
+from afterglow.memory.planner import place_buffers
 from afterglow.memory.stays import Stay, choose_stays
+from afterglow.types import MemoryPlan
 
 _AMBITIONS = (1, 15 / 16, 7 / 8, 3 / 4, 1 / 2, 0)
 """How much of fast memory to fill: holes between buffers may make the most ambitious too large."""

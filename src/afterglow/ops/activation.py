@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Builder, Gradients, Op, Value, op
 from afterglow.ops.elementwise import (
     Abs,
     Add,
@@ -25,7 +25,7 @@ from afterglow.ops.elementwise import (
 from afterglow.ops.functions import Erf, Exp, Expm1, Log1p, Tanh
 from afterglow.ops.rules import broadcast_shape, require, require_number, require_same_dtype
 from afterglow.ops.special import erf
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 _GELU_CUBE = 0.044715
 _GELU_SCALE = math.sqrt(2 / math.pi)
@@ -46,6 +46,11 @@ class Relu(Unary):
     def evaluate(self, x: Array) -> Array:
         """The larger of x and 0."""
         return np.maximum(x, 0)
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """Where x is positive."""
+        positive = b.emit(Less(), scalar(b, 0, x), x)
+        return (b.emit(Where(), positive, grad, scalar(b, 0, x)),)
 
     def lower(self, b: Builder, x: Value) -> Value:
         """max(x, 0)."""
@@ -98,6 +103,11 @@ class Sigmoid(FloatUnary):
     """1 / (1 + exp(-x))."""
 
     function = _sigmoid
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad out (1 - out): the lowering overflows where that vanishes."""
+        slope = b.emit(Mul(), out, b.emit(Sub(), scalar(b, 1, x), out))
+        return (b.emit(Mul(), grad, slope),)
 
     def lower(self, b: Builder, x: Value) -> Value:
         """As it is written."""
@@ -190,6 +200,11 @@ class Elu(FloatUnary):
         """Two branches."""
         return np.where(x < 0, self.alpha * np.expm1(x), x)
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad where x is positive, else grad (out + alpha)."""
+        bent = b.emit(Mul(), grad, b.emit(Add(), out, scalar(b, self.alpha, x)))
+        return (b.emit(Where(), b.emit(Less(), x, scalar(b, 0, x)), bent, grad),)
+
     def lower(self, b: Builder, x: Value) -> Value:
         """As `evaluate`."""
         bent = b.emit(Mul(), b.emit(Expm1(), x), scalar(b, self.alpha, x))
@@ -222,6 +237,12 @@ class Celu(FloatUnary):
         """Two branches."""
         return np.where(x < 0, self.alpha * np.expm1(x / self.alpha), x)
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad where x is positive, else grad (out / alpha + 1)."""
+        share = b.emit(Div(), out, scalar(b, self.alpha, x))
+        bent = b.emit(Mul(), grad, b.emit(Add(), share, scalar(b, 1, x)))
+        return (b.emit(Where(), b.emit(Less(), x, scalar(b, 0, x)), bent, grad),)
+
     def lower(self, b: Builder, x: Value) -> Value:
         """As `evaluate`."""
         alpha = scalar(b, self.alpha, x)
@@ -234,6 +255,10 @@ class Softplus(FloatUnary):
     """log(1 + exp(x))."""
 
     function = _softplus
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad sigmoid(x)."""
+        return (b.emit(Mul(), grad, b.emit(Sigmoid(), x)),)
 
     def lower(self, b: Builder, x: Value) -> Value:
         """max(x, 0) + log1p(exp(-|x|)), which does not overflow."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import ml_dtypes
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Builder, Op, Value, op
 from afterglow.graph.op import aligned_axis
 from afterglow.ops.elementwise import Add, Div, LessEqual, Max, Mul, Sub, Where, scalar
 from afterglow.ops.functions import Exp
@@ -23,7 +23,7 @@ from afterglow.ops.rules import (
     require_same_dtype,
 )
 from afterglow.ops.softmax import Softmax
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types import dtype as d
 
 

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from afterglow.graph import Array, Function, Op, Subgraph, op, run_function
+from afterglow.graph import Function, Op, Subgraph, op, run_function
 from afterglow.ops.rules import require, require_dtype, require_rank
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import boolean, i64
 
 PartT = TypeVar("PartT")

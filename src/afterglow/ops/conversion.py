@@ -7,9 +7,9 @@ from enum import Enum
 import ml_dtypes
 import numpy as np
 
-from afterglow.graph import Array, Op, op
+from afterglow.graph import Builder, Gradients, Op, Value, op
 from afterglow.ops.rules import require
-from afterglow.types import DType, TensorType
+from afterglow.types import Array, DType, TensorType
 from afterglow.types import dtype as d
 from afterglow.types.dtype import Kind
 
@@ -58,6 +58,10 @@ class Cast(Op):
         if self.dtype.is_integer and self.dtype.bits < 32 and x.dtype.kind == "f":
             x = x.astype(np.int32)  # what does not fit then wraps around
         return x.astype(self.dtype.numpy)
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """Cast back."""
+        return (b.emit(Cast(x.type.dtype), grad),)
 
 
 def to_float8(x: Array, dtype: DType, saturate: bool) -> Array:

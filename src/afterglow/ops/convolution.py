@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from afterglow.graph import Array, Band, Border, Builder, Cut, Op, Value, op
+from afterglow.graph import Band, Border, Builder, Cut, Gradients, Op, Value, op
 from afterglow.ops.linear import multiply_matrices
-from afterglow.ops.movement import Pad, Reshape, Slice, Transpose
+from afterglow.ops.movement import Pad, Reshape, Slice, Transpose, with_zeros_between
 from afterglow.ops.rules import require, require_number, require_same_dtype, require_shape
 from afterglow.ops.windows import Windows
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 _BLOCK_BYTES = 32 * 2**20
 """Windows are gathered in blocks of at most about this size, for memory and for the cache."""
@@ -40,6 +40,29 @@ class Convolution(Op):
         windows = self.windows(weight.shape)
         windows.check(x)
         return windows
+
+    def weight_gradient(self, b: Builder, x: Value, grad: Value, weight: tuple[int, ...]) -> Value:
+        """What each weight [O, kernel…, C / groups] has a part in: a product of x and a gradient.
+
+        It is a convolution as well: of x with the gradient as the kernel, which has its places
+        `strides` apart, at positions `dilations` apart. Images and channels change places.
+        """
+        batch, *extents, channels = x.type.shape
+        rank, inner = x.type.rank, channels // self.groups
+        apart = b.emit(Reshape((batch, *extents, self.groups, inner)), x)
+        moved = b.emit(Transpose((rank, *range(1, rank), 0)), apart)
+        images = b.emit(Reshape((inner, *extents, self.groups * batch)), moved)
+        kernel = b.emit(Transpose((rank - 1, *range(1, rank - 1), 0)), grad)
+        begins = self.windows(weight).begins
+        bare = (*begins, *(0 for _ in begins))
+        turned = Windows(grad.type.shape[1:-1], self.dilations, bare, self.strides)
+        missing = zip(turned.seen_extents(weight[1:-1]), extents, strict=True)
+        ends = tuple(max(0, seen - extent) for seen, extent in missing)
+        product = Conv(self.dilations, (*begins, *ends), self.strides, self.groups)
+        found = b.emit(product, images, kernel)
+        starts, steps = (0,) * rank, (1,) * rank
+        kept = b.emit(Slice(starts, (inner, *weight[1:-1], weight[0]), steps), found)
+        return b.emit(Transpose((rank - 1, *range(1, rank - 1), 0)), kept)
 
 
 @op("conv")
@@ -75,6 +98,23 @@ class Conv(Convolution):
             padded = np.ascontiguousarray(windows.padded(x, 0))  # BLAS wants rows, not strides
             convolve(windows, padded, np.ascontiguousarray(weight), by_group)
         return result if bias is None else np.add(result, bias, out=result)
+
+    def gradient(
+        self,
+        b: Builder,
+        out: Value,
+        grad: Value,
+        x: Value,
+        weight: Value,
+        bias: Value | None = None,
+    ) -> Gradients:
+        """The transpose of the convolution spreads it; the bias gets the sum of each channel."""
+        windows = self.windows(weight.type.shape)
+        seen = windows.seen_extents(grad.type.shape[1:-1])
+        unseen = tuple(n - m for n, m in zip(x.type.shape[1:-1], seen, strict=True))
+        spread = ConvTranspose(self.strides, self.pads, self.dilations, self.groups, unseen)
+        slopes = self.weight_gradient(b, x, grad, weight.type.shape)
+        return b.emit(spread, grad, weight), slopes, grad
 
     def bordered(self, operands: Sequence[TensorType | None]) -> Border | None:
         """Zeros all around."""
@@ -219,10 +259,26 @@ class ConvTranspose(Convolution):
         result = spread[(slice(None), *(slice(start, start + n) for start, n in kept))]
         return result if bias is None else result + bias
 
+    def gradient(
+        self,
+        b: Builder,
+        out: Value,
+        grad: Value,
+        x: Value,
+        weight: Value,
+        bias: Value | None = None,
+    ) -> Gradients:
+        """The convolution that it transposes gathers it; the bias gets the sum of each channel."""
+        gather = Conv(self.strides, self.pads, self.dilations, self.groups)
+        gathered = b.emit(gather, grad, weight)
+        starts, steps = (0,) * x.type.rank, (1,) * x.type.rank
+        kept = b.emit(Slice(starts, x.type.shape, steps), gathered)
+        return kept, self.weight_gradient(b, grad, x, weight.type.shape), grad
+
     def lower(self, b: Builder, x: Value, weight: Value, bias: Value | None = None) -> Value:
         """A convolution of x with zeros between its elements and the kernel mirrored."""
         windows = self.windows(weight.type.shape)
-        spread = _with_zeros_between(b, x, self.strides)
+        spread = with_zeros_between(b, x, (1, *self.strides, 1))
         margins = [reach - 1 for reach in windows.reach]
         before = [m - pad for m, pad in zip(margins, windows.begins, strict=True)]
         ends = zip(margins, windows.ends, self._added(windows), strict=True)
@@ -237,13 +293,8 @@ class ConvTranspose(Convolution):
         return self.output_pads or (0,) * len(windows.kernel)
 
     def _extents(self, windows: Windows, counts: tuple[int, ...]) -> tuple[int, ...]:
-        sides = zip(windows.begins, windows.ends, self._added(windows), strict=True)
-        return tuple(
-            (n - 1) * stride + reach - begin - end + added
-            for n, stride, reach, (begin, end, added) in zip(
-                counts, self.strides, windows.reach, sides, strict=True
-            )
-        )
+        seen = windows.seen_extents(counts)
+        return tuple(map(sum, zip(seen, self._added(windows), strict=True)))
 
     def _mirrored(self, b: Builder, weight: Value) -> Value:
         """From [C, kernel…, O / groups] to [O, kernel…, C / groups], the kernel from behind."""
@@ -295,22 +346,6 @@ class ConvTranspose(Convolution):
         assert x is not None
         assert weight is not None
         return x.size * math.prod(weight.shape[1:])
-
-
-def _with_zeros_between(b: Builder, x: Value, strides: tuple[int, ...]) -> Value:
-    """x with stride - 1 zeros between neighbours along each spatial axis."""
-    if all(stride == 1 for stride in strides):
-        return x
-    batch, *extents, channels = x.type.shape
-    pairs = [n for extent in extents for n in (extent, 1)]
-    zeros = [n for stride in strides for n in (0, stride - 1)]
-    apart = b.emit(Reshape((batch, *pairs, channels)), x)
-    padded = b.emit(Pad((0,) * apart.type.rank, (0, *zeros, 0)), apart)
-    longer = [extent * stride for extent, stride in zip(extents, strides, strict=True)]
-    joined = b.emit(Reshape((batch, *longer, channels)), padded)
-    kept = [n - stride + 1 for n, stride in zip(longer, strides, strict=True)]
-    rank = x.type.rank
-    return b.emit(Slice((0,) * rank, (batch, *kept, channels), (1,) * rank), joined)
 
 
 def _padded_or_cut(b: Builder, x: Value, before: list[int], after: list[int]) -> Value:

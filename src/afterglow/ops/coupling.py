@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.graph import Array, Op, op
+from afterglow.graph import Op, op
 from afterglow.ops.rules import require, require_float, require_rank
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 
 @op("pairwise_coupling")

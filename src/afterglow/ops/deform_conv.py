@@ -7,14 +7,14 @@ from functools import reduce
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Builder, Op, Value, op
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add, Mul
 from afterglow.ops.movement import Concat, Reshape, slice_axis
 from afterglow.ops.rules import require, require_float, require_same_dtype, require_shape
 from afterglow.ops.sampling import Axis, corners, emit_corners
 from afterglow.ops.windows import Windows
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 
 @op("deform_conv")

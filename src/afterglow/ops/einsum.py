@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Builder, Op, Value, op
 from afterglow.ops.elementwise import Mul
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.reduction import ReduceSum
 from afterglow.ops.rules import require, require_number, require_same_dtype
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 Labels = tuple[str, ...]
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Builder, Gradients, Op, Value, op
 from afterglow.ops.rules import (
     broadcast_shape,
     require,
@@ -15,7 +15,7 @@ from afterglow.ops.rules import (
     require_number,
     require_same_dtype,
 )
-from afterglow.types import DType, TensorType
+from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import Kind, boolean, string
 
 
@@ -96,6 +96,10 @@ class Add(Binary):
 
     function = np.add
 
+    def gradient(self, b: Builder, out: Value, grad: Value, lhs: Value, rhs: Value) -> Gradients:
+        """It goes to both."""
+        return grad, grad
+
 
 @op("sub")
 class Sub(Binary):
@@ -103,12 +107,20 @@ class Sub(Binary):
 
     function = np.subtract
 
+    def gradient(self, b: Builder, out: Value, grad: Value, lhs: Value, rhs: Value) -> Gradients:
+        """It goes to both, to rhs negated."""
+        return grad, b.emit(Neg(), grad)
+
 
 @op("mul")
 class Mul(Binary):
     """Product: lhs * rhs."""
 
     function = np.multiply
+
+    def gradient(self, b: Builder, out: Value, grad: Value, lhs: Value, rhs: Value) -> Gradients:
+        """To each, times the other."""
+        return b.emit(Mul(), grad, rhs), b.emit(Mul(), grad, lhs)
 
 
 def _divide(lhs: Array, rhs: Array) -> Array:
@@ -125,6 +137,11 @@ class Div(Binary):
     """Quotient: lhs / rhs; of integers rounded towards zero, and 0 where rhs is 0."""
 
     function = _divide
+
+    def gradient(self, b: Builder, out: Value, grad: Value, lhs: Value, rhs: Value) -> Gradients:
+        """grad / rhs, and that times -out."""
+        part = b.emit(Div(), grad, rhs)
+        return part, b.emit(Neg(), b.emit(Mul(), part, out))
 
 
 @op("mod")
@@ -145,18 +162,21 @@ class Mod(Op):
         """NumPy's fmod or mod."""
         return np.asarray(np.fmod(lhs, rhs) if self.truncated else np.mod(lhs, rhs))
 
+    def gradient(self, b: Builder, out: Value, grad: Value, lhs: Value, rhs: Value) -> Gradients:
+        """It is lhs - n rhs with a whole number n, which changes only in jumps."""
+        quotient = b.emit(Div(), lhs, rhs)
+        whole = b.emit(Floor(), quotient)
+        if self.truncated:
+            negative = b.emit(Less(), quotient, scalar(b, 0, quotient))
+            whole = b.emit(Where(), negative, b.emit(Ceil(), quotient), whole)
+        return grad, b.emit(Neg(), b.emit(Mul(), grad, whole))
 
-def _power(lhs: Array, rhs: Array) -> Array:
-    if lhs.dtype.kind in "iu":  # NumPy refuses negative integer exponents
-        return np.power(lhs.astype(np.float64), rhs).astype(lhs.dtype)
-    return np.asarray(np.power(lhs, rhs))
 
-
-@op("pow")
-class Pow(Binary):
-    """Power: lhs to the rhs; of integers rounded towards zero."""
-
-    function = _power
+def _where_less(b: Builder, x: Value, y: Value, grad: Value) -> Value:
+    """A gradient where x < y, half of it where they are equal, else 0."""
+    half = b.emit(Mul(), grad, scalar(b, 0.5, grad))
+    elsewhere = b.emit(Where(), b.emit(Equal(), x, y), half, scalar(b, 0, grad))
+    return b.emit(Where(), b.emit(Less(), x, y), grad, elsewhere)
 
 
 @op("max")
@@ -165,12 +185,22 @@ class Max(Binary):
 
     function = np.maximum
 
+    def gradient(self, b: Builder, out: Value, grad: Value, lhs: Value, rhs: Value) -> Gradients:
+        """To the one that is larger; equal ones share it."""
+        part = _where_less(b, rhs, lhs, grad)
+        return part, b.emit(Sub(), grad, part)
+
 
 @op("min")
 class Min(Binary):
     """The smaller of two; NaN if either is."""
 
     function = np.minimum
+
+    def gradient(self, b: Builder, out: Value, grad: Value, lhs: Value, rhs: Value) -> Gradients:
+        """To the one that is smaller; equal ones share it."""
+        part = _where_less(b, lhs, rhs, grad)
+        return part, b.emit(Sub(), grad, part)
 
 
 @op("equal")
@@ -252,6 +282,10 @@ class Neg(Unary):
 
     function = np.negative
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """Negated."""
+        return (b.emit(Neg(), grad),)
+
     def lower(self, b: Builder, x: Value) -> Value:
         """x * -1: unlike 0 - x it turns 0 into -0."""
         return b.emit(Mul(), x, scalar(b, -1, x))
@@ -262,6 +296,10 @@ class Abs(Unary):
     """Absolute value."""
 
     function = np.abs
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """With the sign of x, and 0 where x is 0."""
+        return (b.emit(Mul(), grad, b.emit(Sign(), x)),)
 
 
 @op("sign")
@@ -285,6 +323,10 @@ class Floor(FloatUnary):
 
     function = np.floor
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """Flat between its steps."""
+        return (None,)
+
 
 @op("ceil")
 class Ceil(FloatUnary):
@@ -292,12 +334,20 @@ class Ceil(FloatUnary):
 
     function = np.ceil
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """Flat between its steps."""
+        return (None,)
+
 
 @op("round")
 class Round(FloatUnary):
     """The nearest whole number; halves go to the even one."""
 
     function = np.rint
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """Flat between its steps."""
+        return (None,)
 
 
 @op("is_nan")
@@ -362,6 +412,14 @@ class Where(Op):
     def evaluate(self, condition: Array, then: Array, other: Array) -> Array:
         """NumPy's where."""
         return np.where(condition, then, other)
+
+    def gradient(
+        self, b: Builder, out: Value, grad: Value, condition: Value, then: Value, other: Value
+    ) -> Gradients:
+        """To the one that was taken."""
+        zero = scalar(b, 0, grad)
+        taken = b.emit(Where(), condition, grad, zero)
+        return None, taken, b.emit(Where(), condition, zero, grad)
 
 
 @op("bit_cast")

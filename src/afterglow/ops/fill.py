@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.graph import Array, Op, op
+from afterglow.graph import Op, op
 from afterglow.ops.rules import require
-from afterglow.types import DType, TensorType
+from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import string
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from afterglow.graph import Builder, Value, op
-from afterglow.ops.elementwise import Abs, Add, Div, FloatUnary, Mul, Sign, Sub, scalar
+from afterglow.graph import Builder, Gradients, Value, op
+from afterglow.ops.elementwise import Abs, Add, Div, FloatUnary, Mul, Neg, Sign, Sub, scalar
 from afterglow.ops.special import erf
+
+
+def _one_less_square(b: Builder, x: Value) -> Value:
+    """(1 - x)(1 + x), which is exact near 1 where 1 - x² is not."""
+    one = scalar(b, 1, x)
+    return b.emit(Mul(), b.emit(Sub(), one, x), b.emit(Add(), one, x))
 
 
 @op("exp")
@@ -15,12 +23,20 @@ class Exp(FloatUnary):
 
     function = np.exp
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad out."""
+        return (b.emit(Mul(), grad, out),)
+
 
 @op("expm1")
 class Expm1(FloatUnary):
     """exp(x) - 1, exact for small x."""
 
     function = np.expm1
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad (out + 1)."""
+        return (b.emit(Mul(), grad, b.emit(Add(), out, scalar(b, 1, x))),)
 
 
 @op("log")
@@ -29,6 +45,10 @@ class Log(FloatUnary):
 
     function = np.log
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad / x."""
+        return (b.emit(Div(), grad, x),)
+
 
 @op("log1p")
 class Log1p(FloatUnary):
@@ -36,12 +56,20 @@ class Log1p(FloatUnary):
 
     function = np.log1p
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad / (1 + x)."""
+        return (b.emit(Div(), grad, b.emit(Add(), x, scalar(b, 1, x))),)
+
 
 @op("sqrt")
 class Sqrt(FloatUnary):
     """Square root."""
 
     function = np.sqrt
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad / 2 / out."""
+        return (b.emit(Div(), b.emit(Mul(), grad, scalar(b, 0.5, x)), out),)
 
 
 @op("reciprocal")
@@ -61,6 +89,10 @@ class Sin(FloatUnary):
 
     function = np.sin
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad cos(x)."""
+        return (b.emit(Mul(), grad, b.emit(Cos(), x)),)
+
 
 @op("cos")
 class Cos(FloatUnary):
@@ -68,12 +100,20 @@ class Cos(FloatUnary):
 
     function = np.cos
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """-grad sin(x)."""
+        return (b.emit(Neg(), b.emit(Mul(), grad, b.emit(Sin(), x))),)
+
 
 @op("tan")
 class Tan(FloatUnary):
     """Tangent."""
 
     function = np.tan
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad (1 + out²)."""
+        return (b.emit(Mul(), grad, b.emit(Add(), b.emit(Mul(), out, out), scalar(b, 1, x))),)
 
     def lower(self, b: Builder, x: Value) -> Value:
         """sin(x) / cos(x)."""
@@ -86,11 +126,13 @@ class Asin(FloatUnary):
 
     function = np.arcsin
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad / sqrt((1 - x)(1 + x))."""
+        return (b.emit(Div(), grad, b.emit(Sqrt(), _one_less_square(b, x))),)
+
     def lower(self, b: Builder, x: Value) -> Value:
         """atan(x / sqrt((1 - x)(1 + x)))."""
-        one = scalar(b, 1, x)
-        square = b.emit(Mul(), b.emit(Sub(), one, x), b.emit(Add(), one, x))
-        return b.emit(Atan(), b.emit(Div(), x, b.emit(Sqrt(), square)))
+        return b.emit(Atan(), b.emit(Div(), x, b.emit(Sqrt(), _one_less_square(b, x))))
 
 
 @op("acos")
@@ -98,6 +140,10 @@ class Acos(FloatUnary):
     """Inverse cosine."""
 
     function = np.arccos
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """-grad / sqrt((1 - x)(1 + x))."""
+        return (b.emit(Neg(), b.emit(Div(), grad, b.emit(Sqrt(), _one_less_square(b, x)))),)
 
     def lower(self, b: Builder, x: Value) -> Value:
         """2 atan(sqrt((1 - x) / (1 + x)))."""
@@ -112,12 +158,20 @@ class Atan(FloatUnary):
 
     function = np.arctan
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad / (1 + x²)."""
+        return (b.emit(Div(), grad, b.emit(Add(), b.emit(Mul(), x, x), scalar(b, 1, x))),)
+
 
 @op("sinh")
 class Sinh(FloatUnary):
     """Hyperbolic sine."""
 
     function = np.sinh
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad cosh(x)."""
+        return (b.emit(Mul(), grad, b.emit(Cosh(), x)),)
 
     def lower(self, b: Builder, x: Value) -> Value:
         """tanh(x) cosh(x): exact near zero, where a difference of exponentials is not."""
@@ -129,6 +183,10 @@ class Cosh(FloatUnary):
     """Hyperbolic cosine."""
 
     function = np.cosh
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad sinh(x)."""
+        return (b.emit(Mul(), grad, b.emit(Sinh(), x)),)
 
     def lower(self, b: Builder, x: Value) -> Value:
         """(h / 2) h + 1 / (2 h h) with h = exp(|x| / 2), which does not overflow early."""
@@ -144,12 +202,21 @@ class Tanh(FloatUnary):
 
     function = np.tanh
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad (1 - out)(1 + out)."""
+        return (b.emit(Mul(), grad, _one_less_square(b, out)),)
+
 
 @op("asinh")
 class Asinh(FloatUnary):
     """Inverse hyperbolic sine."""
 
     function = np.arcsinh
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad / sqrt(x² + 1)."""
+        square = b.emit(Add(), b.emit(Mul(), x, x), scalar(b, 1, x))
+        return (b.emit(Div(), grad, b.emit(Sqrt(), square)),)
 
     def lower(self, b: Builder, x: Value) -> Value:
         """sign(x) log1p(a + a a / (1 + sqrt(a a + 1))) with a = |x|."""
@@ -166,6 +233,10 @@ class Acosh(FloatUnary):
 
     function = np.arccosh
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad / sqrt((x - 1)(x + 1))."""
+        return (b.emit(Div(), grad, b.emit(Sqrt(), b.emit(Neg(), _one_less_square(b, x)))),)
+
     def lower(self, b: Builder, x: Value) -> Value:
         """log1p(t + sqrt(2 t + t t)) with t = x - 1."""
         t = b.emit(Sub(), x, scalar(b, 1, x))
@@ -179,6 +250,10 @@ class Atanh(FloatUnary):
 
     function = np.arctanh
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad / ((1 - x)(1 + x))."""
+        return (b.emit(Div(), grad, _one_less_square(b, x)),)
+
     def lower(self, b: Builder, x: Value) -> Value:
         """log1p(2 x / (1 - x)) / 2."""
         two, one = scalar(b, 2, x), scalar(b, 1, x)
@@ -191,3 +266,9 @@ class Erf(FloatUnary):
     """The error function."""
 
     function = erf
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """2 / sqrt(pi) grad exp(-x²)."""
+        bell = b.emit(Exp(), b.emit(Neg(), b.emit(Mul(), x, x)))
+        scaled = b.emit(Mul(), grad, scalar(b, 2 / math.sqrt(math.pi), x))
+        return (b.emit(Mul(), scaled, bell),)

@@ -6,13 +6,13 @@ from functools import reduce
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Builder, Op, Value, op
 from afterglow.ops.elementwise import Add, Mul, Round, scalar
 from afterglow.ops.image import Interpolation
 from afterglow.ops.movement import Reshape, slice_axis
 from afterglow.ops.rules import require, require_float
 from afterglow.ops.sampling import Axis, Border, corners, emit_corners
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 
 @op("grid_sample")

@@ -9,14 +9,14 @@ from enum import Enum
 
 import numpy as np
 
-from afterglow.graph import Array, Band, Builder, Cut, Op, Value, op
+from afterglow.graph import Band, Builder, Cut, Op, Value, op
 from afterglow.graph.band import with_extent
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Max, Min, Mul, Round, Where, scalar
 from afterglow.ops.indexing import Gather
 from afterglow.ops.reduction import ReduceSum
 from afterglow.ops.rules import require, require_number
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f64
 
 

@@ -1,19 +1,29 @@
-"""Ops that pick elements by index: iota, gather and its relatives."""
+"""Ops that pick elements by index, and the one that puts slices at given indices."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from enum import Enum
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Builder, Gradients, Op, Value, op
 from afterglow.ops.conversion import Cast
-from afterglow.ops.elementwise import Add, Less, Mul, Where, scalar
-from afterglow.ops.movement import Reshape
+from afterglow.ops.elementwise import Add, Div, Equal, Less, Mul, Where, scalar
+from afterglow.ops.fill import Fill
+from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.reduction import ReduceSum
-from afterglow.ops.rules import normal_axis, require, require_integer, require_number, require_rank
-from afterglow.types import DType, TensorType
+from afterglow.ops.rules import (
+    normal_axis,
+    require,
+    require_integer,
+    require_number,
+    require_rank,
+    require_same_dtype,
+    require_shape,
+)
+from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import i64
 
 
@@ -56,6 +66,25 @@ class Gather(Op):
     def evaluate(self, data: Array, indices: Array) -> Array:
         """NumPy's take."""
         return data.take(indices.astype(np.int64), self.axis)
+
+    def gradient(
+        self, b: Builder, out: Value, grad: Value, data: Value, indices: Value
+    ) -> Gradients:
+        """Each slice added where it came from."""
+        axis, shape = normal_axis(self.axis, data.type, "data"), data.type.shape
+        last = axis + indices.type.rank
+        to_front = (*range(axis, last), *range(axis), *range(last, grad.type.rank))
+        slices = b.emit(Transpose(to_front), grad)
+        turned = (shape[axis], *shape[:axis], *shape[axis + 1 :])
+        zeros = b.emit(Fill(turned, 0.0, data.type.dtype))
+        tuples = b.emit(Reshape((*indices.type.shape, 1)), indices)
+        total = b.emit(ScatterND(ScatterReduction.ADD), zeros, tuples, slices)
+        back = (*range(1, axis + 1), 0, *range(axis + 1, len(shape)))
+        return b.emit(Transpose(back), total), None
+
+    def weight_uses(self, operands: Sequence[TensorType | None]) -> Mapping[str, int]:
+        """A table of embeddings is only read."""
+        return {"data": 1}
 
     def parallel(
         self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
@@ -211,3 +240,103 @@ def linear_places(indices: Array, extents: Sequence[int]) -> Array:
     ends = np.array(extents, np.int64)
     strides = np.array([math.prod(extents[at + 1 :]) for at in range(len(extents))], np.int64)
     return (np.where(indices < 0, indices + ends, indices) * strides).sum(-1)
+
+
+class ScatterReduction(Enum):
+    """What becomes of the old element where a new one is put."""
+
+    NONE = "none"
+    ADD = "add"
+    MUL = "mul"
+    MAX = "max"
+    MIN = "min"
+
+
+_UFUNCS: dict[ScatterReduction, np.ufunc] = {
+    ScatterReduction.ADD: np.add,
+    ScatterReduction.MUL: np.multiply,
+    ScatterReduction.MAX: np.maximum,
+    ScatterReduction.MIN: np.minimum,
+}
+
+
+@op("scatter_nd")
+class ScatterND(Op):
+    """data with slices put in by index tuples along the last axis of indices.
+
+    Of several updates of one place, the last stays if they do not combine.
+    """
+
+    inplace = ("data",)
+    reduction: ScatterReduction = ScatterReduction.NONE
+
+    def infer(self, data: TensorType, indices: TensorType, updates: TensorType) -> TensorType:
+        """The type of data; there is one slice for each tuple."""
+        check_updates(self.reduction, data, updates)
+        depth = check_tuple_indices(0, data, indices)
+        require_shape((*indices.shape[:-1], *data.shape[depth:]), updates=updates)
+        return data
+
+    def evaluate(self, data: Array, indices: Array, updates: Array) -> Array:
+        """Assign or combine rows of data whose indexed axes are joined."""
+        depth = indices.shape[-1]
+        indexed, rest = data.shape[:depth], data.shape[depth:]
+        places = linear_places(indices, indexed).reshape(-1)
+        rows = data.reshape(math.prod(indexed), *rest)
+        news = updates.reshape(len(places), *rest)
+        return combined(rows, (places,), news, self.reduction).reshape(data.shape)
+
+    def gradient(
+        self, b: Builder, out: Value, grad: Value, data: Value, indices: Value, updates: Value
+    ) -> Gradients | None:
+        """To what is still there: of equal extremes to each its share, of products not known."""
+        gather, zero = GatherND(), scalar(b, 0, grad)
+        match self.reduction:
+            case ScatterReduction.ADD:
+                return grad, None, b.emit(gather, grad, indices)
+            case ScatterReduction.NONE:
+                nothing = b.emit(Fill(updates.type.shape, 0.0, updates.type.dtype))
+                old = b.emit(self, grad, indices, nothing)
+                new = b.emit(gather, grad, indices)
+                return old, None, b.emit(Where(), _stay(b, data, indices, updates), new, zero)
+            case ScatterReduction.MAX | ScatterReduction.MIN:
+                kept = b.emit(Equal(), data, out)
+                taken = b.emit(Equal(), updates, b.emit(gather, out, indices))
+                ones = [b.emit(Cast(data.type.dtype), here) for here in (kept, taken)]
+                count = b.emit(ScatterND(ScatterReduction.ADD), ones[0], indices, ones[1])
+                share = b.emit(Div(), grad, count)
+                new = b.emit(gather, share, indices)
+                old = b.emit(Where(), kept, share, zero)
+                return old, None, b.emit(Where(), taken, new, zero)
+        return None
+
+
+def _stay(b: Builder, data: Value, indices: Value, updates: Value) -> Value:
+    """Which updates no later one replaces, as booleans that broadcast to them."""
+    *counts, depth = indices.type.shape
+    numbers = b.constant(np.arange(math.prod(counts)).reshape(counts), "numbers")
+    board = b.emit(Fill(data.type.shape[:depth], 0.0, i64))
+    lasting = b.emit(GatherND(), b.emit(ScatterND(), board, indices, numbers), indices)
+    shape = (*counts, *(1 for _ in updates.type.shape[len(counts) :]))
+    return b.emit(Reshape(shape), b.emit(Equal(), lasting, numbers))
+
+
+def check_updates(reduction: ScatterReduction, data: TensorType, updates: TensorType) -> None:
+    """The rule of scatters: the same elements, which can be combined if they are to be."""
+    dtype = require_same_dtype(data=data, updates=updates)
+    require(
+        reduction is ScatterReduction.NONE or dtype.is_number,
+        f"only numbers can be combined, got {data}",
+    )
+
+
+def combined(
+    data: Array, places: tuple[Array, ...], updates: Array, reduction: ScatterReduction
+) -> Array:
+    """data with updates put in at places."""
+    result = data.copy()
+    if reduction is ScatterReduction.NONE:
+        result[places] = updates
+    else:
+        _UFUNCS[reduction].at(result, places, updates)
+    return result

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Builder, Gradients, Op, Value, op
 from afterglow.graph.op import aligned_axis
 from afterglow.ops.elementwise import Abs, Div, Equal, Mul, Neg, Sub, Where, scalar
-from afterglow.ops.movement import Expand, Reshape, slice_axis
+from afterglow.ops.indexing import Gather
+from afterglow.ops.movement import Expand, Reshape, Transpose, slice_axis
 from afterglow.ops.reduction import ReduceSum
 from afterglow.ops.rules import (
     broadcast_shape,
     require,
     require_float,
     require_number,
-    require_same_dtype,
+    require_weights,
 )
 from afterglow.ops.search import ArgMax
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 _EXACT_IN_DOUBLE = 2.0**53
 
@@ -45,7 +47,8 @@ def _largest(x: Array) -> float:
 class MatMul(Op):
     """Matrix product over the last two axes, either operand transposed; other axes broadcast.
 
-    Integers are summed in their own type and wrap around.
+    Integers are summed in their own type and wrap around. Where lhs holds f32, rhs may be f16 or
+    bf16: its numbers are multiplied in f32.
     """
 
     transpose_lhs: bool = False
@@ -54,7 +57,7 @@ class MatMul(Op):
     def infer(self, lhs: TensorType, rhs: TensorType) -> TensorType:
         """The broadcast batch axes, then rows of lhs and columns of rhs."""
         require_number(lhs=lhs, rhs=rhs)
-        dtype = require_same_dtype(lhs=lhs, rhs=rhs)
+        require_weights(lhs=lhs, rhs=rhs)
         for name, operand in (("lhs", lhs), ("rhs", rhs)):
             require(operand.rank >= 2, f"{name} must have two axes or more, got {operand}")
         rows, inner = _transposed(lhs.shape[-2:], self.transpose_lhs)
@@ -63,7 +66,7 @@ class MatMul(Op):
         batch = broadcast_shape(
             lhs=lhs.with_shape(lhs.shape[:-2]), rhs=rhs.with_shape(rhs.shape[:-2])
         )
-        return TensorType(dtype, (*batch, rows, columns))
+        return TensorType(lhs.dtype, (*batch, rows, columns))
 
     def evaluate(self, lhs: Array, rhs: Array) -> Array:
         """NumPy's matmul."""
@@ -71,6 +74,21 @@ class MatMul(Op):
             lhs.swapaxes(-1, -2) if self.transpose_lhs else lhs,
             rhs.swapaxes(-1, -2) if self.transpose_rhs else rhs,
         )
+
+    def gradient(self, b: Builder, out: Value, grad: Value, lhs: Value, rhs: Value) -> Gradients:
+        """To each, times the transpose of the other; their batches are summed by whoever asks."""
+        flip, turn = self.transpose_lhs, self.transpose_rhs
+        if flip:
+            left = b.emit(MatMul(turn, True), rhs, grad)
+        else:
+            left = b.emit(MatMul(False, not turn), grad, rhs)
+        if rhs.type.rank == 2 and not flip:  # one product of all rows, instead of a sum of many
+            lhs, grad = _all_rows(b, lhs), _all_rows(b, grad)
+        if turn:
+            right = b.emit(MatMul(True, flip), grad, lhs)
+        else:
+            right = b.emit(MatMul(not flip, False), lhs, grad)
+        return left, right
 
     def parallel(
         self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
@@ -91,10 +109,24 @@ class MatMul(Op):
         assert lhs is not None
         return result.size * lhs.shape[-2 if self.transpose_lhs else -1]
 
+    def weight_uses(self, operands: Sequence[TensorType | None]) -> Mapping[str, int]:
+        """An element of rhs meets every row of lhs, and of further batches if it is repeated."""
+        lhs, rhs = operands
+        assert lhs is not None
+        assert rhs is not None
+        result = self.infer(lhs, rhs)
+        return {"rhs": self.work(result, operands) // max(rhs.size, 1)}
+
     def permuted(self, perm: tuple[int, ...]) -> Op | None:
         """Only batch axes may change places."""
         last = len(perm) - 1
         return self if perm[-2:] == (last - 1, last) else None
+
+
+def _all_rows(b: Builder, x: Value) -> Value:
+    """The rows of all batches as one matrix."""
+    columns = x.type.shape[-1]
+    return b.emit(Reshape((math.prod(x.type.shape[:-1]), columns)), x)
 
 
 def _transposed(extents: tuple[int, ...], transposed: bool) -> tuple[int, int]:
@@ -116,6 +148,19 @@ class Det(Op):
     def evaluate(self, x: Array) -> Array:
         """NumPy's determinant."""
         return np.asarray(np.linalg.det(x))
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """Times the cofactors, which singular matrices have as well: determinants of minors."""
+        size, rank = x.type.shape[-1], x.type.rank
+        others = np.array([[i for i in range(size) if i != left] for left in range(size)], np.int64)
+        left_out = b.constant(others.reshape(size, size - 1), "others")
+        columns = b.emit(Gather(rank - 1), x, left_out)
+        minors = b.emit(Gather(rank - 2), columns, left_out)
+        perm = (*range(rank - 1), rank, rank - 1, rank + 1)
+        dets = b.emit(Det(), b.emit(Transpose(perm), minors))
+        signs = (-1.0) ** np.add.outer(np.arange(size), np.arange(size))
+        cofactors = b.emit(Mul(), dets, b.constant(signs.astype(x.type.dtype.numpy), "signs"))
+        return (b.emit(Mul(), cofactors, b.emit(Reshape((*grad.type.shape, 1, 1)), grad)),)
 
     def lower(self, b: Builder, x: Value) -> Value:
         """The product of the pivots of an elimination."""

@@ -9,11 +9,12 @@ from enum import Enum
 
 import numpy as np
 
-from afterglow.graph import Array, Band, Builder, Cut, Op, Value, op
+from afterglow.graph import Band, Builder, Cut, Gradients, Op, Value, op
 from afterglow.graph.band import with_extent
 from afterglow.graph.op import aligned_axis
 from afterglow.instr import Buffer, ProgramBuilder
 from afterglow.instr.slabs import slabs_around
+from afterglow.ops.elementwise import Sub
 from afterglow.ops.fill import Fill
 from afterglow.ops.rules import (
     normal_axis,
@@ -21,7 +22,7 @@ from afterglow.ops.rules import (
     require_rank,
     require_same_dtype,
 )
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import string
 
 
@@ -53,6 +54,10 @@ class Reshape(Movement):
     def evaluate(self, x: Array) -> Array:
         """NumPy's reshape."""
         return x.reshape(self.shape)
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """Back to the shape of x."""
+        return (b.emit(Reshape(x.type.shape), grad),)
 
     def select(self, p: ProgramBuilder, out: Buffer, x: Buffer) -> None:
         """A copy between equal layouts, which copy elimination turns into a view."""
@@ -99,6 +104,10 @@ class Transpose(Movement):
         """NumPy's transpose."""
         return x.transpose(self.perm)
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """The axes back at their places."""
+        return (b.emit(Transpose(tuple(map(self.perm.index, range(x.type.rank)))), grad),)
+
     def band(
         self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
     ) -> Band | None:
@@ -124,6 +133,10 @@ class Expand(Movement):
     def evaluate(self, x: Array) -> Array:
         """NumPy's broadcast_to."""
         return np.broadcast_to(x, self.shape)
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """As it is: it is summed over the axes along which x is repeated."""
+        return (grad,)
 
     def band(
         self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
@@ -167,6 +180,16 @@ class Concat(Movement):
     def evaluate(self, *parts: Array) -> Array:
         """NumPy's concatenate."""
         return np.concatenate(parts, self.axis)
+
+    def gradient(self, b: Builder, out: Value, grad: Value, *parts: Value) -> Gradients:
+        """Each part's own slice."""
+        axis, start = normal_axis(self.axis, grad.type), 0
+        found = []
+        for part in parts:
+            extent = part.type.shape[axis]
+            found.append(b.emit(slice_axis(grad.type, axis, start, extent), grad))
+            start += extent
+        return tuple(found)
 
     def select(self, p: ProgramBuilder, out: Buffer, *parts: Buffer) -> None:
         """Copy each part into its window of the result: no kernel needed."""
@@ -221,6 +244,19 @@ class Slice(Movement):
             tuple(_slice(*axis) for axis in zip(self.starts, self.extents, self.steps, strict=True))
         ]
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """Each element back at its place, and zeros around and between them."""
+        axes = list(zip(self.starts, self.extents, self.steps, strict=True))
+        if any(step < 0 for step in self.steps):
+            firsts = tuple(extent - 1 if step < 0 else 0 for _, extent, step in axes)
+            signs = tuple(-1 if step < 0 else 1 for step in self.steps)
+            grad = b.emit(Slice(firsts, self.extents, signs), grad)
+        apart = with_zeros_between(b, grad, tuple(map(abs, self.steps)))
+        before = tuple(min(start, start + (extent - 1) * step) for start, extent, step in axes)
+        ends = map(sum, zip(before, apart.type.shape, strict=True))
+        after = tuple(n - end for n, end in zip(x.type.shape, ends, strict=True))
+        return (b.emit(Pad(before, after), apart),)
+
     def select(self, p: ProgramBuilder, out: Buffer, x: Buffer) -> None:
         """Copy the window of the operand: no kernel needed."""
         p.copy(out, p.window(x, self.starts, self.extents, self.steps))
@@ -249,6 +285,22 @@ def _slice(start: int, extent: int, step: int) -> slice:
         return slice(0, 0)
     stop = start + extent * step
     return slice(start, stop if stop >= 0 else None, step)
+
+
+def with_zeros_between(b: Builder, x: Value, steps: Sequence[int]) -> Value:
+    """x with zeros between neighbours, so that its elements are `steps` apart along each axis."""
+    if all(step == 1 for step in steps):
+        return x
+    split: list[int] = []
+    after: list[int] = []
+    for extent, step in zip(x.type.shape, steps, strict=True):
+        split += (extent,) if step == 1 else (extent, 1)
+        after += (0,) if step == 1 else (0, step - 1)
+    padded = b.emit(Pad((0,) * len(split), tuple(after)), b.emit(Reshape(tuple(split)), x))
+    longer = tuple(extent * step for extent, step in zip(x.type.shape, steps, strict=True))
+    kept = tuple(n - step + 1 for n, step in zip(longer, steps, strict=True))
+    whole = b.emit(Reshape(longer), padded)
+    return b.emit(Slice((0,) * len(kept), kept, (1,) * len(kept)), whole)
 
 
 def slice_axis(x: TensorType, axis: int, start: int, extent: int, step: int = 1) -> Slice:
@@ -306,6 +358,15 @@ class Pad(Movement):
         for axis in self._padded_axes():
             x = x.take(self._sources(axis, x.shape[axis]), axis)
         return x
+
+    def gradient(
+        self, b: Builder, out: Value, grad: Value, x: Value, value: Value | None = None
+    ) -> Gradients | None:
+        """Inside to x, around it to the value; of other modes, that of the lowering."""
+        if self.mode is not PadMode.CONSTANT:
+            return None
+        inner = b.emit(Slice(self.before, x.type.shape, (1,) * x.type.rank), grad)
+        return inner, b.emit(Sub(), grad, b.emit(Pad(self.before, self.after), inner))
 
     def lower(self, b: Builder, x: Value, value: Value | None = None) -> Value:
         """One concatenation an axis."""

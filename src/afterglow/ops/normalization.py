@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Builder, Op, Value, op
 from afterglow.graph.op import aligned_axis
 from afterglow.ops.conversion import Cast
-from afterglow.ops.elementwise import Add, Div, Mul, Pow, Sub, scalar
+from afterglow.ops.elementwise import Add, Div, Mul, Sub, scalar
 from afterglow.ops.functions import Sqrt
 from afterglow.ops.movement import Pad, PadMode, Reshape, Slice
+from afterglow.ops.power import Pow
 from afterglow.ops.reduction import ReduceMean
 from afterglow.ops.rules import (
     broadcast_shape,
@@ -26,7 +27,7 @@ from afterglow.ops.rules import (
     require_same_dtype,
     require_shape,
 )
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types import dtype as d
 
 

@@ -10,12 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.graph import Array, Band, Border, Builder, Cut, Op, Value, op
-from afterglow.ops.elementwise import Abs, IsNaN, Less, Mul, Or, Pow, Where, scalar
-from afterglow.ops.movement import Expand, Pad, Slice
+from afterglow.graph import Band, Border, Builder, Cut, Gradients, Op, Value, op
+from afterglow.ops.convolution import ConvTranspose
+from afterglow.ops.elementwise import Abs, Div, IsNaN, Less, Mul, Or, Where, scalar
+from afterglow.ops.fill import Fill
+from afterglow.ops.indexing import ScatterReduction
+from afterglow.ops.movement import Expand, Pad, Reshape, Slice
+from afterglow.ops.power import Pow
 from afterglow.ops.rules import require, require_float, require_number
+from afterglow.ops.scatter import ScatterElements
 from afterglow.ops.windows import Windows
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import i64
 
 
@@ -76,6 +81,30 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
     return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
 
 
+def _padded(b: Builder, windows: Windows, x: Value) -> Value:
+    """x with padding that never wins a maximum."""
+    ends = windows.needed_ends(x.type.shape[1:-1])
+    if not any(windows.begins) and not any(ends):
+        return x
+    fill = b.constant(np.array(_lowest(x.type.dtype.numpy), x.type.dtype.numpy), "lowest")
+    return b.emit(Pad((0, *windows.begins, 0), (0, *ends, 0)), x, fill)
+
+
+def _to_largest(b: Builder, pool: Pool, grad: Value, x: Value) -> Value:
+    """A gradient of the maxima, added where they are; what comes from padding alone is lost."""
+    windows = pool.windows
+    padded = _padded(b, windows, x)
+    batch, *extents, channels = padded.type.shape
+    bare = MaxPoolWithIndices(pool.kernel, pool.strides, (0,) * len(pool.pads), pool.dilations)
+    _, indices = b.emit_all(bare, padded)
+    lines = Reshape((batch, math.prod(grad.type.shape[1:-1]), channels))
+    zeros = b.emit(Fill((batch, math.prod(extents), channels), 0.0, x.type.dtype))
+    add = ScatterElements(1, ScatterReduction.ADD)
+    total = b.emit(add, zeros, b.emit(lines, indices), b.emit(lines, grad))
+    whole = b.emit(Reshape(padded.type.shape), total)
+    return b.emit(Slice((0, *windows.begins, 0), x.type.shape, (1,) * x.type.rank), whole)
+
+
 @op("max_pool")
 class MaxPool(Pool):
     """The largest element of each window; padding never wins, NaN does."""
@@ -88,6 +117,10 @@ class MaxPool(Pool):
     def evaluate(self, x: Array) -> Array:
         """The maximum of what each place in the window sees."""
         return self.combined(x, np.maximum, _lowest(x.dtype))
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """To the first largest element of each window."""
+        return (_to_largest(b, self, grad, x),)
 
     def bordered(self, operands: Sequence[TensorType | None]) -> Border | None:
         """What no element is below."""
@@ -133,9 +166,14 @@ class MaxPoolWithIndices(Pool):
             index = np.where(better, here, index)
         return best, index
 
+    def gradient(self, b: Builder, out: tuple[Value, ...], grad: Gradients, x: Value) -> Gradients:
+        """To the largest element of each window."""
+        assert grad[0] is not None
+        return (_to_largest(b, self, grad[0], x),)
+
     def lower(self, b: Builder, x: Value) -> tuple[Value, Value]:
         """As `evaluate`, from slices and comparisons."""
-        padded = self._padded(b, x)
+        padded = _padded(b, self.windows, x)
         shape = self.pooled(x.type).shape
         (place, start), *others = self._places(x.type.shape[1:-1])
         best = b.emit(_slice_op(place, shape), padded)
@@ -148,14 +186,6 @@ class MaxPoolWithIndices(Pool):
             best = b.emit(Where(), better, candidate, best)
             index = b.emit(Where(), better, b.constant(here, "indices"), index)
         return best, index
-
-    def _padded(self, b: Builder, x: Value) -> Value:
-        windows = self.windows
-        ends = windows.needed_ends(x.type.shape[1:-1])
-        if not any(windows.begins) and not any(ends):
-            return x
-        fill = b.constant(np.array(_lowest(x.type.dtype.numpy), x.type.dtype.numpy), "lowest")
-        return b.emit(Pad((0, *windows.begins, 0), (0, *ends, 0)), x, fill)
 
     def _places(self, extents: tuple[int, ...]) -> Iterator[tuple[tuple[slice, ...], Array]]:
         """For each place in the window: where it is in padded x, and its index for each window.
@@ -201,6 +231,18 @@ class AvgPool(Pool):
         """The sum of each window, divided by how many elements count."""
         total = self.combined(x, np.add, 0)
         return total / self.divisors(x.shape[1:-1]).astype(x.dtype)
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """The share of an element, spread over the window by a transposed convolution with ones."""
+        extents, channels = x.type.shape[1:-1], x.type.shape[-1]
+        dtype, windows = x.type.dtype, self.windows
+        divisors = b.constant(self.divisors(extents).astype(dtype.numpy), "divisors")
+        pads = (*windows.begins, *windows.needed_ends(extents))
+        seen = replace(windows, pads=pads).seen_extents(grad.type.shape[1:-1])
+        unseen = tuple(n - m for n, m in zip(extents, seen, strict=True))
+        spread = ConvTranspose(self.strides, pads, self.dilations, channels, unseen)
+        ones = b.emit(Fill((channels, *self.kernel, 1), 1.0, dtype))
+        return (b.emit(spread, b.emit(Div(), grad, divisors), ones),)
 
     def divisors(self, extents: tuple[int, ...]) -> Array:
         """How many elements count in each window: an array [result spatial…, 1]."""

@@ -14,7 +14,7 @@ from typing import Self
 import ml_dtypes
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Builder, Op, Value, op
 from afterglow.ops.activation import Clip
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, Div, Mul, Round, Sub
@@ -28,7 +28,7 @@ from afterglow.ops.rules import (
     require_same_dtype,
     require_shape,
 )
-from afterglow.types import DType, TensorType
+from afterglow.types import Array, DType, TensorType
 from afterglow.types import dtype as d
 
 

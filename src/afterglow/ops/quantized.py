@@ -12,14 +12,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from afterglow.graph import Array, Band, Border, Builder, Cut, Op, Value, op
+from afterglow.graph import Band, Border, Builder, Cut, Op, Value, op
 from afterglow.ops.conversion import Cast
 from afterglow.ops.convolution import Conv, Convolution
 from afterglow.ops.elementwise import Add, Sub, scalar
 from afterglow.ops.linear import MatMul
 from afterglow.ops.quantization import DequantizeLinear
 from afterglow.ops.rules import require, require_dtype, require_shape
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32, f64, i8, i32, u8
 
 

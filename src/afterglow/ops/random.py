@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Builder, Op, Value, op
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, And, BitCast, Mul, ShiftLeft, ShiftRight, Xor, scalar
 from afterglow.ops.indexing import Iota
 from afterglow.ops.movement import Concat, Reshape, slice_axis
 from afterglow.ops.rules import require, require_dtype, require_rank
-from afterglow.types import DType, TensorType
+from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import f32, f64, i64, u64
 
 ROUNDS = 10

@@ -1,19 +1,19 @@
 """Recurrent layers: LSTM, GRU, plain RNN, one direction each, time first.
 
-x is [steps, batch, inputs]; weights hold their gates one after the other along axis 0. Where
-`lengths` are given, a sequence ends there: later outputs are 0, and the last state is the one at
-its end. Running in reverse starts at that end.
+x is [steps, batch, inputs]; weights hold their gates one after the other along axis 0, and may be
+f16 or bf16 where x is f32. Where `lengths` are given, a sequence ends there: later outputs are 0,
+and the last state is the one at its end. Running in reverse starts at that end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
-from afterglow.graph import Array, Op, op
+from afterglow.graph import Op, op
 from afterglow.ops.rules import (
     require,
     require_float,
@@ -21,8 +21,9 @@ from afterglow.ops.rules import (
     require_rank,
     require_same_dtype,
     require_shape,
+    require_weights,
 )
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 
 class Activation(Enum):
@@ -82,6 +83,12 @@ class Recurrent(Op):
         assert recurrence is not None
         return x.shape[0] * x.shape[1] * (weight.size + recurrence.size)
 
+    def weight_uses(self, operands: Sequence[TensorType | None]) -> Mapping[str, int]:
+        """The weights meet the inputs of all steps at once, the recurrence those of one step."""
+        x = operands[0]
+        assert x is not None
+        return {"weight": x.shape[0] * x.shape[1], "recurrence": x.shape[1]}
+
     def scan(
         self,
         projected: Array,
@@ -103,18 +110,20 @@ class Recurrent(Op):
         return (y, *states)
 
     def check(self, gates: int, activations: int, x: TensorType, **others: TensorType) -> int:
-        """What all have in common; `others` start with weight and recurrence. Returns the width."""
+        """What all have in common; `others` have weight and recurrence. Returns the width."""
         require(
             len(self.activations) == len(self.alphas) == len(self.betas) == activations,
             f"takes {activations} activations, each with an alpha and a beta",
         )
         require_float(x=x)
         require_rank(3, x=x)
+        weight, recurrence = others.pop("weight"), others.pop("recurrence")
+        require_weights(x=x, weight=weight, recurrence=recurrence)
         require_same_dtype(x=x, **others)
-        require_rank(2, recurrence=others["recurrence"])
-        width = others["recurrence"].shape[1]
-        require_shape((gates * width, x.shape[2]), weight=others["weight"])
-        require_shape((gates * width, width), recurrence=others["recurrence"])
+        require_rank(2, recurrence=recurrence)
+        width = recurrence.shape[1]
+        require_shape((gates * width, x.shape[2]), weight=weight)
+        require_shape((gates * width, width), recurrence=recurrence)
         return width
 
 

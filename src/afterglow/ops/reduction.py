@@ -1,4 +1,4 @@
-"""Reductions: sum, mean, largest, smallest and product along axes."""
+"""Reductions: sum, mean, largest, smallest and product along axes; running sums and products."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Builder, Gradients, Op, Value, op
 from afterglow.ops.conversion import Cast
-from afterglow.ops.elementwise import Div, scalar
-from afterglow.ops.rules import normal_axes, require, require_number
-from afterglow.types import TensorType
+from afterglow.ops.elementwise import Div, Equal, Mul, Where, scalar
+from afterglow.ops.movement import Expand, Reshape, Transpose, taken
+from afterglow.ops.rules import normal_axes, normal_axis, require, require_number
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import Kind, boolean, f32
 
 
@@ -56,6 +57,11 @@ class Reduction(Op):
         rank = len(perm)
         return replace(self, axes=tuple(sorted(perm.index(axis % rank) for axis in self.axes)))
 
+    def apart(self, b: Builder, reduced: Value, x: Value) -> Value:
+        """A result, or its gradient, with axes of extent 1 in the place of those reduced."""
+        shape = Reduction(self.axes).infer(x.type).shape
+        return reduced if reduced.type.shape == shape else b.emit(Reshape(shape), reduced)
+
 
 class Extreme(Reduction):
     """Base: the largest or the smallest; of booleans, any or all."""
@@ -67,6 +73,12 @@ class Extreme(Reduction):
             f"x must hold numbers that have an order, or bool, got {x}",
         )
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """To the elements that equal the result, which share it."""
+        found = b.emit(Cast(x.type.dtype), b.emit(Equal(), x, self.apart(b, out, x)))
+        count = b.emit(ReduceSum(self.axes), found)
+        return (b.emit(Mul(), found, b.emit(Div(), self.apart(b, grad, x), count)),)
+
 
 @op("reduce_sum")
 class ReduceSum(Reduction):
@@ -75,6 +87,10 @@ class ReduceSum(Reduction):
     def evaluate(self, x: Array) -> Array:
         """NumPy's sum, in the type of the elements."""
         return x.sum(self.axes, dtype=x.dtype, keepdims=self.keepdims)
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """The same for each term."""
+        return (b.emit(Expand(x.type.shape), self.apart(b, grad, x)),)
 
 
 @op("reduce_mean")
@@ -127,6 +143,94 @@ class ReduceProd(Reduction):
     def evaluate(self, x: Array) -> Array:
         """NumPy's product, in the type of the elements."""
         return x.prod(self.axes, dtype=x.dtype, keepdims=self.keepdims)
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """Times the product of the others: of those before and of those after."""
+        axes = normal_axes(self.axes, x.type)
+        kept = tuple(axis for axis in range(x.type.rank) if axis not in axes)
+        perm, last = (*kept, *axes), len(kept)
+        count = math.prod(x.type.shape[axis] for axis in axes)
+        moved = b.emit(Transpose(perm), x)
+        lines = b.emit(Reshape((*taken(x.type.shape, kept), count)), moved)
+        before = b.emit(CumProd(last, exclusive=True), lines)
+        after = b.emit(CumProd(last, exclusive=True, reverse=True), lines)
+        others = b.emit(Reshape(moved.type.shape), b.emit(Mul(), before, after))
+        back = tuple(perm.index(axis) for axis in range(x.type.rank))
+        return (b.emit(Mul(), self.apart(b, grad, x), b.emit(Transpose(back), others)),)
+
+
+@dataclass(frozen=True, repr=False)
+class Running(Op):
+    """Base: each element combined with those before it along an axis.
+
+    `exclusive` leaves the element itself out, `reverse` starts from the end.
+    """
+
+    axis: int = 0
+    exclusive: bool = False
+    reverse: bool = False
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The operand's own type."""
+        require_number(x=x)
+        normal_axis(self.axis, x)
+        return x
+
+    def permuted(self, perm: tuple[int, ...]) -> Op | None:
+        """Along the same axis at its new place."""
+        return replace(self, axis=perm.index(self.axis % len(perm)))
+
+    def accumulated(self, x: Array, function: np.ufunc, neutral: int) -> Array:
+        """The running results of a function."""
+        rows = np.moveaxis(x, self.axis, 0)
+        rows = rows[::-1] if self.reverse else rows
+        if self.exclusive:
+            first = np.full_like(rows[:1], neutral)
+            rows = np.concatenate([first, rows[:-1]])
+        found = function.accumulate(rows, 0, dtype=x.dtype)
+        return np.moveaxis(found[::-1] if self.reverse else found, 0, self.axis)
+
+
+@op("cum_sum")
+class CumSum(Running):
+    """Running sums along an axis."""
+
+    def evaluate(self, x: Array) -> Array:
+        """Sums of the elements so far."""
+        return self.accumulated(x, np.add, 0)
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """Running sums from the other end."""
+        return (b.emit(replace(self, reverse=not self.reverse), grad),)
+
+
+@op("cum_prod")
+class CumProd(Running):
+    """Running products along an axis."""
+
+    def evaluate(self, x: Array) -> Array:
+        """Products of the elements so far."""
+        return self.accumulated(x, np.multiply, 1)
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """Element k has a part in result i, the product of the others there.
+
+        For each k the axis is gone through with 1 in its place: no division, so that zeros are
+        right too.
+        """
+        axis, shape = normal_axis(self.axis, x.type), x.type.shape
+        count = shape[axis]
+        one_each = b.emit(Reshape((*shape[:axis], 1, *shape[axis:])), x)
+        square = (count, count, *(1 for _ in shape[axis + 1 :]))
+        diagonal = np.eye(count, dtype=np.bool_).reshape(square)
+        without = b.emit(Where(), b.constant(diagonal, "diagonal"), scalar(b, 1, x), one_each)
+        others = b.emit(replace(self, axis=axis + 1), without)
+        has_part = np.tri(count, k=-1 if self.exclusive else 0, dtype=np.bool_).T
+        has_part = (has_part.T if self.reverse else has_part).reshape(square)
+        slopes = b.emit(Where(), b.constant(has_part, "has_part"), others, scalar(b, 0, x))
+        grads = b.emit(Reshape(one_each.type.shape), grad)
+        parts = b.emit(Mul(), slopes, grads)
+        return (b.emit(ReduceSum((axis + 1,), keepdims=False), parts),)
 
 
 def _limits(x: Array) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from functools import reduce
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Builder, Op, Value, op
 from afterglow.ops.elementwise import Add, And, LessEqual, Max, Mul, Sub, scalar
 from afterglow.ops.image import Interpolation
 from afterglow.ops.movement import Reshape, slice_axis
@@ -24,7 +24,7 @@ from afterglow.ops.rules import (
     require_shape,
 )
 from afterglow.ops.sampling import Axis, Border, Tap, corners, emit_corners
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import i64
 
 

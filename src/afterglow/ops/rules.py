@@ -8,6 +8,10 @@ from functools import reduce
 
 from afterglow.support.errors import TypeRuleError
 from afterglow.types import DType, TensorType
+from afterglow.types.dtype import bf16, f16, f32
+
+STORED_FOR_F32 = (f16, bf16)
+"""Types in which weights may be held that are multiplied in f32."""
 
 
 def require(condition: bool, what: str, help: str = "") -> None:
@@ -50,6 +54,14 @@ def require_same_dtype(**operands: TensorType) -> DType:
             help="insert a cast",
         )
     return type.dtype
+
+
+def require_weights(**operands: TensorType) -> None:
+    """The operands after the first hold what it does, or numbers of 16 bits if that is f32."""
+    (first, x), *weights = operands.items()
+    for name, weight in weights:
+        if x.dtype is not f32 or weight.dtype not in STORED_FOR_F32:
+            require_same_dtype(**{first: x, name: weight})
 
 
 def require_rank(rank: int, **operands: TensorType) -> None:

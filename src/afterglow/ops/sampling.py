@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Value
+from afterglow.graph import Builder, Value
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import (
     Add,
@@ -32,6 +32,7 @@ from afterglow.ops.elementwise import (
 from afterglow.ops.image import Interpolation
 from afterglow.ops.indexing import Gather
 from afterglow.ops.movement import Reshape
+from afterglow.types import Array
 from afterglow.types.dtype import i64
 
 T = TypeVar("T", Array, Value)

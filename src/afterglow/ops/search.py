@@ -1,4 +1,4 @@
-"""Ops that look along an axis: the largest and where they are, running sums and products."""
+"""Ops that look along an axis for the largest or smallest, and where they are."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from afterglow.graph import Array, Op, op
+from afterglow.graph import Builder, Gradients, Op, Value, op
+from afterglow.ops.fill import Fill
+from afterglow.ops.indexing import ScatterReduction
 from afterglow.ops.rules import normal_axis, require, require_number
-from afterglow.types import TensorType
+from afterglow.ops.scatter import ScatterElements
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import Kind, i64
 
 
@@ -52,6 +55,13 @@ class TopK(Op):
         else:
             indices = np.apply_along_axis(_heap, self.axis, np.argsort(order, self.axis), self.k)
         return np.take_along_axis(x, indices, self.axis), indices
+
+    def gradient(self, b: Builder, out: tuple[Value, ...], grad: Gradients, x: Value) -> Gradients:
+        """Back to where the elements were."""
+        assert grad[0] is not None
+        zeros = b.emit(Fill(x.type.shape, 0.0, x.type.dtype))
+        back = ScatterElements(normal_axis(self.axis, x.type), ScatterReduction.ADD)
+        return (b.emit(back, zeros, out[1], grad[0]),)
 
     def permuted(self, perm: tuple[int, ...]) -> TopK:
         """Along the same axis at its new place."""
@@ -122,53 +132,3 @@ class ArgMin(ArgExtreme):
             return np.argmin(x, self.axis, keepdims=self.keepdims)
         found = np.argmin(np.flip(x, self.axis), self.axis, keepdims=self.keepdims)
         return x.shape[self.axis] - 1 - found
-
-
-@dataclass(frozen=True, repr=False)
-class Running(Op):
-    """Base: each element combined with those before it along an axis.
-
-    `exclusive` leaves the element itself out, `reverse` starts from the end.
-    """
-
-    axis: int = 0
-    exclusive: bool = False
-    reverse: bool = False
-
-    def infer(self, x: TensorType) -> TensorType:
-        """The operand's own type."""
-        require_number(x=x)
-        normal_axis(self.axis, x)
-        return x
-
-    def permuted(self, perm: tuple[int, ...]) -> Op | None:
-        """Along the same axis at its new place."""
-        return replace(self, axis=perm.index(self.axis % len(perm)))
-
-    def accumulated(self, x: Array, function: np.ufunc, neutral: int) -> Array:
-        """The running results of a function."""
-        rows = np.moveaxis(x, self.axis, 0)
-        rows = rows[::-1] if self.reverse else rows
-        if self.exclusive:
-            first = np.full_like(rows[:1], neutral)
-            rows = np.concatenate([first, rows[:-1]])
-        found = function.accumulate(rows, 0, dtype=x.dtype)
-        return np.moveaxis(found[::-1] if self.reverse else found, 0, self.axis)
-
-
-@op("cum_sum")
-class CumSum(Running):
-    """Running sums along an axis."""
-
-    def evaluate(self, x: Array) -> Array:
-        """Sums of the elements so far."""
-        return self.accumulated(x, np.add, 0)
-
-
-@op("cum_prod")
-class CumProd(Running):
-    """Running products along an axis."""
-
-    def evaluate(self, x: Array) -> Array:
-        """Products of the elements so far."""
-        return self.accumulated(x, np.multiply, 1)

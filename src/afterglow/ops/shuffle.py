@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from afterglow.graph import Array, Band, Builder, Cut, Value, op
+from afterglow.graph import Band, Builder, Cut, Value, op
 from afterglow.ops.movement import Movement, Reshape, Transpose
 from afterglow.ops.rules import normal_axis, require, require_rank
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 
 class ShuffleMode(Enum):

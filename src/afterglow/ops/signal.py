@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Builder, Op, Value, op
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, Mul
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Concat, Pad, Reshape, Slice, Transpose, slice_axis
 from afterglow.ops.rules import normal_axis, require, require_float
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32
 
 LONGEST_PRODUCT = 1024

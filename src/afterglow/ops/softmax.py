@@ -8,15 +8,15 @@ from typing import Self
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Op, Value, op
+from afterglow.graph import Builder, Gradients, Op, Value, op
 from afterglow.ops.conversion import Cast
-from afterglow.ops.elementwise import Div, Equal, Sub
+from afterglow.ops.elementwise import Div, Equal, Mul, Sub
 from afterglow.ops.functions import Exp, Log
 from afterglow.ops.indexing import Iota
 from afterglow.ops.reduction import ReduceMax, ReduceSum
 from afterglow.ops.rules import normal_axis, require_float
 from afterglow.ops.search import ArgMax
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types import dtype as d
 
 
@@ -60,6 +60,11 @@ class Softmax(AlongAxis):
         e = np.exp(_less_peak(x, self.axis))
         return e / e.sum(self.axis, keepdims=True)
 
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """out (grad - sum(grad out))."""
+        total = b.emit(ReduceSum((normal_axis(self.axis, x.type),)), b.emit(Mul(), grad, out))
+        return (b.emit(Mul(), out, b.emit(Sub(), grad, total)),)
+
     def lower(self, b: Builder, x: Value) -> Value:
         """As `evaluate`, from primitive ops."""
         axes = (normal_axis(self.axis, x.type),)
@@ -77,6 +82,11 @@ class LogSoftmax(AlongAxis):
         """Subtract the largest first, so that no exponential overflows."""
         shifted = _less_peak(x, self.axis)
         return shifted - np.log(np.exp(shifted).sum(self.axis, keepdims=True))
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """grad - exp(out) sum(grad)."""
+        total = b.emit(ReduceSum((normal_axis(self.axis, x.type),)), grad)
+        return (b.emit(Sub(), grad, b.emit(Mul(), b.emit(Exp(), out), total)),)
 
     def lower(self, b: Builder, x: Value) -> Value:
         """As `evaluate`, from primitive ops."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.graph import Array
+from afterglow.types import Array
 
 # W. J. Cody's rational approximations (Mathematics of Computation 23, 1969), highest power first.
 _SMALL_TOP = (

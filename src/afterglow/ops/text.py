@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.graph import Array, Op, op
+from afterglow.graph import Op, op
 from afterglow.ops.rules import broadcast_shape, require_dtype
 from afterglow.support.errors import TypeRuleError
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import boolean, string
 
 

@@ -7,7 +7,7 @@ from enum import Enum, IntEnum
 
 import numpy as np
 
-from afterglow.graph import Array, Op, op
+from afterglow.graph import Builder, Constant, Gradients, Op, Value, op
 from afterglow.ops.rules import (
     require,
     require_dtype,
@@ -16,7 +16,7 @@ from afterglow.ops.rules import (
     require_same_dtype,
     require_shape,
 )
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import i64
 
 
@@ -99,10 +99,26 @@ class TreeEnsemble(Op):
         scores = self._aggregated(places[is_vote], weights[leaves][is_vote], x.shape[0])
         return scores / max(len(roots), 1) if self.aggregate is Aggregate.AVERAGE else scores
 
+    def gradient(
+        self,
+        b: Builder,
+        out: Value,
+        grad: Value,
+        x: Value,
+        nodes: Value,
+        thresholds: Value,
+        roots: Value,
+        votes: Value,
+        weights: Value,
+    ) -> Gradients | None:
+        """Flat between its thresholds; what its votes change is not known."""
+        return (None,) * 6 if isinstance(weights, Constant) else None
+
     def _aggregated(self, places: Array, weights: Array, rows: int) -> Array:
         size = rows * self.targets
         if self.aggregate in (Aggregate.SUM, Aggregate.AVERAGE):
-            scores = np.bincount(places, weights, size)  # sums in double precision
+            scores = np.zeros(size, np.result_type(weights, np.float32))
+            np.add.at(scores, places, weights)  # in the order of the trees, which ties depend on
             return scores.reshape(rows, self.targets)
         function, neutral = (
             (np.minimum, np.inf) if self.aggregate is Aggregate.MIN else (np.maximum, -np.inf)

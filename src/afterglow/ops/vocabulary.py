@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from afterglow.graph import Array, Op, op
+from afterglow.graph import Op, op
 from afterglow.ops.rules import require, require_dtype, require_rank, require_same_dtype
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32, i64, string
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from afterglow.graph import Array, Border, Cut, Op
+from afterglow.graph import Border, Cut, Op
 from afterglow.ops.rules import require
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,15 @@ class Windows:
             return max(0, room // stride + 1)
         count = -(-room // stride) + 1
         return max(0, count - ((count - 1) * stride >= extent + begin))
+
+    def seen_extents(self, counts: Sequence[int]) -> tuple[int, ...]:
+        """How far along x windows of these counts look, padding behind it cut off."""
+        return tuple(
+            (count - 1) * stride + reach - begin - end
+            for count, stride, reach, begin, end in zip(
+                counts, self.strides, self.reach, self.begins, self.ends, strict=True
+            )
+        )
 
     def needed_ends(self, extents: Sequence[int]) -> tuple[int, ...]:
         """Padding behind each axis that completes the last window: less or more than `ends`."""

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from afterglow.graph import Array
+from afterglow.types import Array
 
 
 def relative_error(ours: Array, theirs: Array) -> float:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.artefact import Compile
-from afterglow.backends.cpu.compile import compile_module
+from afterglow.backends.cpu.compile import Compile, compile_module
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.tuning import Choice, choices_of, made_inputs, measure
 from afterglow.backends.cpu.write import symbol_of

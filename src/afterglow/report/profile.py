@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.artefact import Compile, Host, build
+from afterglow.backends.cpu.build import build
 from afterglow.backends.cpu.codegen import as_step
-from afterglow.backends.cpu.compile import compile_module
+from afterglow.backends.cpu.compile import Compile, compile_module
 from afterglow.backends.cpu.job import Job
 from afterglow.backends.cpu.step_times import StepTimer
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.write import symbol_of
 from afterglow.backends.policy import DEFAULT, Policy
-from afterglow.graph import Array
 from afterglow.instr import OpInstr, Program
 from afterglow.memory.timeline import origin_of, work_of
 from afterglow.report.flops import step_bytes, step_flops
+from afterglow.runtime.native.artefact import Host
+from afterglow.types import Array
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,11 @@ def profile(
 def _describe(program: Program, place: int, seconds: float, *, on_host: bool) -> StepTime:
     instruction = program.body[place]
     step = as_step(instruction)
+    no_kernel = on_host or (isinstance(step, OpInstr) and bool(step.bodies))
     anchor = None if step is None else _main_op(Job.of(step))
     return StepTime(
         place=place,
-        kernel=work_of(instruction) if step is None or on_host else symbol_of(Job.of(step)),
+        kernel=work_of(instruction) if step is None or no_kernel else symbol_of(Job.of(step)),
         origin=origin_of(instruction),
         operands=() if anchor is None else tuple(str(b.type) for b in anchor.ins if b is not None),
         results=() if anchor is None else tuple(str(b.type) for b in anchor.outs),

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
-from afterglow.backends import Executable
-from afterglow.graph import Array
-from afterglow.instr import Interface, Port, Program
-from afterglow.memory import MemoryPlan
+from afterglow.runtime.executable import Executable
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.support.errors import UsageError
+from afterglow.types import Array, Interface, MemoryPlan, Port
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class CompiledFunction:
         executable: Executable,
         input_names: Sequence[str],
         output_names: Sequence[str],
-        program: Program | None = None,
+        program: Any = None,
     ) -> None:
         self.interface = interface
         self.plan = plan
@@ -58,8 +57,8 @@ class CompiledFunction:
         }
 
     @property
-    def program(self) -> Program:
-        """The planned program."""
+    def program(self) -> Any:
+        """The planned program, an `instr.Program`, which is nothing that running needs."""
         if self._program is None:
             raise UsageError("a loaded model has no program: compile it from its source")
         return self._program

@@ -2,79 +2,147 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from afterglow.backends.cpu.bundle import BundleCode
-from afterglow.runtime.bundle import SUFFIXES as LIBRARIES
-from afterglow.runtime.bundle import load_library
+from afterglow.runtime.bundle import Bundle, BundleWish
+from afterglow.runtime.library import SUFFIXES as LIBRARIES
+from afterglow.runtime.library import load_library
 from afterglow.runtime.model import CompiledModel
-from afterglow.runtime.saved import SavedModel, read_versions
+from afterglow.runtime.saved import read_versions
+from afterglow.runtime.saved_versions import AnyVersions, Resumer
+from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.signature import Signature, TensorInfo
-from afterglow.runtime.version import BundleWish, Specialiser, Version
+from afterglow.runtime.version import SourceLeft, Specialiser, Version
+from afterglow.runtime.versions import Key, Versions, by_input
+from afterglow.support.container import is_container
 from afterglow.support.errors import UsageError
+
+Names: TypeAlias = Mapping[tuple[str, int], str]
+"""Of dimensions, by an input and an axis of it."""
 
 
 def load_model(
-    path: str | Path, *, threads: int | None = None, perf_map: bool = False
+    path: str | Path,
+    *,
+    threads: int | None = None,
+    perf_map: bool = False,
+    cache: bool | str | Path = True,
 ) -> CompiledModel:
     """Load a model that was saved, to be run by so many threads: by default as many as may be.
 
     Code and constants are mapped from the file, and shared by all processes that do the same. The
-    shared library of a bundle is loaded too; it runs on the calling thread.
+    shared library of a bundle is loaded too; it runs on the calling thread. `cache` is the folder
+    for what is compiled as the model runs, because data decide shapes in it.
     """
-    saved = _read(Path(path), threads, perf_map=perf_map)
-    static = saved.versions[0] if saved.is_static else None
-    model = CompiledModel(saved.signature, _Saved(str(path), saved.versions), static)
-    if static is None:
-        model.keep(saved.versions)
+    if Path(path).suffix in LIBRARIES:
+        return _load_bundle(Path(path))
+    resume = partial(_resume, threads=threads, perf_map=perf_map, cache=cache)
+    saved = read_versions(path, threads, perf_map=perf_map, resume=resume)
+    specialiser = _Saved(str(path), saved.signature, saved.versions, saved.resumer)
+    return CompiledModel(saved.signature, specialiser, saved.static, versions=saved.versions)
+
+
+def _resume(source: SourceLeft, **options: Any) -> Resumer:
+    """What compiles the rest of a model: only such models need the compiler to be imported."""
+    resumer: Resumer = import_module("afterglow.driver.resume").ResumedModel(source, **options)
+    return resumer
+
+
+def is_saved_model(path: str | Path) -> bool:
+    """Whether a file is for `load_model`: one that was saved, or the library of a bundle."""
+    path = Path(path)
+    if path.suffix in LIBRARIES:
+        return True
+    try:
+        with path.open("rb") as file:
+            return is_container(file.read(64))
+    except OSError:
+        return False
+
+
+def _load_bundle(path: Path) -> CompiledModel:
+    library = load_library(path)
+    entries, versions = library.entries, Versions[Version | SegmentedVersion]()
+    signature = _common_signature(entries, library.dimensions)
+    static = entries[0] if len(entries) == 1 else None
+    specialiser = _Saved(str(path), signature, versions)
+    model = CompiledModel(signature, specialiser, static, versions=versions)
+    for entry in entries:
+        model.keep(entry, entry.input_shapes)
     return model
 
 
-def _read(path: Path, threads: int | None, *, perf_map: bool) -> SavedModel:
-    if path.suffix not in LIBRARIES:
-        return read_versions(path, threads, perf_map=perf_map)
-    versions = load_library(path)
-    return SavedModel(_common_signature(versions), tuple(versions), is_static=len(versions) == 1)
-
-
-def _common_signature(versions: Sequence[Version]) -> Signature:
+def _common_signature(versions: Sequence[Version], names: Names) -> Signature:
     """What all versions take and give; extents in which they differ are free."""
     signatures = [version.signature for version in versions]
     inputs = zip(*(signature.inputs for signature in signatures), strict=True)
     outputs = zip(*(signature.outputs for signature in signatures), strict=True)
-    return Signature(tuple(map(_common_info, inputs)), tuple(map(_common_info, outputs)))
+    return Signature(
+        tuple(_common_info(infos, names) for infos in inputs),
+        tuple(_common_info(infos, {}) for infos in outputs),
+    )
 
 
-def _common_info(infos: Sequence[TensorInfo]) -> TensorInfo:
+def _common_info(infos: Sequence[TensorInfo], names: Names) -> TensorInfo:
     first, shapes = infos[0], [info.shape or () for info in infos]
     if len({len(shape) for shape in shapes}) > 1:
         return TensorInfo(first.name, first.dtype, None)
     extents = zip(*shapes, strict=True)
-    shape = tuple(each[0] if len(set(each)) == 1 else None for each in extents)
-    return TensorInfo(first.name, first.dtype, shape)
+    shape = (
+        each[0] if len(set(each)) == 1 else names.get((first.name, axis))
+        for axis, each in enumerate(extents)
+    )
+    return TensorInfo(first.name, first.dtype, tuple(shape))
 
 
 class _Saved(Specialiser):
     """Stands where a model that was compiled in this process has its source."""
 
-    def __init__(self, path: str, versions: Sequence[Version]) -> None:
+    def __init__(
+        self,
+        path: str,
+        signature: Signature,
+        versions: AnyVersions,
+        resumer: Resumer | None = None,
+    ) -> None:
         self.path = path
+        self.signature = signature
         self.versions = versions
+        self.resumer = resumer
 
     def compile_for(self, feed: Mapping[str, Any]) -> Version:
         """Refuse: there is nothing to compile."""
-        known = "; ".join(", ".join(map(str, v.signature.inputs)) for v in self.versions)
+        given = self.versions.key(feed, feed)
+        known = "; ".join(self._shown(key) for key, _ in self.versions.items())
         raise UsageError(
-            f"{self.path}: the model was not saved for inputs of these shapes",
+            f"{self.path}: the model was not saved for {self._shown(given)}",
             help=f"it takes {known}; run the source model with others and save it again",
         )
+
+    def _shown(self, key: Key) -> str:
+        """The inputs that a version takes."""
+        values = dict(zip(sorted(self.versions.value_inputs), key.values, strict=True))
+        shapes = by_input(self.signature.inputs, key.shapes)
+        texts = []
+        for info in self.signature.inputs:
+            value = f" = {values[info.name]}" if info.name in values else ""
+            texts.append(f"{replace(info, shape=shapes[info.name])}{value}")
+        return ", ".join(texts)
 
     def stage(self, name: str) -> str:
         """Refuse: only code was saved."""
         raise UsageError("a loaded model has no stages to print", help="compile it from its source")
 
-    def bundle(self, wish: BundleWish) -> BundleCode:
+    def export(self, wish: BundleWish, folder: Path, *, shared: bool) -> Bundle:
         """Refuse: only code was saved, for one machine."""
         raise UsageError("a loaded model cannot be exported", help="compile it from its source")
+
+    def source_left(self, cuts: Sequence[Collection[str]]) -> SourceLeft:
+        """What the file had."""
+        assert self.resumer is not None
+        return self.resumer.source_left(cuts)

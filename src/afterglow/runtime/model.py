@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from afterglow.backends.cpu.bundle import BundleOptions
-from afterglow.runtime.bundle import Bundle, write_bundle
+from afterglow.runtime.bundle import Bundle, BundleWish
 from afterglow.runtime.compiled import CompiledFunction, MemoryReport
 from afterglow.runtime.saved import save_versions
 from afterglow.runtime.segmented import SegmentedVersion
-from afterglow.runtime.signature import Signature, TensorInfo
-from afterglow.runtime.version import BundleWish, Specialiser, Version
-from afterglow.runtime.versions import Versions
+from afterglow.runtime.signature import Signature, TensorInfo, check_ranges
+from afterglow.runtime.version import Specialiser, Version
+from afterglow.runtime.versions import Key, Shape, Versions, by_input
 from afterglow.support.errors import UsageError
 from afterglow.types.dtype import Kind
 
@@ -25,7 +25,7 @@ class CompiledModel:
 
     A model whose shapes are all known is compiled once. Otherwise it is compiled for the shapes of
     each call, and for the values of those inputs that decide shapes, and what was compiled is kept.
-    `ranges` bounds free dimensions by their names.
+    `ranges` bounds free dimensions by their names, `versions` are those that there are already.
     """
 
     def __init__(
@@ -34,13 +34,14 @@ class CompiledModel:
         specialiser: Specialiser,
         static: Version | None,
         ranges: Mapping[str, tuple[int, int]] | None = None,
+        versions: Versions[Version | SegmentedVersion] | None = None,
     ) -> None:
         self._signature = signature
         self._specialiser = specialiser
         self._static = static
         self._ranges = ranges or {}
-        self._versions: Versions[Version | SegmentedVersion] = Versions()
-        self._exact = None if static is None else _exact_inputs(signature)
+        self._versions = Versions() if versions is None else versions
+        self._recent = None if static is None else _Recent(_exact_inputs(signature), static)
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -63,10 +64,7 @@ class CompiledModel:
         if self._static is not None:
             return self._static.compiled
         if not self._versions:
-            raise UsageError(
-                "the model is not compiled yet: it has free dimensions",
-                help="bind them with shapes= or dims=, or run it once",
-            )
+            raise self._not_compiled()
         return self._versions.all()[-1].compiled
 
     @property
@@ -78,14 +76,34 @@ class CompiledModel:
         """Every version that is compiled, the one that ran last at the end."""
         return self._versions.all() if self._static is None else [self._static]
 
-    def keep(self, versions: Sequence[Version]) -> None:
-        """Have versions for some shapes, as if they had been compiled for a call."""
-        for version in versions:
-            self._versions.keep(version, (info.shape for info in version.signature.inputs))
+    def shapes_held(self) -> list[dict[str, Shape]]:
+        """The shapes of the inputs, by name, for which there is a version; each of them once."""
+        keys = dict.fromkeys(key.shapes for key, _ in self._versions.items())
+        return [by_input(self.inputs, shapes) for shapes in keys]
+
+    def keep(self, version: Version | SegmentedVersion, shapes: Iterable[Shape]) -> None:
+        """Have a version for shapes of the inputs, as if it had been compiled for a call."""
+        self._versions.keep(Key(tuple(shapes)), version)
 
     def save(self, path: str | Path) -> None:
-        """Save it, with every version that is compiled, as one file that `afterglow.load` reads."""
-        save_versions(path, self._signature, self._whole_versions(), is_static=self.is_static)
+        """Save it, with every version that is compiled, as one file that `afterglow.load` reads.
+
+        A model in which data decide shapes is compiled on as it runs, after loading too: the file
+        gets what is left of the source behind the part that is compiled for all data.
+        """
+        if not self.versions():
+            raise self._not_compiled()
+        cuts = [v.crossing for v in self.versions() if isinstance(v, SegmentedVersion)]
+        source = self._specialiser.source_left(cuts) if cuts else None
+        save_versions(path, self._signature, self._static or self._versions, source)
+
+    def _not_compiled(self) -> UsageError:
+        free = not all(info.is_exact for info in self.inputs)
+        reason = "it has free dimensions" if free else "data decide shapes in it"
+        return UsageError(
+            f"nothing of the model is compiled yet: {reason}",
+            help="bind them with shapes= or dims=, or run it once" if free else "run it once",
+        )
 
     def export_bundle(
         self,
@@ -111,19 +129,16 @@ class CompiledModel:
             raise UsageError(
                 f"code cannot be optimised for {optimize_for!r}", help='say "speed" or "size"'
             )
-        options = BundleOptions(embed_weights, freestanding, optimize_for == "size")
-        wish = BundleWish(target, name, options, self._bindings(versions))
-        return write_bundle(self._specialiser.bundle(wish), Path(folder), shared=shared)
+        small, bindings = optimize_for == "size", self._bindings(versions)
+        wish = BundleWish(target, name, embed_weights, freestanding, small, bindings)
+        return self._specialiser.export(wish, Path(folder), shared=shared)
 
     def _bindings(self, versions: Sequence[Version]) -> list[dict[str, tuple[int, ...]]]:
         """The shapes of the inputs of each version; nothing if all are known anyway."""
         if self._static is not None:
             return []
         if not versions:
-            raise UsageError(
-                "nothing of the model is compiled yet: it has free dimensions",
-                help="bind them with shapes= or dims=, or run it once",
-            )
+            raise self._not_compiled()
         return [
             {info.name: port.type.shape for info, port in zip(infos, ports, strict=True)}
             for infos, ports in (
@@ -137,14 +152,14 @@ class CompiledModel:
         if self._versions.value_inputs:
             names = ", ".join(sorted(self._versions.value_inputs))
             raise UsageError(
-                f"shapes in the model depend on the values of {names}",
-                help="bind them with values=, and save the model then",
+                f"shapes in the model depend on the values of {names}: a bundle has exact shapes",
+                help="bind them with values=, and export the model then",
             )
         versions = [version for version in self.versions() if isinstance(version, Version)]
         if len(versions) < len(self.versions()):
             raise UsageError(
-                "data decide shapes in the model: parts of it are compiled as it runs",
-                help="save a model that ends before them",
+                "data decide shapes in the model, and a bundle cannot compile what comes behind",
+                help="save it as FILE.agc, or export a model that ends before these nodes",
             )
         return versions
 
@@ -168,8 +183,14 @@ class CompiledModel:
 
     def run(self, output_names: Sequence[str] | None, feed: Mapping[str, Any]) -> list[Any]:
         """Run on arrays by name and return the outputs asked for, or all of them, in order."""
-        arrays = feed if self._is_exact(feed) else self._checked(feed)
-        outputs = self._version_for(arrays).run(arrays)
+        recent = self._recent
+        if recent is not None and recent.takes(feed):
+            outputs = recent.version.run(feed)
+        else:
+            arrays = self._checked(feed)
+            version = self._version_for(arrays)
+            outputs = version.run(arrays)
+            self._remember(version, arrays)
         if output_names is None:
             return outputs
         by_name = dict(zip((info.name for info in self.outputs), outputs, strict=True))
@@ -180,15 +201,13 @@ class CompiledModel:
             )
         return [by_name[name] for name in output_names]
 
-    def _is_exact(self, feed: Mapping[str, Any]) -> bool:
-        """Whether the feed needs no closer look: arrays of just the types that are wanted."""
-        if self._exact is None or len(feed) != len(self._exact):
-            return False
-        for name, dtype, shape in self._exact:
-            array = feed.get(name)
-            if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
-                return False
-        return True
+    def _remember(self, version: Version | SegmentedVersion, arrays: Mapping[str, Any]) -> None:
+        """The next call is likely to bring the same shapes, and needs no closer look then."""
+        if self._static is not None or self._versions.value_inputs:
+            return
+        if all(type(array) is np.ndarray for array in arrays.values()):
+            exact = [(name, array.dtype, array.shape) for name, array in arrays.items()]
+            self._recent = _Recent(exact, version)
 
     def _checked(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         names = [info.name for info in self.inputs]
@@ -202,22 +221,35 @@ class CompiledModel:
             raise UsageError(f"input {missing[0]!r} is missing")
         checked = {info.name: _checked(info, feed[info.name]) for info in self.inputs}
         for info in self.inputs:
-            self._check_ranges(info, getattr(checked[info.name], "shape", ()))
+            check_ranges(info, getattr(checked[info.name], "shape", ()), self._ranges)
         return checked
 
-    def _check_ranges(self, info: TensorInfo, shape: Sequence[int]) -> None:
-        for declared, extent in zip(info.shape or (), shape, strict=False):
-            first, last = self._ranges.get(str(declared), (extent, extent))
-            if not first <= extent <= last:
-                raise UsageError(
-                    f"dimension {declared!r} of input {info.name!r} is {extent}",
-                    help=f"the model was compiled for {first} to {last}",
-                )
+    def version_for(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion:
+        """The version that runs on such inputs, compiled if there is none."""
+        return self._version_for(self._checked(feed))
 
     def _version_for(self, arrays: Mapping[str, Any]) -> Version | SegmentedVersion:
         if self._static is not None:
             return self._static
         return self._versions.find(arrays, arrays, self._specialiser.compile_for)
+
+
+@dataclass(frozen=True)
+class _Recent:
+    """A version, and name, element type and shape of the arrays that it takes as they are."""
+
+    exact: list[tuple[str, Any, Any]]
+    version: Version | SegmentedVersion
+
+    def takes(self, feed: Mapping[str, Any]) -> bool:
+        """Whether the feed needs no closer look: arrays of just the types that are wanted."""
+        if len(feed) != len(self.exact):
+            return False
+        for name, dtype, shape in self.exact:
+            array = feed.get(name)
+            if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
+                return False
+        return True
 
 
 def _exact_inputs(signature: Signature) -> list[tuple[str, Any, Any]]:

@@ -2,73 +2,91 @@
 
 It is a container (see `support.container`): the metadata describe the model and its versions, and
 each version has its code, its constants, and its program if the host runs some of it, as sections.
+Where data decide shapes, so that a part of the model is compiled as it runs, the file also has what
+is left of the source behind the first cut, and the options to compile it with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from afterglow.backends.cpu.artefact import Artefact
-from afterglow.backends.cpu.executable import NativeExecutable
-from afterglow.backends.cpu.saved import describe, restore, sections_of
-from afterglow.memory import MemoryPlan
-from afterglow.runtime.compiled import CompiledFunction
+from afterglow.runtime.saved_versions import AnyVersions, Resumer, VersionReader, VersionWriter
 from afterglow.runtime.signature import Signature, TensorInfo
-from afterglow.runtime.version import Version
+from afterglow.runtime.version import SourceLeft, Version
+from afterglow.runtime.versions import Versions
 from afterglow.support.container import Container, read_container, write_container
 from afterglow.support.errors import UsageError
-from afterglow.types import OutputForm, OutputKind
 from afterglow.types.dtype import DTYPES
 
 KIND = "afterglow model"
+LAYOUT = 2
+"""Counts changes of the metadata that readers must know about."""
+GRAPH, WEIGHTS = "source.graph", "source.weights"
+"""Sections of what is left of the source."""
+
+Resume: TypeAlias = Callable[[SourceLeft], Resumer]
+"""From what is left of a source to what compiles it."""
 
 
 def save_versions(
     path: str | Path,
     signature: Signature,
-    versions: Sequence[Version],
+    versions: Version | AnyVersions,
+    source: SourceLeft | None = None,
     *,
-    is_static: bool,
     durable: bool = True,
 ) -> None:
-    """Save what is compiled of a model; a file that is not durable may be lost with the power."""
-    if not versions:
-        raise UsageError(
-            "nothing of the model is compiled yet: it has free dimensions",
-            help="bind them with shapes= or dims=, or run it once",
-        )
-    sections = {
-        f"{number}.{name}": data
-        for number, version in enumerate(versions)
-        for name, data in sections_of(_artefact(version)).items()
-    }
+    """Save what is compiled of a model: its only version, or several for different shapes.
+
+    `source` is what is needed to compile the rest of it. A file that is not durable may be lost
+    with the power.
+    """
+    writer = VersionWriter()
     metadata = {
         "kind": KIND,
+        "layout": LAYOUT,
         "signature": _describe_signature(signature),
-        "is_static": is_static,
-        "versions": [_describe_version(version) for version in versions],
+        "is_static": isinstance(versions, Version),
+        **_described(writer, versions),
+        "source": None if source is None else source.options,
     }
-    write_container(Path(path), metadata, sections, durable=durable)
+    if source is not None:
+        writer.sections.update({GRAPH: source.graph, WEIGHTS: source.weights})
+    write_container(Path(path), metadata, writer.sections, durable=durable)
+
+
+def _described(writer: VersionWriter, versions: Version | AnyVersions) -> dict[str, Any]:
+    if isinstance(versions, Version):
+        return {"versions": [writer.version(versions)]}
+    return writer.versions(versions)
 
 
 @dataclass(frozen=True)
 class SavedModel:
-    """What a file holds of a model."""
+    """What a file holds of a model: one version if all shapes are known, or several."""
 
     signature: Signature
-    versions: tuple[Version, ...]
-    is_static: bool
+    static: Version | None
+    versions: AnyVersions
+    resumer: Resumer | None = None
+    """What compiles the rest, if some of it is compiled as it runs."""
 
 
 def read_versions(
-    path: str | Path, threads: int | None, *, verify: bool = False, perf_map: bool = False
+    path: str | Path,
+    threads: int | None,
+    *,
+    verify: bool = False,
+    perf_map: bool = False,
+    resume: Resume | None = None,
 ) -> SavedModel:
     """Load what was saved, to be run by so many threads.
 
-    `verify` reads all of it to check it, `perf_map` tells the profiler `perf` about it.
+    `verify` reads all of it to check it, `perf_map` tells the profiler `perf` about it. `resume` is
+    asked if some of the model is compiled as it runs.
     """
     container = read_container(Path(path))
     if verify:
@@ -76,53 +94,27 @@ def read_versions(
     metadata = container.metadata
     if metadata.get("kind") != KIND:
         raise UsageError(f"{path}: the file holds no model")
-    versions = [
-        _restore_version(data, container, f"{number}.", threads, perf_map)
-        for number, data in enumerate(metadata["versions"])
-    ]
-    signature = _restore_signature(metadata["signature"])
-    return SavedModel(signature, tuple(versions), metadata["is_static"])
-
-
-def _artefact(version: Version) -> Artefact:
-    executable = version.compiled.executable
-    if not isinstance(executable, NativeExecutable):
+    if metadata.get("layout") != LAYOUT:
         raise UsageError(
-            "only models compiled for the CPU can be saved, and only without verify",
-            help='use backend="cpu" and verify=False',
+            f"{path}: the file was saved by another version of Afterglow",
+            help="compile the model again with this version",
         )
-    return executable.artefact
+    source = _source_left(container)
+    resumer = None if source is None or resume is None else resume(source)
+    reader = VersionReader(container, threads, perf_map, resumer)
+    signature = _restore_signature(metadata["signature"])
+    versions: AnyVersions = Versions()
+    if metadata["is_static"]:
+        return SavedModel(signature, reader.whole(metadata["versions"][0]), versions)
+    reader.fill(versions, metadata)
+    return SavedModel(signature, None, versions, resumer)
 
 
-def _describe_version(version: Version) -> dict[str, Any]:
-    compiled = version.compiled
-    return {
-        "artefact": describe(_artefact(version)),
-        "plan": asdict(compiled.plan),
-        "input_names": compiled.input_names,
-        "output_names": compiled.output_names,
-        "value_inputs": sorted(version.value_inputs),
-        "forms": [[f.name, f.kind.value, f.count, list(f.keys)] for f in version.forms],
-    }
-
-
-def _restore_version(
-    data: Mapping[str, Any], container: Container, name: str, threads: int | None, perf_map: bool
-) -> Version:
-    artefact = restore(data["artefact"], container, name)
-    executable = NativeExecutable(artefact, threads, perf_map=perf_map)
-    compiled = CompiledFunction(
-        artefact.interface,
-        MemoryPlan(**data["plan"]),
-        executable,
-        data["input_names"],
-        data["output_names"],
-    )
-    forms = [
-        OutputForm(name, OutputKind(kind), count, tuple(keys))
-        for name, kind, count, keys in data["forms"]
-    ]
-    return Version(compiled, tuple(forms), frozenset(data["value_inputs"]))
+def _source_left(container: Container) -> SourceLeft | None:
+    options = container.metadata["source"]
+    if options is None:
+        return None
+    return SourceLeft(options, container.section(GRAPH), container.section(WEIGHTS))
 
 
 def _describe_signature(signature: Signature) -> list[Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.version import Version
@@ -15,32 +15,55 @@ CONTINUATIONS = 64
 """How many versions of the rest are kept, for the shapes that came out of the host's work."""
 
 
+class Continuation(Protocol):
+    """How a model goes on where it is cut."""
+
+    @property
+    def ends_here(self) -> bool:
+        """Whether all outputs are known once the host has done its work."""
+
+    def run_host(self, known: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the host computes there, by name, of all that is known by then."""
+
+    def compile_rest(self, known: Mapping[str, Any]) -> Version | SegmentedVersion:
+        """A version of the rest, for the shapes of what is known by then."""
+
+    def run_rest(self, known: Mapping[str, Any]) -> list[Any]:
+        """The outputs, with the rest run by its definition."""
+
+    def describe(self) -> dict[str, Any]:
+        """Where the cut is, as what JSON can hold."""
+
+
 @dataclass(frozen=True)
 class SegmentedVersion:
     """What can be computed first, what the host makes of it, and versions of the rest.
 
-    `first` gives the values that `crossing` names, `host` more of them by name, and `compile_rest`
-    a version for what there is by then. `value_inputs` are the inputs whose values the first part
-    depends on.
+    `first` gives the values that `crossing` names. `value_inputs` are the inputs whose values the
+    first part depends on, `unbound` those that had too many values to depend on them. `rest` is
+    kept under the shapes of what the host computes.
     """
 
     first: Version | None
     crossing: Sequence[str]
-    host: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-    compile_rest: Callable[[Mapping[str, Any]], Version | SegmentedVersion]
+    continuation: Continuation
     value_inputs: frozenset[str] = frozenset()
     rest: Versions[Version | SegmentedVersion] = field(
         default_factory=lambda: Versions(CONTINUATIONS)
     )
+    unbound: frozenset[str] = frozenset()
 
     def run(self, arrays: Mapping[str, Any]) -> list[Any]:
         """The outputs as a caller gets them."""
         known = dict(arrays)
         if self.first is not None:
             known.update(zip(self.crossing, self.first.run(known), strict=True))
-        results = self.host(known)
+        results = self.continuation.run_host(known)
         known.update(results)
-        return self.rest.find(known, results, self.compile_rest).run(known)
+        if self.continuation.ends_here:
+            return self.continuation.run_rest(known)
+        version = self.rest.find_if_worth(known, results, self.continuation.compile_rest)
+        return self.continuation.run_rest(known) if version is None else version.run(known)
 
     @property
     def compiled(self) -> CompiledFunction:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from afterglow.support.errors import UsageError
 from afterglow.types import DType
 
 
@@ -19,6 +21,17 @@ class TensorInfo:
     dtype: DType | None
     shape: tuple[int | str | None, ...] | None
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether every extent is known."""
+        return self.shape is not None and all(isinstance(extent, int) for extent in self.shape)
+
+    @property
+    def exact_shape(self) -> tuple[int, ...]:
+        """The shape, if every extent is known."""
+        assert self.is_exact
+        return tuple(extent for extent in self.shape or () if isinstance(extent, int))
+
     def __str__(self) -> str:
         shape = self.shape if self.shape is not None else ("…",)
         extents = ", ".join("?" if extent is None else str(extent) for extent in shape)
@@ -31,3 +44,16 @@ class Signature:
 
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
+
+
+def check_ranges(
+    info: TensorInfo, shape: Sequence[int], ranges: Mapping[str, tuple[int, int]]
+) -> None:
+    """Refuse a shape of an input with an extent outside of what its dimension may be, by name."""
+    for declared, extent in zip(info.shape or (), shape, strict=False):
+        first, last = ranges.get(str(declared), (extent, extent))
+        if not first <= extent <= last:
+            raise UsageError(
+                f"dimension {declared!r} of input {info.name!r} is {extent}",
+                help=f"the model was compiled for {first} to {last}",
+            )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
-from afterglow.backends.cpu.bundle import BundleCode, BundleOptions
+from afterglow.runtime.bundle import Bundle, BundleWish
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.types import OutputForm, OutputKind
-from afterglow.types.output_form import assemble
+from afterglow.types.output_form import assemble, element_place
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Version:
     compiled: CompiledFunction
     forms: tuple[OutputForm, ...]
     value_inputs: frozenset[str] = frozenset()
+    unbound: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def signature(self) -> Signature:
@@ -38,11 +40,21 @@ class Version:
         ]
         return Signature(own.inputs, tuple(outputs))
 
+    @property
+    def input_shapes(self) -> list[tuple[int, ...]]:
+        """The shape of each input."""
+        return [port.type.shape for port in self.compiled.interface.inputs]
+
     def run(self, arrays: Mapping[str, Any]) -> list[Any]:
         """The outputs as a caller gets them."""
-        inputs = [arrays[name] for name in self.compiled.input_names]
+        inputs = [arrays[n] if i is None else arrays[n][i] for n, i in self._input_places]
         outputs = self.compiled.run(inputs)
         return outputs if self._gives_tensors else assemble(self.forms, outputs)
+
+    @cached_property
+    def _input_places(self) -> list[tuple[str, int | None]]:
+        """What each input is: a value by its name, or an element of a sequence."""
+        return [element_place(name) for name in self.compiled.input_names]
 
     @cached_property
     def _gives_tensors(self) -> bool:
@@ -60,18 +72,20 @@ class Specialiser:
         """The text of a stage of the compiler."""
         raise NotImplementedError
 
-    def bundle(self, wish: BundleWish) -> BundleCode:
-        """The model compiled for a bundle."""
+    def export(self, wish: BundleWish, folder: Path, *, shared: bool) -> Bundle:
+        """Write the model, compiled as wished, as a bundle, with a shared library if wanted."""
+        raise NotImplementedError
+
+    def source_left(self, cuts: Sequence[Collection[str]]) -> SourceLeft:
+        """What a file needs to go on once the values that cross one of the cuts are known."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class BundleWish:
-    """A bundle that is wanted: for which machine, of what kind, for which shapes."""
+class SourceLeft:
+    """What is left of a source behind cuts, and how to compile it: as a file holds it."""
 
-    target: str = "host"
-    name: str | None = None
-    """How its symbols begin; by default the name of the model's file."""
-    options: BundleOptions = field(default_factory=BundleOptions)
-    shapes: Sequence[Mapping[str, Sequence[int]]] = ()
-    """The shapes of the inputs, for each entry; none if there is nothing to bind."""
+    options: Mapping[str, Any]
+    """What JSON can hold."""
+    graph: bytes | memoryview
+    weights: bytes | memoryview

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import RLock
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-import numpy as np
+from afterglow.runtime.content import Content, content_of
+from afterglow.runtime.signature import TensorInfo
 
 SPECIALISATIONS = 16
 """How many versions for different shapes a model keeps; the least recently used goes."""
@@ -18,8 +19,23 @@ class _DependsOnValues(Protocol):
     def value_inputs(self) -> frozenset[str]:
         """The inputs whose values it was compiled for."""
 
+    @property
+    def unbound(self) -> frozenset[str]:
+        """Inputs whose values no version depends on any more: there were too many of them."""
+
 
 VersionT = TypeVar("VersionT", bound=_DependsOnValues)
+Shape: TypeAlias = "tuple[int, ...] | None"
+"""Of an array; None for what is none."""
+Shapes: TypeAlias = tuple[Shape, ...]
+"""Of several arrays."""
+
+
+class Key(NamedTuple):
+    """What a version was compiled for: shapes, and the values of inputs on which it depends."""
+
+    shapes: Shapes
+    values: tuple[Content, ...] = ()
 
 
 class Versions(Generic[VersionT]):
@@ -32,7 +48,7 @@ class Versions(Generic[VersionT]):
     def __init__(self, most: int = SPECIALISATIONS) -> None:
         self.most = most
         self.value_inputs: frozenset[str] = frozenset()
-        self._versions: OrderedDict[Hashable, VersionT] = OrderedDict()
+        self._versions: OrderedDict[Key, VersionT] = OrderedDict()
         self._lock = RLock()
 
     def __len__(self) -> int:
@@ -42,10 +58,18 @@ class Versions(Generic[VersionT]):
         """Every version, the one that was asked for last at the end."""
         return [*self._versions.values()]
 
-    def keep(self, version: VersionT, shapes: Iterable[Any]) -> None:
-        """Have a version for some shapes, as if it had been asked for."""
+    def items(self) -> list[tuple[Key, VersionT]]:
+        """The same, each with what it was compiled for."""
+        return [*self._versions.items()]
+
+    def keep(self, key: Key, version: VersionT) -> None:
+        """Have a version, as if it had been asked for."""
         with self._lock:
-            self._versions[tuple(shapes), ()] = version
+            self._versions[key] = version
+
+    def depend_on(self, names: Iterable[str]) -> None:
+        """Tell versions apart by the values of these, too."""
+        self.value_inputs |= frozenset(names)
 
     def find(
         self,
@@ -54,31 +78,56 @@ class Versions(Generic[VersionT]):
         make: Callable[[Mapping[str, Any]], VersionT],
     ) -> VersionT:
         """The version for arrays, made if there is none."""
-        shapes = tuple([getattr(arrays[name], "shape", None) for name in names])
+        names = [*names]
         with self._lock:
-            key = (shapes, self._values(arrays))
+            key = self.key(arrays, names)
             found = self._versions.get(key)
             if found is None:
                 found = make(arrays)
-                if not found.value_inputs <= self.value_inputs:
-                    self.value_inputs |= found.value_inputs
+                if not found.value_inputs <= self.value_inputs - found.unbound:
+                    self.depend_on(found.value_inputs)
                     self._versions.clear()
-                key = (shapes, self._values(arrays))
+                if not found.unbound.isdisjoint(self.value_inputs):
+                    self.value_inputs -= found.unbound
+                    self._versions.clear()
+                key = self.key(arrays, names)
                 self._versions[key] = found
                 if len(self._versions) > self.most:
                     self._versions.popitem(last=False)
             self._versions.move_to_end(key)
             return found
 
-    def _values(self, arrays: Mapping[str, Any]) -> Hashable:
-        return tuple(_content(arrays[name]) for name in sorted(self.value_inputs))
+    def find_if_worth(
+        self,
+        arrays: Mapping[str, Any],
+        names: Iterable[str],
+        make: Callable[[Mapping[str, Any]], VersionT],
+    ) -> VersionT | None:
+        """The same; other kinds of versions may decline, with None, to make one now."""
+        return self.find(arrays, names, make)
+
+    def key(self, arrays: Mapping[str, Any], names: Iterable[str]) -> Key:
+        """What a version for arrays is kept under."""
+        shapes = tuple([shape for name in names for shape in _shapes(arrays[name])])
+        values = (content_of(arrays.get(name)) for name in sorted(self.value_inputs))
+        return Key(shapes, tuple(values))
 
 
-def _content(value: Any) -> Hashable:
-    """Something that is equal for equal values."""
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_content, value))
-    if not isinstance(value, np.ndarray):
-        return repr(value)
-    elements = repr(value.tolist()) if value.dtype == object else value.tobytes()
-    return value.dtype, value.shape, elements
+def by_input(inputs: Sequence[TensorInfo], shapes: Shapes) -> dict[str, Shape]:
+    """The shapes of a key by the names of the inputs; None for what is no tensor."""
+    found: dict[str, Shape] = {}
+    left = iter(shapes)
+    for info in inputs:
+        shape = next(left)
+        found[info.name] = None if info.dtype is None else shape
+        elements = shape[0] if info.dtype is None and shape is not None else 0
+        for _ in range(elements):
+            next(left)
+    return found
+
+
+def _shapes(value: Any) -> Shapes:
+    """The shape of an array, or the length of a sequence and the shapes of its elements."""
+    if isinstance(value, list):
+        return ((len(value),), *(shape for element in value for shape in _shapes(element)))
+    return (getattr(value, "shape", None),)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,7 +17,7 @@ def replace_file(path: Path, parts: Iterable[bytes | memoryview], *, durable: bo
     Whoever reads sees the old file or the new one. A durable file is so even if the machine
     loses its power right afterwards; that takes as long as the disk takes.
     """
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART_SUFFIX}")
+    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}{PART_SUFFIX}")
     try:
         with part.open("xb") as file:
             for data in parts:

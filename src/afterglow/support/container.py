@@ -16,7 +16,8 @@ All numbers are little endian. The file begins with a prelude of 64 bytes:
 The table follows at once. It is JSON, in UTF-8:
 `{"metadata": {…}, "sections": {NAME: {"offset": …, "size": …, "crc32": …}, …}}`.
 The sections follow, each at a multiple of 4096 bytes, with zeros between them; their offsets count
-from the first such multiple after the table. The file ends with the last section.
+from the first such multiple after the table. Sections that hold the same share their place. The
+file ends with the last section.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from typing import Any, BinaryIO
 from afterglow.support.atomic_file import replace_file
 from afterglow.support.errors import UsageError
 
-VERSION = 1
+VERSION = 2
 """The version of the format that is written, and the only one that is read."""
 ALIGNMENT = 4096
 """What the offsets of sections are multiples of."""
@@ -76,10 +77,17 @@ def write_container(
 
 
 def _place_sections(sections: Mapping[str, memoryview]) -> dict[str, _Place]:
-    """One after the other."""
-    places, start = {}, 0
+    """One after the other, but for those that equal an earlier one: they lie where it does."""
+    places: dict[str, _Place] = {}
+    first: dict[tuple[int, int], str] = {}
+    start = 0
     for name, data in sections.items():
-        places[name] = _Place(start, len(data), zlib.crc32(data))
+        crc = zlib.crc32(data)
+        known = first.setdefault((len(data), crc), name)
+        if known != name and sections[known] == data:
+            places[name] = places[known]
+            continue
+        places[name] = _Place(start, len(data), crc)
         start = _round_up(start + len(data))
     return places
 
@@ -97,7 +105,11 @@ def _parts(
     size = max([end, *(first + place.offset + place.size for place in places.values())])
     prelude = _PRELUDE.pack(_MAGIC, VERSION, 0, len(table), size, zlib.crc32(table))
     yield prelude + _CHECKSUM.pack(zlib.crc32(prelude)) + table
+    written: set[_Place] = set()
     for name, place in places.items():
+        if place in written:
+            continue
+        written.add(place)
         yield bytes(first + place.offset - end)
         yield sections[name]
         end = first + place.offset + place.size
@@ -162,6 +174,11 @@ class Container:
             )
 
 
+def is_container(beginning: bytes | memoryview) -> bool:
+    """Whether a file that begins so is one that `write_container` saved, whole or not."""
+    return bytes(beginning[: len(_MAGIC)]) == _MAGIC
+
+
 def read_container(path: Path) -> Container:
     """Open a file that `write_container` saved; it is refused if it is not whole."""
     try:
@@ -191,7 +208,7 @@ def _size(file: BinaryIO) -> int:
 
 def _check_prelude(path: Path, prelude: bytes, size: int) -> tuple[int, int]:
     """The size and the checksum of the table, if the file is one of ours, and complete."""
-    if prelude[: len(_MAGIC)] != _MAGIC:
+    if not is_container(prelude):
         raise UsageError(
             f"{path}: not a saved model", help="give a file that `afterglow` has written"
         )

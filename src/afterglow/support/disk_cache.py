@@ -46,15 +46,15 @@ class DiskCache:
 
     Keys are hexadecimal digests, of whatever determines the content. The entries that were not used
     for the longest time go when all together exceed the limit, which holds up to an eighth for each
-    process that writes.
+    process that writes. `warns` says whether the user hears of it if nothing can be kept.
     """
 
-    def __init__(self, folder: Path, limit_bytes: int) -> None:
+    def __init__(self, folder: Path, limit_bytes: int, *, warns: bool = True) -> None:
         self.folder = folder
         self.limit_bytes = limit_bytes
         self._room = 0
         """Bytes that may be written before the folder is looked at again."""
-        self._has_warned = False
+        self._warns = warns
 
     def get(self, key: str) -> bytes | None:
         """The content that was put under a key, if it is there and whole."""
@@ -131,8 +131,8 @@ class DiskCache:
                         os.unlink(file.path)
 
     def _warn(self, problem: OSError) -> None:
-        if not self._has_warned:
-            self._has_warned = True
+        if self._warns:
+            self._warns = False
             warnings.warn(f"nothing is cached in {self.folder}: {problem}", stacklevel=3)
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.graph import Array, Constant, Node, Value
+from afterglow.graph import Constant, Node, Value
 from afterglow.ops.elementwise import Add, Div, Mul, Sub
 from afterglow.ops.normalization import BatchNorm
+from afterglow.types import Array
 
 
 @dataclass(frozen=True)

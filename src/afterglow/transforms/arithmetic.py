@@ -8,22 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Constant, Node, Op, Value
-from afterglow.ops.elementwise import (
-    Add,
-    Div,
-    Equal,
-    Max,
-    Min,
-    Mul,
-    Neg,
-    Pow,
-    Sub,
-    scalar,
-)
+from afterglow.graph import Builder, Constant, Node, Op, Value
+from afterglow.ops.elementwise import Add, Div, Equal, Max, Min, Mul, Neg, Sub, scalar
 from afterglow.ops.functions import Reciprocal, Sqrt
+from afterglow.ops.power import Pow
 from afterglow.passes import RewritePass, rewrite
 from afterglow.transforms.matching import constant_result, has_one_use, is_filled, uniform
+from afterglow.types import Array
 
 NEUTRAL: dict[type[Op], int] = {
     Add: 0,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Constant, Node, Value
+from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.convolution import Conv, ConvTranspose
 from afterglow.ops.elementwise import Add, Div, Mul, Sub
 from afterglow.ops.linear import MatMul
@@ -16,6 +16,7 @@ from afterglow.ops.normalization import BatchNorm
 from afterglow.passes import RewritePass, rewrite
 from afterglow.transforms.affine import Affine, affine_of, normalization_of
 from afterglow.transforms.matching import has_one_use
+from afterglow.types import Array
 
 
 @rewrite(BatchNorm, Add, Sub, Mul, Div)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.graph import Array, Constant, Function, Node, Value, run_op
+from afterglow.graph import Constant, Function, Node, Value, run_op
 from afterglow.graph.function import subgraphs_of
 from afterglow.passes import Pass
+from afterglow.types import Array
 
 FREE_BYTES = 1 << 20
 """Results up to this size are always kept as constants."""

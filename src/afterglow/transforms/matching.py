@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.graph import Array, Constant, Op, Value, run_op
+from afterglow.graph import Constant, Op, Value, run_op
 from afterglow.graph.builder import infer_types
+from afterglow.types import Array
 from afterglow.types.dtype import boolean
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.graph import Array, Constant, Function, Module, Op, Output, Update, Value
+from afterglow.graph import Constant, Function, Module, Op, Output, Update, Value
 from afterglow.passes import Pass
+from afterglow.types import Array
 
 SAMPLES = 64
 """So many elements of a constant are hashed; those that agree in them are compared."""

@@ -12,13 +12,14 @@ from itertools import accumulate
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Constant, Function, Node, Value
+from afterglow.graph import Builder, Constant, Function, Node, Value
 from afterglow.ops.attention import Attention
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape, Transpose, slice_axis
 from afterglow.passes import Pass
 from afterglow.transforms.matching import escapes, has_one_use
+from afterglow.types import Array
 
 FOLLOWERS = (Reshape, Transpose, MatMul, Attention)
 """Ops that take a slice as readily as a whole; others might run as part of the product itself."""

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Constant, Node, Value
+from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.convolution import Conv
 from afterglow.ops.movement import Pad, PadMode
 from afterglow.ops.pooling import AvgPool, MaxPool
 from afterglow.passes import RewritePass, rewrite
+from afterglow.types import Array
 
 
 @rewrite(Pad)

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterator
 
 from afterglow.graph import Builder, Constant, Node, Op, Value
 from afterglow.ops.conversion import Cast
-from afterglow.ops.elementwise import Add, Div, Mul, Neg, Pow, Sub
+from afterglow.ops.elementwise import Add, Div, Mul, Neg, Sub
 from afterglow.ops.functions import Reciprocal, Sqrt
+from afterglow.ops.power import Pow
 from afterglow.transforms.matching import escapes
 from afterglow.types import DType
 from afterglow.types import dtype as d

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from afterglow.graph import Node, Value
-from afterglow.ops.elementwise import Add, Div, Mul, Neg, Pow, Sub
+from afterglow.ops.elementwise import Add, Div, Mul, Neg, Sub
 from afterglow.ops.functions import Reciprocal, Sqrt
+from afterglow.ops.power import Pow
 from afterglow.transforms.patterns import is_near, scalar_of, uncast
 from afterglow.types import DType
 

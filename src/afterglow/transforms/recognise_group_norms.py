@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Constant, Node, Value
+from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.elementwise import Add, Mul
 from afterglow.ops.movement import Reshape
 from afterglow.ops.normalization import GroupNorm, LayerNorm
 from afterglow.passes import RewritePass, rewrite
 from afterglow.transforms.matching import has_one_use
 from afterglow.transforms.patterns import orders
+from afterglow.types import Array
 
 
 @rewrite(Reshape)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Constant, Node, Value
+from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.conversion import Cast
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add, Mul, Sub
 from afterglow.ops.linear import MatMul
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.passes import RewritePass, rewrite
+from afterglow.types import Array
 from afterglow.types.dtype import i8, i32, u8
 
 

@@ -10,9 +10,10 @@ from itertools import product
 import numpy as np
 
 from afterglow.graph import Builder, Node, Value
-from afterglow.ops.elementwise import Add, Div, Mul, Pow, Sub
+from afterglow.ops.elementwise import Add, Div, Mul, Sub
 from afterglow.ops.functions import Sqrt
 from afterglow.ops.normalization import GroupNorm, LayerNorm, RMSNorm
+from afterglow.ops.power import Pow
 from afterglow.ops.reduction import ReduceMean, ReduceSum
 from afterglow.passes import RewritePass, rewrite
 from afterglow.transforms.matching import has_one_use

@@ -7,7 +7,7 @@ of the weights have the same: they are reordered once, when compiling.
 
 from __future__ import annotations
 
-from afterglow.graph import Array, Builder, Constant, Node, Value
+from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.quantization import DequantizeLinear
@@ -16,6 +16,7 @@ from afterglow.transforms.layout import Layout
 from afterglow.transforms.moved import has_constant_rows
 from afterglow.transforms.permutations import inverse
 from afterglow.transforms.views import constant_like
+from afterglow.types import Array
 
 
 @rewrite(MatMul)

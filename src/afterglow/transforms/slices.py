@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.graph import Array, Builder, Constant, Node, Value
+from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.indexing import Gather
 from afterglow.ops.movement import Expand, Pad, Reshape, Slice, slice_axis
 from afterglow.passes import RewritePass, rewrite
 from afterglow.transforms.views import constant_like
+from afterglow.types import Array
 
 
 @rewrite(Slice)

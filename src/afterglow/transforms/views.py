@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from afterglow.graph import Array, Builder, Constant
-from afterglow.types import TensorType
+from afterglow.graph import Builder, Constant
+from afterglow.types import Array, TensorType
 
 
 def constant_like(b: Builder, source: Constant, data: Array, type: TensorType) -> Constant:

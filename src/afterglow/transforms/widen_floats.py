@@ -24,7 +24,8 @@ NARROW = (f16, bf16)
 class WidenFloats(Pass):
     """What is f16 or bf16 inside of a function becomes f32: only what enters and leaves is rounded.
 
-    Constants are widened with the rest, unless they are only moved (a table of embeddings). A cast
+    Constants are widened with the rest, unless they are only moved (a table of embeddings), or are
+    weights of what is computed in f32 already. A cast
     to a narrow type that the model itself asks for rounds only what leaves the function, or what a
     body of If, Loop or Scan takes.
     """
@@ -93,9 +94,12 @@ def _is_narrow(node: Node) -> bool:
     if isinstance(node.op, Cast) and node.given[0].type.dtype is f32:
         return False
     narrow = [value for value in node.given if value.type.dtype in NARROW]
+    made = [result for result in node.results if result.type.dtype in NARROW]
+    if not made and all(isinstance(value, Constant) for value in narrow):
+        return False
     if node.op.moves_only and narrow:
         return any(_unrounded(value) is not None for value in narrow)
-    return any(value.type.dtype in NARROW for value in (*narrow, *node.results))
+    return bool(narrow or made)
 
 
 def _unrounded(value: Value) -> Value | None:

@@ -1,8 +1,21 @@
-"""Element types, tensor types, quantization parameters, and what outputs are made into."""
+"""What values are: element and tensor types, arrays, and what programs take, give and need."""
 
+from afterglow.types.array import Array
 from afterglow.types.dtype import DType
+from afterglow.types.interface import Interface, Port
+from afterglow.types.memory_plan import MemoryPlan
 from afterglow.types.output_form import OutputForm, OutputKind
 from afterglow.types.quantization import Quantization
 from afterglow.types.tensor import TensorType
 
-__all__ = ["DType", "OutputForm", "OutputKind", "Quantization", "TensorType"]
+__all__ = [
+    "Array",
+    "DType",
+    "Interface",
+    "MemoryPlan",
+    "OutputForm",
+    "OutputKind",
+    "Port",
+    "Quantization",
+    "TensorType",
+]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 
@@ -31,7 +31,16 @@ class DType:
     name: str
     kind: Kind
     bits: int
-    numpy: np.dtype[Any]
+    numpy_name: str
+    """What NumPy calls it, or `ml_dtypes` if that has it."""
+
+    @cached_property
+    def numpy(self) -> np.dtype[Any]:
+        """How NumPy holds it."""
+        try:
+            return np.dtype(self.numpy_name)
+        except TypeError:
+            return _extended(self.numpy_name)
 
     @property
     def is_float(self) -> bool:
@@ -74,42 +83,46 @@ class DType:
         wanted = np.dtype(dtype)
         if wanted.kind in "US":
             return string
-        try:
-            return _BY_NUMPY[wanted]
-        except KeyError:
-            raise TypeError(f"no element type for NumPy's {wanted}") from None
+        found = _BY_NUMPY_NAME.get(wanted.name)
+        if found is None or found.numpy != wanted:  # of the same name are those of other byte order
+            raise TypeError(f"no element type for NumPy's {wanted}")
+        return found
 
 
-def _declare(name: str, kind: Kind, bits: int, numpy: Any) -> DType:
-    return DType(name, kind, bits, np.dtype(numpy))
+def _extended(name: str) -> np.dtype[Any]:
+    """A type of elements that NumPy does not know by itself."""
+    import ml_dtypes  # noqa: PLC0415  takes as long to load as a model, and few models need it
+
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return dtype
 
 
-f64 = _declare("f64", Kind.FLOAT, 64, np.float64)
-f32 = _declare("f32", Kind.FLOAT, 32, np.float32)
-f16 = _declare("f16", Kind.FLOAT, 16, np.float16)
-bf16 = _declare("bf16", Kind.FLOAT, 16, ml_dtypes.bfloat16)
-f8e4m3fn = _declare("f8e4m3fn", Kind.FLOAT, 8, ml_dtypes.float8_e4m3fn)
-f8e4m3fnuz = _declare("f8e4m3fnuz", Kind.FLOAT, 8, ml_dtypes.float8_e4m3fnuz)
-f8e5m2 = _declare("f8e5m2", Kind.FLOAT, 8, ml_dtypes.float8_e5m2)
-f8e5m2fnuz = _declare("f8e5m2fnuz", Kind.FLOAT, 8, ml_dtypes.float8_e5m2fnuz)
-f8e8m0 = _declare("f8e8m0", Kind.FLOAT, 8, ml_dtypes.float8_e8m0fnu)
-f4e2m1 = _declare("f4e2m1", Kind.FLOAT, 4, ml_dtypes.float4_e2m1fn)
-i2 = _declare("i2", Kind.INT, 2, ml_dtypes.int2)
-i4 = _declare("i4", Kind.INT, 4, ml_dtypes.int4)
-i8 = _declare("i8", Kind.INT, 8, np.int8)
-i16 = _declare("i16", Kind.INT, 16, np.int16)
-i32 = _declare("i32", Kind.INT, 32, np.int32)
-i64 = _declare("i64", Kind.INT, 64, np.int64)
-u2 = _declare("u2", Kind.UINT, 2, ml_dtypes.uint2)
-u4 = _declare("u4", Kind.UINT, 4, ml_dtypes.uint4)
-u8 = _declare("u8", Kind.UINT, 8, np.uint8)
-u16 = _declare("u16", Kind.UINT, 16, np.uint16)
-u32 = _declare("u32", Kind.UINT, 32, np.uint32)
-u64 = _declare("u64", Kind.UINT, 64, np.uint64)
-boolean = _declare("bool", Kind.BOOL, 8, np.bool_)
-c64 = _declare("c64", Kind.COMPLEX, 64, np.complex64)
-c128 = _declare("c128", Kind.COMPLEX, 128, np.complex128)
-string = _declare("str", Kind.STRING, 64, np.object_)
+f64 = DType("f64", Kind.FLOAT, 64, "float64")
+f32 = DType("f32", Kind.FLOAT, 32, "float32")
+f16 = DType("f16", Kind.FLOAT, 16, "float16")
+bf16 = DType("bf16", Kind.FLOAT, 16, "bfloat16")
+f8e4m3fn = DType("f8e4m3fn", Kind.FLOAT, 8, "float8_e4m3fn")
+f8e4m3fnuz = DType("f8e4m3fnuz", Kind.FLOAT, 8, "float8_e4m3fnuz")
+f8e5m2 = DType("f8e5m2", Kind.FLOAT, 8, "float8_e5m2")
+f8e5m2fnuz = DType("f8e5m2fnuz", Kind.FLOAT, 8, "float8_e5m2fnuz")
+f8e8m0 = DType("f8e8m0", Kind.FLOAT, 8, "float8_e8m0fnu")
+f4e2m1 = DType("f4e2m1", Kind.FLOAT, 4, "float4_e2m1fn")
+i2 = DType("i2", Kind.INT, 2, "int2")
+i4 = DType("i4", Kind.INT, 4, "int4")
+i8 = DType("i8", Kind.INT, 8, "int8")
+i16 = DType("i16", Kind.INT, 16, "int16")
+i32 = DType("i32", Kind.INT, 32, "int32")
+i64 = DType("i64", Kind.INT, 64, "int64")
+u2 = DType("u2", Kind.UINT, 2, "uint2")
+u4 = DType("u4", Kind.UINT, 4, "uint4")
+u8 = DType("u8", Kind.UINT, 8, "uint8")
+u16 = DType("u16", Kind.UINT, 16, "uint16")
+u32 = DType("u32", Kind.UINT, 32, "uint32")
+u64 = DType("u64", Kind.UINT, 64, "uint64")
+boolean = DType("bool", Kind.BOOL, 8, "bool")
+c64 = DType("c64", Kind.COMPLEX, 64, "complex64")
+c128 = DType("c128", Kind.COMPLEX, 128, "complex128")
+string = DType("str", Kind.STRING, 64, "object")
 
 DTYPES: dict[str, DType] = {
     dtype.name: dtype
@@ -121,4 +134,4 @@ DTYPES: dict[str, DType] = {
         *(boolean, c64, c128, string),
     )
 }
-_BY_NUMPY = {dtype.numpy: dtype for dtype in DTYPES.values()}
+_BY_NUMPY_NAME = {dtype.numpy_name: dtype for dtype in DTYPES.values()}

@@ -18,6 +18,10 @@ class OutputKind(Enum):
     MAPS = "maps"
 
 
+_OF = "\0"
+"""Between the name of a sequence and the number of an element; no model has it in its names."""
+
+
 @dataclass(frozen=True)
 class OutputForm:
     """One output of a model, which takes `count` outputs of the function that computes it.
@@ -38,7 +42,7 @@ class OutputForm:
             case OutputKind.NOTHING:
                 return None
             case OutputKind.MAPS:
-                return [dict(zip(self.keys, row.tolist(), strict=True)) for row in arrays[0]]
+                return [dict(zip(self.keys, row, strict=True)) for row in arrays[0].tolist()]
         return arrays[0]
 
 
@@ -51,3 +55,14 @@ def assemble(forms: Sequence[OutputForm], arrays: Sequence[Any]) -> list[Any]:
 def tensor_forms(names: Sequence[str]) -> tuple[OutputForm, ...]:
     """The forms of outputs that are all tensors."""
     return tuple(OutputForm(name) for name in names)
+
+
+def element_name(sequence: str, index: int) -> str:
+    """What an element of a sequence is called among the inputs of a function."""
+    return f"{sequence}{_OF}{index}"
+
+
+def element_place(name: str) -> tuple[str, int | None]:
+    """Which value an input of a function is, or which element of which sequence."""
+    sequence, found, index = name.rpartition(_OF)
+    return (sequence, int(index)) if found and index.isdecimal() else (name, None)

@@ -9,9 +9,10 @@ import numpy as np
 from afterglow.backends.cpu import Target
 from afterglow.backends.cpu.table import ENTRIES
 from afterglow.backends.policy import DEFAULT, Policy
-from afterglow.graph import Array, Op
+from afterglow.graph import Op
 from afterglow.ops.convolution import Conv
 from afterglow.ops.linear import MatMul
+from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench
 
 SAME = Conv(strides=(1, 1), pads=(1, 1, 1, 1), dilations=(1, 1), groups=1)

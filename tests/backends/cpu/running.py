@@ -10,7 +10,7 @@ import numpy as np
 
 from afterglow.backends.cpu import Module, Target, compile_module, load_host, verify_module
 from afterglow.backends.cpu.emitter import Emitter, Value
-from afterglow.graph import Array
+from afterglow.types import Array
 from afterglow.types.dtype import DType
 
 HOST = Target.host()

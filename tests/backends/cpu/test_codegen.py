@@ -7,13 +7,15 @@ import onnx
 import pytest
 
 import afterglow
-from afterglow.backends.cpu.artefact import Host, Native, build
+from afterglow.backends.cpu.build import build
 from afterglow.backends.cpu.calls import Call, Segment, group_calls
 from afterglow.backends.cpu.codegen import Generated, generate, host_steps
 from afterglow.backends.cpu.constants import Constants, elements_of
-from afterglow.backends.cpu.kernel import ALIGNMENT, Function, Packed, Table
+from afterglow.backends.cpu.kernel import Function, Packed, Table
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, Program, Region
+from afterglow.runtime.native.artefact import Host, Native
+from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32
 from tests.backends.cpu import networks
@@ -58,7 +60,7 @@ def test_code_is_the_same_each_time() -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_networks_become_code_for_other_machines(target: str) -> None:
     artefact = build(program_of(networks.cnn()), Target.of(target))
-    assert not artefact.uses_host
+    assert artefact.host is None
     assert artefact.image.machine == ("aarch64" if target == "aarch64" else "x86")
 
 
@@ -90,8 +92,16 @@ def test_instructions_apart() -> None:
     assert len(origins) == len({id(o) for o in together.segments[0].origins})
 
 
+LABELS = {"keys_floats": [2.0, 4.0], "values_floats": [1.0, 3.0], "default_float": 0.0}
+
+
 def test_the_host_stands_between_segments() -> None:
-    program = program_of(networks.trees())
+    nodes = [
+        node("Add", ["x", "x"], ["twice"]),
+        node("LabelEncoder", ["twice"], ["found"], domain="ai.onnx.ml", **LABELS),
+        node("Neg", ["found"], ["y"]),
+    ]
+    program = program_of(model(nodes, domains={"ai.onnx.ml": 4}, outputs=["y"]))
     made = generate(program, Target.host())
     kinds = [type(part) is Segment for part in made.parts]
     assert kinds == [True, False, True]
@@ -99,7 +109,7 @@ def test_the_host_stands_between_segments() -> None:
     assert [type(part) for part in artefact.parts] == [Native, Host, Native]
     ((step, reason),) = host_steps(program)
     assert program.body[artefact.parts[1].index] is step
-    assert reason == "there is no kernel for tree_ensemble"
+    assert reason == "there is no kernel for look_up"
 
 
 def test_nothing_to_do_is_no_code() -> None:

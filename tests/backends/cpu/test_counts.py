@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from afterglow.backends.cpu import Target
-from afterglow.backends.cpu.artefact import Artefact, Host, Native, build
+from afterglow.backends.cpu.build import build
 from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
 from afterglow.instr import Program
+from afterglow.runtime.native.artefact import Artefact, Host, Native
 from tests.backends.cpu import networks
 
 STORED = Path(__file__).with_name("counts.json")

@@ -7,7 +7,7 @@ import pytest
 
 from afterglow.backends.cpu import Target
 from afterglow.backends.cpu.write import can_write, keeps
-from afterglow.graph import Array
+from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench
 from tests.ops.case import Case
 from tests.ops.test_laws import CASES, assert_close

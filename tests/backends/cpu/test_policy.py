@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 import afterglow
@@ -16,6 +17,7 @@ from afterglow.driver.stages import Stages
 from afterglow.instr import Program
 from afterglow.support.errors import UsageError
 from tests.backends.cpu import networks
+from tests.frontends.models import info, model, node
 
 TARGET = Target.of("x86-64-v3")
 
@@ -96,6 +98,38 @@ def test_noise_decides_nothing() -> None:
     choice.seconds["other"] = 0.9
     assert choice.best == "other"
     assert Choice(None, candidates).best == "estimated"
+
+
+def spectrum(last: str) -> onnx.ModelProto:
+    """A product of which only what is not silent is large; and what is made of it."""
+    nodes = [
+        node("MatMul", ["x", "w"], ["p"]),
+        node("Clip", ["p", "least"], ["c"]),
+        node("Transpose", ["c"], ["t"], perm=[1, 0]),
+        node(last, ["t"], ["y"]),
+    ]
+    rng = np.random.default_rng(0)
+    constants = {"w": rng.random((256, 256), np.float32), "least": np.float32(1e-10)}
+    return model(
+        nodes,
+        inputs=[info("x", (512, 256))],
+        outputs=[info("y", (256, 512))],
+        constants=constants,
+    )
+
+
+@pytest.mark.parametrize(("last", "is_exact"), [("Relu", False), ("Log", True), ("Sqrt", True)])
+def test_what_a_logarithm_follows_is_formed_as_it_is_defined(last: str, is_exact: bool) -> None:
+    program = program_of(spectrum(last))
+    assert ("strassen" in names(choices_of(program, TARGET, DEFAULT))[0]) is not is_exact
+    assert ("strassen" in symbols(program, DEFAULT)) is not is_exact
+
+
+def test_silence_before_a_logarithm_stays_silent() -> None:
+    x = np.random.default_rng(1).random((512, 256), np.float32)
+    x[300:] = 0
+    y = afterglow.compile(spectrum("Log"), cache=False)(x)
+    assert (y[:, 300:] == np.log(np.float32(1e-10))).all()
 
 
 def test_results_agree_whatever_the_policy() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from afterglow.backends.cpu import Target, compile_module
-from afterglow.backends.cpu.host import cache_sizes, usable_cores
 from afterglow.backends.cpu.target import NAMED
+from afterglow.runtime.native.machine import cache_sizes, usable_cores
 from afterglow.support.errors import UsageError
 
 

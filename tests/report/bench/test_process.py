@@ -9,7 +9,7 @@ from afterglow.report.bench.process import EngineError, EngineProcess, MissingEr
 
 def task(**others):
     names = {"model": "missing.onnx", "threads": 1, "inputs": [], "outputs": [], "shapes": {}}
-    return {"do": "build", **names, **others}
+    return {"do": "build", "kinds": {}, **names, **others}
 
 
 def answer(engine, tmp_path, python=sys.executable):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from afterglow.backends.backend import Executable, Settings
-from afterglow.backends.cpu.artefact import Compile, build
+from afterglow.backends.backend import Settings
+from afterglow.backends.cpu.build import build
 from afterglow.backends.cpu.codegen import host_steps
-from afterglow.backends.cpu.compile import compile_module
-from afterglow.backends.cpu.executable import NativeExecutable
+from afterglow.backends.cpu.compile import Compile, compile_module
 from afterglow.backends.cpu.job import Job
 from afterglow.backends.cpu.listing import assembly_text, llvm_text
 from afterglow.backends.cpu.target import Target
@@ -18,6 +17,8 @@ from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.graph import Border, Op
 from afterglow.instr import Instr, Program, Stack
 from afterglow.passes import Pass
+from afterglow.runtime.executable import Executable
+from afterglow.runtime.native.executable import NativeExecutable
 from afterglow.transforms.widen_floats import WidenFloats
 from afterglow.types import TensorType
 
@@ -89,5 +90,6 @@ class Cpu:
     def compile(self, program: Program) -> Executable:
         """Compile and load a planned program."""
         artefact = build(program, self.target, self.compiled, apart=self.verify, policy=self.policy)
-        make = VerifyingExecutable if self.verify else NativeExecutable
-        return make(artefact, self.threads, perf_map=self.perf_map)
+        if self.verify:
+            return VerifyingExecutable(artefact, program, self.threads, perf_map=self.perf_map)
+        return NativeExecutable(artefact, self.threads, perf_map=self.perf_map)

@@ -19,8 +19,6 @@ from afterglow.backends.cpu.types import POINTER, mangle
 from afterglow.instr import Instr
 from afterglow.types.dtype import boolean, u8
 
-ARENA, CONSTANTS, WORKSPACE, FIRST_OTHER = 0, 1, 2, 3
-"""Places in the table of bases."""
 WORK_OF_CHUNK = 1 << 16
 """FLOPs below which work is not cut: handing out costs as much as some thousand of them."""
 MOST_CHUNKS = 16

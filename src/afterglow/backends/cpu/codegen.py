@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from afterglow.backends.cpu.calls import (
-    CONSTANTS,
     Call,
     Place,
     Segment,
@@ -26,10 +25,12 @@ from afterglow.backends.cpu.emitter import Module
 from afterglow.backends.cpu.frame import Frame, shifted
 from afterglow.backends.cpu.job import Job
 from afterglow.backends.cpu.kernel import Kernel, Operand, Packed, Parameter, Table
+from afterglow.backends.cpu.magnified import magnified
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.write import refusal, write_kernel
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.instr import Buffer, Copy, Instr, OpInstr, Program, Region, Stack, Wait
+from afterglow.runtime.native.convention import CONSTANTS
 from afterglow.types.dtype import string, u8
 
 
@@ -86,7 +87,8 @@ def generate(
     generated = Generated(program, target)
     if constants is not None:
         generated.constants = constants
-    writer, frame = _Writer(generated, policy), Frame.of(program, generated.constants)
+    exact = magnified(jobs_of(program))
+    writer, frame = _Writer(generated, policy, exact), Frame.of(program, generated.constants)
     for instruction in program.body:
         if host_reason(instruction):
             generated.parts.append(instruction)
@@ -123,9 +125,10 @@ def host_reason(instruction: Instr) -> str:
 class _Writer:
     """Turns instructions into calls, and writes the kernels that they call."""
 
-    def __init__(self, generated: Generated, policy: Policy) -> None:
+    def __init__(self, generated: Generated, policy: Policy, exact: frozenset[str]) -> None:
         self.target = generated.target
         self.policy = policy
+        self.exact = exact
         self.kernels = generated.kernels
         self.control = ControlFlow(generated.target, self.calls)
 
@@ -138,13 +141,20 @@ class _Writer:
         if is_control_flow(step):
             return self.control.calls(step, frame)
         if job.key not in self.kernels:
-            self.kernels[job.key] = write_kernel(job, self.target, self.policy)
+            policy = self.policy.for_job(is_exact=job.key in self.exact)
+            self.kernels[job.key] = write_kernel(job, self.target, policy)
         kernel = self.kernels[job.key]
         size = frame.workspace[1] + kernel.workspace_bytes
         return [
             Call(f, tuple(_place(p, job, frame) for p in f.parameters), frame.guards, size)
             for f in kernel.functions
         ]
+
+
+def jobs_of(program: Program) -> list[Job]:
+    """What kernels have to do for a program, in its order."""
+    steps = (as_step(instruction) for instruction in program.body)
+    return [Job.of(step) for step in steps if step is not None]
 
 
 def as_step(instruction: Instr) -> OpInstr | Stack | Copy | None:

@@ -7,7 +7,8 @@ optimiser to find. LLVM's own scheduling, register allocation and folding of add
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
@@ -18,6 +19,9 @@ from afterglow.support.errors import CompileError
 
 OPTIMISATION = 2
 """LLVM's level of code generation: above it nothing is gained, below it half the speed is lost."""
+
+Compile: TypeAlias = Callable[[Module, Target], bytes]
+"""From a module to its object code: `compile_module`, or something that remembers."""
 
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()

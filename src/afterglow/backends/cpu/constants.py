@@ -6,10 +6,11 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
-from afterglow.backends.cpu.kernel import ALIGNMENT, Packed, Table
-from afterglow.backends.cpu.memory import empty_bytes
-from afterglow.graph import Array
+from afterglow.backends.cpu.kernel import Packed, Table
 from afterglow.instr import Buffer
+from afterglow.runtime.native.convention import ALIGNMENT
+from afterglow.runtime.native.memory import empty_bytes
+from afterglow.types import Array
 
 
 class Constants:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeGuard
 
-from afterglow.backends.cpu.calls import CONSTANTS, Call, Guard, Place
+from afterglow.backends.cpu.calls import Call, Guard, Place
 from afterglow.backends.cpu.emitter import Module
 from afterglow.backends.cpu.frame import Frame, padded, shifted
 from afterglow.backends.cpu.loops import Body, write_loop
@@ -19,6 +19,7 @@ from afterglow.backends.cpu.types import spell
 from afterglow.graph.function import subgraphs_of
 from afterglow.instr import Buffer, Copy, Instr, OpInstr, Program, Region
 from afterglow.ops.control import If, Loop, Scan
+from afterglow.runtime.native.convention import CONSTANTS
 
 CallsOf = Callable[[Instr, Frame], list[Call]]
 """The calls of an instruction."""

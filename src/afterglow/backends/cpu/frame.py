@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from afterglow.backends.cpu.calls import ARENA, CONSTANTS, FIRST_OTHER, WORKSPACE, Guard, Place
+from afterglow.backends.cpu.calls import Guard, Place
 from afterglow.backends.cpu.constants import Constants
-from afterglow.backends.cpu.kernel import ALIGNMENT
 from afterglow.instr import Buffer, Program, Region
+from afterglow.runtime.native.convention import ALIGNMENT, ARENA, CONSTANTS, FIRST_OTHER, WORKSPACE
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,13 @@ from afterglow.backends.cpu.fusion import Sink, Source
 from afterglow.backends.cpu.job import Job
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.policy import DEFAULT, Policy
-from afterglow.graph import Array
 from afterglow.instr import Buffer, OpInstr
+from afterglow.runtime.native.convention import ALIGNMENT
+from afterglow.types import Array
 from afterglow.types.dtype import DType, u8
 
 Pack = Callable[[Array], Array]
 """Puts a constant into the order in which a kernel reads it."""
-
-ALIGNMENT = 64
-"""Bytes that packed constants, tables, scratch memory and workspaces begin at a multiple of."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import llvmlite.binding as llvm
 
 from afterglow.backends.cpu import compile as _compile  # noqa: F401  initialises LLVM's targets
 from afterglow.backends.cpu.target import Target
-from afterglow.support.errors import CompileError, UsageError
+from afterglow.runtime.native.machine import check_runs_here
+from afterglow.support.errors import CompileError
 
 _NUMBERS = itertools.count()
 
@@ -38,7 +39,7 @@ def load_host(
 
     Functions that it calls are those of `imports`, by address, and those of this process.
     """
-    check_runs_here(target)
+    check_runs_here(target.needs)
     builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
     for name in exports:
         builder.export_symbol(name)
@@ -48,16 +49,6 @@ def load_host(
         return Library(builder.link(_linker(), f"library{next(_NUMBERS)}"), exports)
     except RuntimeError as problem:
         raise CompileError(f"the code cannot be loaded: {problem}") from None
-
-
-def check_runs_here(target: Target) -> None:
-    """Raise if this machine lacks something that code for a target needs."""
-    missing = target.missing_on(Target.host())
-    if missing:
-        raise UsageError(
-            f"the code for {target} does not run here: it needs {', '.join(missing)}",
-            help="compile the model for this machine, or for a target that both have",
-        )
 
 
 @cache

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from afterglow.backends.cpu.calls import Call, scratch_of, workspace_of, write_calls
 from afterglow.backends.cpu.emitter import Emitter, Module, Pointer, Value
 from afterglow.backends.cpu.frame import padded
-from afterglow.backends.cpu.kernel import ALIGNMENT, Function
+from afterglow.backends.cpu.kernel import Function
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr, Program
 from afterglow.ops.control import Loop, Scan
+from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.types.dtype import boolean, i64, u8
 
 RunBody = Callable[[Sequence[Pointer], Sequence[Pointer]], None]

@@ -8,10 +8,9 @@ from time import perf_counter
 
 import numpy as np
 
-from afterglow.backends.cpu.artefact import Artefact, Host, Native
-from afterglow.backends.cpu.executable import NativeExecutable
-from afterglow.backends.interpreter import Run
-from afterglow.graph import Array
+from afterglow.runtime.native.artefact import Artefact, Host, Native
+from afterglow.runtime.native.executable import NativeExecutable
+from afterglow.types import Array
 
 
 class StepTimer:
@@ -40,9 +39,7 @@ def _run_once(
     inputs = executable.prepared(inputs, states)
     outputs = executable.empty_outputs()
     context = executable.take_context(inputs, outputs, states)
-    on_host = None
-    if executable.host is not None:
-        on_host = Run(executable.host, {"": context.arena}, inputs, outputs, states)
+    on_host = executable.start_host(context, inputs, outputs, states)
     times = []
     for part in executable.artefact.parts:
         started = perf_counter()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from afterglow.backends.cpu import host
+from afterglow.runtime.native.machine import Needs, architecture_of, cache_sizes, usable_cores
 from afterglow.support.errors import UsageError
 
 _X86_V1 = "64bit cmov cx8 fxsr mmx sse sse2"
@@ -114,6 +115,11 @@ class Target(Facts):
         """Whether a register holds several numbers; otherwise vectors have one lane."""
         return self.vector_bits > SCALAR_BITS
 
+    @property
+    def needs(self) -> Needs:
+        """What code for it needs of the machine that it runs on."""
+        return Needs(str(self), self.architecture, self.features)
+
     def missing_on(self, machine: Target) -> list[str]:
         """What code for this target needs that a machine lacks; empty if it can run there."""
         if self.architecture != machine.architecture:
@@ -125,24 +131,10 @@ class Target(Facts):
         return names[0] if names else f"{self.triple}+{self.tuning or self.cpu}"
 
 
-_FAMILIES = {
-    "x86_64": "x86",
-    "amd64": "x86",
-    "aarch64": "aarch64",
-    "arm64": "aarch64",
-    "arm": "arm",
-    "thumb": "arm",
-    "riscv32": "riscv32",
-    "riscv64": "riscv64",
-    "wasm32": "wasm",
-}
-"""By how a triple begins; the longer beginnings stand first."""
-
-
 def _architecture(triple: str) -> str:
-    for beginning, family in _FAMILIES.items():
-        if triple.startswith(beginning):
-            return family
+    architecture = architecture_of(triple)
+    if architecture is not None:
+        return architecture
     raise UsageError(f"no code can be made for '{triple.split('-')[0]}'", help=_known())
 
 
@@ -290,13 +282,13 @@ def _custom(triple: str, cpu: str, features: str) -> Target:
 
 @cache
 def _host() -> Target:
-    sizes = host.cache_sizes()
+    sizes = cache_sizes()
     return _make(
         host.host_triple(),
         " ".join(host.host_features()),
         cpu=host.host_cpu(),
         caches=Caches(sizes.get(1, _SERVER.l1), sizes.get(2, _SERVER.l2), sizes.get(3, _SERVER.l3)),
-        cores=host.usable_cores(),
+        cores=usable_cores(),
     )
 
 

@@ -9,17 +9,18 @@ from time import perf_counter
 
 import numpy as np
 
-from afterglow.backends.cpu.artefact import Compile, build
+from afterglow.backends.cpu.build import build
 from afterglow.backends.cpu.candidate import Candidate
-from afterglow.backends.cpu.codegen import as_step
+from afterglow.backends.cpu.codegen import as_step, jobs_of
+from afterglow.backends.cpu.compile import Compile
 from afterglow.backends.cpu.job import Job
+from afterglow.backends.cpu.magnified import magnified
 from afterglow.backends.cpu.step_times import StepTimer
 from afterglow.backends.cpu.table import ENTRIES
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.policy import Policy
-from afterglow.graph import Array
 from afterglow.instr import Program
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import string
 
 MOST_TRIED = 4
@@ -57,6 +58,7 @@ class Choice:
 def choices_of(program: Program, target: Target, policy: Policy) -> list[Choice]:
     """Every job of a program whose kernel says in which ways it can be written, once each."""
     found: dict[str, Choice] = {}
+    exact = magnified(jobs_of(program))
     for place, instruction in enumerate(program.body):
         step = as_step(instruction)
         job = None if step is None else Job.of(step)
@@ -66,7 +68,8 @@ def choices_of(program: Program, target: Target, policy: Policy) -> list[Choice]
         if entry is None or entry.candidates is None or not entry.accepts(job.anchor):
             continue
         if job.key not in found:
-            candidates = entry.candidates(job.anchor, target, policy)
+            own = policy.for_job(is_exact=job.key in exact)
+            candidates = entry.candidates(job.anchor, target, own)
             found[job.key] = Choice(job, candidates)
         found[job.key].places.append(place)
     return list(found.values())

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.backends.cpu.artefact import Artefact, Native
-from afterglow.backends.cpu.executable import NativeExecutable
 from afterglow.backends.interpreter import Machine, Run
-from afterglow.graph import Array
-from afterglow.instr import Buffer, Instr
+from afterglow.backends.interpreter.hosted import HostedRun
+from afterglow.instr import Buffer, Instr, Program
 from afterglow.instr.printer import instruction_text
+from afterglow.runtime.native.artefact import Artefact, Native
+from afterglow.runtime.native.executable import NativeExecutable
 from afterglow.support.errors import VerifyError
+from afterglow.types import Array
 from afterglow.types.dtype import string
 
 TOLERANCE = 1e-4
@@ -29,12 +30,16 @@ class VerifyingExecutable:
     """
 
     def __init__(
-        self, artefact: Artefact, threads: int | None = None, *, perf_map: bool = False
+        self,
+        artefact: Artefact,
+        program: Program,
+        threads: int | None = None,
+        *,
+        perf_map: bool = False,
     ) -> None:
-        assert artefact.program is not None
         self.native = NativeExecutable(artefact, threads, perf_map=perf_map)
         self.footprint = self.native.footprint
-        self.machine = Machine(artefact.program, honour_predicates=False)
+        self.machine = Machine(program, honour_predicates=False)
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> list[Array]:
         """Run once; raises `VerifyError` at the first instruction that computes something else."""
@@ -48,7 +53,7 @@ class VerifyingExecutable:
             for index in indices:
                 reference = _copied(mine, inputs, outputs, states)
                 reference.execute(program.body[index])
-            native.run_part(part, context, mine)
+            native.run_part(part, context, HostedRun(mine))
             for index in indices:
                 _compare(index, program.body[index], mine, reference)
         native.give_back(context)

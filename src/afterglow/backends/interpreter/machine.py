@@ -7,21 +7,23 @@ from itertools import product
 
 import numpy as np
 
-from afterglow.backends.backend import Footprint
-from afterglow.graph import Array, run_op
+from afterglow.graph import run_op
 from afterglow.instr import (
     Buffer,
     Copy,
     Instr,
-    Interface,
     OpInstr,
     Prefetch,
     Program,
     Region,
     Stack,
     Wait,
+    interface_of,
 )
 from afterglow.instr.tiling import TileAxis, tile_axes
+from afterglow.runtime.executable import Footprint
+from afterglow.runtime.lent import spare_lent
+from afterglow.types import Array
 from afterglow.types.dtype import string
 
 
@@ -36,6 +38,7 @@ class Machine:
         self, program: Program, *, honour_predicates: bool = True, tile: int | None = None
     ) -> None:
         self.program = program
+        self.interface = interface_of(program)
         self.honour_predicates = honour_predicates
         self.tile = tile
         self.skipped = 0
@@ -73,7 +76,7 @@ class Run:
         self.memory: dict[Buffer, Array] = {}
         program = machine.program
         for buffer, array in zip(
-            program.inputs, spare_lent(Interface.of(program), inputs, states), strict=True
+            program.inputs, spare_lent(machine.interface, inputs, states), strict=True
         ):
             self.memory[buffer] = _flat(array)
         for buffer in program.constants:
@@ -176,25 +179,6 @@ class _Tile:
     def _shape(self, buffer: Buffer) -> tuple[int, ...]:
         extents = zip(buffer.type.shape, self._window(buffer), strict=True)
         return tuple(len(range(n)[part]) for n, part in extents)
-
-
-def spare_lent(
-    interface: Interface, inputs: Sequence[Array], states: Mapping[str, Array]
-) -> list[Array]:
-    """The inputs, with copies of those that would be overwritten but must not be."""
-    if not any(port.lent for port in interface.inputs):
-        return list(inputs)
-    others = [*inputs, *states.values()]
-    return [
-        array.copy() if port.lent and not _is_lendable(array, others) else array
-        for port, array in zip(interface.inputs, inputs, strict=True)
-    ]
-
-
-def _is_lendable(array: Array, others: Sequence[Array]) -> bool:
-    """Whether an array may be overwritten: nothing forbids it, and no other array shows it."""
-    sharing = [other for other in others if np.may_share_memory(array, other)]
-    return array.flags.writeable and len(sharing) <= 1  # one of them is itself
 
 
 def _rubbish(buffer: Buffer) -> Array:

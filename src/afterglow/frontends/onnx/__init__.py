@@ -5,7 +5,10 @@ from afterglow.frontends.onnx import (
     attention,
     contrib,
     contrib_attention,
+    contrib_cached,
+    contrib_packed,
     contrib_quantized,
+    contrib_standard,
     contrib_text,
     control,
     conversion,
@@ -14,6 +17,7 @@ from afterglow.frontends.onnx import (
     detection,
     elementwise,
     generators,
+    gradient,
     image,
     indexing,
     linear,
@@ -35,11 +39,13 @@ from afterglow.frontends.onnx import (
     training,
 )
 from afterglow.frontends.onnx.binding import Binding, UnboundDimensionsError
+from afterglow.frontends.onnx.bodies import RUN_NUMBER, BodyGraph, RunBody
 from afterglow.frontends.onnx.host import HostNodes
 from afterglow.frontends.onnx.importer import ModelImporter, import_onnx
-from afterglow.frontends.onnx.parts import FEW, Cut, Part
+from afterglow.frontends.onnx.parts import FEW, Cut, Given, Part, needed_nodes
 from afterglow.frontends.onnx.problems import NeedsValuesError
 from afterglow.frontends.onnx.reader import ModelFile, read_model
+from afterglow.frontends.onnx.remainder import Remainder, remainder_of
 from afterglow.frontends.onnx.signature import (
     Parameter,
     ParameterKind,
@@ -49,8 +55,11 @@ from afterglow.frontends.onnx.signature import (
 
 __all__ = [
     "FEW",
+    "RUN_NUMBER",
     "Binding",
+    "BodyGraph",
     "Cut",
+    "Given",
     "HostNodes",
     "ModelFile",
     "ModelImporter",
@@ -58,13 +67,18 @@ __all__ = [
     "Parameter",
     "ParameterKind",
     "Part",
+    "Remainder",
+    "RunBody",
     "Signature",
     "UnboundDimensionsError",
     "activation",
     "attention",
     "contrib",
     "contrib_attention",
+    "contrib_cached",
+    "contrib_packed",
     "contrib_quantized",
+    "contrib_standard",
     "contrib_text",
     "control",
     "conversion",
@@ -73,6 +87,7 @@ __all__ = [
     "detection",
     "elementwise",
     "generators",
+    "gradient",
     "image",
     "import_onnx",
     "indexing",
@@ -80,6 +95,7 @@ __all__ = [
     "ml",
     "model_signature",
     "movement",
+    "needed_nodes",
     "normalization",
     "optionals",
     "pooling",
@@ -88,6 +104,7 @@ __all__ = [
     "read_model",
     "recurrent",
     "reduction",
+    "remainder_of",
     "retired",
     "scan",
     "search",

@@ -10,11 +10,12 @@ import numpy as np
 from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.conversion import as_dtype
 from afterglow.frontends.onnx.registry import onnx_op
-from afterglow.graph import Array, Op, Value
+from afterglow.graph import Op, Value
 from afterglow.ops import activation as a
 from afterglow.ops import softmax as s
 from afterglow.ops.elementwise import Max, Min
 from afterglow.ops.movement import Reshape
+from afterglow.types import Array
 from afterglow.types import dtype as d
 
 _PLAIN: dict[str, type[Op]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -141,27 +142,40 @@ def _whole(n: NodeContext, number: int) -> Value:
 @onnx_op("RotaryEmbedding")
 def rotary_embedding(n: NodeContext) -> Value:
     """Inputs: x, cosines, sines, positions."""
-    return rotate(n, n[0], (n[1], n[2]), n.get(3), n.integer("num_heads", 0))
+    return rotate_any(n, n[0], (n[1], n[2]), n.get(3), n.integer("num_heads", 0))
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """How many elements of a head turn, and whether pairs are neighbours rather than halves."""
+
+    width: int
+    interleaved: bool
+
+
+def rotate_any(
+    n: NodeContext, x: Value, caches: tuple[Value, Value], positions: Value | None, heads: int
+) -> Value:
+    """Pairs of elements turned, in heads that are apart or not, as the node's attributes tell."""
+    apart = x if x.type.rank == 4 else split_heads(n, x, heads)
+    width = n.integer("rotary_embedding_dim", 0) or apart.type.shape[3]
+    rotation = Rotation(width, bool(n.integer("interleaved", 0)))
+    turned = rotate(n, apart, caches, positions, rotation)
+    return turned if x.type.rank == 4 else merge_heads(n, turned)
 
 
 def rotate(
-    n: NodeContext, x: Value, caches: tuple[Value, Value], positions: Value | None, heads: int
+    n: NodeContext,
+    x: Value,
+    caches: tuple[Value, Value],
+    positions: Value | None,
+    rotation: Rotation,
 ) -> Value:
-    """Pairs of elements turned by an angle that depends on their position."""
-    if x.type.rank == 4:
-        return _rotate_heads(n, x, caches, positions)
-    return merge_heads(n, _rotate_heads(n, split_heads(n, x, heads), caches, positions))
-
-
-def _rotate_heads(
-    n: NodeContext, x: Value, caches: tuple[Value, Value], positions: Value | None
-) -> Value:
-    """x is [batch, heads, positions, width], of which `rotary_embedding_dim` elements turn."""
-    width = n.integer("rotary_embedding_dim", 0) or x.type.shape[3]
+    """Pairs of elements of x [batch, heads, positions, width], turned by where they stand."""
+    width, interleaved = rotation.width, rotation.interleaved
     if positions is not None:
         caches = tuple(n.emit(Gather(0), c, positions) for c in caches)  # type: ignore[assignment]  # two stay two
     cosine, sine = (n.emit(Reshape(_with_head(c.type.shape)), c) for c in caches)
-    interleaved = bool(n.integer("interleaved", 0))
     step, second = (2, 1) if interleaved else (1, width // 2)
     first_half = n.emit(slice_axis(x.type, 3, 0, width // 2, step), x)
     second_half = n.emit(slice_axis(x.type, 3, second, width // 2, step), x)

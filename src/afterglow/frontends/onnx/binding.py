@@ -11,9 +11,8 @@ import numpy as np
 
 from afterglow.frontends.onnx.signature import Extent, Parameter, ParameterKind
 from afterglow.frontends.onnx.tensors import MOST_BYTES
-from afterglow.graph import Array
 from afterglow.support.errors import UsageError
-from afterglow.types import DType, TensorType
+from afterglow.types import Array, DType, TensorType
 
 
 @dataclass(frozen=True)

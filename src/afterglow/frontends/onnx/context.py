@@ -12,9 +12,9 @@ from afterglow.frontends.onnx.elements import dtype_of
 from afterglow.frontends.onnx.known import fold
 from afterglow.frontends.onnx.problems import NeedsInliningError, NeedsValuesError
 from afterglow.frontends.onnx.tensors import MOST_BYTES
-from afterglow.graph import Array, Builder, Constant, Node, Op, Subgraph, Value
+from afterglow.graph import Builder, Constant, Node, Op, Subgraph, Value
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
-from afterglow.types import DType, TensorType
+from afterglow.types import Array, DType, TensorType
 
 if TYPE_CHECKING:
     from afterglow.frontends.onnx.graph import GraphImporter
@@ -96,12 +96,36 @@ class NodeContext:
         """All operands, none of which may be missing: for variadic ops."""
         return [self[index] for index in range(len(self))]
 
+    def check_alike(self, *indices: int) -> None:
+        """Operands of these numbers must hold elements of one type."""
+        first, *others = indices
+        for other in others:
+            if self[other].type.dtype is not self[first].type.dtype:
+                raise ModelError(
+                    f"inputs {first} and {other} must hold the same elements, "
+                    f"got {self[first].type} and {self[other].type}",
+                    help="insert a Cast",
+                )
+
+    def tensor_named(self, name: str) -> Value:
+        """The tensor that a name of the graph stands for."""
+        value = self.graph.scope.look_up(name)
+        if not isinstance(value, Value):
+            raise ModelError(f"{name!r} is no tensor")
+        return value
+
     def sequence(self, index: int) -> StaticSequence:
         """Operand `index`, which must be a sequence."""
         operand = self.operands[index] if index < len(self.operands) else None
         if not isinstance(operand, StaticSequence):
             raise ModelError(f"input {index} must be a sequence")
         return operand
+
+    def with_operands(self, *operands: Imported | None) -> NodeContext:
+        """The same node with other operands, for an importer that expects those."""
+        return NodeContext(
+            self.graph, self.proto, self.attributes, operands, self.opset, self.builder
+        )
 
     def wants(self, output: int) -> bool:
         """Whether the node names output `output`."""
@@ -186,14 +210,28 @@ class NodeContext:
 
     def value_of(self, value: Value) -> Array:
         """The array that `value` will be; `NeedsValuesError` unless it follows from constants."""
-        return self.graph.known.array(value)
+        array = self.graph.known.array(value)
+        may_vary = self.is_driven and not value.type.dtype.is_float
+        if not may_vary and self.graph.known.varies(value):
+            raise UnsupportedError(
+                f"the value of {value.name!r} must be known, but a Gradient differentiates by it",
+                help="leave it out of its 'xs', and feed it under its own name",
+            )
+        return array
 
     def value_if_known(self, value: Value) -> Array | None:
         """The same, or None if it does not follow from constants."""
+        if self.graph.known.varies(value):
+            return None
         try:
             return self.value_of(value)
         except (NeedsValuesError, NeedsInliningError):
             return None
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether all values are known, so that the host can drive If, Loop and Scan."""
+        return self.graph.session.run_body is not None
 
     def constant(self, data: Array, name: str = "") -> Constant:
         """A constant in the module."""
@@ -208,7 +246,7 @@ class NodeContext:
         """Apply an op with any number of results."""
         node = self.builder.emit_node(op, *operands)
         _check_sizes(node)
-        arrays = fold(node)
+        arrays = fold(node, always=self.is_driven)
         if arrays is None:
             return node.results
         self.builder.function.erase(node)

@@ -10,9 +10,8 @@ from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.conversion import as_dtype
 from afterglow.frontends.onnx.convolution import convolve
 from afterglow.frontends.onnx.normalization import rms_normalize
-from afterglow.frontends.onnx.quantization import dequantize
 from afterglow.frontends.onnx.registry import onnx_op
-from afterglow.graph import Array, Op, Value
+from afterglow.graph import Op, Value
 from afterglow.ops import activation as a
 from afterglow.ops.elementwise import Add, Mul, scalar
 from afterglow.ops.functions import Tanh
@@ -152,34 +151,3 @@ def _activated(n: NodeContext, x: Value, parameters: Sequence[float]) -> Value:
     if name not in _FUSED:
         raise n.fail(f"activation {name!r} is unknown")
     return n.emit(_FUSED[name](*parameters), x)
-
-
-@onnx_op("MatMulNBits", domain=MICROSOFT)
-def matmul_of_bits(n: NodeContext) -> Value:
-    """The weights are packed into bytes, block by block, and must be known."""
-    rows, columns, bits = n.integer("N"), n.integer("K"), n.integer("bits", 4)
-    block = n.integer("block_size")
-    if n.get(4) is not None:
-        raise n.fail("an order of groups (g_idx) is not supported")
-    if bits not in (2, 4, 8):
-        raise n.fail(f"weights of {bits} bits are not supported")
-    blocks = -(-columns // block)
-    dtype = {2: d.u2, 4: d.u4, 8: d.u8}[bits]
-    weights = _unpacked(n.known(1).reshape(rows, -1), bits)[:, :columns].astype(dtype.numpy)
-    scales = n.known(2).reshape(rows, blocks)
-    if n.get(3) is None:
-        zeros: Array = np.full((rows, blocks), 2 ** (bits - 1), dtype.numpy)
-    elif n[3].type.dtype is not d.u8:
-        raise n.fail(f"zero points of type {n[3].type.dtype} are not supported")
-    else:
-        zeros = _unpacked(n.known(3).reshape(rows, -1), bits)[:, :blocks].astype(dtype.numpy)
-    parts = (n.constant(weights), n.constant(scales), n.constant(zeros))
-    matrix = dequantize(n, *parts, axis=1, block_size=block)
-    return plus(n, n.emit(MatMul(transpose_rhs=True), n[0], matrix), n.get(5))
-
-
-def _unpacked(packed: Array, bits: int) -> Array:
-    """The numbers in each byte, those of the low bits first."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    numbers = (packed[..., None] >> shifts) & np.uint8(2**bits - 1)
-    return numbers.reshape(len(packed), -1)

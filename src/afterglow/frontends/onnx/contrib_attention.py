@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from afterglow.frontends.onnx.attention import merge_heads, rotate, split_heads
+from afterglow.frontends.onnx.attention import merge_heads, rotate_any, split_heads
 from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.contrib import MICROSOFT, plus
 from afterglow.frontends.onnx.conversion import as_dtype
+from afterglow.frontends.onnx.linear import above_zero_point, multiply
+from afterglow.frontends.onnx.quantization import rescale
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.attention import Attention
@@ -26,15 +28,32 @@ def packed_attention(n: NodeContext) -> Sequence[Value | None]:
     """Inputs: x, weights and bias of all three projections, a mask, past keys and values."""
     if n.integer("do_rotary", 0) or n.integer("past_present_share_buffer", 0):
         raise n.fail("rotary positions and shared buffers are not supported")
-    heads, width = n.integer("num_heads"), n[1].type.shape[1]
     projected = plus(n, n.emit(MatMul(), n[0], n[1]), n.get(2))
+    return _attend_projected(n, projected, n.get(3), n.get(4), n.get(5))
+
+
+@onnx_op("QAttention", domain=MICROSOFT)
+def quantized_attention(n: NodeContext) -> Sequence[Value | None]:
+    """Inputs: x, weights, bias, scales of x and of weights, a mask, zero points, the past."""
+    if n.integer("do_rotary", 0) or n.integer("past_present_share_buffer", 0):
+        raise n.fail("rotary positions and shared buffers are not supported")
+    lhs = above_zero_point(n, n[0], n.get(6), axis=-2)
+    rhs = above_zero_point(n, n[1], n.get(7), axis=-1)
+    projected = plus(n, rescale(n, multiply(n, lhs, rhs), (n[3], n[4])), n[2])
+    return _attend_projected(n, projected, n.get(5), n.get(8), None)
+
+
+def _attend_projected(
+    n: NodeContext, projected: Value, mask: Value | None, past: Value | None, bias: Value | None
+) -> Sequence[Value | None]:
+    """The result and, if wanted, keys and values, given all three projections side by side."""
+    heads, width = n.integer("num_heads"), projected.type.shape[2]
     sizes = n.integers("qkv_hidden_sizes", (width // 3,) * 3)
     q, k, v = (split_heads(n, part, heads) for part in _split(n, projected, sizes))
-    past = n.get(4)
     if past is not None:
         k, v = (_after(n, past, i, part) for i, part in enumerate((k, v)))
-    mask = _plus_mask(n, _padding_mask(n, n.get(3), k), n.get(5))
-    y = n.emit(Attention(_scale(n, q), bool(n.integer("unidirectional", 0))), q, k, v, mask)
+    added = _plus_mask(n, _padding_mask(n, mask, k), bias)
+    y = n.emit(Attention(_scale(n, q), bool(n.integer("unidirectional", 0))), q, k, v, added)
     return merge_heads(n, y), _stacked(n, k, v) if n.wants(1) else None
 
 
@@ -131,4 +150,4 @@ def rotary_embedding(n: NodeContext) -> Value:
         positions = n.emit(Add(), as_dtype(n, positions, d.i64), places)
     width = 2 * n[2].type.shape[1]
     heads = n.integer("num_heads", 0) or x.type.shape[-1] // width
-    return rotate(n, x, (n[2], n[3]), positions, heads)
+    return rotate_any(n, x, (n[2], n[3]), positions, heads)

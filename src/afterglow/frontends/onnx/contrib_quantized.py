@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.contrib import MICROSOFT, plus
+from afterglow.frontends.onnx.contrib import MICROSOFT, embed_layer_norm, plus
+from afterglow.frontends.onnx.conversion import as_dtype
+from afterglow.frontends.onnx.convolution import qlinear_conv
 from afterglow.frontends.onnx.layout import to_channels_first, to_channels_last
 from afterglow.frontends.onnx.linear import above_zero_point, multiply
 from afterglow.frontends.onnx.quantization import (
@@ -14,13 +16,14 @@ from afterglow.frontends.onnx.quantization import (
     quantize_linear,
     rescale,
 )
-from afterglow.frontends.onnx.registry import onnx_op
+from afterglow.frontends.onnx.recurrent import lstm
+from afterglow.frontends.onnx.registry import Results, onnx_op
 from afterglow.frontends.onnx.windows import read_windows
 from afterglow.graph import Op, Value
 from afterglow.ops.activation import LeakyRelu, Sigmoid
-from afterglow.ops.elementwise import Add, Mul, scalar
+from afterglow.ops.elementwise import Add, Mul, Sub, Where, scalar
 from afterglow.ops.linear import MatMul
-from afterglow.ops.movement import Concat
+from afterglow.ops.movement import Concat, Reshape, Transpose
 from afterglow.ops.pooling import AvgPool
 from afterglow.ops.reduction import ReduceMean
 from afterglow.ops.softmax import Softmax
@@ -126,3 +129,47 @@ def qgemm(n: NodeContext) -> Value:
     y, alpha = rescale(n, total, (n[1], n[4])), n.number("alpha", 1.0)
     y = y if alpha == 1 else n.emit(Mul(), y, scalar(n.builder, alpha, y))
     return y if n.get(7) is None else _stored(n, y, 7, n[0].type.dtype)
+
+
+@onnx_op("QLinearConv", domain=MICROSOFT)
+def qlinear_conv_any_layout(n: NodeContext) -> Results:
+    """As the standard's, with channels first or last."""
+    if not n.integer("channels_last", 0):
+        return qlinear_conv(n)
+    y = qlinear_conv(n.with_operands(to_channels_first(n, n[0]), *n.operands[1:]))
+    assert isinstance(y, Value)
+    return to_channels_last(n, y)
+
+
+@onnx_op("QLinearWhere", domain=MICROSOFT)
+def qlinear_where(n: NodeContext) -> Value:
+    """Inputs: a condition, x and y with scale and zero point each, those of the result."""
+    return _stored(n, n.emit(Where(), n[0], _real(n, 1), _real(n, 4)), 7, n[1].type.dtype)
+
+
+@onnx_op("DynamicQuantizeLSTM", domain=MICROSOFT)
+def dynamic_quantize_lstm(n: NodeContext) -> Results:
+    """Weights are made real numbers; activations stay real, and are not rounded as there."""
+    w, r = (_gates_first(n, i, 8 + 2 * (i - 1)) for i in (1, 2))
+    return lstm(n.with_operands(n[0], w, r, *n.operands[3:8]))
+
+
+def _gates_first(n: NodeContext, index: int, first: int) -> Value:
+    """Weights [directions, inputs, gates] as real numbers [directions, gates, inputs]."""
+    weight, scale, zero = n[index], n[first], n.get(first + 1)
+    shape = (weight.type.shape[0], 1, scale.type.size // weight.type.shape[0])
+    wide = as_dtype(n, weight, scale.type.dtype)
+    if zero is not None:
+        wide = n.emit(Sub(), wide, n.emit(Reshape(shape), as_dtype(n, zero, scale.type.dtype)))
+    real = n.emit(Mul(), wide, n.emit(Reshape(shape), scale))
+    return n.emit(Transpose((0, 2, 1)), real)
+
+
+@onnx_op("QEmbedLayerNormalization", domain=MICROSOFT)
+def quantized_embed_layer_norm(n: NodeContext) -> Results:
+    """Inputs: words, segments, five tables, mask, then their scales and zero points."""
+    tables = [
+        dequantize(n, n[2 + i], n[8 + i], n.get(13 + i)) if n.get(2 + i) is not None else None
+        for i in range(5)
+    ]
+    return embed_layer_norm(n.with_operands(n[0], n.get(1), *tables, n.get(7)))

@@ -2,7 +2,8 @@
 
 A body becomes a function of its own where that can be: where its results have the same types each
 time. Otherwise it is imported in place, once an iteration, and then the condition and the number of
-iterations must be known when importing.
+iterations must be known when importing. If they are not, or there are many iterations, the host
+drives the body while the model runs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from itertools import count
 import numpy as np
 
 from afterglow.frontends.onnx.context import Imported, NodeContext
+from afterglow.frontends.onnx.driven import drive_branch, drive_loop, no_parts
 from afterglow.frontends.onnx.problems import (
+    ChangesTypesError,
     NeedsInliningError,
     NeedsValuesError,
     Problem,
@@ -28,8 +31,8 @@ from afterglow.support.errors import CompileError, ModelError, UnsupportedError
 from afterglow.types import TensorType
 from afterglow.types.dtype import i64
 
-MOST_ITERATIONS = 10_000
-"""A loop that is imported in place runs no more often."""
+MOST_UNROLLED = 2048
+"""Nodes into which a loop is unrolled, at most: if it takes more, the host drives it."""
 
 _UNLIMITED = np.iinfo(np.int64).max
 
@@ -38,6 +41,8 @@ _UNLIMITED = np.iinfo(np.int64).max
 def choice(n: NodeContext) -> Results:
     """One branch, if the condition is known; else an op with both as functions."""
     condition = _scalar(n, n[0])
+    if n.is_driven:
+        return drive_branch(n, "then_branch" if n.value_of(condition) else "else_branch")
     known = n.value_if_known(condition)
     if known is None:
         try:
@@ -111,14 +116,22 @@ def loop(n: NodeContext) -> Results:
     limit = n.constant(np.array(_UNLIMITED)) if limit is None else _scalar(n, limit)
     condition = n.constant(np.array(True)) if condition is None else _scalar(n, condition)
     carried = n.operands[2:]
+    if n.is_driven:
+        return drive_loop(n, limit, condition, carried)
     tensors = [value for value in carried if isinstance(value, Value)]
-    if len(tensors) == len(carried):
+    body, changing = n.graph_attribute("body"), n.graph.session.changing
+    if len(tensors) == len(carried) and id(body) not in changing:
         try:
             with n.graph.session.attempt():
                 return _loop_as_op(n, limit, condition, tensors)
+        except ChangesTypesError:
+            changing[id(body)] = body
         except NeedsInliningError:
             pass
-    return _loop_in_place(n, limit, condition, carried)
+    try:
+        return _loop_in_place(n, limit, condition, carried)
+    except NeedsInliningError as error:
+        raise ChangesTypesError(error.what) if id(body) in changing else error from None
 
 
 def _loop_as_op(
@@ -131,7 +144,7 @@ def _loop_as_op(
     returned = _output_types(function)[1:]
     _check_count(len(returned), len(carried))
     if returned[: len(carried)] != types:
-        raise NeedsInliningError("carried values change their types")
+        raise ChangesTypesError("carried values change their types")
     if _is_true(function.outputs[0].value):
         trips = _trips(n, limit, condition, must=len(returned) > len(carried))
         if trips is not None:
@@ -178,12 +191,13 @@ def _loop_in_place(
 ) -> list[Imported | None]:
     """Import the body once an iteration, as long as the condition is known to hold."""
     most, goes_on = int(n.value_of(limit)), n.constant(np.array(True))
+    before = n.graph.session.expanded
     parts: list[list[Value]] = []
     for iteration in count():
         if iteration >= most or not n.value_of(condition):
             break
-        if iteration == MOST_ITERATIONS:
-            raise UnsupportedError(f"the loop runs more than {MOST_ITERATIONS:,} times")
+        if max(iteration, n.graph.session.expanded - before) > MOST_UNROLLED:
+            raise NeedsInliningError("the loop unrolls into too many nodes")
         number = n.constant(np.array(iteration))
         prefix = f"{n.builder.name}.{iteration}."
         results = n.inline("body", (number, goes_on, *carried), prefix)
@@ -192,10 +206,10 @@ def _loop_in_place(
         condition = _scalar(n, _tensor(first))
         carried = rest[: len(carried)]
         parts.append([_tensor(value) for value in rest[len(carried) :]])
-    stacked = [_stack(n, list(column)) for column in zip(*parts, strict=True)]
-    if len(carried) + len(stacked) < len(n.proto.output):
-        raise UnsupportedError("the loop does not run, so the shapes of its results are not known")
-    return [*carried, *stacked]
+    if not parts:
+        declared = n.graph_attribute("body").output[1 + len(carried) :]
+        return [*carried, *(n.constant(no_parts(info)) for info in declared)]
+    return [*carried, *(_stack(n, list(column)) for column in zip(*parts, strict=True))]
 
 
 def _tensor(value: Imported | None) -> Value:

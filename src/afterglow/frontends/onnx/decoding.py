@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import io
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.registry import onnx_op
-from afterglow.graph import Array, Value
+from afterglow.graph import Value
 from afterglow.support.errors import ModelError
-
-try:
-    from PIL import Image
-except ImportError:  # an optional extra
-    Image = None  # type: ignore[assignment]  # asked for before it is used
+from afterglow.types import Array
 
 _MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}
 
@@ -23,18 +20,21 @@ _MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}
 @onnx_op("ImageDecoder")
 def image_decoder(n: NodeContext) -> Value:
     """Rows, columns and channels: red, green and blue, the other way round, or one of grey."""
-    if Image is None:
-        raise n.fail("images are decoded by Pillow", help='pip install "afterglow[image]"')
+    try:
+        pillow = import_module("PIL.Image")  # an optional extra, and slow to import
+    except ImportError:
+        message, help = "images are decoded by Pillow", 'pip install "afterglow[image]"'
+        raise n.fail(message, help=help) from None
     pixel_format = n.text("pixel_format", "RGB")
     if pixel_format not in _MODES:
         raise ModelError(f"there is no pixel_format {pixel_format!r}")
-    pixels = _decoded(n.known(0), _MODES[pixel_format])
+    pixels = _decoded(pillow, n.known(0), _MODES[pixel_format])
     return n.constant(pixels[..., ::-1] if pixel_format == "BGR" else pixels)
 
 
-def _decoded(encoded: Array, mode: str) -> Array:
+def _decoded(pillow: Any, encoded: Array, mode: str) -> Array:
     try:
-        image: Any = Image.open(io.BytesIO(encoded.tobytes()))
+        image = pillow.open(io.BytesIO(encoded.tobytes()))
         pixels = np.asarray(image.convert(mode))
     except (OSError, ValueError) as error:
         raise ModelError(f"the image cannot be decoded: {error}") from None

@@ -9,9 +9,10 @@ import numpy as np
 from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.layout import to_channels_first, to_channels_last
 from afterglow.frontends.onnx.registry import onnx_op
-from afterglow.graph import Array, Value
+from afterglow.graph import Value
 from afterglow.ops.conversion import Cast
 from afterglow.ops.regions import MaxRoiPool, RegionMode, RoiAlign
+from afterglow.types import Array
 from afterglow.types.dtype import i64
 
 

@@ -11,6 +11,7 @@ from afterglow.graph import Op, Value
 from afterglow.ops import elementwise as e
 from afterglow.ops import functions as f
 from afterglow.ops.movement import Reshape
+from afterglow.ops.power import Pow
 from afterglow.ops.rules import normal_axis
 from afterglow.types import DType
 from afterglow.types.dtype import f64
@@ -114,7 +115,7 @@ def power(n: NodeContext) -> Value:
     """The result is of the base's type, whatever the exponent's: compute in what holds both."""
     base, exponent = _pair(n)
     common = _common_dtype(base.type.dtype, exponent.type.dtype)
-    result = n.emit(e.Pow(), as_dtype(n, base, common), as_dtype(n, exponent, common))
+    result = n.emit(Pow(), as_dtype(n, base, common), as_dtype(n, exponent, common))
     return as_dtype(n, result, base.type.dtype)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,19 +10,20 @@ from typing import Any
 import numpy as np
 import onnx
 
+from afterglow.frontends.onnx.bodies import RunBody
 from afterglow.frontends.onnx.known import KnownValues
 from afterglow.frontends.onnx.reader import ModelFile
-from afterglow.graph import Builder, Function, Module, Placeholder
+from afterglow.graph import Builder, Function, Module, Placeholder, Value
 from afterglow.ops.elementwise import Add
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import i64
 
 MOST_NESTED = 64
 """Functions in functions and graphs in graphs, at most."""
 
 MOST_EXPANDED = 100_000
-"""Nodes in function calls and unrolled loops, at most: a small file could ask for any number."""
+"""Nodes in calls, unrolled loops and gradients, at most: a small file could ask for any number."""
 
 
 class TooLargeError(UnsupportedError):
@@ -31,25 +32,39 @@ class TooLargeError(UnsupportedError):
 
 @dataclass
 class Session:
-    """What the import of one model shares among its graphs."""
+    """What the import of one model shares among its graphs.
+
+    Where all values are known, `run_body` runs the bodies of If, Loop and Scan, and `kept` has the
+    arrays, by their identity, that will be the same ones next time. `given_run_number` makes the
+    value that random numbers depend on, if that is not state of the module.
+    """
 
     file: ModelFile
     module: Module
     functions: Mapping[tuple[str, str, str], onnx.FunctionProto]
     """The model's own functions by domain, name and overload."""
     known: KnownValues = field(default_factory=KnownValues)
+    run_body: RunBody | None = None
+    kept: Mapping[int, Array] = field(default_factory=dict)
+    given_run_number: Callable[[], Value] | None = None
     expanded: int = 0
-    _run_number: Placeholder | None = None
+    changing: dict[int, onnx.GraphProto] = field(default_factory=dict)
+    """By their identity, bodies of loops that can be no functions: what they carry changes."""
+    _run_number: Value | None = None
 
-    def run_number(self) -> Placeholder:
-        """State that counts the runs: random numbers differ from one to the next."""
+    def run_number(self) -> Value:
+        """What counts the runs: random numbers differ from one to the next."""
         if self._run_number is None:
-            self._run_number = self.module.state("run_number", TensorType(i64, ()))
+            make = self.given_run_number or self._counted_runs
+            self._run_number = make()
         return self._run_number
+
+    def _counted_runs(self) -> Placeholder:
+        return self.module.state("run_number", TensorType(i64, ()))
 
     def count_runs(self, function: Function) -> None:
         """Let the main function count its runs, if something depends on their number."""
-        if self._run_number is None:
+        if not isinstance(self._run_number, Placeholder) or self.given_run_number is not None:
             return
         one = function.module.constant("one", np.ones((), np.int64))
         function.update(self._run_number, Builder(function).emit(Add(), self._run_number, one))
@@ -69,9 +84,7 @@ class Session:
         """Note a node that the file holds once, but the import may meet many times."""
         self.expanded += 1
         if self.expanded > MOST_EXPANDED:
-            raise TooLargeError(
-                f"functions and loops of the model unfold into more than {MOST_EXPANDED:,} nodes"
-            )
+            raise TooLargeError(f"the model unfolds into more than {MOST_EXPANDED:,} nodes")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from functools import partial
 import onnx
 
 from afterglow.frontends.onnx.context import Imported, NodeContext
+from afterglow.frontends.onnx.differentiated import variables
 from afterglow.frontends.onnx.frame import (
     Frame,
     Session,
@@ -27,6 +28,7 @@ from afterglow.frontends.onnx.known import KnownValues
 from afterglow.frontends.onnx.order import in_order
 from afterglow.frontends.onnx.parts import Stop
 from afterglow.frontends.onnx.problems import (
+    ChangesTypesError,
     NeedsInliningError,
     NeedsValuesError,
     Problem,
@@ -34,10 +36,10 @@ from afterglow.frontends.onnx.problems import (
 )
 from afterglow.frontends.onnx.registry import Importer, Results, find_importer
 from afterglow.frontends.onnx.scope import BrokenValueError, Scope
-from afterglow.graph import Array, Builder, Constant, Function, Subgraph, Value
+from afterglow.graph import Builder, Constant, Function, Subgraph, Value
 from afterglow.support.errors import AfterglowError, ModelError
 from afterglow.support.names import NameScope
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 
 class GraphImporter:
@@ -50,6 +52,7 @@ class GraphImporter:
         self.function = function
         self.frame = frame
         self.scope = Scope(function, session.known, outer)
+        self.computed: set[str] = set()
         self.problems: list[Problem] = []
         self.stops: list[Stop] = []
         self._needed: dict[str, None] = {}
@@ -91,6 +94,7 @@ class GraphImporter:
 
     def add_nodes(self, nodes: Sequence[onnx.NodeProto]) -> None:
         """Import nodes; one that fails spoils what depends on it, silently."""
+        self.scope.vary(variables(nodes))
         order = in_order(nodes, self.scope)
         if order.cycle:
             names = " -> ".join(repr(_label(node)) for node in [*order.cycle, order.cycle[0]])
@@ -119,10 +123,13 @@ class GraphImporter:
             self.problems.extend(error.problems)
             return False
         except AfterglowError as error:
-            if isinstance(error, NeedsInliningError) and self.frame.is_body:
-                self._inlining = error
-            else:
+            if not isinstance(error, NeedsInliningError):
                 self.problems.append(self._problem(proto, error))
+            elif self.frame.is_body:
+                keeps = isinstance(self._inlining, ChangesTypesError)
+                self._inlining = self._inlining if keeps else error
+            else:  # only the host can run it
+                self.stops.append(Stop(proto, ()))
             return False
         return True
 
@@ -149,6 +156,7 @@ class GraphImporter:
         for output, value in zip(proto.output, results, strict=False):
             if output:
                 self.scope.define(output, value)
+                self.computed.add(output)
 
     def _attributes(self, proto: onnx.NodeProto) -> dict[str, onnx.AttributeProto]:
         """The node's attributes; in a function, some are those of the call."""
@@ -198,7 +206,7 @@ class GraphImporter:
             raise ProblemsError(self.problems)
         if self._inlining is not None:
             raise self._inlining
-        if self._needed:
+        if self.stops:
             raise NeedsValuesError(tuple(self._needed))
         return [self.scope.look_up(name) for name in names]
 

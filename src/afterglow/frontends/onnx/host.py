@@ -1,64 +1,126 @@
-"""Nodes of a model that run on the host, because data decide the shapes of their results."""
+"""Nodes of a model that run on the host by their definition, with every value known."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnx
 
+from afterglow.frontends.onnx.bodies import RUN_NUMBER, RunBody
+from afterglow.frontends.onnx.context import Imported, StaticSequence
+from afterglow.frontends.onnx.differentiated import variables
 from afterglow.frontends.onnx.frame import Frame, Session
 from afterglow.frontends.onnx.graph import GraphImporter
 from afterglow.frontends.onnx.importer import input_constant, model_functions, model_opsets
 from afterglow.frontends.onnx.order import reads
-from afterglow.frontends.onnx.parts import Cut, needed_nodes
+from afterglow.frontends.onnx.parts import needed_nodes
+from afterglow.frontends.onnx.problems import ProblemsError, import_error
 from afterglow.frontends.onnx.reader import ModelFile
 from afterglow.frontends.onnx.signature import Parameter, ParameterKind, model_signature
-from afterglow.graph import Array, Function, Module, Value
+from afterglow.graph import Function, Module, Value
+from afterglow.support.errors import UnsupportedError
+from afterglow.types import Array
+
+_SETTLED = {
+    *("Add", "Cast", "Concat", "Constant", "Div", "Expand", "Gather", "Identity", "Mul", "Neg"),
+    *("Reshape", "Shape", "Slice", "Squeeze", "Sub", "Transpose", "Unsqueeze"),
+}
+"""Ops that make constants of constants: they need to run but once."""
 
 
 class HostNodes:
-    """The nodes that the host runs at a cut: each time they are imported with all values known.
+    """What the host computes of a model: each time it is imported with all values known.
 
-    `given` names what there will be, `values` has inputs that are always the same.
+    `given` names what there will be, `values` has what is always the same. `run_body` runs the
+    bodies of If, Loop and Scan.
     """
 
     def __init__(
-        self, file: ModelFile, cut: Cut, given: Iterable[str], values: Mapping[str, Any]
+        self,
+        file: ModelFile,
+        wanted: Sequence[str],
+        given: Iterable[str],
+        values: Mapping[str, Any],
+        run_body: RunBody,
     ) -> None:
         self.file = file
-        self.cut = cut
-        self.values = values
+        self.wanted = wanted
+        self.run_body = run_body
         self.parameters = {p.name: p for p in model_signature(file).inputs}
         self.frame = Frame(model_opsets(file.proto))
         self.functions = model_functions(file.proto)
-        self.nodes = needed_nodes(file.proto.graph, cut.host, given)
-        self.names = frozenset().union(*map(reads, self.nodes))
-        self.constants = _constants(file.proto.graph, self.names)
+        self.nodes = needed_nodes(file.proto.graph, wanted, {*given, *values})
+        self.names = frozenset(wanted).union(*map(reads, self.nodes))
+        self.fixed = {**_constants(file, self.names), **values}
+        self._settle()
 
-    def run(self, known: Mapping[str, Any]) -> dict[str, Array]:
-        """Their results by name; none of them if one is no tensor."""
+    def run(self, known: Mapping[str, Any]) -> dict[str, Any]:
+        """What is wanted by name: arrays, and lists of them where it is a sequence."""
+        return self._compute(self.nodes, self.wanted, known)
+
+    def _settle(self) -> None:
+        """Compute once what does not depend on what is given."""
+        settled = _fixed_nodes(self.nodes, self.fixed)
+        names = [name for node in settled for name in node.output if name]
+        self.fixed.update(self._compute(settled, names, {}))
+        done = set(map(id, settled))
+        self.nodes = [node for node in self.nodes if id(node) not in done]
+
+    def _compute(
+        self, nodes: Sequence[onnx.NodeProto], wanted: Sequence[str], known: Mapping[str, Any]
+    ) -> dict[str, Any]:
         module = Module("host")
         session = Session(self.file, module, self.functions)
+        session.run_body = self.run_body
+        session.kept = {id(x): x for x in self.fixed.values() if isinstance(x, np.ndarray)}
+        if RUN_NUMBER in known:
+            number = module.constant("run_number", known[RUN_NUMBER])
+            session.given_run_number = lambda: number
         graph = GraphImporter(session, Function("main", module), self.frame)
-        known = {**self.values, **known}
+        known = {**self.fixed, **known}
         for name in sorted(self.names & known.keys()):
-            parameter = self.parameters.get(name) or Parameter(name, ParameterKind.TENSOR)
+            parameter = self.parameters.get(name) or _parameter(name, known[name])
             graph.scope.define(name, input_constant(module, parameter, known[name]))
-        graph.add_constants(self.constants)
-        graph.add_nodes(self.nodes)
-        values = graph.results(self.cut.host)
-        tensors = [value for value in values if isinstance(value, Value)]
-        if len(tensors) < len(values):
-            return {}
-        arrays = dict(zip(self.cut.host, map(session.known.array, tensors), strict=True))
-        return {**arrays, **{name: arrays[twin] for name, twin in self.cut.twins.items()}}
+        graph.add_nodes(nodes)
+        try:
+            values = zip(wanted, graph.results(wanted), strict=True)
+        except ProblemsError as error:
+            raise import_error(error.problems) from None
+        return {name: _array(session, name, value) for name, value in values}
 
 
-def _constants(graph: onnx.GraphProto, names: frozenset[str]) -> onnx.GraphProto:
-    """A graph that has nothing but the constants of these names."""
-    kept = onnx.GraphProto()
-    kept.initializer.extend(tensor for tensor in graph.initializer if tensor.name in names)
-    sparse = graph.sparse_initializer
-    kept.sparse_initializer.extend(tensor for tensor in sparse if tensor.values.name in names)
-    return kept
+def _array(session: Session, name: str, value: Imported | None) -> Any:
+    match value:
+        case None:
+            return None
+        case StaticSequence():
+            return [session.known.array(element) for element in value]
+        case Value():
+            return session.known.array(value)
+    raise UnsupportedError(f"{name!r} is a map, and the shapes behind it depend on data")
+
+
+def _parameter(name: str, value: Any) -> Parameter:
+    kinds = {list: ParameterKind.SEQUENCE, type(None): ParameterKind.OPTIONAL}
+    return Parameter(name, kinds.get(type(value), ParameterKind.TENSOR))
+
+
+def _constants(file: ModelFile, names: frozenset[str]) -> dict[str, Array]:
+    """The constants of a model that have these names."""
+    graph = file.proto.graph
+    found = {t.name: file.array(t) for t in graph.initializer if t.name in names}
+    sparse = (t for t in graph.sparse_initializer if t.values.name in names)
+    return {**found, **{t.values.name: file.dense(t) for t in sparse}}
+
+
+def _fixed_nodes(nodes: Sequence[onnx.NodeProto], fixed: Mapping[str, Any]) -> list[onnx.NodeProto]:
+    """The nodes that only depend on what is fixed, and are the same each time."""
+    known = set(fixed).difference(variables(nodes))
+    found = []
+    for node in nodes:
+        if node.op_type in _SETTLED and known.issuperset(reads(node)):
+            found.append(node)
+            known.update(node.output)
+    return found

@@ -10,12 +10,13 @@ from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.layout import to_channels_first, to_channels_last
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.frontends.onnx.windows import given_windows
-from afterglow.graph import Array, Value
+from afterglow.graph import Value
 from afterglow.ops.convolution import ConvTranspose
 from afterglow.ops.grid_sample import GridSample
 from afterglow.ops.image import Coordinates, Interpolation, Resize, Rounding
 from afterglow.ops.movement import Pad, Reshape, Slice, Tile
 from afterglow.ops.sampling import Border
+from afterglow.types import Array
 
 _COORDINATES = {
     "half_pixel": Coordinates.HALF_PIXEL,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ import onnx
 from onnx import defs
 
 from afterglow.frontends.onnx.binding import Binding, bind_inputs
+from afterglow.frontends.onnx.bodies import RUN_NUMBER
 from afterglow.frontends.onnx.context import Imported, KnownMap, RowMaps, StaticSequence
 from afterglow.frontends.onnx.frame import Frame, Session, normal_domain, shown_domain
 from afterglow.frontends.onnx.graph import GraphImporter
 from afterglow.frontends.onnx.order import reads
-from afterglow.frontends.onnx.parts import Part, plan_cut
+from afterglow.frontends.onnx.parts import Given, Part, plan_cut
 from afterglow.frontends.onnx.problems import (
     NeedsValuesError,
     Problem,
@@ -30,10 +32,11 @@ from afterglow.frontends.onnx.signature import (
     Signature,
     model_signature,
 )
-from afterglow.graph import Array, Function, Module, Value
+from afterglow.graph import Function, Module, Placeholder, Value
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
-from afterglow.types import DType, OutputForm, OutputKind, TensorType
-from afterglow.types.dtype import string
+from afterglow.types import Array, DType, OutputForm, OutputKind, TensorType
+from afterglow.types.dtype import i64, string
+from afterglow.types.output_form import element_name
 
 
 def import_onnx(source: ModelSource | ModelFile, binding: Binding | None = None) -> Module:
@@ -69,6 +72,8 @@ class ModelImporter:
         module = Module(proto.graph.name or "model")
         session = Session(self.file, module, model_functions(proto))
         graph = GraphImporter(session, Function("main", module), Frame(self.opsets))
+        if self.part is not None and RUN_NUMBER in self.part.given:
+            session.given_run_number = partial(_run_number, graph.function)
         nodes = list(proto.graph.node) if self.part is None else self.part.nodes(proto.graph)
         try:
             missing = self._add_inputs(graph, types, nodes)
@@ -117,9 +122,11 @@ class ModelImporter:
                 value = input_constant(graph.function.module, parameter, self.binding.values[name])
                 graph.scope.define(name, value)
             elif parameter.kind is ParameterKind.TENSOR:
-                placeholder = graph.function.input(name, types[name])
-                graph.known.input_names[placeholder] = name
-                graph.scope.define(name, placeholder)
+                graph.scope.define(name, _add_input(graph, name, name, types[name]))
+            elif self.part is not None and name in self.part.given:
+                elements = self.part.given[name]
+                assert not isinstance(elements, TensorType)
+                graph.scope.define(name, _add_elements(graph, name, elements))
             else:
                 missing.append(name)
                 graph.scope.spoil([name])
@@ -156,10 +163,40 @@ class ModelImporter:
 
 def _signature_of(part: Part, model: Signature) -> Signature:
     """What a part takes and gives; what is given to it comes after the inputs of the model."""
-    kind = ParameterKind.TENSOR
-    given = (Parameter(name, kind, t.dtype, t.shape) for name, t in part.given.items())
-    wanted = tuple(Parameter(name, kind) for name in part.wanted)
+    given = (_given_parameter(name, given) for name, given in part.given.items())
+    wanted = tuple(Parameter(name, ParameterKind.TENSOR) for name in part.wanted)
     return Signature((*model.inputs, *given), wanted or model.outputs)
+
+
+def _given_parameter(name: str, given: Given) -> Parameter:
+    if given is None:
+        return Parameter(name, ParameterKind.OPTIONAL)
+    if isinstance(given, tuple):
+        return Parameter(name, ParameterKind.SEQUENCE)
+    return Parameter(name, ParameterKind.TENSOR, given.dtype, given.shape)
+
+
+def _add_input(graph: GraphImporter, name: str, owner: str, type: TensorType) -> Placeholder:
+    """An input of the main function; `owner` is what the model calls it, or what it is part of."""
+    placeholder = graph.function.input(name, type)
+    graph.known.input_names[placeholder] = owner
+    return placeholder
+
+
+def _add_elements(
+    graph: GraphImporter, name: str, types: tuple[TensorType, ...] | None
+) -> StaticSequence | None:
+    """A sequence of which only the types are known, as an input for each element."""
+    if types is None:
+        return None
+    named = (element_name(name, index) for index in range(len(types)))
+    return StaticSequence(
+        _add_input(graph, element, name, type) for element, type in zip(named, types, strict=True)
+    )
+
+
+def _run_number(function: Function) -> Placeholder:
+    return function.input(RUN_NUMBER, TensorType(i64, ()))
 
 
 def _returned(graph: GraphImporter, parameter: Parameter) -> Imported | None:

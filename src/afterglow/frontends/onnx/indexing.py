@@ -11,10 +11,17 @@ from afterglow.frontends.onnx.movement import reshaped
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops import elementwise as e
-from afterglow.ops.indexing import Gather, GatherElements, GatherND, Iota
+from afterglow.ops.indexing import (
+    Gather,
+    GatherElements,
+    GatherND,
+    Iota,
+    ScatterND,
+    ScatterReduction,
+)
 from afterglow.ops.movement import Concat, Expand, slice_axis
 from afterglow.ops.rules import normal_axis
-from afterglow.ops.scatter import ScatterElements, ScatterND, ScatterReduction
+from afterglow.ops.scatter import ScatterElements
 from afterglow.types.dtype import i64
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from math import inf
 
 from afterglow.frontends.onnx.problems import NeedsInliningError, NeedsValuesError
-from afterglow.graph import Array, Constant, Function, Node, Op, Value, run_op
+from afterglow.graph import Constant, Function, Node, Op, Value, run_op
 from afterglow.graph.function import subgraphs_of
 from afterglow.ops.control import Loop, Scan
 from afterglow.support.errors import UnsupportedError
+from afterglow.types import Array
 
 MOST_COMPUTED_BYTES = 2**30
 """A value that takes more is not computed when importing."""
@@ -24,32 +25,47 @@ EAGER_ELEMENTS = 4096
 _VARYING = ""
 """In the place of an input's name: a value that is another one in each iteration of a loop."""
 
+_VARIABLE = "\0variable"
+"""In the place of an input's name: a value that something is differentiated by."""
+
 
 @dataclass
 class KnownValues:
     """Computes values from constants, across the bounds of bodies.
 
     `input_names` says what the model calls its inputs, `outer` which outer value an input of a body
-    stands for.
+    stands for, `variables` what something is differentiated by.
     """
 
     input_names: dict[Value, str] = field(default_factory=dict)
     outer: dict[Value, Value] = field(default_factory=dict)
+    variables: set[Value] = field(default_factory=set)
     _inputs: dict[Node, frozenset[str]] = field(default_factory=dict)
     _computed: dict[Node | None, dict[Value, Array]] = field(default_factory=dict)
 
     def array(self, value: Value) -> Array:
         """The value; `NeedsValuesError` with the names of all inputs that it depends on."""
         value = self._outermost(value)
-        for node in self._nodes_behind(value, self._inputs):
-            self._inputs[node] = frozenset().union(*map(self._inputs_of, node.given))
-        names = self._inputs_of(value)
+        names = self._names_behind(value) - {_VARIABLE}
         if _VARYING in names:
             raise NeedsInliningError("a shape depends on a value that changes in a loop")
         if names:
             in_order = (name for name in self.input_names.values() if name in names)
             raise NeedsValuesError(tuple(in_order))
         return self._look_up(value, self._results_behind(value))
+
+    def varies(self, value: Value) -> bool:
+        """Whether it depends on a variable, so that it must not be taken for a constant."""
+        return bool(self.variables) and _VARIABLE in self._names_behind(self._outermost(value))
+
+    def varies_alone(self, value: Value) -> bool:
+        """Whether it depends on variables, and on constants besides, but on no input."""
+        return self.varies(value) and self._names_behind(self._outermost(value)) == {_VARIABLE}
+
+    def _names_behind(self, value: Value) -> frozenset[str]:
+        for node in self._nodes_behind(value, self._inputs):
+            self._inputs[node] = frozenset().union(*map(self._inputs_of, node.given))
+        return self._inputs_of(value)
 
     def _outermost(self, value: Value) -> Value:
         while value in self.outer:
@@ -62,7 +78,8 @@ class KnownValues:
         if isinstance(value, Constant):
             return frozenset()
         if value.producer is not None:
-            return self._inputs[value.producer]
+            names = self._inputs[value.producer]
+            return names | {_VARIABLE} if value in self.variables else names
         return frozenset({self.input_names.get(value, _VARYING)})
 
     def _nodes_behind(self, value: Value, done: Container[Node | None]) -> list[Node]:
@@ -108,15 +125,21 @@ class KnownValues:
         return self._computed.get(value.producer, arrays)[value]
 
 
-def fold(node: Node) -> tuple[Array, ...] | None:
-    """The results of a node, if all its operands are constants and it is small; else None."""
-    if not node.op.pure or node.op.unpacks or subgraphs_of(node.op):
+def fold(node: Node, *, always: bool = False) -> tuple[Array, ...] | None:
+    """The results of a node if all its operands are constants and, but for `always`, it is small.
+
+    Otherwise None.
+    """
+    if not all(isinstance(v, Constant) for v in node.given):
+        return None
+    types = [result.type for result in node.results]
+    if not always:
+        elements = sum(type.size for type in types) + sum(value.type.size for value in node.given)
+        if elements > EAGER_ELEMENTS or node.op.unpacks:
+            return None
+    if not node.op.pure or subgraphs_of(node.op):
         return None
     operands = [v.data if isinstance(v, Constant) else None for v in node.operands]
-    types = [result.type for result in node.results]
-    elements = sum(type.size for type in types) + sum(value.type.size for value in node.given)
-    if elements > EAGER_ELEMENTS or not all(isinstance(v, Constant) for v in node.given):
-        return None
     return run_op(node.op, operands, types)
 
 

@@ -17,6 +17,7 @@ from afterglow.types.dtype import i32
 @onnx_op("MatMul")
 def matmul(n: NodeContext) -> Value:
     """Vectors count as a row on the left and as a column on the right."""
+    n.check_alike(0, 1)
     return multiply(n, n[0], n[1])
 
 
@@ -38,6 +39,7 @@ def multiply(n: NodeContext, lhs: Value, rhs: Value) -> Value:
 @onnx_op("Gemm")
 def gemm(n: NodeContext) -> Value:
     """alpha * a b + beta * c; factors of 1 are left out."""
+    n.check_alike(0, 1)
     transposes = bool(n.integer("transA", 0)), bool(n.integer("transB", 0))
     product = _scaled(n, n.number("alpha", 1.0), n.emit(MatMul(*transposes), n[0], n[1]))
     added = n.get(2)

@@ -8,13 +8,24 @@ from heapq import heapify, heappop, heappush
 
 import onnx
 
+TRAINING_DOMAIN = "ai.onnx.preview.training"
+
 
 def reads(node: onnx.NodeProto) -> list[str]:
     """The names that a node reads, with those that its sub-graphs take from outside."""
     names = [name for name in node.input if name]
+    if (node.domain, node.op_type) == (TRAINING_DOMAIN, "Gradient"):
+        names.extend(name for key in ("xs", "zs", "y") for name in names_in(node, key))
     for graph in subgraphs(node):
-        names.extend(_free_names(graph))
+        names.extend(free_names(graph))
     return names
+
+
+def names_in(node: onnx.NodeProto, key: str) -> list[str]:
+    """The names that an attribute of a node holds."""
+    found = (attribute for attribute in node.attribute if attribute.name == key)
+    texts = (text for attribute in found for text in (*attribute.strings, attribute.s))
+    return [text.decode("utf-8", "replace") for text in texts if text]
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
@@ -25,7 +36,7 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from attribute.graphs
 
 
-def _free_names(graph: onnx.GraphProto) -> Iterator[str]:
+def free_names(graph: onnx.GraphProto) -> Iterator[str]:
     """The names that a graph reads but does not define, each once."""
     defined = {info.name for info in graph.input}
     defined.update(tensor.name for tensor in graph.initializer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import onnx
 
@@ -14,6 +15,9 @@ from afterglow.types import TensorType
 
 FEW = 64
 """So few integers may decide shapes, and be worth a version of the model for each value."""
+
+Given: TypeAlias = "TensorType | tuple[TensorType, ...] | None"
+"""What is known of a value before it is there: its type, those of a sequence, None of nothing."""
 
 _ON_HOST = frozenset(
     {"Compress", "NonMaxSuppression", "NonZero", "Range", "Slice", "StringSplit", "Unique"}
@@ -28,7 +32,7 @@ class Part:
     Without anything wanted it is what the outputs of the model take.
     """
 
-    given: Mapping[str, TensorType] = field(default_factory=dict)
+    given: Mapping[str, Given] = field(default_factory=dict)
     wanted: tuple[str, ...] = ()
 
     def nodes(self, graph: onnx.GraphProto) -> list[onnx.NodeProto]:
@@ -63,6 +67,11 @@ def needed_nodes(
     graph: onnx.GraphProto, wanted: Iterable[str], given: Iterable[str]
 ) -> list[onnx.NodeProto]:
     """The nodes between what is given and what is wanted, in the order of the file."""
+    return [graph.node[index] for index in sorted(needed_indices(graph, wanted, given))]
+
+
+def needed_indices(graph: onnx.GraphProto, wanted: Iterable[str], given: Iterable[str]) -> set[int]:
+    """The places of these nodes in the file."""
     producers = _producers(graph.node)
     needed: set[int] = set()
     seen = set(given)
@@ -76,7 +85,7 @@ def needed_nodes(
         if index not in needed:
             needed.add(index)
             waiting.extend(reads(graph.node[index]))
-    return [graph.node[index] for index in sorted(needed)]
+    return needed
 
 
 def plan_cut(
@@ -94,7 +103,7 @@ def plan_cut(
             continue
         seen.add(name)
         index = producers.get(name)
-        if not scope.is_broken(name) and _is_computed(scope.look_up(name)):
+        if not scope.is_broken(name) and _crosses(scope, name):
             crossing[name] = None
         elif index is not None:
             reached.add(index)
@@ -114,6 +123,11 @@ def _producers(nodes: Iterable[onnx.NodeProto]) -> dict[str, int]:
     return found
 
 
+def _crosses(scope: Scope, name: str) -> bool:
+    """Whether it is computed here; weights that are differentiated by are better made again."""
+    return _is_computed(scope.source(name)) and not scope.varies_alone(name)
+
+
 def _is_computed(value: object) -> bool:
     """Whether it is a tensor that a node of ours computes."""
     return isinstance(value, Value) and value.producer is not None
@@ -123,7 +137,9 @@ def _has_few_integers(node: onnx.NodeProto, scope: Scope) -> bool:
     """Whether a node can be imported once some integers that it takes are known."""
     if node.op_type in _ON_HOST:
         return False
-    operands = [scope.look_up(name) for name in node.input if name and name in scope]
+    if node.op_type == "If":  # whose condition is as good as an integer
+        return _is_computed(scope.source(node.input[0]))
+    operands = [scope.source(name) for name in node.input if name and name in scope]
     return any(_is_few(value) for value in operands if _is_computed(value))
 
 

@@ -11,9 +11,10 @@ from afterglow.frontends.onnx.layout import to_channels_first, to_channels_last
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.frontends.onnx.windows import read_windows
 from afterglow.graph import Value
-from afterglow.ops.elementwise import Abs, Add, Div, Mod, Mul, Pow, scalar
+from afterglow.ops.elementwise import Abs, Add, Div, Mod, Mul, scalar
 from afterglow.ops.movement import Expand, Pad, Reshape
 from afterglow.ops.pooling import AvgPool, LpPool, MaxPool, MaxPoolWithIndices
+from afterglow.ops.power import Pow
 from afterglow.ops.reduction import ReduceMax, ReduceMean, ReduceSum
 from afterglow.ops.scatter import ScatterElements
 from afterglow.ops.windows import Windows

@@ -24,16 +24,25 @@ class NeedsValuesError(UnsupportedError):
     def __init__(self, inputs: tuple[str, ...], cut: Cut | None = None) -> None:
         names = ", ".join(map(repr, inputs))
         some = f"inputs {names}" if len(inputs) > 1 else f"input {names}"
-        super().__init__(
-            f"shapes in the model depend on the value of {some}",
-            help="bind it when compiling: values={name: array}, or a list of arrays for a sequence",
-        )
+        if inputs:
+            what = f"shapes in the model depend on the value of {some}"
+            help = (
+                "bind it when compiling: values={name: array}, or a list of arrays for a sequence"
+            )
+        else:
+            what = "shapes in the model depend on what its loops compute"
+            help = "compile it with afterglow.compile and run it: the host drives such loops"
+        super().__init__(what, help=help)
         self.inputs = inputs
         self.cut = cut
 
 
 class NeedsInliningError(UnsupportedError):
     """A body of If, Loop or Scan cannot be a function of its own: only its copy in place works."""
+
+
+class ChangesTypesError(NeedsInliningError):
+    """That is so because values that a loop carries change their types: it will be so anywhere."""
 
 
 @dataclass(frozen=True)

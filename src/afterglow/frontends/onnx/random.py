@@ -21,8 +21,7 @@ from afterglow.ops import elementwise as e
 from afterglow.ops.functions import Cos, Log, Sqrt
 from afterglow.ops.movement import Expand, slice_axis
 from afterglow.ops.random import RandomUniform
-from afterglow.ops.reduction import ReduceSum
-from afterglow.ops.search import CumSum
+from afterglow.ops.reduction import CumSum, ReduceSum
 from afterglow.ops.softmax import Softmax
 from afterglow.types import DType
 from afterglow.types.dtype import boolean, f32, f64, i32

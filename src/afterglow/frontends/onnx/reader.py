@@ -15,8 +15,9 @@ from afterglow.frontends.onnx.external import DataFiles, map_file
 from afterglow.frontends.onnx.order import subgraphs
 from afterglow.frontends.onnx.tensors import dense_array, tensor_array
 from afterglow.frontends.onnx.wire import OWN_FILE, without_weights
-from afterglow.graph import Array
+from afterglow.support.container import is_container
 from afterglow.support.errors import AfterglowError, ModelError, UsageError
+from afterglow.types import Array
 
 ModelSource: TypeAlias = "str | Path | bytes | onnx.ModelProto"
 
@@ -38,7 +39,7 @@ class ModelFile:
         """Names of files beside the model that hold tensors of it, wherever these stand."""
         names = (
             entry.value
-            for tensor in _tensors(self.proto)
+            for tensor in tensors_of(self.proto)
             for entry in tensor.external_data
             if entry.key == "location" and entry.value not in ("", OWN_FILE)
         )
@@ -81,6 +82,10 @@ def _parse(data: memoryview, folder: Path | None) -> ModelFile:
         raise ModelError(
             "the file is not an ONNX model but a zip archive",
             help="if PyTorch wrote it, export the model with torch.onnx.export",
+        )
+    if is_container(data):
+        raise ModelError(
+            "the file is not an ONNX model but a compiled one", help="afterglow.load reads it"
         )
     try:
         proto = onnx.ModelProto.FromString(without_weights(data))
@@ -130,7 +135,7 @@ def _names_in_node(node: onnx.NodeProto) -> Iterator[str]:
         yield from _names_in_graph(graph)
 
 
-def _tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+def tensors_of(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Every tensor of a model: those of its graphs, of their nodes, and of functions."""
     yield from _tensors_in_graph(proto.graph)
     for function in proto.functions:

@@ -82,6 +82,7 @@ class _Layer:
     """One node, taken apart by direction."""
 
     def __init__(self, n: NodeContext, defaults: tuple[str, ...]) -> None:
+        n.check_alike(0, 1, 2)
         self.n = n
         self.batch_first = bool(n.integer("layout", 0))
         direction = n.text("direction", "forward").lower()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.onnx.driven import drive_scan
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.control import Scan
@@ -76,10 +77,12 @@ def _filled_up(n: NodeContext, x: Value, length: int) -> Value:
     return n.emit(Pad((0, *none), (missing, *none)), x)
 
 
-def _scan(n: NodeContext, carried: Sequence[Value], parts: Sequence[Value]) -> tuple[Value, ...]:
+def _scan(n: NodeContext, carried: Sequence[Value], parts: Sequence[Value]) -> Sequence[Value]:
     lengths = {value.type.shape[0] for value in parts}
     if len(lengths) != 1:
         raise ModelError(f"scanned values have different lengths: {sorted(lengths)}")
+    if n.is_driven:
+        return drive_scan(n, carried, parts, lengths.pop())
     pieces = [value.type.with_shape(value.type.shape[1:]) for value in parts]
     body, captured = n.body("body", [*(value.type for value in carried), *pieces])
     op = Scan(body, lengths.pop(), len(carried), len(parts))

@@ -7,9 +7,10 @@ from typing import Final, TypeAlias
 
 from afterglow.frontends.onnx.context import Imported, KnownMap, RowMaps, StaticSequence
 from afterglow.frontends.onnx.known import KnownValues
-from afterglow.graph import Array, Constant, Function, Value
+from afterglow.graph import Builder, Constant, Function, Value
+from afterglow.ops.movement import Reshape
 from afterglow.support.errors import AfterglowError, ModelError
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 
 
 class BrokenValueError(AfterglowError):
@@ -37,6 +38,8 @@ class Scope:
         self._known = known
         self._outer = outer
         self._entries: dict[str, _Entry] = {"": None}
+        self._variables: set[str] = set()
+        self._sources: dict[Value, Value] = {}
 
     def __contains__(self, name: object) -> bool:
         """Whether this graph itself defines the name."""
@@ -53,7 +56,35 @@ class Scope:
         """Let a name stand for a value; None for an empty optional."""
         if name in self._entries:
             raise ModelError(f"the name {name!r} is defined twice")
-        self._entries[name] = value
+        self._entries[name] = self._variable(value) if name in self._variables else value
+
+    def vary(self, names: Iterable[str]) -> None:
+        """Let names stand for variables: values apart from all others, and none that are known."""
+        new = set(names) - self._variables
+        self._variables |= new
+        for name in [name for name in self._entries if name in new]:
+            self._entries[name] = self._variable(self._entries[name])
+
+    def _variable(self, value: _Entry) -> _Entry:
+        if not isinstance(value, Value):
+            return value
+        builder = Builder(self.function, name=value.name, origin=value.name)
+        variable = builder.emit(Reshape(value.type.shape), value)
+        self._sources[variable] = value
+        self._known.variables.add(variable)
+        return variable
+
+    def source(self, name: str) -> Imported | None:
+        """What a name stands for, or stood for before it became a variable."""
+        value = self.look_up(name)
+        while isinstance(value, Value) and value in self._sources:
+            value = self._sources[value]
+        return value
+
+    def varies_alone(self, name: str) -> bool:
+        """Whether a name stands for what follows from variables that are constants."""
+        value = self._entries.get(name)
+        return isinstance(value, Value) and self._known.varies_alone(value)
 
     def is_broken(self, name: str) -> bool:
         """Whether a name of this graph stands for what could not be imported."""

@@ -9,8 +9,9 @@ from afterglow.frontends.onnx.movement import reshaped
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.indexing import Gather
+from afterglow.ops.reduction import CumProd, CumSum
 from afterglow.ops.rules import normal_axis
-from afterglow.ops.search import ArgMax, ArgMin, CumProd, CumSum, TopK
+from afterglow.ops.search import ArgMax, ArgMin, TopK
 
 
 @onnx_op("ArgMax")

@@ -41,7 +41,7 @@ def _dft(n: NodeContext, axis: int) -> Value:
 @onnx_op("STFT")
 def stft(n: NodeContext) -> Value:
     """The transform of overlapping frames of the signal, each times the window."""
-    signal, window = n[0], n.get(2)
+    signal, window = _with_parts(n, n[0]), n.get(2)
     step = int(n.known(1))
     length = signal.type.shape[1] if window is None else window.type.shape[0]
     if n.get(3) is not None:
@@ -53,3 +53,10 @@ def stft(n: NodeContext) -> Value:
         frames = n.emit(Mul(), frames, reshaped(n, window, (length, 1)))
     onesided = bool(n.integer("onesided", 1)) and signal.type.shape[2] == 1
     return n.emit(Dft(2, length, onesided=onesided), frames)
+
+
+def _with_parts(n: NodeContext, signal: Value) -> Value:
+    """A real signal may be given without the axis of its parts: ONNX Runtime takes it, too."""
+    if signal.type.rank == 2:
+        return reshaped(n, signal, (*signal.type.shape, 1))
+    return signal

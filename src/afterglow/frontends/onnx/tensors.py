@@ -11,9 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from afterglow.frontends.onnx.elements import dtype_of
 from afterglow.frontends.onnx.external import DataFiles
-from afterglow.graph import Array
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
-from afterglow.types import DType
+from afterglow.types import Array, DType
 from afterglow.types.dtype import Kind
 
 MOST_BYTES = 2**40

@@ -10,11 +10,12 @@ from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.conversion import as_dtype
 from afterglow.frontends.onnx.movement import reshaped
 from afterglow.frontends.onnx.registry import onnx_op
-from afterglow.graph import Array, Value
+from afterglow.graph import Value
 from afterglow.ops.elementwise import Less, Mul
 from afterglow.ops.text import Case, ChangeCase, RegexFullMatch, StringConcat
 from afterglow.ops.vocabulary import NgramCount
 from afterglow.support.errors import ModelError
+from afterglow.types import Array
 from afterglow.types.dtype import f32, i64, string
 
 _CASES = {"UPPER": Case.UPPER, "LOWER": Case.LOWER, "NONE": None}

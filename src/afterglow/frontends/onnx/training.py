@@ -1,7 +1,4 @@
-"""ONNX's optimizers, which are arithmetic: each takes all tensors, their gradients, and its state.
-
-Gradient is not here: it needs derivatives of the graph around it.
-"""
+"""ONNX's optimizers, which are arithmetic: each takes tensors, their gradients, and its state."""
 
 from __future__ import annotations
 
@@ -12,13 +9,13 @@ import numpy as np
 
 from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.conversion import as_dtype
+from afterglow.frontends.onnx.order import TRAINING_DOMAIN
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops import elementwise as e
 from afterglow.ops.functions import Sqrt
+from afterglow.ops.power import Pow
 from afterglow.support.errors import ModelError
-
-DOMAIN = "ai.onnx.preview.training"
 
 
 class _Arithmetic:
@@ -46,7 +43,7 @@ class _Arithmetic:
         return self.n.emit(e.Div(), self.value(x), self.value(y))
 
     def power(self, x: float, y: Value) -> Value:
-        return self.n.emit(e.Pow(), self.value(x), self.value(y))
+        return self.n.emit(Pow(), self.value(x), self.value(y))
 
     def sqrt(self, x: Value) -> Value:
         return self.n.emit(Sqrt(), x)
@@ -77,7 +74,7 @@ def _for_each(
     return [value for kind in zip(*columns, strict=True) for value in kind]
 
 
-@onnx_op("Adagrad", domain=DOMAIN)
+@onnx_op("Adagrad", domain=TRAINING_DOMAIN)
 def adagrad(n: NodeContext) -> Sequence[Value]:
     """x - rate * g / sqrt(sum of g**2), where the rate may decay."""
     return _for_each(n, 3, partial(_adagrad, n))
@@ -94,7 +91,7 @@ def _adagrad(
     return a.sub(x, step), total
 
 
-@onnx_op("Adam", domain=DOMAIN)
+@onnx_op("Adam", domain=TRAINING_DOMAIN)
 def adam(n: NodeContext) -> Sequence[Value]:
     """x - rate * mean of g / sqrt(mean of g**2), with the bias of both means taken out."""
     return _for_each(n, 4, partial(_adam, n))
@@ -123,7 +120,7 @@ def _adam(
     return a.mul(moved, 1 - n.number("norm_coefficient_post", 0.0)), mean, squares
 
 
-@onnx_op("Momentum", domain=DOMAIN)
+@onnx_op("Momentum", domain=TRAINING_DOMAIN)
 def momentum(n: NodeContext) -> Sequence[Value]:
     """x - rate * momentum, or Nesterov's look ahead of it."""
     return _for_each(n, 3, partial(_momentum, n))

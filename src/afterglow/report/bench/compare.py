@@ -11,17 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.graph import Array
 from afterglow.report.agreement import relative_error
+from afterglow.report.bench.engine_process.registry import OURS
 from afterglow.report.bench.engine_process.serve import FEED, RESULTS
-from afterglow.report.bench.engines import OURS, how_to_install
+from afterglow.report.bench.engines import how_to_install
 from afterglow.report.bench.measurement import Measurement
 from afterglow.report.bench.process import EngineError, EngineProcess, MissingError
+from afterglow.types import Array
 
 ROUNDS = 5
 """Turns of each engine."""
 PATIENCE = 600.0
 """Seconds that an engine may take to compile or load a model."""
+ENDLESS = 10.0
+"""Seconds of a first call, after which there is but one more."""
 
 Progress = Callable[[str], None]
 
@@ -41,6 +44,8 @@ class Plan:
     """That Afterglow runs under."""
     peer_python: str
     """That peers run under."""
+    keep: Path | None = None
+    """A folder for what engines make ahead of time, if it shall serve again."""
 
 
 def compare(plan: Plan, progress: Progress = lambda text: None) -> list[Measurement]:
@@ -100,7 +105,8 @@ class _Run:
         self.measured = Measurement(name, plan.threads)
         self.results: list[Array] | None = None
         self._python = plan.python if name == OURS else plan.peer_python
-        self._folder = folder / name
+        self._folder = (plan.keep or folder).absolute() / name
+        self._seconds = plan.seconds
         self._process: EngineProcess | None = None
         self._task = {
             "engine": name,
@@ -111,6 +117,7 @@ class _Run:
             "inputs": list(plan.feed),
             "outputs": list(plan.outputs),
             "shapes": {key: array.shape for key, array in plan.feed.items()},
+            "kinds": {key: array.dtype.name for key, array in plan.feed.items()},
         }
 
     def attempt(self, action: Callable[[], None]) -> None:
@@ -128,7 +135,7 @@ class _Run:
 
     def start(self) -> None:
         """Build ahead of time in one process, load and run once in another."""
-        self._folder.mkdir()
+        self._folder.mkdir(parents=True, exist_ok=True)
         with self._begin("build") as process:
             self._note(process.read(PATIENCE))
         self._process = self._begin("serve")
@@ -138,9 +145,12 @@ class _Run:
             self.results = [stored[str(place)] for place in range(len(stored.files))]
 
     def turn(self, seconds: float) -> None:
-        """Time it for a while."""
+        """Time it for a while; an engine whose calls are slow needs no more than it has had."""
         assert self._process is not None
-        answer = self._process.ask({"seconds": seconds}, PATIENCE)
+        endless = (self.measured.first_seconds or 0.0) > ENDLESS
+        if sum(self.measured.times) > (0.0 if endless else 2 * self._seconds):
+            return
+        answer = self._process.ask({"seconds": seconds, "warm": not endless}, PATIENCE)
         self.measured.times += answer["times"]
         self.measured.peak_bytes = answer["peak_bytes"]
 

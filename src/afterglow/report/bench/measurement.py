@@ -28,6 +28,8 @@ class Measurement:
     arena_bytes: int | None = None
     weight_bytes: int | None = None
     code_bytes: int | None = None
+    note: str = ""
+    """What one should know of how it was compiled."""
     error: float | None = None
     """How far the outputs are from those of the first peer."""
     problem: str = ""
@@ -59,6 +61,7 @@ class Measurement:
             "engine": self.engine,
             "version": self.version,
             "threads": self.threads,
+            "note": self.note or None,
             "problem": self.problem or None,
             "help": self.help or None,
             "import_seconds": self.import_seconds,

@@ -15,7 +15,13 @@ from typing import Any, Self
 
 PACKAGES = Path(__file__).parent
 SCRIPT = "import sys; sys.path.append(sys.argv[1]); from engine_process.serve import main; main()"
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "TVM_NUM_THREADS",
+    "NPROC",  # XLA's
+)
 
 
 class EngineError(Exception):

@@ -9,7 +9,7 @@ import pytest
 
 from afterglow.backends.cpu import Module, Target, compile_module, load_host
 from afterglow.backends.cpu.bundle.memory import MEMORY_FUNCTIONS, write_memory_functions
-from afterglow.graph import Array
+from afterglow.types import Array
 
 SIZES = [0, 1, 2, 7, 15, 16, 17, 31, 63, 64, 65, 200]
 

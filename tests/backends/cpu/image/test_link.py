@@ -7,7 +7,8 @@ import struct
 import pytest
 
 from afterglow.backends.cpu import Target
-from afterglow.backends.cpu.image import Image, link
+from afterglow.backends.cpu.image import link
+from afterglow.runtime.native.image import Image
 from afterglow.support.errors import CompileError, UnsupportedError, UsageError
 from tests.backends.cpu.image.samples import (
     AARCH64,

@@ -13,10 +13,10 @@ from afterglow.backends.cpu.job import Job
 from afterglow.backends.cpu.kernel import Kernel, Operand, Packed, Table
 from afterglow.backends.cpu.write import can_write, write_kernel
 from afterglow.backends.policy import DEFAULT
-from afterglow.graph import Array, Op, run_op
+from afterglow.graph import Op, run_op
 from afterglow.graph.op import result_types
 from afterglow.instr import Buffer, Copy, OpInstr, Region, Stack
-from afterglow.types import DType, TensorType
+from afterglow.types import Array, DType, TensorType
 
 GAP = 3
 """Elements between the rows of a buffer with gaps."""

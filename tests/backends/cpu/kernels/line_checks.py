@@ -6,9 +6,9 @@ import numpy as np
 
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.write import can_write, write_kernel
-from afterglow.graph import Array, Op
+from afterglow.graph import Op
 from afterglow.ops.elementwise import Add, Mul
-from afterglow.types import DType
+from afterglow.types import Array, DType
 from tests.backends.cpu.kernels.harness import Bench
 from tests.ops.case import Case
 

@@ -7,11 +7,10 @@ import pytest
 
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.write import write_kernel
-from afterglow.graph import Array
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.attention import Attention
 from afterglow.ops.elementwise import Add
-from afterglow.types import DType, TensorType
+from afterglow.types import Array, DType, TensorType
 from tests.backends.cpu.kernels.harness import Bench
 from tests.ops.case import Case
 from tests.ops.cases_attention import CASES

@@ -13,10 +13,10 @@ from afterglow.backends.cpu.kernels import conv as kernels
 from afterglow.backends.cpu.kernels.conv.winograd.plan import WinogradPlan
 from afterglow.backends.cpu.kernels.tile import split_rows
 from afterglow.backends.cpu.write import can_write, write_kernel
-from afterglow.graph import Array
 from afterglow.ops.activation import Relu
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
+from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench
 from tests.ops.case import Case
 from tests.ops.cases_convolution import CASES

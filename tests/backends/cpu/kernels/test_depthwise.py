@@ -10,10 +10,10 @@ from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.kernels.conv.depthwise import is_depthwise, write_depthwise
 from afterglow.backends.cpu.table import ENTRIES, Entry
 from afterglow.backends.cpu.write import write_kernel
-from afterglow.graph import Array
 from afterglow.ops.activation import Relu
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
+from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench
 
 Shape = tuple[int, ...]

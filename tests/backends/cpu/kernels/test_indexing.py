@@ -7,14 +7,21 @@ import pytest
 
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.write import can_write, write_kernel
-from afterglow.graph import Array
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add
 from afterglow.ops.fill import Fill
-from afterglow.ops.indexing import Gather, GatherElements, GatherND, Iota
+from afterglow.ops.indexing import (
+    Gather,
+    GatherElements,
+    GatherND,
+    Iota,
+    ScatterND,
+    ScatterReduction,
+)
 from afterglow.ops.movement import Expand, Transpose
-from afterglow.ops.scatter import ScatterElements, ScatterND, ScatterReduction
+from afterglow.ops.scatter import ScatterElements
 from afterglow.ops.shuffle import ChannelShuffle, DepthToSpace, ShuffleMode, SpaceToDepth
+from afterglow.types import Array
 from afterglow.types.dtype import DTYPES, DType
 from tests.backends.cpu.kernels.harness import Bench
 from tests.backends.cpu.kernels.test_movement import MOVED, each_target, moved, numbers

@@ -9,12 +9,11 @@ import pytest
 
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.write import can_write, write_kernel
-from afterglow.graph import Array
 from afterglow.instr import Buffer, Region
 from afterglow.ops.activation import Gelu, Relu
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types import dtype as dtypes
 from tests.backends.cpu.kernels.harness import Bench
 from tests.ops.case import Case

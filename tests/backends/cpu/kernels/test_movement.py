@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target
-from afterglow.graph import Array
 from afterglow.instr import Buffer, Region
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add
 from afterglow.ops.movement import Expand, Transpose
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import DTYPES, DType
 from tests.backends.cpu.kernels.harness import Bench
 

@@ -7,9 +7,9 @@ import pytest
 
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.write import write_kernel
-from afterglow.graph import Array
 from afterglow.ops.activation import Relu
 from afterglow.ops.recurrent import GRU, LSTM, RNN, Recurrent
+from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench
 from tests.ops.case import Case
 from tests.ops.cases_recurrent import CASES

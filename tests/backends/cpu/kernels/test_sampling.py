@@ -7,12 +7,12 @@ import pytest
 
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.write import write_kernel
-from afterglow.graph import Array
 from afterglow.ops.activation import Relu
 from afterglow.ops.deform_conv import DeformConv
 from afterglow.ops.grid_sample import GridSample
 from afterglow.ops.image import Interpolation
 from afterglow.ops.regions import MaxRoiPool, RegionMode, RoiAlign
+from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench
 from tests.ops.case import Case
 from tests.ops.cases_sampling import CASES

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from afterglow.graph import Array, Op
+from afterglow.graph import Op
 from afterglow.ops.elementwise import Add
-from afterglow.ops.search import ArgMax, ArgMin, CumProd, CumSum, TopK
+from afterglow.ops.reduction import CumProd, CumSum
+from afterglow.ops.search import ArgMax, ArgMin, TopK
+from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench
 from tests.backends.cpu.kernels.line_checks import (
     DTYPES,

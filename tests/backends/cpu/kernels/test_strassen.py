@@ -16,11 +16,11 @@ from afterglow.backends.cpu.kernels.matmul.choose import candidates_of, product_
 from afterglow.backends.cpu.kernels.strassen import Product, StrassenPlan
 from afterglow.backends.cpu.write import write_kernel
 from afterglow.backends.policy import DEFAULT, Policy
-from afterglow.graph import Array
 from afterglow.ops.activation import Gelu, Relu
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
+from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench
 
 TARGETS = ["host", "x86-64-v3", "x86-64"]

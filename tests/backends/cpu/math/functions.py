@@ -11,7 +11,7 @@ from mpmath import mp
 
 from afterglow.backends.cpu import math as vector_math
 from afterglow.backends.cpu.emitter import Value
-from afterglow.graph import Array
+from afterglow.types import Array
 from afterglow.types.dtype import DType, f32
 
 mp.prec = 128

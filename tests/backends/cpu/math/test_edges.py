@@ -102,7 +102,7 @@ def test_exp_down_is_exp_without_subnormal_results(dtype: DType) -> None:
     x = x.astype(dtype.numpy)
     found, wanted = apply(exp_down, dtype, x), apply(exp, dtype, x)
     wanted[x < low] = 0
-    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_max_ulp(found, wanted, maxulp=1, dtype=dtype.numpy)
 
 
 CALL = re.compile(r"^\s+(?:call|callq|bl|blx|jal|jalr|tail|b)\s+@?([A-Za-z_][\w.]*)", re.MULTILINE)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.graph import Array
 from afterglow.ops.special import erf
+from afterglow.types import Array
 
 LIMIT = 5.42
 """Beyond, erf(x / sqrt(2)) rounds to 1."""

@@ -11,8 +11,8 @@ import numpy as np
 from afterglow.backends.cpu import Module, Target, compile_module, load_host
 from afterglow.backends.cpu.emitter import Emitter, Pointer, Value
 from afterglow.backends.cpu.pointwise import compute
-from afterglow.graph import Array, Op, run_op
-from afterglow.types import TensorType
+from afterglow.graph import Op, run_op
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import DType, f32
 from tests.backends.cpu.running import HOST
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.graph import Array
+from afterglow.types import Array
 from afterglow.types.dtype import DTYPES, DType, Kind, boolean
 
 DTYPES_HELD = [d for d in DTYPES.values() if d.kind not in (Kind.COMPLEX, Kind.STRING)]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu.pointwise import supports
-from afterglow.graph import Array
 from afterglow.ops.conversion import FLOAT8, Cast, PowerRounding
 from afterglow.ops.elementwise import BitCast, Where
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
+from afterglow.types import Array
 from afterglow.types import dtype as d
 from afterglow.types.dtype import DType
 from tests.backends.cpu.pointwise.checking import run_and_check

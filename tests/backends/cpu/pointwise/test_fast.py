@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target
-from afterglow.graph import Array, Op, run_op
+from afterglow.graph import Op, run_op
 from afterglow.ops import activation, functions
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32, f64
 from tests.backends.cpu.pointwise.harness import Job, run_jobs
 from tests.backends.cpu.running import RUNNABLE

@@ -8,8 +8,9 @@ import numpy as np
 
 from afterglow.backends.cpu import Emitter, Module, compile_module, load_host
 from afterglow.backends.cpu.emitter import Function
-from afterglow.backends.cpu.pool import COUNTER_BYTES, Pool
-from afterglow.graph import Array
+from afterglow.runtime.native.convention import counter_bytes
+from afterglow.runtime.native.pool import Pool
+from afterglow.types import Array
 from afterglow.types.dtype import i8, i64
 from tests.backends.cpu.running import HOST
 
@@ -58,7 +59,7 @@ class Run:
         self.arrays = self.start.copy()
         self.bases = np.array([row.ctypes.data for row in self.arrays], np.int64)
         self.scratch = np.zeros(threads * SCRATCH_BYTES, np.uint8)
-        self.counters = np.full((len(chain.steps) + 1) * COUNTER_BYTES, 255, np.uint8)
+        self.counters = np.full(counter_bytes(len(chain.steps) + 1, threads), 255, np.uint8)
         self.expected = chain.expected(self.start)
         self.chain = chain
         self.arguments = (

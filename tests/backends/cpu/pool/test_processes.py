@@ -16,7 +16,9 @@ import pytest
 
 from afterglow.backends.cpu import Module, compile_module, load_host
 from afterglow.backends.cpu.emitter import equal, load_atomic, store_atomic
-from afterglow.backends.cpu.pool import Pool, link_pool, pool_module, shared_pool
+from afterglow.backends.cpu.pool import link_pool, pool_module, shared_pool
+from afterglow.runtime.native.convention import counter_bytes
+from afterglow.runtime.native.pool import Pool
 from afterglow.types.dtype import i32
 from tests.backends.cpu.pool.chain import SCRATCH_BYTES, Chain, Run, Step
 from tests.backends.cpu.running import HOST
@@ -85,9 +87,10 @@ def test_a_caller_that_finds_the_pool_busy_goes_on_alone() -> None:
         store_atomic(told, 1, 0)
         e.iterate([], lambda _: [], while_=lambda _: equal(load_atomic(told, 1), 0))
     library = load_host(compile_module(module, HOST), module.exports, HOST)
-    told, memory = np.zeros(2, np.int32), np.zeros(256, np.uint8)
-    place = memory.ctypes.data
-    job = (library.addresses["main"], told.ctypes.data, place, 64, place + 128, 1, 2)
+    told, scratch = np.zeros(2, np.int32), np.zeros(128, np.uint8)
+    counters = np.zeros(counter_bytes(1, 2), np.uint8)
+    addresses = (array.ctypes.data for array in (told, scratch))
+    job = (library.addresses["main"], *addresses, 64, counters.ctypes.data, 1, 2)
     caller = threading.Thread(target=shared_pool().run, args=job)
     caller.start()
     while not told[0]:

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Module, compile_module, load_host
-from afterglow.backends.cpu.pool import Pool, link_pool, pool_module, shared_pool, write_run_alone
+from afterglow.backends.cpu.pool import link_pool, pool_module, shared_pool, write_run_alone
 from afterglow.backends.cpu.pool.system import System
+from afterglow.runtime.native.pool import Pool
 from tests.backends.cpu.pool.chain import Chain, Run, Step
 from tests.backends.cpu.running import HOST
 

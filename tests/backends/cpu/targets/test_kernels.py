@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 from afterglow.backends.cpu import Target
 from afterglow.backends.cpu.write import can_write, keeps
+from afterglow.ops.linear import MatMul
+from afterglow.types.dtype import bf16, f16
 from tests.emulation.bench import EmulatedBench, machine_with
 from tests.emulation.machine import EmulatorError
 from tests.emulation.make import EMULATED, skip_without_emulator
@@ -79,3 +82,21 @@ def test_a_case_of_each_op(name: str) -> None:
     cases = one_of_each_op(EMULATED.index(name))
     parts = [cases[start : start + AT_ONCE] for start in range(0, len(cases), AT_ONCE)]
     assert not [problem for part in parts for problem in check(part, Target.of(name))]
+
+
+@pytest.mark.parametrize("name", EMULATED)
+def test_weights_held_in_16_bits(name: str) -> None:
+    skip_without_emulator(name)
+    target, rng = Target.of(name), np.random.default_rng(3)
+    benches = []
+    for dtype, (rows, depth, columns) in itertools.product((bf16, f16), ((1, 37, 50), (9, 20, 21))):
+        bench = EmulatedBench(target)
+        weight = rng.standard_normal((depth, columns)).astype(dtype.numpy)
+        x = rng.standard_normal((rows, depth)).astype(np.float32)
+        bench.steps_of(MatMul(), bench.input(x), bench.constant(weight))
+        benches.append(bench)
+    kernels = [bench.kernel() for bench in benches]
+    machine = machine_with(kernels, target)
+    for bench, kernel in zip(benches, kernels, strict=True):
+        (result,) = bench.run_on(machine, kernel)
+        np.testing.assert_allclose(result, bench.values[bench.steps[0].outs[0]], 1e-5, 1e-5)

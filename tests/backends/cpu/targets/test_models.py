@@ -9,7 +9,7 @@ import pytest
 
 import afterglow
 from afterglow.backends.cpu.bundle.survey import survey
-from afterglow.graph import Array
+from afterglow.types import Array
 from tests.emulation.machine import EmulatorError
 from tests.emulation.make import EMULATED, skip_without_emulator
 from tests.emulation.models import MODELS, wide_numbers

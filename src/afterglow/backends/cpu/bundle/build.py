@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from afterglow.backends.cpu.artefact import Compile
-from afterglow.backends.cpu.bundle.code import ArenaLayout, BundleCode, EntryCode
+from afterglow.backends.cpu.bundle.code import ArenaLayout, BundleCode, EntryCode, Extent
 from afterglow.backends.cpu.bundle.entry import EntryWriter
 from afterglow.backends.cpu.bundle.join import Joined, Part, asking, join
 from afterglow.backends.cpu.bundle.memory import MEMORY_FUNCTIONS, write_memory_functions
 from afterglow.backends.cpu.bundle.reference import reference_outputs
 from afterglow.backends.cpu.bundle.self_check import SelfCheck
 from afterglow.backends.cpu.bundle.survey import survey
-from afterglow.backends.cpu.bundle.tables import step_names, write_entries, write_step_name
+from afterglow.backends.cpu.bundle.tables import write_entries, write_step_name
 from afterglow.backends.cpu.bundle.weights import (
     SharedConstants,
     Weights,
@@ -23,15 +22,16 @@ from afterglow.backends.cpu.bundle.weights import (
     write_check_weights,
 )
 from afterglow.backends.cpu.codegen import Generated, generate, host_steps
-from afterglow.backends.cpu.compile import compile_module
+from afterglow.backends.cpu.compile import Compile, compile_module
 from afterglow.backends.cpu.emitter import Module
-from afterglow.backends.cpu.kernel import ALIGNMENT
 from afterglow.backends.cpu.routines import ROUTINES, write_routines
+from afterglow.backends.cpu.step_names import step_names
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.policy import DEFAULT, Policy
-from afterglow.graph import Array
-from afterglow.instr import Instr, Interface, OpInstr, Program, Stack
+from afterglow.instr import Instr, OpInstr, Program, Stack, interface_of
+from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.support.errors import UnsupportedError
+from afterglow.types import Array
 
 _FUNCTIONS = ("run", "run_team", "self_check", "step_name")
 """How the public symbols of a program end."""
@@ -69,10 +69,12 @@ def build_bundle(
     target: Target,
     options: BundleOptions,
     compiled: Compile = compile_module,
+    extents: Sequence[Extent] = (),
 ) -> BundleCode:
     """Compile programs for a target into one object; the public symbols begin with the name.
 
-    `compiled` makes the code that computes the stored results of the self-check.
+    `extents` tell several programs apart. `compiled` makes the code that computes the stored
+    results of the self-check.
     """
     for planned in programs:
         _refuse_host_steps(planned.program)
@@ -86,7 +88,9 @@ def build_bundle(
         _write_entry(planned, code, weights, reference_outputs(planned.program, compiled))
         for planned, code in zip(programs, generated, strict=True)
     ]
-    common = _write_common(Module(target), weights, block, name, entries, options)
+    common = _write_common(Module(target), weights, block, name, options)
+    if len(entries) > 1:
+        write_entries(common, name, entries, extents, weights.embedded)
     joined = _join(generated, common, entries, weights, options)
     found = survey(joined.object)
     if found is not None and write_routines(common, found.undefined):
@@ -106,6 +110,7 @@ def build_bundle(
             replace(entry, stack_bytes=joined.stack.of(f"{entry.prefix}_self_check"))
             for entry in entries
         ),
+        extents=tuple(extents),
     )
 
 
@@ -134,7 +139,7 @@ def _write_entry(
     """Write the public functions of a program beside its main function."""
     program, module = planned.program, generated.main
     assert module is not None
-    interface = Interface.of(program)
+    interface = interface_of(program)
     layout = ArenaLayout.of(
         program.arena_bytes or 0, generated.workspace_bytes, generated.scratch_bytes
     )
@@ -165,18 +170,15 @@ def _write_common(
     weights: Weights,
     block: Array,
     name: str,
-    entries: Sequence[EntryCode],
     options: BundleOptions,
 ) -> Module:
-    """What the programs of a bundle share: weights, their check, memory functions, a table."""
+    """What the programs of a bundle share: weights, their check, memory functions."""
     if weights.embedded:
         weights.define(module, block)
     else:
         write_check_weights(module, name, block)
     if options.freestanding:
         write_memory_functions(module)
-    if len(entries) > 1:
-        write_entries(module, name, entries, weights.embedded)
     return module
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.kernel import ALIGNMENT
 from afterglow.backends.cpu.target import Target
-from afterglow.graph import Array
-from afterglow.instr import Interface
+from afterglow.runtime.native.convention import ALIGNMENT
+from afterglow.types import Array, Interface
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,17 @@ class EntryCode:
 
 
 @dataclass(frozen=True)
+class Extent:
+    """A dimension in which the programs of a bundle differ."""
+
+    name: str
+    places: tuple[tuple[str, int], ...]
+    """The inputs that have it, and along which axis."""
+    values: tuple[int, ...]
+    """What it is in each program."""
+
+
+@dataclass(frozen=True)
 class BundleCode:
     """Programs as one object file, and the weights that they share."""
 
@@ -64,6 +74,8 @@ class BundleCode:
     """Whether the weights are in the object."""
     freestanding: bool
     entries: tuple[EntryCode, ...]
+    extents: tuple[Extent, ...] = ()
+    """What tells the entries apart; nothing if that is no extent."""
 
     @property
     def alignment(self) -> int:

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.bundle.code import ArenaLayout
-from afterglow.backends.cpu.bundle.status import Status
 from afterglow.backends.cpu.bundle.weights import Weights
-from afterglow.backends.cpu.calls import ARENA, CONSTANTS, FIRST_OTHER, WORKSPACE
 from afterglow.backends.cpu.emitter import Emitter, Function, Module, Pointer, Value, differ, equal
-from afterglow.backends.cpu.kernel import ALIGNMENT
 from afterglow.backends.cpu.pool.team import run_alone
 from afterglow.backends.cpu.types import POINTER
+from afterglow.runtime.native.convention import ALIGNMENT, ARENA, CONSTANTS, FIRST_OTHER, WORKSPACE
+from afterglow.runtime.native.status import Status
 from afterglow.types.dtype import boolean, i32, u8
 
 _MAIN = Function("main_0", "void", (POINTER, POINTER))

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.backends.backend import Executable
-from afterglow.backends.cpu.artefact import Compile, build
+from afterglow.backends.cpu.build import build
 from afterglow.backends.cpu.bundle.self_check import made_inputs
-from afterglow.backends.cpu.executable import NativeExecutable
+from afterglow.backends.cpu.compile import Compile
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.interpreter import Machine
-from afterglow.graph import Array
-from afterglow.instr import Interface, Program
+from afterglow.instr import Program, interface_of
+from afterglow.runtime.executable import Executable
+from afterglow.runtime.native.executable import NativeExecutable
+from afterglow.types import Array
 
 _LEAST = {"x86": "x86-64", "aarch64": "aarch64"}
 """The least machine of an architecture that code can be run on."""
@@ -23,7 +24,7 @@ _LEAST = {"x86": "x86-64", "aarch64": "aarch64"}
 
 def reference_outputs(program: Program, compiled: Compile) -> list[Array]:
     """What the program gives for the inputs of the self-check, and states of zero."""
-    interface = Interface.of(program)
+    interface = interface_of(program)
     states = {p.name: np.zeros(p.type.shape, p.type.dtype.numpy) for p in interface.states}
     return _executable(program, compiled).run(made_inputs(interface), states)
 

@@ -12,7 +12,6 @@ from itertools import accumulate
 
 import numpy as np
 
-from afterglow.backends.cpu.bundle.status import Status
 from afterglow.backends.cpu.bundle.weights import Weights
 from afterglow.backends.cpu.emitter import (
     Emitter,
@@ -26,10 +25,9 @@ from afterglow.backends.cpu.emitter import (
     equal,
     is_nan,
 )
-from afterglow.backends.cpu.kernel import ALIGNMENT
-from afterglow.graph import Array
-from afterglow.instr import Interface, Port
-from afterglow.types import TensorType
+from afterglow.runtime.native.convention import ALIGNMENT
+from afterglow.runtime.native.status import Status
+from afterglow.types import Array, Interface, Port, TensorType
 from afterglow.types.dtype import DType, boolean, f32, f64, i32, u8, u32
 
 MOST_STORED = 256

@@ -6,37 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from afterglow.backends.cpu.bundle.code import EntryCode
-from afterglow.backends.cpu.calls import Call, Segment, group_calls
-from afterglow.backends.cpu.emitter import Emitter, Module, Pointer, minimum
+from afterglow.backends.cpu.bundle.code import EntryCode, Extent
+from afterglow.backends.cpu.emitter import (
+    Emitter,
+    Module,
+    Pointer,
+    differ,
+    equal,
+    minimum,
+    select,
+)
 from afterglow.backends.cpu.types import POINTER
-from afterglow.instr import Instr, OpInstr, Stack
-from afterglow.types.dtype import i32, u8, u32
-
-_LONGEST = 120
-"""Characters of a step's name: a step may be many small kernels in a row."""
-
-
-def step_names(segments: Sequence[Segment]) -> list[str]:
-    """A name for each step: its kernels, and the nodes of the model that they compute."""
-    names = []
-    for segment in segments:
-        origins = iter(segment.origins)
-        for calls in group_calls(segment.calls):
-            names.append(_step_name(calls, [next(origins) for _ in calls]))
-    return names
-
-
-def _step_name(calls: Sequence[Call], origins: Sequence[Instr]) -> str:
-    kernels = dict.fromkeys(call.function.symbol for call in calls)
-    nodes = dict.fromkeys(node for origin in origins for node in _nodes(origin))
-    text = f"{', '.join(kernels)} ({', '.join(nodes)})" if nodes else ", ".join(kernels)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-def _nodes(instruction: Instr) -> list[str]:
-    steps = instruction.body if isinstance(instruction, Stack) else (instruction,)
-    return [step.origin for step in steps if isinstance(step, OpInstr) and step.origin]
+from afterglow.runtime.native.status import Status
+from afterglow.types.dtype import boolean, i32, u8, u32
 
 
 def write_step_name(module: Module, prefix: str, names: Sequence[str]) -> None:
@@ -51,28 +33,58 @@ def write_step_name(module: Module, prefix: str, names: Sequence[str]) -> None:
         e.return_pointer((whole + e.index(place)).cast(u8))
 
 
-def write_entries(module: Module, name: str, entries: Sequence[EntryCode], embedded: bool) -> None:
-    """`NAME_entries(count)`: a table of all programs, so that one can be chosen at run time."""
+def write_entries(
+    module: Module,
+    name: str,
+    entries: Sequence[EntryCode],
+    extents: Sequence[Extent],
+    embedded: bool,
+) -> None:
+    """`NAME_entries(count)`: a table of all programs, so that one can be chosen at run time.
+
+    If extents tell them apart, `NAME_find` chooses.
+    """
     rows = [_row(module, entry, embedded) for entry in entries]
-    kind = rows[0][0]
-    table = module.constant(
-        f"{name}_entry_table",
-        f"[{len(rows)} x {kind}]",
-        f"[{', '.join(f'{kind} {value}' for _, value in rows)}]",
-    )
+    kind = f"{{ {', '.join(member.split()[0] for member in rows[0])} }}"
+    values = ", ".join(f"{kind} {{ {', '.join(row)} }}" for row in rows)
+    table = module.constant(f"{name}_entry_table", f"[{len(rows)} x {kind}]", f"[{values}]")
     with module.function(f"{name}_entries") as e:
         count = e.pointer("count", i32)
         with e.when(~e.is_null(count)):
             count.store(e.constant(i32, len(rows)))
         e.return_pointer(_global(e, table))
+    if extents:
+        _write_find(module, name, extents, table, len(rows[0]))
+
+
+def _write_find(
+    module: Module, name: str, extents: Sequence[Extent], table: str, words: int
+) -> None:
+    """`NAME_find(extent, ..., entry)`: the row of the table, of so many words, for extents."""
+    with module.function(f"{name}_find") as e:
+        given = [e.argument(f"extent{place}", i32) for place in range(len(extents))]
+        found = e.pointer("found", e.index_type)
+        count = len(extents[0].values)
+        row = e.index(count)
+        for number in range(count):
+            fits = e.constant(boolean, 1)
+            for value, extent in zip(given, extents, strict=True):
+                fits = fits & equal(value, e.constant(i32, extent.values[number]))
+            row = select(fits, e.index(number), row)
+        missing, fits = e.is_null(found), differ(row, e.index(count))
+        status = select(fits, e.constant(i32, Status.OK), e.constant(i32, Status.EXTENT))
+        with e.when(fits & ~missing):
+            e.store_pointer(found, 0, _global(e, table) + row * words)
+        e.return_(select(missing, e.constant(i32, Status.NULL), status))
 
 
 def _global(e: Emitter, symbol: str) -> Pointer:
-    return Pointer(e, u8, symbol)
+    """A table whose elements are as wide as addresses."""
+    return Pointer(e, e.index_type, symbol)
 
 
-def _row(module: Module, entry: EntryCode, embedded: bool) -> tuple[str, str]:
-    """A struct `NAME_entry`: LLVM's type of it, and its value."""
+def _row(module: Module, entry: EntryCode, embedded: bool) -> list[str]:
+    """A struct `NAME_entry`: its members, all as wide as addresses, in LLVM's language."""
     given = [] if embedded else [POINTER]
     functions = {
         "run": [POINTER, POINTER, *given],
@@ -96,6 +108,4 @@ def _row(module: Module, entry: EntryCode, embedded: bool) -> tuple[str, str]:
         len(entry.steps),
     ]
     pointers = [symbol, *(f"@{entry.prefix}_{f}" for f in (*functions, "step_name"))]
-    kinds = [POINTER] * len(pointers) + [word] * len(sizes)
-    values = [f"ptr {symbol}" for symbol in pointers] + [f"{word} {size}" for size in sizes]
-    return f"{{ {', '.join(kinds)} }}", f"{{ {', '.join(values)} }}"
+    return [*(f"ptr {symbol}" for symbol in pointers), *(f"{word} {size}" for size in sizes)]

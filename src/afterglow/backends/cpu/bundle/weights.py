@@ -7,11 +7,11 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
-from afterglow.backends.cpu.bundle.status import Status
 from afterglow.backends.cpu.constants import Constants
 from afterglow.backends.cpu.emitter import Emitter, Module, Pointer, Value, differ
-from afterglow.backends.cpu.kernel import ALIGNMENT
-from afterglow.graph import Array
+from afterglow.runtime.native.convention import ALIGNMENT
+from afterglow.runtime.native.status import Status
+from afterglow.types import Array
 from afterglow.types.dtype import i32, u8, u64
 
 _FIRST, _STEP = 0x9E3779B97F4A7C15, 0x3C6EF372FE94F82A

@@ -9,8 +9,8 @@ from afterglow.backends.cpu.emitter.code import Code
 from afterglow.backends.cpu.emitter.function import Emitter, Function
 from afterglow.backends.cpu.emitter.pointer import Pointer
 from afterglow.backends.cpu.target import Target
-from afterglow.graph import Array
 from afterglow.support.names import NameScope
+from afterglow.types import Array
 from afterglow.types.dtype import DType
 
 

@@ -9,7 +9,7 @@ from afterglow.types.dtype import f64
 
 def rint(x: Value) -> Value:
     """The nearest whole number, the even one of two."""
-    if x.code.target.rounding:
+    if _is_instruction(x):
         return intrinsic("roundeven", x)
     # Beside 2^52 (2^23) there is no room for a fraction: adding it rounds.
     huge = 2.0**52 if x.dtype is f64 else 2.0**23
@@ -20,7 +20,7 @@ def rint(x: Value) -> Value:
 
 def floor(x: Value) -> Value:
     """The nearest whole number that is not above."""
-    if x.code.target.rounding:
+    if _is_instruction(x):
         return intrinsic("floor", x)
     near = rint(x)
     return select(near > x, near - 1.0, near)
@@ -28,7 +28,7 @@ def floor(x: Value) -> Value:
 
 def ceil(x: Value) -> Value:
     """The nearest whole number that is not below."""
-    if x.code.target.rounding:
+    if _is_instruction(x):
         return intrinsic("ceil", x)
     near = rint(x)
     return copy_sign(select(near < x, near + 1.0, near), x)
@@ -36,7 +36,7 @@ def ceil(x: Value) -> Value:
 
 def trunc(x: Value) -> Value:
     """The nearest whole number towards zero."""
-    if x.code.target.rounding:
+    if _is_instruction(x):
         return intrinsic("trunc", x)
     return copy_sign(floor(absolute(x)), x)
 
@@ -45,3 +45,9 @@ def round_half_away(x: Value) -> Value:
     """The nearest whole number, of two the one farther from zero, as C's `round`."""
     whole = trunc(x)
     return select(absolute(x - whole) >= 0.5, whole + copy_sign(x.like(1.0), x), whole)
+
+
+def _is_instruction(x: Value) -> bool:
+    """Whether the machine rounds values of this type, rather than a library that may be absent."""
+    target = x.code.target
+    return target.rounding and (target.double_precision or x.dtype is not f64)

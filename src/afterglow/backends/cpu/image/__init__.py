@@ -1,4 +1,4 @@
-"""Machine code as one flat image: linked once, stored anywhere, loaded in microseconds.
+"""Linking: machine code becomes one flat image, to be stored anywhere and loaded in microseconds.
 
 >>> from afterglow.backends.cpu import Module, Target, compile_module
 >>> from afterglow.backends.cpu.image import link
@@ -9,9 +9,6 @@
 {'nothing': 0}
 """
 
-from afterglow.backends.cpu.image.image import Image
 from afterglow.backends.cpu.image.link import link
-from afterglow.backends.cpu.image.load import FilePart, Loaded, load_image
-from afterglow.backends.cpu.image.perf import write_perf_map
 
-__all__ = ["FilePart", "Image", "Loaded", "link", "load_image", "write_perf_map"]
+__all__ = ["link"]

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.graph import Array
 from afterglow.support.errors import CompileError, UnsupportedError
+from afterglow.types import Array
 
 WRITE, ALLOCATE, EXECUTE = 1, 2, 4
 """Flags of sections."""

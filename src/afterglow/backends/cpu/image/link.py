@@ -8,15 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from afterglow.backends.cpu.image.elf import EXECUTE, WRITE, ObjectFile, Section, read_object
-from afterglow.backends.cpu.image.image import Image
 from afterglow.backends.cpu.image.merge import ABSENT, Merged, merge
 from afterglow.backends.cpu.image.relocate import Machine, Relocation, machine_of, write_word
-from afterglow.graph import Array
+from afterglow.runtime.native.convention import C_LIBRARY
+from afterglow.runtime.native.image import Image
 from afterglow.support.errors import CompileError
 from afterglow.support.names import NameScope
-
-C_LIBRARY = ("memcpy", "memmove", "memset")
-"""What LLVM may call without being told to."""
+from afterglow.types import Array
 
 _LARGEST = 1 << 31
 _WORD = 8
@@ -114,6 +112,11 @@ def _round_up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
+def _distinct(numbers: Array) -> list[int]:
+    """Each number once, in order: NumPy's own way imports its masked arrays first."""
+    return sorted(set(numbers.tolist()))
+
+
 class _Linking:
     """The image while it is being written."""
 
@@ -131,11 +134,11 @@ class _Linking:
     def _slotted_symbols(self) -> list[int]:
         """Symbols whose address is kept in a word: imports, and what code refers to by such."""
         kinds = [k for k, relocation in self._kinds() if relocation.through_slot]
-        through_slots = np.unique(self.merged.target[np.isin(self.merged.kind, kinds)])
-        return [*self.imported, *(s for s in through_slots.tolist() if s not in self.imported)]
+        through_slots = _distinct(self.merged.target[np.isin(self.merged.kind, kinds)])
+        return [*self.imported, *(s for s in through_slots if s not in self.imported)]
 
     def _kinds(self) -> Iterator[tuple[int, Relocation]]:
-        for kind in np.unique(self.merged.kind).tolist():
+        for kind in _distinct(self.merged.kind):
             yield kind, self.machine.relocation(kind)
 
     def _addresses(self) -> Array:

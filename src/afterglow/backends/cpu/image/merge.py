@@ -9,8 +9,8 @@ from itertools import accumulate
 import numpy as np
 
 from afterglow.backends.cpu.image.elf import FUNCTION, LOCAL, WEAK, ObjectFile, Section
-from afterglow.graph import Array
 from afterglow.support.errors import CompileError
+from afterglow.types import Array
 
 ABSENT = -1
 """The section of symbols that no section holds."""

@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from afterglow.graph import Array
 from afterglow.support.errors import CompileError, UnsupportedError
+from afterglow.types import Array
 
 Writer: TypeAlias = Callable[[Array, Array, Array], None]
 """Writes into code (bytes), at places, references to targets."""

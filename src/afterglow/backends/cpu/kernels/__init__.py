@@ -23,4 +23,5 @@ from afterglow.backends.cpu.kernels import (  # noqa: F401  # noqa: F401
     shuffle,
     softmax,
     top_k,
+    trees,
 )

@@ -21,9 +21,9 @@ from afterglow.backends.cpu.kernels.tile import Tile, most_rows, sum_type
 from afterglow.backends.cpu.rows import Strides
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.types import is_arithmetic
-from afterglow.graph import Array
 from afterglow.instr import OpInstr, row_major
 from afterglow.ops.convolution import ConvTranspose
+from afterglow.types import Array
 from afterglow.types.dtype import DType
 
 MOST_VECTORS = 2

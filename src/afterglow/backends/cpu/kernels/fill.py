@@ -10,9 +10,9 @@ import numpy as np
 from afterglow.backends.cpu.kernel import Kernel
 from afterglow.backends.cpu.kernels.move import Move, write_move
 from afterglow.backends.cpu.table import kernel
-from afterglow.graph import Array
 from afterglow.ops.fill import Fill
 from afterglow.ops.indexing import Iota
+from afterglow.types import Array
 
 
 @kernel(Fill)

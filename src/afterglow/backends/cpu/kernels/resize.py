@@ -26,9 +26,9 @@ from afterglow.backends.cpu.kernel import Kernel, Phase
 from afterglow.backends.cpu.kernels.sliding import Channels, each_row, load
 from afterglow.backends.cpu.rows import Row, split
 from afterglow.backends.cpu.table import kernel
-from afterglow.graph import Array
 from afterglow.instr import OpInstr
 from afterglow.ops.image import Coordinates, Interpolation, Resize
+from afterglow.types import Array
 from afterglow.types.dtype import DType, f32, f64
 
 MOST_TAPS = 4

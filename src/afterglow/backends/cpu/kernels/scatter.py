@@ -23,7 +23,8 @@ from afterglow.backends.cpu.rows import Row, Strides, merge_alike
 from afterglow.backends.cpu.table import kernel
 from afterglow.instr import Buffer, OpInstr
 from afterglow.instr.buffer import row_major
-from afterglow.ops.scatter import ScatterElements, ScatterND, ScatterReduction
+from afterglow.ops.indexing import ScatterND, ScatterReduction
+from afterglow.ops.scatter import ScatterElements
 from afterglow.types.dtype import DType, boolean, f32
 
 WORK_OF_UPDATE = 16.0

@@ -21,7 +21,8 @@ from afterglow.backends.cpu.kernels.layout import lay_out, lifted
 from afterglow.backends.cpu.kernels.line import Line, Spot, each_line
 from afterglow.backends.cpu.kernels.lines import Lines, arithmetic_type, full_lanes, lanes_of
 from afterglow.backends.cpu.table import kernel
-from afterglow.ops.search import ArgExtreme, ArgMax, ArgMin, CumProd, CumSum, Running
+from afterglow.ops.reduction import CumProd, CumSum, Running
+from afterglow.ops.search import ArgExtreme, ArgMax, ArgMin
 
 WORK = 12
 """FLOPs that an element is counted as, its memory included."""

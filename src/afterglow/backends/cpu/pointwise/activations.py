@@ -55,7 +55,7 @@ def hard_swish(op: ops.HardSwish, x: Value) -> Value:
 @expression(ops.Swish)
 def swish(op: ops.Swish, x: Value) -> Value:
     """x sigmoid(alpha x)."""
-    return x * fast.sigmoid(x if op.alpha == 1 else x * op.alpha)
+    return fast.sigmoid(x if op.alpha == 1 else x * op.alpha, x)
 
 
 @expression(ops.Gelu)
@@ -64,7 +64,7 @@ def gelu(op: ops.Gelu, x: Value) -> Value:
     if not op.approximate:
         return 0.5 * x * fast.normal_distribution_doubled(x)
     linear, cubic = 2 * _GELU_SCALE, 2 * _GELU_SCALE * _GELU_CUBE
-    return x * fast.sigmoid(x * fma(x * x, cubic, linear))
+    return fast.sigmoid(x * fma(x * x, cubic, linear), x)
 
 
 @expression(ops.Elu)

@@ -23,6 +23,7 @@ from afterglow.backends.cpu.pointwise.division import (
 )
 from afterglow.backends.cpu.pointwise.table import expression
 from afterglow.ops import elementwise as ops
+from afterglow.ops.power import Pow
 
 
 @expression(ops.Add)
@@ -56,8 +57,8 @@ def modulo(op: ops.Mod, lhs: Value, rhs: Value) -> Value:
     return rest(lhs, rhs, truncated=op.truncated)
 
 
-@expression(ops.Pow, whole_bytes=True)
-def power(op: ops.Pow, lhs: Value, rhs: Value) -> Value:
+@expression(Pow, whole_bytes=True)
+def power(op: Pow, lhs: Value, rhs: Value) -> Value:
     """lhs to the rhs; squares and cubes are products."""
     if not lhs.dtype.is_float:
         return power_of_integers(lhs, rhs)

@@ -15,8 +15,7 @@ from afterglow.backends.cpu.emitter import (
     fma,
     select,
 )
-from afterglow.backends.cpu.math.exponential import reduced
-from afterglow.backends.cpu.math.number import power_of_two
+from afterglow.backends.cpu.math.exponential import grown
 from afterglow.backends.cpu.math.polynomial import polynomial
 from afterglow.types.dtype import f32
 
@@ -41,20 +40,19 @@ _ERF_BOTTOM = (
 )
 
 
-def sigmoid(x: Value) -> Value:
-    """1 / (1 + e^-x); 0 where e^-x is infinite."""
-    low, high = (-30.0, 89.0) if x.dtype is f32 else (-50.0, 710.0)
-    part = reduced(clamp(-x, low, high))
-    # Half of e^-x is finite wherever that is not far beyond the largest number.
-    half = part.mantissa * power_of_two(part.exponent - 1, x.dtype)
-    return 1.0 / fma(half, 2.0, 1.0)
+def sigmoid(x: Value, factor: Value | float = 1.0) -> Value:
+    """factor / (1 + e^-x): 2^n (1 + g) + 1 = 2^n g + (2^n + 1)."""
+    low, high = (-89.0, 30.0) if x.dtype is f32 else (-710.0, 50.0)
+    # Half of the divisor is finite where the divisor is not.
+    part = grown(-clamp(x, low, high), halvings=1)
+    half = fma(part.power, part.growth, part.power + 0.5)
+    return factor / (half + half)
 
 
 def expm1(x: Value) -> Value:
     """e^x - 1, for x <= 50: 2^n (1 + g) - 1 = 2^n g + (2^n - 1)."""
-    part = reduced(clamp(x, -17.5 if x.dtype is f32 else -38.0, None))
-    power = power_of_two(part.exponent, x.dtype)
-    return fma(power, part.rest + part.bend, power - 1.0)
+    part = grown(clamp(x, -17.5 if x.dtype is f32 else -38.0, None))
+    return fma(part.power, part.growth, part.power - 1.0)
 
 
 def tanh(x: Value) -> Value:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from afterglow.backends.cpu.emitter import Emitter, Function, Module, Pointer, Value, convert
 from afterglow.backends.cpu.pool.system import System
-from afterglow.backends.cpu.pool.team import COUNTER_BYTES, run_alone
+from afterglow.backends.cpu.pool.team import run_alone, zero_counters
 from afterglow.backends.cpu.pool.workers import Workers
 from afterglow.backends.cpu.target import Target
+from afterglow.runtime.native.convention import RUN, RUN_ALONE
 from afterglow.types.dtype import boolean, i8, i32
-
-RUN = "afterglow_run"
-"""`run(main, bases, scratch, scratch_bytes, counters, steps, threads)`, by as many as are free."""
-RUN_ALONE = "afterglow_run_alone"
-"""`run_alone(main, bases, scratch)`, by the calling thread."""
 
 
 def pool_module(target: Target, system: System | None = None) -> Module:
@@ -45,7 +41,7 @@ def _write_run(e: Emitter, system: System | None) -> None:
     )[0]
 
     def together() -> list[Value]:
-        e.zero(counters, steps * COUNTER_BYTES)
+        zero_counters(e, counters, steps, threads)
         _run_together(workers, main, bases, scratch, size, counters, threads)
         return []
 
@@ -67,7 +63,7 @@ def _run_together(
 ) -> None:
     others = convert(threads, i32) - 1
     workers.hire(others)
-    workers.offer(others, main, bases, scratch, scratch_bytes, counters)
+    workers.offer(threads, main, bases, scratch, scratch_bytes, counters)
     workers.take_part(workers.e.constant(i32, 0))
     workers.close(others)
     workers.release()

@@ -33,7 +33,7 @@ from afterglow.backends.cpu.pool.waiting import (
 from afterglow.types.dtype import boolean, i8, i32
 
 _LINE = 64
-_MAIN, _BASES, _SCRATCH, _SCRATCH_BYTES, _COUNTERS = range(5)
+_MAIN, _BASES, _SCRATCH, _SCRATCH_BYTES, _COUNTERS, _THREADS = range(6)
 """Words of the job."""
 
 
@@ -102,18 +102,20 @@ class Workers:
 
     def offer(
         self,
-        count: Value,
+        threads: Value,
         main: Pointer,
         bases: Pointer,
         scratch: Pointer,
         scratch_bytes: Value,
         counters: Pointer,
     ) -> None:
-        """Give the workers a job with so many places, and wake them if they sleep."""
+        """Give the workers a job for so many threads, the caller among them, and wake them."""
         addresses = {_MAIN: main, _BASES: bases, _SCRATCH: scratch, _COUNTERS: counters}
         for word, address in addresses.items():
             self.e.store_pointer(self.job, word, address)
         self.job.store(scratch_bytes, _SCRATCH_BYTES)
+        self.job.store(threads, _THREADS)
+        count = convert(threads, i32) - 1
         store_atomic(self.left, 0)
         store_atomic(self.places, count)
         count_up(self.jobs)
@@ -128,11 +130,12 @@ class Workers:
 
     def take_part(self, place: Value) -> None:
         """Run the job's main with the scratch memory of a place."""
-        e, job = self.e, self.job
+        e, job, number = self.e, self.job, convert(place, self.e.index_type)
         main, bases = e.load_pointer(job, _MAIN, i8), e.load_pointer(job, _BASES, i8)
-        before = convert(place, e.index_type) * job.load(_SCRATCH_BYTES)
-        scratch = e.load_pointer(job, _SCRATCH, i8) + before
-        run_as_member(e, self.system, main, bases, scratch, e.load_pointer(job, _COUNTERS, i8))
+        scratch = e.load_pointer(job, _SCRATCH, i8) + number * job.load(_SCRATCH_BYTES)
+        counters = e.load_pointer(job, _COUNTERS, i8)
+        threads = job.load(_THREADS)
+        run_as_member(e, self.system, main, bases, scratch, counters, number, threads)
 
     def _write_work(self) -> None:
         """What a worker does until the process ends."""

@@ -8,9 +8,10 @@ from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.ml.features import DOMAIN
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.frontends.onnx.text import text_array
-from afterglow.graph import Array, Value
+from afterglow.graph import Value
 from afterglow.ops.vocabulary import LookUp
 from afterglow.support.errors import ModelError
+from afterglow.types import Array
 from afterglow.types.dtype import string
 
 _UNKNOWN_TEXT = "_Unused"

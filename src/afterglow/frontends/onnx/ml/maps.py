@@ -12,9 +12,9 @@ from afterglow.frontends.onnx.ml.features import DOMAIN
 from afterglow.frontends.onnx.movement import reshaped
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.frontends.onnx.text import text_array
-from afterglow.graph import Array, Value
+from afterglow.graph import Value
 from afterglow.support.errors import ModelError
-from afterglow.types import DType
+from afterglow.types import Array, DType
 from afterglow.types.dtype import f32, i64, string
 
 _CASTS: dict[str, DType] = {"TO_FLOAT": f32, "TO_INT64": i64, "TO_STRING": string}

@@ -19,15 +19,17 @@ from afterglow.frontends.onnx.ml.scores import (
 )
 from afterglow.frontends.onnx.movement import reshaped
 from afterglow.frontends.onnx.registry import onnx_op
-from afterglow.graph import Array, Value
+from afterglow.graph import Value
 from afterglow.ops import elementwise as e
 from afterglow.ops.activation import Clip, Sigmoid
 from afterglow.ops.coupling import PairwiseCoupling
 from afterglow.ops.functions import Exp, Tanh
 from afterglow.ops.indexing import Gather
 from afterglow.ops.linear import MatMul
+from afterglow.ops.power import Pow
 from afterglow.ops.reduction import ReduceSum
 from afterglow.support.errors import ModelError
+from afterglow.types import Array
 from afterglow.types.dtype import f32, f64
 
 _LEAST = 1e-7
@@ -98,7 +100,7 @@ def _kernel(n: NodeContext, x: Value, vectors: Array) -> Value:
     if kind == "SIGMOID":
         return n.emit(Tanh(), shifted)
     if kind == "POLY":
-        return n.emit(e.Pow(), shifted, number(n, float(int(degree)), x))
+        return n.emit(Pow(), shifted, number(n, float(int(degree)), x))
     raise ModelError(f"there is no kernel {kind!r}")
 
 

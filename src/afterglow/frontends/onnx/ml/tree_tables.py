@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from afterglow.frontends.onnx.context import NodeContext
-from afterglow.graph import Array
 from afterglow.ops.trees import NodeKind
 from afterglow.support.errors import ModelError
+from afterglow.types import Array
 
 _TESTS = {
     "BRANCH_LEQ": NodeKind.LESS_EQUAL,

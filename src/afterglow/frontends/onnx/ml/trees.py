@@ -22,11 +22,12 @@ from afterglow.frontends.onnx.ml.scores import (
 from afterglow.frontends.onnx.ml.tree_tables import TreeTable, legacy_table, member_table
 from afterglow.frontends.onnx.movement import reshaped
 from afterglow.frontends.onnx.registry import onnx_op
-from afterglow.graph import Array, Value
+from afterglow.graph import Value
 from afterglow.ops.elementwise import Add, Less
 from afterglow.ops.movement import Concat
 from afterglow.ops.trees import Aggregate, TreeEnsemble
 from afterglow.support.errors import ModelError
+from afterglow.types import Array
 from afterglow.types.dtype import f32, i64
 
 _AGGREGATES = (Aggregate.AVERAGE, Aggregate.SUM, Aggregate.MIN, Aggregate.MAX)

@@ -25,10 +25,9 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float]:
     return result, time.perf_counter() - started
 
 
-def repeat(call: Callable[[], Any], seconds: float) -> list[float]:
-    """The seconds of each of many calls in a row, after one that is not counted."""
-    _, first = timed(call)
-    least = LEAST_CALLS if first < SLOW else 1
+def repeat(call: Callable[[], Any], seconds: float, *, warm: bool = True) -> list[float]:
+    """The seconds of each of many calls in a row, after one to warm up that is not counted."""
+    least = LEAST_CALLS if warm and timed(call)[1] < SLOW else 1
     times: list[float] = []
     end = time.perf_counter() + seconds
     while len(times) < MOST_CALLS:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .engine import Feed, Job
+from .engine import CannotConvertError, Engine, Feed, Job, Runner
+from .tools import run, telling
 
 CONVERTED = "model.mnn"
 CONVERT = "import sys, MNN, _tools; _tools.mnnconvert(['mnnconvert', *sys.argv[1:]])"
 """What the command `mnnconvert` does, without its telemetry."""
 
 
-class MnnEngine:
+class MnnEngine(Engine):
     """The package `MNN`."""
+
+    packages: ClassVar[tuple[str, ...]] = ("MNN",)
 
     def __init__(self) -> None:
         self.mnn: Any = import_module("MNN")
@@ -27,11 +29,9 @@ class MnnEngine:
         """Convert the model to a file of MNN's."""
         target = str(job.folder / CONVERTED)
         words = ["-f", "ONNX", "--modelFile", job.model, "--MNNModel", target, "--bizCode", "bench"]
-        done = subprocess.run(
-            [sys.executable, "-c", CONVERT, *words], capture_output=True, text=True, check=False
-        )
-        if "Converted Success" not in done.stdout + done.stderr:
-            raise RuntimeError(f"it cannot convert the model: {(done.stdout + done.stderr)[-200:]}")
+        log = run(sys.executable, "-c", CONVERT, *words, folder=job.folder)
+        if "Converted Success" not in log:
+            raise CannotConvertError(telling(log))
         return True
 
     def load(self, job: Job) -> MnnRunner:
@@ -47,7 +47,7 @@ class MnnEngine:
         return MnnRunner(self.mnn, module, manager, job.inputs)
 
 
-class MnnRunner:
+class MnnRunner(Runner):
     """A module. The runtime manager must live as long as it."""
 
     def __init__(self, mnn: Any, module: Any, manager: Any, inputs: tuple[str, ...]) -> None:
@@ -75,7 +75,3 @@ class MnnRunner:
     def fetch(self, ran: list[Any]) -> list[Any]:
         """Copies of the outputs."""
         return [np.array(output.read()) for output in ran]
-
-    def facts(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}

@@ -1,25 +1,23 @@
-"""ONNX Runtime on the CPU, with all of its graph optimisations."""
+"""ONNX Runtime on the CPU, with all of its graph optimisations, which it does when it loads."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
-from .engine import Feed, Job
+from .engine import Engine, Feed, Job, Runner
 
 ERRORS_ONLY = 3
 
 
-class OnnxRuntimeEngine:
+class OnnxRuntimeEngine(Engine):
     """The package `onnxruntime`."""
+
+    packages: ClassVar[tuple[str, ...]] = ("onnxruntime",)
 
     def __init__(self) -> None:
         self.runtime: Any = import_module("onnxruntime")
         self.version: str = self.runtime.__version__
-
-    def build(self, job: Job) -> bool:
-        """It optimises when it loads."""
-        return False
 
     def load(self, job: Job) -> OnnxRuntimeRunner:
         """A session of so many threads."""
@@ -33,7 +31,7 @@ class OnnxRuntimeEngine:
         return OnnxRuntimeRunner(session)
 
 
-class OnnxRuntimeRunner:
+class OnnxRuntimeRunner(Runner):
     """A session, whose inputs and outputs are bound to memory once."""
 
     def __init__(self, session: Any) -> None:
@@ -56,7 +54,3 @@ class OnnxRuntimeRunner:
     def fetch(self, binding: Any) -> list[Any]:
         """Copies of the outputs."""
         return list(binding.copy_outputs_to_cpu())
-
-    def facts(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}

@@ -1,23 +1,21 @@
-"""OpenVINO on the CPU: one stream, for latency, in single precision."""
+"""OpenVINO on the CPU: one stream, for latency, in single precision. It compiles when it loads."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
-from .engine import Feed, Job
+from .engine import Engine, Feed, Job, Runner
 
 
-class OpenVinoEngine:
+class OpenVinoEngine(Engine):
     """The package `openvino`."""
+
+    packages: ClassVar[tuple[str, ...]] = ("openvino",)
 
     def __init__(self) -> None:
         self.openvino: Any = import_module("openvino")
         self.version: str = self.openvino.__version__.split("-")[0]
-
-    def build(self, job: Job) -> bool:
-        """It compiles when it loads."""
-        return False
 
     def load(self, job: Job) -> OpenVinoRunner:
         """Compile for so many threads, and for the shapes of the inputs."""
@@ -34,7 +32,7 @@ class OpenVinoEngine:
         return OpenVinoRunner(self.openvino, core.compile_model(model, "CPU", options))
 
 
-class OpenVinoRunner:
+class OpenVinoRunner(Runner):
     """A compiled model with one request."""
 
     def __init__(self, openvino: Any, compiled: Any) -> None:
@@ -57,7 +55,3 @@ class OpenVinoRunner:
         """Copies of the outputs."""
         count = len(self.compiled.outputs)
         return [request.get_output_tensor(place).data.copy() for place in range(count)]
-
-    def facts(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}

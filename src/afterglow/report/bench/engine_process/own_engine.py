@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
-from .engine import Feed, Job
+from .engine import Engine, Feed, Job, Runner
 
 SAVED = "model.agc"
 
 
-class AfterglowEngine:
-    """The package as it is installed."""
+class AfterglowEngine(Engine):
+    """The package as it is installed. While it is worked on, its version says little."""
+
+    build_lasts: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.afterglow: Any = import_module("afterglow")
@@ -19,18 +22,25 @@ class AfterglowEngine:
 
     def build(self, job: Job) -> bool:
         """Compile without the cache, and save; what cannot be saved is compiled at loading."""
+        if self._is_saved(job.model):
+            return False
+        saved = job.folder / SAVED
+        saved.unlink(missing_ok=True)
         try:
-            self._compile(job).save(job.folder / SAVED)
+            self._compile(job).save(saved)
         except import_module("afterglow.support.errors").UnsupportedError:
             return False
         return True
 
     def load(self, job: Job) -> AfterglowRunner:
         """Load what was saved, or compile."""
-        saved = job.folder / SAVED
+        saved = Path(job.model) if self._is_saved(job.model) else job.folder / SAVED
         if not saved.exists():
             return AfterglowRunner(self._compile(job))
-        return AfterglowRunner(self.afterglow.load(saved, threads=job.threads))
+        return AfterglowRunner(self.afterglow.load(saved, threads=job.threads, cache=False))
+
+    def _is_saved(self, model: str) -> bool:
+        return bool(import_module("afterglow.runtime.load").is_saved_model(model))
 
     def _compile(self, job: Job) -> Any:
         return self.afterglow.compile(
@@ -38,23 +48,15 @@ class AfterglowEngine:
         )
 
 
-class AfterglowRunner:
+class AfterglowRunner(Runner):
     """A model of ours."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
 
-    def prepare(self, feed: Feed) -> Feed:
-        """Arrays are taken as they are."""
-        return feed
-
     def __call__(self, feed: Feed) -> Any:
         """Run once."""
         return self.model.run(None, feed)
-
-    def fetch(self, ran: Any) -> list[Any]:
-        """They are arrays."""
-        return list(ran)
 
     def facts(self) -> dict[str, Any]:
         """The bytes of the arena, of weights, and of code."""

@@ -16,20 +16,13 @@ from typing import Any
 import numpy as np
 
 from .clocks import peak_bytes, repeat, resident_bytes, timed
-from .engine import Engine, Job, Runner
+from .engine import CannotConvertError, Engine, Job, Runner
 from .lifetime import end_with_parent
-from .mnn_engine import MnnEngine
-from .onnxruntime_engine import OnnxRuntimeEngine
-from .openvino_engine import OpenVinoEngine
-from .own_engine import AfterglowEngine
+from .registry import ENGINES
 
-ENGINES: dict[str, Callable[[], Engine]] = {
-    "afterglow": AfterglowEngine,
-    "onnxruntime": OnnxRuntimeEngine,
-    "openvino": OpenVinoEngine,
-    "mnn": MnnEngine,
-}
-FEED, RESULTS = "feed.npz", "results.npz"
+FEED, RESULTS, BUILT = "feed.npz", "results.npz", "built.json"
+LONGEST = 300
+"""Characters of what is said about an error."""
 
 Say = Callable[[dict[str, Any]], None]
 
@@ -49,7 +42,8 @@ def main() -> None:
         say({"missing": error.name or str(error)})
     except BaseException as error:
         traceback.print_exc()
-        say({"error": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"})
+        kind = "cannot convert" if isinstance(error, CannotConvertError) else type(error).__name__
+        say({"error": f"{kind}: {' '.join(str(error).split())[:LONGEST]}"})
     os._exit(0)  # some engines crash while they are torn down
 
 
@@ -74,13 +68,30 @@ def _job(task: dict[str, Any]) -> Job:
         tuple(task["inputs"]),
         tuple(task["outputs"]),
         shapes,
+        task["kinds"],
     )
 
 
 def _build(name: str, job: Job, say: Say) -> None:
     engine = ENGINES[name]()
+    stored, key = job.folder / BUILT, _key(engine, job)
+    if engine.build_lasts and stored.exists():
+        built = json.loads(stored.read_text())
+        if built["key"] == key:
+            say(built["answer"])
+            return
     made, seconds = timed(lambda: engine.build(job))
-    say({"compile_seconds": seconds if made else None})
+    answer = {"compile_seconds": seconds if made else None}
+    stored.write_text(json.dumps({"key": key, "answer": answer}))
+    say(answer)
+
+
+def _key(engine: Engine, job: Job) -> str:
+    """What must be the same, so that what was built before serves again."""
+    path = Path(job.model)
+    stamp = (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None
+    threads = job.threads if engine.build_knows_threads else None
+    return repr((engine.version, job.model, stamp, job.shapes, threads))
 
 
 def _serve(name: str, job: Job, feed_path: Path, say: Say) -> None:
@@ -98,11 +109,13 @@ def _serve(name: str, job: Job, feed_path: Path, say: Say) -> None:
             "import_seconds": import_seconds,
             "load_seconds": load_seconds,
             "first_seconds": first_seconds,
+            "peak_bytes": peak_bytes() - before,
             **runner.facts(),
         }
     )
     for line in sys.stdin:
-        times = repeat(lambda: runner(prepared), json.loads(line)["seconds"])
+        asked = json.loads(line)
+        times = repeat(lambda: runner(prepared), asked["seconds"], warm=asked["warm"])
         say({"times": times, "peak_bytes": peak_bytes() - before})
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from afterglow.backends.cpu.emitter import Pointer
 from afterglow.backends.cpu.kernel import Kernel, Phase
 from afterglow.backends.cpu.kernels.sliding import Axis, Channels, Field, arithmetic_type
-from afterglow.graph import Array
 from afterglow.instr import Region
 from afterglow.ops.convolution import Conv
+from afterglow.types import Array
 
 TILE_ROWS = 2
 MOST_TILE_COLUMNS = 4

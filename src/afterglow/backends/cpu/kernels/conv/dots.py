@@ -29,8 +29,8 @@ from afterglow.backends.cpu.kernels.conv.padding import pointer_to_x, strides_of
 from afterglow.backends.cpu.kernels.tile import multiply_add, sum_type
 from afterglow.backends.cpu.rows import Axes, Strides, merge_alike, split
 from afterglow.backends.cpu.target import Target
-from afterglow.graph import Array
 from afterglow.instr import Buffer, OpInstr, Region
+from afterglow.types import Array
 from afterglow.types.dtype import DType
 
 MOST_RESULTS = 3

@@ -12,8 +12,8 @@ from afterglow.backends.cpu.emitter import Emitter, Pointer, Value, convert
 from afterglow.backends.cpu.kernel import Kernel, Pack, Phase
 from afterglow.backends.cpu.kernels.tile import sum_type
 from afterglow.backends.cpu.rows import Axes, split
-from afterglow.graph import Array
 from afterglow.instr import Buffer, Region
+from afterglow.types import Array
 
 
 @dataclass(frozen=True)

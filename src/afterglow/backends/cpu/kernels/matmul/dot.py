@@ -34,7 +34,7 @@ from afterglow.backends.cpu.kernels.tile import (
 )
 from afterglow.backends.cpu.rows import split
 from afterglow.backends.cpu.target import Target
-from afterglow.graph import Array
+from afterglow.types import Array
 
 FEW = 4
 """Rows, or columns, that are few."""

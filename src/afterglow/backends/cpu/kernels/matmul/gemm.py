@@ -13,6 +13,7 @@ from afterglow.backends.cpu.emitter import (
     smaller,
 )
 from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.held import load_held
 from afterglow.backends.cpu.kernels.matmul.output import Output
 from afterglow.backends.cpu.kernels.matmul.packing import Packer, pack_panels
 from afterglow.backends.cpu.kernels.matmul.plan import Plan, Reading, plan_of
@@ -55,7 +56,7 @@ class _Gemm:
         if self.plan.reading is not Reading.CONSTANT:
             return self.p.pointer(rhs.buffer)
         dtype = self.plan.panel_dtype
-        pack = pack_panels(width, dtype, self.problem.transposed_rhs)
+        pack = pack_panels(self.tile, dtype, self.problem.transposed_rhs)
         return self.p.packed(rhs.buffer, f"panels{width}", pack, dtype)
 
     def _own_panel(self) -> Pointer | None:
@@ -119,7 +120,7 @@ class _Gemm:
             self.dtype,
             row_step=self.problem.lhs.column_stride,
             panel_step=self.problem.rhs.row_stride if direct else None,
-            load=self._masked_load(panel) if direct else None,
+            load=self._masked_load(panel) if direct else load_held(self.tile, rhs.dtype),
             ahead=ahead,
         )
 

@@ -22,18 +22,20 @@ from afterglow.backends.cpu.emitter import (
     transpose,
 )
 from afterglow.backends.cpu.kernel import Pack
+from afterglow.backends.cpu.kernels.held import held
 from afterglow.backends.cpu.kernels.matmul.pieces import pieces_of
 from afterglow.backends.cpu.kernels.matmul.problem import Matrix
 from afterglow.backends.cpu.kernels.tile import Tile
-from afterglow.graph import Array
+from afterglow.types import Array
 from afterglow.types.dtype import DType
 
 SIDE = 8
 """Side of the squares that are transposed in registers, at most."""
 
 
-def pack_panels(width: int, dtype: DType, transposed: bool) -> Pack:
+def pack_panels(tile: Tile, dtype: DType, transposed: bool) -> Pack:
     """How to put [..., depth, columns] (or its transpose) into panels of an element type."""
+    width = tile.columns
 
     def pack(x: Array) -> Array:
         matrix = x.swapaxes(-1, -2) if transposed else x
@@ -41,7 +43,8 @@ def pack_panels(width: int, dtype: DType, transposed: bool) -> Pack:
         panels = -(-columns // width)
         padded = np.zeros((*batch, depth, panels * width), dtype.numpy)
         padded[..., :columns] = matrix
-        return padded.reshape(*batch, depth, panels, width).swapaxes(-2, -3)
+        cut = padded.reshape(*batch, depth, panels, width).swapaxes(-2, -3)
+        return held(cut, tile.lanes, dtype)
 
     return pack
 

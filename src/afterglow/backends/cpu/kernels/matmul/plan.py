@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from afterglow.backends.cpu.candidate import Candidate
+from afterglow.backends.cpu.kernels.held import held_type
 from afterglow.backends.cpu.kernels.matmul.problem import Problem
 from afterglow.backends.cpu.kernels.tile import LINE, Tile, most_rows, sum_type
 from afterglow.backends.cpu.target import Target
-from afterglow.types.dtype import DType, bf16, f16
+from afterglow.types.dtype import DType
 
 MOST_ROWS = 16
 """Rows of a tile at most, however many registers there are."""
@@ -85,11 +86,12 @@ def _stays_in_cache(problem: Problem, target: Target) -> bool:
 
 
 def _panel_dtype(problem: Problem, target: Target) -> DType:
-    """That of the sums; with few rows rather that of rhs, if it takes less memory and is easy."""
+    """That in which constants are held: of integers their own, if few rows read them."""
     own = problem.rhs.dtype
-    easy = own is bf16 or (own is f16 and target.half_conversions) or own.is_integer
-    few = problem.rhs.is_constant and problem.rows <= FEW_ROWS
-    return own if easy and few else sum_type(own)
+    if not problem.rhs.is_constant:
+        return sum_type(own)
+    few = own.is_integer and problem.rows <= FEW_ROWS
+    return own if few else held_type(own, target)
 
 
 def tile_candidates(problem: Problem, target: Target) -> list[Candidate]:

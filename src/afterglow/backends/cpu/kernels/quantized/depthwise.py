@@ -19,9 +19,9 @@ from afterglow.backends.cpu.kernels.quantized.problem import operands, reading_o
 from afterglow.backends.cpu.kernels.sliding import Channels, each_row
 from afterglow.backends.cpu.kernels.tile import split_rows
 from afterglow.backends.cpu.rows import Axes, Row
-from afterglow.graph import Array
 from afterglow.instr import OpInstr, Region
 from afterglow.ops.quantized import QuantizedConv
+from afterglow.types import Array
 from afterglow.types.dtype import f32, i32
 
 MOST_TAPS = 128

@@ -24,7 +24,7 @@ from afterglow.backends.cpu.emitter import (
     widen_word,
 )
 from afterglow.backends.cpu.target import Target
-from afterglow.graph import Array
+from afterglow.types import Array
 from afterglow.types.dtype import DType, i8, i16, i32, u8, u16
 
 QUAD = 4

@@ -26,7 +26,7 @@ from afterglow.backends.cpu.kernel import Kernel, Phase
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD, Dots
 from afterglow.backends.cpu.kernels.quantized.problem import Problem
 from afterglow.backends.cpu.rows import split
-from afterglow.graph import Array
+from afterglow.types import Array
 from afterglow.types.dtype import i8, i32
 
 

@@ -11,10 +11,11 @@ import numpy as np
 
 from afterglow.backends.cpu.emitter import Pointer, convert, smaller
 from afterglow.backends.cpu.kernel import Kernel, Pack, Phase
+from afterglow.backends.cpu.kernels.held import held, held_type
 from afterglow.backends.cpu.kernels.recurrent.problem import Problem
 from afterglow.backends.cpu.target import Target
-from afterglow.graph import Array
 from afterglow.instr import Region
+from afterglow.types import Array
 from afterglow.types.dtype import DType
 
 FEW_STATES = 4
@@ -58,8 +59,8 @@ def open_panels(p: Phase, problem: Problem, panels: Panels, gates: Gates) -> Poi
     """The recurrent weights of some gates, in panels."""
     recurrence, name = problem.given["recurrence"], _name(panels, gates)
     if recurrence.root.region is Region.CONSTANT:
-        pack = _pack(panels, gates, problem.dtype)
-        return p.packed(recurrence, name, pack, problem.dtype)
+        dtype = held_type(recurrence.type.dtype, p.target)
+        return p.packed(recurrence, name, _pack(panels, gates, dtype), dtype)
     size = panels.pitch * len(gates) * problem.width
     return p.workspace(name, problem.dtype, size)
 
@@ -94,6 +95,7 @@ def _pack(panels: Panels, gates: Gates, dtype: DType) -> Pack:
         padded = np.zeros((len(gates), panels.pitch, depth), dtype.numpy)
         padded[:, : panels.width] = x.reshape(-1, panels.width, depth)[list(gates)]
         cut = padded.reshape(len(gates), panels.count, panels.units, depth)
-        return cut.transpose(1, 3, 0, 2)
+        lines = cut.transpose(1, 3, 0, 2).reshape(panels.count, depth, len(gates) * panels.units)
+        return held(lines, panels.lanes, dtype)
 
     return pack

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, first_lanes
 from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.held import held_type, load_held
 from afterglow.backends.cpu.kernels.matmul.packing import Packer, pack_panels
 from afterglow.backends.cpu.kernels.matmul.problem import Matrix
 from afterglow.backends.cpu.kernels.recurrent.panels import panels_of
 from afterglow.backends.cpu.kernels.recurrent.problem import Problem
-from afterglow.backends.cpu.kernels.tile import Tile, accumulate, most_rows, split_rows
+from afterglow.backends.cpu.kernels.tile import (
+    Tile,
+    accumulate,
+    most_rows,
+    split_rows,
+)
 from afterglow.backends.cpu.rows import Axes, Row
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Region
@@ -75,8 +81,9 @@ class _Product:
             self.matrix = self.p.pointer(self.weight)
             return self.p.scratch(self.dtype, self.panel_size)
         width = self.tile.columns
-        pack = pack_panels(width, self.dtype, transposed=True)
-        return self.p.packed(self.weight, f"panels{width}", pack, self.dtype)
+        dtype = held_type(self.weight.type.dtype, self.p.target)
+        pack = pack_panels(self.tile, dtype, transposed=True)
+        return self.p.packed(self.weight, f"panels{width}", pack, dtype)
 
     def write(self, panel: Value) -> None:
         """All rows by one panel."""
@@ -98,6 +105,7 @@ class _Product:
                         problem.inputs,
                         self.dtype,
                         row_step=self.x.strides[2],
+                        load=load_held(tile, lines.dtype),
                         initial=[self._bias(column)] * run.rows,
                     )
                     made = self.made + (step * rows + row) * self.pitch + column

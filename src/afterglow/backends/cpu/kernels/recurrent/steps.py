@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, first_lanes, select
 from afterglow.backends.cpu.fusion import SinkRow
 from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.held import load_held
 from afterglow.backends.cpu.kernels.recurrent.cells import Stage, kept_of, stages_of, states_of
 from afterglow.backends.cpu.kernels.recurrent.panels import (
     Panels,
@@ -187,6 +188,7 @@ class _Steps:
                     lines,
                     self.problem.width,
                     self.problem.dtype,
+                    load=load_held(tile, lines.dtype),
                     initial=[self._initial(stage, place) for place in places],
                 )
                 self._finish(stage, places, sums)

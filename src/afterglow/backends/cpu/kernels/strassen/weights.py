@@ -6,7 +6,7 @@ import numpy as np
 
 from afterglow.backends.cpu.kernel import Pack
 from afterglow.backends.cpu.kernels.strassen.plan import PRODUCTS, StrassenPlan
-from afterglow.graph import Array
+from afterglow.types import Array
 
 LINES = 32
 """Lines of both halves of the depth that are summed at once: temporary arrays stay in caches."""

@@ -18,7 +18,7 @@ from afterglow.backends.cpu.kernels.conv.winograd.output import OutputTransform
 from afterglow.backends.cpu.kernels.conv.winograd.plan import INPUT_COST, WinogradPlan
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import weight_matrix
 from afterglow.backends.cpu.rows import Axes, split
-from afterglow.graph import Array
+from afterglow.types import Array
 from afterglow.types.dtype import f32
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from afterglow.backends.cpu.emitter import Value, fma
-from afterglow.graph import Array
+from afterglow.types import Array
 
 POINTS: dict[int, tuple[float, ...]] = {
     2: (1.0,),

@@ -1,0 +1,156 @@
+"""Reverse mode: from the gradients of results back to those of what they are computed from.
+
+The nodes between are visited last to first. Each adds to the gradients of its operands what follows
+from those of its results, by `Op.gradient`. An op that has none is lowered, and the nodes of its
+lowering are visited instead. What comes out are ordinary nodes, so it can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from afterglow.autodiff.cone import nodes_behind
+from afterglow.graph import Builder, Gradients, Node, Value
+from afterglow.graph.printer import excerpt
+from afterglow.ops.conversion import Cast
+from afterglow.ops.elementwise import Add
+from afterglow.ops.fill import Fill
+from afterglow.ops.movement import Reshape
+from afterglow.ops.reduction import ReduceSum
+from afterglow.support.errors import UnsupportedError
+from afterglow.types import TensorType
+
+
+def gradients(
+    b: Builder,
+    ys: Sequence[Value],
+    xs: Sequence[Value],
+    seeds: Sequence[Value] | None = None,
+    held: Sequence[Value] = (),
+) -> list[Value | None]:
+    """Emit the gradients of `ys` with respect to each of `xs`; None where no float leads there.
+
+    `seeds` are the gradients of `ys` themselves, ones if not given: then it is their sum that is
+    differentiated. Each of `xs` is a variable of its own: what leads through another of them, or
+    through one of `held`, does not count. The builder must emit after all that `ys` take.
+    """
+    start = len(b.emitted)
+    if seeds is None:
+        seeds = [b.emit(Fill(y.type.shape, 1.0, y.type.dtype)) for y in ys]
+    reverse = _Reverse(b, xs, held)
+    reverse.run(ys, seeds)
+    found = [reverse.sums.get(x) for x in xs]
+    _drop_unused(b, start, found)
+    return found
+
+
+class _Reverse:
+    """One pass from results to variables; `sums` are the gradients so far."""
+
+    def __init__(self, b: Builder, xs: Sequence[Value], held: Sequence[Value]) -> None:
+        self.b = b
+        self.sums: dict[Value, Value] = {}
+        self._stops = {*xs, *held}
+        self._varying = {x for x in xs if _has_gradient(x)}
+
+    def run(self, ys: Sequence[Value], seeds: Sequence[Value]) -> None:
+        """Go back from results whose gradients are the seeds."""
+        nodes = nodes_behind(ys, self._stops)
+        for node in nodes:
+            self._mark(node)
+        for y, seed in zip(ys, seeds, strict=True):
+            self._add(y, seed)
+        for node in reversed(nodes):
+            self._visit(node)
+
+    def _mark(self, node: Node) -> None:
+        """Note which results vary with the variables."""
+        if any(operand in self._varying for operand in node.given):
+            results = (result for result in node.results if result not in self._stops)
+            self._varying.update(result for result in results if _has_gradient(result))
+
+    def _add(self, value: Value, grad: Value) -> None:
+        """Add to the gradient of a value, if that leads to a variable."""
+        if value not in self._varying or not grad.type.size:
+            return
+        grad = _fitted(self.b, grad, value.type)
+        known = self.sums.get(value)
+        self.sums[value] = grad if known is None else self.b.emit(Add(), known, grad)
+
+    def _visit(self, node: Node) -> None:
+        """Add to the gradients of the operands what those of the results tell."""
+        grads = tuple(
+            None if result in self._stops else self.sums.get(result) for result in node.results
+        )
+        if all(grad is None for grad in grads):
+            return
+        own = self._own_gradient(node, grads)
+        if own is None:
+            self._visit_lowering(node, grads)
+            return
+        for operand, grad in zip(node.operands, own, strict=False):
+            if operand is not None and grad is not None:
+                self._add(operand, grad)
+
+    def _own_gradient(self, node: Node, grads: Gradients) -> Gradients | None:
+        """What the op itself says."""
+        if len(grads) == 1:
+            return node.op.gradient(self.b, node.result, grads[0], *node.operands)
+        return node.op.gradient(self.b, node.results, grads, *node.operands)
+
+    def _visit_lowering(self, node: Node, grads: Gradients) -> None:
+        """Visit the simpler nodes that compute the same."""
+        start = len(self.b.emitted)
+        lowered = node.op.lower(self.b, *node.operands)
+        if lowered is None:
+            raise _no_gradient(node)
+        inner = self.b.emitted[start:]
+        for simpler in inner:
+            self._mark(simpler)
+        results = lowered if isinstance(lowered, tuple) else (lowered,)
+        for result, grad in zip(results, grads, strict=True):
+            if grad is not None:
+                self._add(result, grad)
+        for simpler in reversed(inner):
+            self._visit(simpler)
+
+
+def _has_gradient(value: Value) -> bool:
+    """Whether there is anything that could change by a little."""
+    return value.type.dtype.is_float and value.type.size > 0
+
+
+def _fitted(b: Builder, grad: Value, type: TensorType) -> Value:
+    """A gradient of a broadcast operand, summed over the axes along which that was repeated."""
+    if grad.type.dtype is not type.dtype:
+        grad = b.emit(Cast(type.dtype), grad)
+    if grad.type.shape == type.shape:
+        return grad
+    new = grad.type.rank - type.rank
+    repeated = [
+        axis
+        for axis, extent in enumerate(grad.type.shape)
+        if axis < new or type.shape[axis - new] != extent
+    ]
+    total = b.emit(ReduceSum(tuple(repeated), keepdims=False), grad)
+    return total if total.type.shape == type.shape else b.emit(Reshape(type.shape), total)
+
+
+def _drop_unused(b: Builder, start: int, kept: Sequence[Value | None]) -> None:
+    """Erase the nodes emitted since `start` that lead to none of the values to keep."""
+    for node in reversed(b.emitted[start:]):
+        is_used = any(result.use_count or result in kept for result in node.results)
+        if not is_used:
+            b.function.erase(node)
+    b.emitted[start:] = [node for node in b.emitted[start:] if node.function is b.function]
+
+
+def _no_gradient(node: Node) -> UnsupportedError:
+    function = node.function.name if node.function is not None else ""
+    origin = f" ({node.origin})" if node.origin else ""
+    return UnsupportedError(
+        f"{node.op.mnemonic} has no gradient, and node {node.origin or node.name!r} needs one",
+        where=f"in function @{function}, node %{node.name}{origin}",
+        excerpt=excerpt(node.op, tuple(node.operands), node.name),
+        help="compute it from ops that have one, or differentiate only what comes after it",
+    )

@@ -1,0 +1,63 @@
+"""Verbs that look at one binding of a model at a time, called for each that is listed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from afterglow.cli.request import Request
+from afterglow.cli.session import Session
+from afterglow.support.errors import UsageError
+
+Verb = Callable[..., int]
+
+
+def for_each_extent(*files: str, ranges: bool = False) -> Callable[[Verb], Verb]:
+    """Call a verb once for each combination of the extents that `--dim` lists.
+
+    The exit status is the worst; as JSON the answers are a list. `files` are options that name a
+    file for one answer, so that lists are refused. With `ranges` the verb can do with those.
+    """
+
+    def decorated(verb: Verb) -> Verb:
+        @wraps(verb)
+        def called(session: Session, request: Request, **others: Any) -> int:
+            if not ranges:
+                request.refuse_ranges()
+            requests = request.bindings()
+            if len(requests) == 1:
+                return verb(session, requests[0], **others)
+            for option in files:
+                if others[option.lstrip("-").replace("-", "_")] is not None:
+                    refuse_lists(request, option)
+            with session.several("bindings"):
+                return max(_answer(session, verb, request, each, others) for each in requests)
+
+        return called
+
+    return decorated
+
+
+def _answer(
+    session: Session, verb: Verb, asked: Request, request: Request, others: dict[str, Any]
+) -> int:
+    """What a verb says of one binding, under a heading."""
+    extents = {name: request.options.dims[name] for name in asked.wishes.ahead}
+    session.begin_answer({"dims": extents}, shown_extents(extents))
+    return verb(session, request, **others)
+
+
+def shown_extents(extents: dict[str, int]) -> str:
+    """Extents as a heading has them: `batch = 4, seq = 128`."""
+    return ", ".join(f"{name} = {extent}" for name, extent in extents.items())
+
+
+def refuse_lists(request: Request, purpose: str) -> None:
+    """Say that something is for one shape, if `--dim` lists several."""
+    for name, extents in request.wishes.ahead.items():
+        listed = ",".join(map(str, extents))
+        raise UsageError(
+            f"{purpose} is for one shape, and --dim {name}={listed} lists several",
+            help=f"give one extent, --dim {name}={extents[0]}",
+        )

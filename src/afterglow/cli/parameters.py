@@ -1,0 +1,85 @@
+"""The forms in which the command line gives shapes, extents, values and sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from afterglow.cli.arrays import read_array
+from afterglow.driver.dims import DimWish
+from afterglow.support.errors import UsageError
+from afterglow.support.sizes import parse_size
+
+
+class Shape(click.ParamType[tuple[str, tuple[int, ...]]]):
+    """The shape of an input: `x:1x3x224x224`."""
+
+    name = "name:1x3x224x224"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, tuple[int, ...]]:
+        """Its name and its shape."""
+        name, colon, extents = str(value).rpartition(":")
+        parts = extents.split("x") if extents else []
+        if not (name and colon) or not all(part.isdecimal() for part in parts):
+            raise UsageError(
+                f"{value!r} is no shape", help="write NAME:1x3x224x224, or NAME: for a scalar"
+            )
+        return name, tuple(map(int, parts))
+
+
+class Dim(click.ParamType[tuple[str, DimWish]]):
+    """What a dimension may be: `batch=8`, `batch=1,4,8`, `batch=1..512`."""
+
+    name = "name=8|1,4,8|1..512"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, DimWish]:
+        """Its name, and an extent, a list of them, or the first and the last as a tuple."""
+        name, _, text = str(value).rpartition("=")
+        if not name:
+            raise UsageError(
+                f"{value!r} is no dimension", help="write NAME=8, NAME=1,4,8 or NAME=1..512"
+            )
+        wish = _wish(text)
+        if wish is None:
+            raise UsageError(
+                f"dimension {name!r} cannot be {text!r}",
+                help=f"write {name}=8, {name}=1,4,8 for several, or {name}=1..512 for a range",
+            )
+        return name, wish
+
+
+def _wish(text: str) -> DimWish | None:
+    """What a text says about a dimension; None if it says nothing."""
+    first, dots, last = text.partition("..")
+    parts = [first, last] if dots else text.split(",")
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        return None
+    extents = [int(part) for part in parts]
+    if dots:
+        return tuple(extents) if extents[0] <= extents[1] else None
+    return extents if len(extents) > 1 else extents[0]
+
+
+class Value(click.ParamType[tuple[str, Any]]):
+    """The value of an input: `n=FILE.npy`."""
+
+    name = "name=file.npy"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, Any]:
+        """Its name, and the array in the file."""
+        name, _, file = str(value).partition("=")
+        if not name or not file:
+            raise UsageError(f"{value!r} names no value", help="write NAME=FILE.npy")
+        return name, read_array(Path(file))
+
+
+class Size(click.ParamType[int]):
+    """A number of bytes: `256KiB`."""
+
+    name = "256KiB"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        """The number."""
+        return parse_size(str(value))

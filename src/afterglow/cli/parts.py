@@ -1,0 +1,69 @@
+"""`afterglow compile` for models in which data decide shapes: what can be compiled ahead."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from afterglow.cli.progress import StageClock
+from afterglow.cli.report import memory_table, stage_table
+from afterglow.cli.request import Request
+from afterglow.cli.session import Session
+from afterglow.cli.texts import unwritable
+from afterglow.driver.compile import compile_with
+from afterglow.frontends.onnx import NeedsValuesError
+from afterglow.runtime import CompiledModel
+from afterglow.runtime.segmented import SegmentedVersion
+
+
+def compile_parts(
+    session: Session, request: Request, error: NeedsValuesError, output: Path | None
+) -> int:
+    """Compile what comes before the data decide, and save it with what is left of the source.
+
+    The error is what the model was found out by; it stands if values are needed before that.
+    """
+    with StageClock(session.err) as clock:
+        options = replace(request.options, progress=clock)
+        model = compile_with(request.path, options, request.wishes)
+        firsts = [v for v in model.versions() if isinstance(v, SegmentedVersion)]
+        if not firsts or error.cut is None:
+            raise error
+        if output is not None:
+            clock("write")
+            _save(model, output)
+    nodes = [stop.node for stop in error.cut.stops]
+    stops = [f"{node.op_type} ({node.name or node.output[0]})" for node in nodes]
+    data: dict[str, Any] = {
+        "model": request.path,
+        "backend": options.backend,
+        "first_parts": [_memory(version) for version in firsts],
+        "on_host": stops,
+        "seconds": clock.seconds,
+        "output": None if output is None else str(output),
+    }
+
+    def show() -> None:
+        session.show(stage_table(clock.seconds))
+        first = firsts[0].first
+        if first is not None:
+            plan = first.compiled.plan
+            session.show(memory_table(first.compiled.memory, plan.total_bytes))
+        wrote = "" if output is None else f", written to {output}"
+        session.say(f"compiled as far as {', '.join(stops)}: data decide the shapes behind{wrote}")
+
+    session.answer(data, show)
+    return 0
+
+
+def _memory(version: SegmentedVersion) -> dict[str, int] | None:
+    """What the first part needs, if it computes anything."""
+    return None if version.first is None else asdict(version.first.compiled.memory)
+
+
+def _save(model: CompiledModel, path: Path) -> None:
+    try:
+        model.save(path)
+    except OSError as error:
+        raise unwritable(path, error) from None

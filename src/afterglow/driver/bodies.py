@@ -1,0 +1,133 @@
+"""Bodies of If, Loop and Scan that the host drives: compiled for the shapes that come in.
+
+A body is a model of its own, which takes what it captures, too. Until a version for some shapes is
+worth compiling, its nodes run by their definition.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import count
+from threading import RLock
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from afterglow.driver.bound import BoundValues
+from afterglow.driver.cache import CompileCache, digest_of_texts
+from afterglow.driver.options import Options
+from afterglow.driver.sources import OnnxSource, Source
+from afterglow.driver.specialise import Build, CallSpecialiser, given_type
+from afterglow.frontends.onnx import RUN_NUMBER, BodyGraph, ModelFile, Part
+from afterglow.runtime.patience import PatientVersions
+from afterglow.runtime.segmented import CONTINUATIONS, SegmentedVersion
+from afterglow.runtime.version import Version
+from afterglow.support.errors import UnsupportedError
+
+MOST_BODIES = 256
+"""So many bodies of one model are kept, with their versions; the least recently used goes."""
+
+MakeBuild: TypeAlias = Callable[[Source, Options], Build]
+"""Makes what compiles a source."""
+
+
+class Bodies:
+    """The bodies of one model."""
+
+    def __init__(self, source: Source, options: Options, make_build: MakeBuild) -> None:
+        self.source = source
+        self.options = options
+        self.make_build = make_build
+        self._bodies: OrderedDict[str, _Body] = OrderedDict()
+        self._runs = count()
+        self._lock = RLock()
+
+    def run(self, graph: BodyGraph, feed: Mapping[str, Any]) -> list[Any]:
+        """What a body returns for what it takes and captures."""
+        results = self._find(graph, feed).run({**feed, RUN_NUMBER: np.array(next(self._runs))})
+        return [results[name] for name in graph.output_names]
+
+    def _find(self, graph: BodyGraph, feed: Mapping[str, Any]) -> _Body:
+        key = f"{graph.key} {[(name, _kind(value)) for name, value in feed.items()]}"
+        with self._lock:
+            if key not in self._bodies:
+                self._bodies[key] = _Body(self, graph, [*feed, RUN_NUMBER])
+                if len(self._bodies) > MOST_BODIES:
+                    self._bodies.popitem(last=False)
+            self._bodies.move_to_end(key)
+            return self._bodies[key]
+
+
+def _kind(value: Any) -> str:
+    """What all values must have in common for which versions of one body are kept together."""
+    return str(value.dtype) if isinstance(value, np.ndarray) else type(value).__name__
+
+
+class _Body:
+    """One body, for inputs of some names and element types."""
+
+    def __init__(self, bodies: Bodies, graph: BodyGraph, names: list[str]) -> None:
+        self.fixed = graph.fixed
+        file = graph.as_model([*graph.fixed, *names])
+        self.work = None if file is None else _BodyWork(bodies, graph, file, names)
+
+    def run(self, feed: Mapping[str, Any]) -> dict[str, Any]:
+        """What it returns by name, besides all that it was given."""
+        computed = {} if self.work is None else self.work.run(feed)
+        return {**self.fixed, **feed, **computed}
+
+
+class _BodyWork:
+    """What a body computes, interpreted or compiled."""
+
+    def __init__(self, bodies: Bodies, graph: BodyGraph, file: ModelFile, names: list[str]) -> None:
+        self.bodies = bodies
+        self.source = BodySource(bodies.source, graph, file)
+        self.options = replace(bodies.options, shapes={}, dims={}, values=graph.fixed, part=None)
+        self.outputs = self.source.output_names
+        self.interpret = self.source.on_host(self.outputs, names, graph.fixed, bodies.run)
+        self.versions: PatientVersions[Version | SegmentedVersion] = PatientVersions(CONTINUATIONS)
+        self.bound = BoundValues(most=1)
+        """What changes from iteration to iteration is not worth a version for each value."""
+        self.is_compiled = True
+        """Whether to compile it: not if that was tried, and cannot be."""
+
+    def run(self, feed: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What it computes by name."""
+        version = self._version(feed) if self.is_compiled else None
+        if version is None:
+            return self.interpret(feed)
+        return dict(zip(self.outputs, version.run(feed), strict=True))
+
+    def _version(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion | None:
+        try:
+            return self.versions.find_if_worth(feed, feed, self._compile)
+        except UnsupportedError:
+            self.is_compiled = False
+            return None
+
+    def _compile(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion:
+        values = {**self.options.values, **feed}
+        given = {name: given_type(value) for name, value in values.items()}
+        options = replace(self.options, part=Part(given))
+        build = self.bodies.make_build(self.source, options)
+        specialiser = CallSpecialiser(
+            self.source, options, build, self.bodies.run, self.bound, patient=True
+        )
+        return specialiser.compile_for(feed)
+
+
+class BodySource(OnnxSource):
+    """A body as a model, which takes all its inputs as what is given to a part."""
+
+    def __init__(self, outer: Source, graph: BodyGraph, file: ModelFile) -> None:
+        self.outer = outer
+        self.graph = graph
+        self.file = file
+
+    def digest(self, cache: CompileCache) -> str | None:
+        """A digest of the model around it, and of what the body is."""
+        outer = self.outer.digest(cache)
+        return None if outer is None else digest_of_texts([outer, self.graph.digest])

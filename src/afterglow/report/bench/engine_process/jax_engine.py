@@ -1,0 +1,66 @@
+"""JAX on the CPU: XLA compiles ahead of time into its own cache, where loading finds it."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .bound import bound_model
+from .engine import CannotConvertError, Engine, Feed, Job, Runner
+
+ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
+"""With more threads, XLA takes as many as the process has cores."""
+
+
+class JaxEngine(Engine):
+    """The packages `jax` and `jaxonnxruntime`."""
+
+    packages: ClassVar[tuple[str, ...]] = ("jax", "jaxonnxruntime", "absl-py", "onnx")
+    build_knows_threads: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        if os.environ.get("OMP_NUM_THREADS") == "1":
+            os.environ["XLA_FLAGS"] = ONE_THREAD
+        self.jax: Any = import_module("jax")
+        self.ops: Any = import_module(".jax_ops", __package__)
+        self.version: str = self.jax.__version__
+
+    def build(self, job: Job) -> bool:
+        """Compile, which fills the cache."""
+        self.load(job)
+        return True
+
+    def load(self, job: Job) -> JaxRunner:
+        """Convert, and compile unless that is in the cache."""
+        self.jax.config.update("jax_compilation_cache_dir", str(job.folder / "cache"))
+        self.jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        feed = job.zeros()
+        try:
+            function, weights = self.ops.convert(bound_model(job), feed)
+            compiled = self.jax.jit(function).lower(weights, feed).compile()
+        except Exception as error:
+            raise CannotConvertError(f"{type(error).__name__}: {error}") from error
+        return JaxRunner(self.jax, compiled, self.jax.device_put(weights))
+
+
+class JaxRunner(Runner):
+    """A compiled function and the weights that it is given."""
+
+    def __init__(self, jax: Any, compiled: Any, weights: Any) -> None:
+        self.jax, self.compiled, self.weights = jax, compiled, weights
+
+    def prepare(self, feed: Feed) -> Any:
+        """Arrays of its device."""
+        return self.jax.device_put(dict(feed))
+
+    def __call__(self, arrays: Any) -> Any:
+        """Run once, and wait for the end."""
+        return self.jax.block_until_ready(self.compiled(self.weights, arrays))
+
+    def fetch(self, ran: Any) -> list[Any]:
+        """Copies of the outputs."""
+        return [np.asarray(array) for array in ran]

@@ -1,0 +1,75 @@
+"""What one run of a program is, whatever runs it: operations, and bytes that must move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from afterglow.instr import Buffer, Instr, OpInstr, Program, Region, Stack
+from afterglow.ops.indexing import Gather, GatherElements, GatherND
+from afterglow.report.flops import program_flops
+
+LOOKUPS = (Gather, GatherElements, GatherND)
+"""Ops that read no more of their first operand than they give."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Operations and bytes of one run."""
+
+    flops: float
+    weight_bytes: int
+    """Constants, each once; of a table, only what is looked up."""
+    io_bytes: int
+    """Inputs and outputs, each once."""
+    arena_bytes: int
+    """For each instruction, what it reads of the arena, and what it writes there."""
+
+
+def program_work(program: Program) -> Work:
+    """The work of one run, loops counted once."""
+    return Work(
+        flops=program_flops(program),
+        weight_bytes=_weight_bytes(program),
+        io_bytes=_size((*program.inputs, *program.outputs)),
+        arena_bytes=sum(map(_arena_bytes, program.body)),
+    )
+
+
+def _arena_bytes(step: Instr) -> int:
+    """What lies in scratch memory is the kernel's own affair."""
+    inner = {buffer for op in _ops(step) for buffer in op.scratch}
+    accesses = [(how, b) for how, b in step.accesses() if b.region is Region.ARENA]
+    read = {buffer for how, buffer in accesses if how.reads}
+    written = {buffer for how, buffer in accesses if how.writes}
+    return _size(read - inner) + _size(written - inner)
+
+
+def _weight_bytes(program: Program) -> int:
+    looked_up: dict[Buffer, int] = {}
+    read: set[Buffer] = set()
+    for step in program.body:
+        tables = {op.ins[0]: op.outs[0] for op in _ops(step) if isinstance(op.op, LOOKUPS)}
+        for _, buffer in step.accesses():
+            if buffer.region is not Region.CONSTANT:
+                continue
+            if buffer in tables:
+                rows = tables[buffer].type.nbytes
+                looked_up[buffer.root] = looked_up.get(buffer.root, 0) + rows
+            else:
+                read.add(buffer.root)
+    parts = (min(rows, b.type.nbytes) for b, rows in looked_up.items() if b not in read)
+    return _size(read) + sum(parts)
+
+
+def _ops(step: Instr) -> tuple[OpInstr, ...]:
+    match step:
+        case OpInstr():
+            return (step,)
+        case Stack(body):
+            return body
+    return ()
+
+
+def _size(buffers: Iterable[Buffer]) -> int:
+    return sum(buffer.type.nbytes for buffer in buffers)

@@ -1,0 +1,37 @@
+"""Bundles as their users see them: what can be asked for, and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class BundleWish:
+    """A bundle that is wanted: for which machine, of what kind, for which shapes."""
+
+    target: str = "host"
+    name: str | None = None
+    """How its symbols begin; by default the name of the model's file."""
+    embed_weights: bool = False
+    """Whether the weights are in the object, rather than in a file."""
+    freestanding: bool = False
+    """Whether not even memcpy, memmove and memset are asked of others."""
+    small: bool = False
+    """Whether code should be small rather than fast."""
+    shapes: Sequence[Mapping[str, Sequence[int]]] = ()
+    """The shapes of the inputs, for each entry; none if there is nothing to bind."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle on disk."""
+
+    folder: Path
+    name: str
+    description: dict[str, Any]
+    """What NAME.json says."""
+    library: Path | None = None
+    """The shared library, if one was wanted."""

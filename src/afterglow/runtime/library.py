@@ -1,0 +1,192 @@
+"""Loading the shared library of a bundle back into Python."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from afterglow.runtime.compiled import CompiledFunction
+from afterglow.runtime.executable import Footprint
+from afterglow.runtime.lent import spare_lent
+from afterglow.runtime.native.executable import address_of
+from afterglow.runtime.native.machine import Needs, architecture_of, check_runs_here
+from afterglow.runtime.native.memory import empty_bytes
+from afterglow.runtime.native.status import Status
+from afterglow.runtime.version import Version
+from afterglow.support.errors import UsageError
+from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
+from afterglow.types.dtype import DTYPES
+from afterglow.types.output_form import tensor_forms
+
+FORMAT = 2
+"""Counts changes of the description of a bundle that readers must know about."""
+SUFFIXES = (".so", ".dylib", ".dll", ".wasm")
+"""How shared libraries are called."""
+
+
+@dataclass(frozen=True)
+class LoadedLibrary:
+    """The entries of a bundle, and the names of the dimensions in which they differ, by place."""
+
+    entries: list[Version]
+    dimensions: dict[tuple[str, int], str]
+
+
+def load_library(path: Path) -> LoadedLibrary:
+    """The entries of a bundle's shared library; its weights lie beside it, unless it has them."""
+    try:
+        library = ctypes.CDLL(str(path.resolve()))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be loaded: {error}") from None
+    description = _description(library, path)
+    check_runs_here(_needs(description["target"]))
+    weights = _weights(library, path, description)
+    entries = [_version(library, entry, weights, description) for entry in description["entries"]]
+    dimensions = {
+        (name, axis): extent["name"]
+        for extent in description["extents"]
+        for name, axis in extent["places"]
+    }
+    return LoadedLibrary(entries, dimensions)
+
+
+def _needs(target: Mapping[str, Any]) -> Needs:
+    architecture = architecture_of(target["triple"]) or target["triple"]
+    return Needs(target["name"], architecture, tuple(target["features"]))
+
+
+def _description(library: ctypes.CDLL, path: Path) -> dict[str, Any]:
+    name = path.stem.removeprefix("lib")
+    describe = getattr(library, f"{name}_describe", None)
+    beside = path.with_name(f"{name}.json")
+    if describe is not None:
+        describe.restype = ctypes.c_char_p
+        text = describe().decode()
+    elif beside.exists():
+        text = beside.read_text(encoding="utf-8")
+    else:
+        raise UsageError(
+            f"{path}: the library describes no model called {name!r}",
+            help=f"keep {name}.json beside it, and its own name",
+        )
+    description: dict[str, Any] = json.loads(text)
+    if description.get("format") != FORMAT:
+        raise UsageError(f"{path}: the library was made by another version of Afterglow")
+    return description
+
+
+def _weights(library: ctypes.CDLL, path: Path, description: Mapping[str, Any]) -> Array | None:
+    about = description["weights"]
+    if about["embedded"]:
+        return None
+    file = path.with_name(about["file"])
+    try:
+        weights = np.memmap(file, np.uint8, "r")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"the weights of {path} cannot be read: {error}") from None
+    check = getattr(library, f"{description['name']}_check_weights")
+    check.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    _raise_unless_ok(check(weights.ctypes.data, weights.nbytes), f"{file}")
+    return weights
+
+
+def _raise_unless_ok(status: int, where: str) -> None:
+    if status != Status.OK:
+        raise UsageError(f"{where}: {Status(status).meaning}")
+
+
+def _version(
+    library: ctypes.CDLL,
+    entry: Mapping[str, Any],
+    weights: Array | None,
+    description: Mapping[str, Any],
+) -> Version:
+    groups = (entry["inputs"], entry["outputs"], entry["states"])
+    interface = Interface(*(tuple(map(_port, ports)) for ports in groups))
+    planned = entry["planned_bytes"]
+    names = [port["name"] for port in entry["outputs"]]
+    compiled = CompiledFunction(
+        interface,
+        MemoryPlan(planned, planned, planned),
+        LibraryExecutable(library, entry, interface, weights, description),
+        [port["name"] for port in entry["inputs"]],
+        names,
+    )
+    return Version(compiled, tensor_forms(names))
+
+
+def _port(data: Mapping[str, Any]) -> Port:
+    type = TensorType(DTYPES[data["dtype"]], tuple(data["shape"]))
+    return Port(data["name"], type, data["lent"])
+
+
+def _function(library: ctypes.CDLL, name: str, pointers: int) -> Any:
+    function = getattr(library, name)
+    function.argtypes, function.restype = [ctypes.c_void_p] * pointers, ctypes.c_int32
+    return function
+
+
+class LibraryExecutable:
+    """An entry of a bundle; may be run by several threads at once, each with an arena."""
+
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        entry: Mapping[str, Any],
+        interface: Interface,
+        weights: Array | None,
+        description: Mapping[str, Any],
+    ) -> None:
+        self.interface = interface
+        self.weights = weights
+        self.arena_bytes: int = entry["arena_bytes"]
+        self._work = self.arena_bytes - entry["planned_bytes"]
+        self._code_bytes: int = description["code_bytes"]
+        self._weight_bytes: int = description["weights"]["bytes"]
+        self._prefix = entry["prefix"]
+        self.scratch_bytes: int = entry["scratch_bytes"]
+        self.step_names: list[str] = entry["steps"]
+        given = 2 if weights is None else 3
+        self._run = _function(library, f"{self._prefix}_run", given)
+        self._run_team = _function(library, f"{self._prefix}_run_team", given + 1)
+        self._arenas: list[Array] = []
+        self._lends = any(port.lent for port in interface.inputs)
+
+    @property
+    def footprint(self) -> Footprint:
+        """Weights, code, workspace and scratch."""
+        return Footprint(self._weight_bytes, self._code_bytes, self._work)
+
+    def run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> list[Array]:
+        """Run once on arrays of exactly the input types."""
+        return self._call(self._run, inputs, states)
+
+    def run_team(self, inputs: Sequence[Array], states: Mapping[str, Array], team: int) -> None:
+        """Run once, each step by the team that lies at an address."""
+        self._call(self._run_team, inputs, states, team)
+
+    def _call(
+        self, run: Any, inputs: Sequence[Array], states: Mapping[str, Array], *others: int
+    ) -> list[Array]:
+        if self._lends:
+            inputs = spare_lent(self.interface, inputs, states)
+        inputs = [np.require(array, requirements=("C", "A")) for array in inputs]
+        ports = self.interface.outputs
+        outputs = [np.empty(port.type.shape, port.type.dtype.numpy) for port in ports]
+        arrays = (*inputs, *outputs, *states.values())
+        io = (ctypes.c_void_p * len(arrays))(*map(address_of, arrays))
+        try:
+            arena = self._arenas.pop()
+        except IndexError:  # asking first would not help: another thread may take the last one
+            arena = empty_bytes(self.arena_bytes)
+        given = () if self.weights is None else (self.weights.ctypes.data,)
+        status = run(ctypes.addressof(io), arena.ctypes.data, *given, *others)
+        self._arenas.append(arena)
+        _raise_unless_ok(status, f"{self._prefix}_run")
+        return outputs

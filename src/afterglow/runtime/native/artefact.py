@@ -1,0 +1,93 @@
+"""A program compiled for a machine: everything that is needed to run it, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from afterglow.runtime.native.image import Image
+from afterglow.runtime.native.load import FilePart
+from afterglow.runtime.native.machine import Needs
+from afterglow.types import Array, Interface
+
+WORK_TO_SHARE = 5e5
+"""FLOPs of a run below which waking other threads costs more than they save."""
+
+
+@dataclass(frozen=True)
+class Native:
+    """A part of a program that runs as machine code: its main function, steps, and FLOPs.
+
+    `instructions` are the places in the program's body of what it does.
+    """
+
+    main: str
+    steps: int
+    work: float
+    instructions: tuple[int, ...] = ()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several threads are worth it."""
+        return self.work >= WORK_TO_SHARE
+
+
+@dataclass(frozen=True)
+class Host:
+    """An instruction that the host runs, by its place in the program's body."""
+
+    index: int
+
+
+class HostRun(Protocol):
+    """One run of what the host does of a program."""
+
+    def execute(self, index: int) -> None:
+        """Run the instruction at a place in the program's body."""
+
+
+class HostProgram(Protocol):
+    """What the host does of a program, between stretches of machine code."""
+
+    def start(
+        self,
+        arena: Array,
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+        states: Mapping[str, Array],
+    ) -> HostRun:
+        """Begin a run on the memory that machine code uses."""
+
+    def text(self) -> str:
+        """The program as text, to be saved."""
+
+    def describe(self) -> dict[str, Any]:
+        """What is needed besides the text, as what JSON can hold."""
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A compiled program. Its parts run in order: machine code, and instructions for the host."""
+
+    needs: Needs
+    interface: Interface
+    image: Image
+    constants: Array
+    parts: tuple[Native | Host, ...]
+    arena_bytes: int
+    workspace_bytes: int
+    scratch_bytes: int
+    pool: Image
+    """The code of a pool of threads, for a process that has none yet."""
+    host: HostProgram | None = None
+    """What the host runs, if it runs something."""
+    code_file: FilePart | None = None
+    """Where the code lies in a file, if it does."""
+    step_text: bytes | memoryview = b""
+    """The names of all steps of machine code, a line for each."""
+
+    @property
+    def step_names(self) -> list[str]:
+        """What each step of machine code computes."""
+        return bytes(self.step_text).decode().split("\n")

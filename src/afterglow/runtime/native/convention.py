@@ -1,0 +1,27 @@
+"""What machine code and those who call it agree on."""
+
+from __future__ import annotations
+
+ALIGNMENT = 64
+"""What the addresses of arena, constants, workspace and scratch are multiples of."""
+
+ARENA, CONSTANTS, WORKSPACE, FIRST_OTHER = 0, 1, 2, 3
+"""Places in the table of bases."""
+
+COUNTER_BYTES = 64
+"""Counters of a run have a cache line each."""
+MOST_SHARES = 8
+"""Into how many shares a step is divided; of more threads, several begin with the same one."""
+
+RUN = "afterglow_run"
+"""`run(main, bases, scratch, scratch_bytes, counters, steps, threads)`, by as many as are free."""
+RUN_ALONE = "afterglow_run_alone"
+"""`run_alone(main, bases, scratch)`, by the calling thread."""
+
+C_LIBRARY = ("memcpy", "memmove", "memset")
+"""What LLVM may call without being told to."""
+
+
+def counter_bytes(steps: int, threads: int) -> int:
+    """Memory for the counters of a run: of each step a line, and a line for each share of it."""
+    return steps * (1 + min(threads, MOST_SHARES)) * COUNTER_BYTES

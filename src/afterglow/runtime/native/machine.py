@@ -1,0 +1,191 @@
+"""This machine, as code that is to run on it sees it: what it can do, and how many cores we have.
+
+All of it is read from the system. LLVM knows it too, but takes longer to load than a model.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from afterglow.support.errors import UsageError
+
+_CONTROL_GROUPS = Path("/sys/fs/cgroup")
+_CPU_INFO = Path("/proc/cpuinfo")
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+_ARCHITECTURES = {
+    "x86_64": "x86",
+    "amd64": "x86",
+    "aarch64": "aarch64",
+    "arm64": "aarch64",
+    "arm": "arm",
+    "thumb": "arm",
+    "riscv32": "riscv32",
+    "riscv64": "riscv64",
+    "wasm32": "wasm",
+}
+"""By how a triple begins; the longer beginnings stand first."""
+
+_LINUX_NAMES = {
+    "64bit": "lm",
+    "bmi": "bmi1",
+    "crc32": "sse4_2",
+    "lzcnt": "abm",
+    "pclmul": "pclmulqdq",
+    "prfchw": "3dnowprefetch",
+    "rdrnd": "rdrand",
+    "sahf": "lahf_lm",
+    "sha": "sha_ni",
+    "sse3": "pni",
+    "crc": "crc32",
+    "dotprod": "asimddp",
+    "fp-armv8": "fp",
+    "fullfp16": "asimdhp",
+    "lse": "atomics",
+    "neon": "asimd",
+    "rcpc": "lrcpc",
+    "rdm": "asimdrdm",
+}
+"""Features that Linux calls otherwise than LLVM, by LLVM's names."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What code needs of the machine that it runs on."""
+
+    target: str
+    """What the code was made for, by name."""
+    architecture: str
+    features: tuple[str, ...]
+    """LLVM's names of them."""
+
+
+def check_runs_here(needs: Needs) -> None:
+    """Raise if this machine lacks something that code needs."""
+    missing = _missing(needs)
+    if missing:
+        raise UsageError(
+            f"the code for {needs.target} does not run here: it needs {', '.join(missing)}",
+            help="compile the model for this machine, or for a target that both have",
+        )
+
+
+def architecture_of(triple: str) -> str | None:
+    """The family of machines that a triple is of; None if it is not known."""
+    begins = (name for name in _ARCHITECTURES if triple.startswith(name))
+    return _ARCHITECTURES.get(next(begins, ""))
+
+
+@cache
+def own_architecture() -> str | None:
+    """The family of machines that this one is of."""
+    return architecture_of(os.uname().machine.lower()) if hasattr(os, "uname") else None
+
+
+def _missing(needs: Needs) -> list[str]:
+    own = own_architecture()
+    if own is not None and own != needs.architecture:
+        return [f"the architecture {needs.architecture}"]
+    listed = listed_features()
+    if all(_plain(_LINUX_NAMES.get(name, name)) in listed for name in needs.features):
+        return []
+    return sorted(set(needs.features) - _llvm_features())
+
+
+@cache
+def listed_features(path: Path = _CPU_INFO) -> frozenset[str]:
+    """What the system says that this processor has, in plain spelling; empty if it says nothing."""
+    for line in _first_processor(path):
+        name, _, value = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return frozenset(map(_plain, value.split()))
+    return frozenset()
+
+
+def processor() -> str:
+    """A text that tells this processor from every other kind: it changes with nothing else."""
+    varying = (
+        "processor",
+        "cpu MHz",
+        "bogomips",
+        "BogoMIPS",
+        "apicid",
+        "initial apicid",
+        "core id",
+    )
+    lines = _first_processor(_CPU_INFO)
+    return "\n".join(line for line in lines if line.partition(":")[0].strip() not in varying)
+
+
+def _first_processor(path: Path) -> list[str]:
+    """What the system says about the first processor; of hundreds, all would take long to read."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            text = file.read(1 << 14).decode(errors="replace")
+    except OSError:
+        return []
+    return text.partition("\n\n")[0].splitlines()
+
+
+def _plain(name: str) -> str:
+    """A feature's name without what separates its parts: Linux and LLVM do not agree on that."""
+    return name.translate(_SEPARATORS)
+
+
+_SEPARATORS = dict.fromkeys(map(ord, "._-"))
+
+
+def _llvm_features() -> set[str]:
+    """LLVM's own answer, for features whose names in the system are not known here."""
+    import llvmlite.binding as llvm  # noqa: PLC0415  slow to load, and hardly ever needed
+
+    return {name for name, is_there in llvm.get_host_cpu_features().items() if is_there}
+
+
+def cache_sizes(folder: Path = _CACHES) -> dict[int, int]:
+    """Bytes of each level's data cache, as far as the system tells."""
+    sizes: dict[int, int] = {}
+    for index in sorted(folder.glob("index*")):
+        try:
+            level, kind, size = (
+                (index / name).read_text().strip() for name in ("level", "type", "size")
+            )
+            if kind != "Instruction":
+                sizes[int(level)] = _bytes(size)
+        except (OSError, ValueError):
+            continue
+    return sizes
+
+
+def _bytes(size: str) -> int:
+    unit = _UNITS.get(size[-1:], 1)
+    return int(size.rstrip("KMG")) * unit
+
+
+def usable_cores(folder: Path = _CONTROL_GROUPS) -> int:
+    """How many cores this process may keep busy: by its affinity and by its group's quota."""
+    if hasattr(os, "sched_getaffinity"):
+        allowed = len(os.sched_getaffinity(0))
+    else:
+        allowed = os.cpu_count() or 1
+    quota = _quota(folder)
+    return max(1, allowed if quota is None else min(allowed, round(quota)))
+
+
+def _quota(folder: Path) -> float | None:
+    """The share of time that the control group grants, in cores; None without a limit."""
+    try:
+        limit, period = (folder / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            limit = (folder / "cpu" / "cpu.cfs_quota_us").read_text().strip()
+            period = (folder / "cpu" / "cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return None
+    if limit == "max" or int(limit) < 0:
+        return None
+    return int(limit) / int(period)

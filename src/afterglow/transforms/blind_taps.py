@@ -1,0 +1,79 @@
+"""Make kernels smaller: taps that never see an element of x, only padding, add nothing.
+
+Deep layers of networks for images see one or two rows of pixels; of a 3 x 3 kernel at most the
+middle counts there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from afterglow.graph import Builder, Constant, Node, Value
+from afterglow.ops.convolution import Conv
+from afterglow.passes import RewritePass, rewrite
+
+
+@rewrite(Conv)
+def drop_blind_taps(node: Node, b: Builder) -> Value | None:
+    """conv(x, w)  ->  conv(x, w[taps that see something]), with less padding."""
+    match node:
+        case Node(Conv() as op, [Value() as x, Constant() as weight, *others]):
+            axes = _axes(op, x, weight, node.result)
+            dropped = [axis.blind() for axis in axes]
+            if not any(map(any, dropped)):
+                return None
+            pairs = [*zip(axes, dropped, strict=True)]
+            kept = tuple(slice(first, axis.kernel - last) for axis, (first, last) in pairs)
+            begins = (axis.begin - first * axis.dilation for axis, (first, _) in pairs)
+            ends = (axis.end - last * axis.dilation for axis, (_, last) in pairs)
+            smaller = b.constant(weight.data[:, *kept], name=weight.name)
+            return b.emit(replace(op, pads=(*begins, *ends)), x, smaller, *others)
+    return None
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """How a kernel slides along one axis."""
+
+    extent: int
+    kernel: int
+    count: int
+    stride: int
+    dilation: int
+    begin: int
+    end: int
+
+    def blind(self) -> tuple[int, int]:
+        """How many taps at the beginning and at the end see only padding; one tap stays."""
+        taps = range(self.kernel)
+        sees = [self._sees(tap) for tap in taps]
+        first = next((tap for tap in taps if sees[tap]), 0)
+        last = next((tap for tap in reversed(taps) if sees[tap]), self.kernel - 1)
+        return (
+            min(first, self.begin // self.dilation),
+            min(self.kernel - 1 - last, self.end // self.dilation),
+        )
+
+    def _sees(self, tap: int) -> bool:
+        places = range(tap * self.dilation - self.begin, self.extent, self.stride)[: self.count]
+        return bool(places) and places[-1] >= 0
+
+
+def _axes(op: Conv, x: Value, weight: Value, result: Value) -> list[_Axis]:
+    rank = len(op.strides)
+    return [
+        _Axis(*numbers)
+        for numbers in zip(
+            x.type.shape[1:-1],
+            weight.type.shape[1:-1],
+            result.type.shape[1:-1],
+            op.strides,
+            op.dilations,
+            op.pads[:rank],
+            op.pads[rank:],
+            strict=True,
+        )
+    ]
+
+
+DROP_BLIND_TAPS = RewritePass("drop-blind-taps", (drop_blind_taps,))

@@ -1,0 +1,25 @@
+"""What a program takes and gives, without the program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from afterglow.types.tensor import TensorType
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input, output or state. A lent input may be overwritten once it has been read."""
+
+    name: str
+    type: TensorType
+    lent: bool = False
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The ports of a program, in its order."""
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    states: tuple[Port, ...] = ()

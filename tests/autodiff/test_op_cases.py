@@ -1,0 +1,117 @@
+"""Every case of every op that has a gradient, against differences."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext, suppress
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from afterglow.autodiff import gradients
+from afterglow.graph import Builder, Function, Op
+from afterglow.support.errors import CompileError, UnsupportedError
+from afterglow.types import Array, DType, TensorType
+from afterglow.types.dtype import f64
+from tests.autodiff.differences import assert_gradients
+from tests.ops.case import Case
+from tests.ops.test_laws import CASES, results_of
+
+WITHOUT_GRADIENT = {
+    "einsum": "where an operand repeats a letter",
+    "gru": "it is no composition of others",
+    "look_up": "nothing is known of its values",
+    "lstm": "it is no composition of others",
+    "max_roi_pool": "it is no composition of others",
+    "pairwise_coupling": "it is no composition of others",
+    "rnn": "it is no composition of others",
+    "roi_align": "where the number of samples depends on the region",
+    "scatter_elements": "of products",
+    "scatter_nd": "of products",
+    "tree_ensemble": "for votes that are not constant",
+}
+LARGE = 1e4
+FEW_ELEMENTS = 24
+"""So few that second derivatives are quick to check."""
+
+
+def is_smooth(case: Case) -> bool:
+    """Whether floats go in and out, none of them so large that a small step is lost."""
+    has_floats = any(t is not None and t.dtype.is_float for t in case.types)
+    gives_floats = any(t.dtype.is_float for t in results_of(case))
+    return has_floats and gives_floats and is_moderate(case) and takes_doubles(case)
+
+
+def is_moderate(case: Case) -> bool:
+    given = zip(case.inputs(), case.types, strict=True)
+    floats = [x.astype(np.float64) for x, t in given if t is not None and t.dtype.is_float]
+    return all((np.abs(x) < LARGE).all() for x in floats)
+
+
+def takes_doubles(case: Case) -> bool:
+    try:
+        in_doubles(case)
+    except CompileError:
+        return False
+    return True
+
+
+def in_doubles(case: Case) -> tuple[Function, list[Array]]:
+    """The case as a function of doubles, and inputs that lie on no edge."""
+    f = Function("main")
+    rng = np.random.default_rng(5)
+    operands, inputs = [], []
+    for index, (type, array) in enumerate(zip(case.types, case.inputs(), strict=True)):
+        if type is None or array is None:
+            operands.append(None)
+            continue
+        if type.dtype.is_float:
+            array = array.astype(np.float64) + rng.uniform(1e-3, 3e-3, array.shape)
+            type = TensorType(f64, type.shape)
+        operands.append(f.input(f"x{index}", type))
+        inputs.append(array)
+    for index, value in enumerate(Builder(f).emit_all(doubled(case.op), *operands)):
+        f.output(f"y{index}", value)
+    return f, inputs
+
+
+def doubled(op: Op) -> Op:
+    """The op with doubles where an attribute names floats."""
+    values = {field.name: getattr(op, field.name) for field in fields(op)}
+    floats = {
+        name: f64 for name, value in values.items() if isinstance(value, DType) and value.is_float
+    }
+    return replace(op, **floats) if floats else op
+
+
+SMOOTH = [case for case in CASES if is_smooth(case)]
+SMALL = [c for c in SMOOTH if sum(t.size for t in c.types if t is not None) <= FEW_ELEMENTS]
+
+
+def assert_right_or_refused(case: Case, order: int) -> None:
+    f, inputs = in_doubles(case)
+    may_be_refused = case.op.mnemonic in WITHOUT_GRADIENT
+    with suppress(UnsupportedError) if may_be_refused else nullcontext():
+        assert_gradients(f, inputs, order=order)
+
+
+@pytest.mark.parametrize("case", SMOOTH, ids=str)
+def test_gradient_is_what_differences_say(case: Case) -> None:
+    assert_right_or_refused(case, order=1)
+
+
+@pytest.mark.parametrize("case", SMALL, ids=str)
+def test_gradients_of_gradients_are_what_differences_say(case: Case) -> None:
+    assert_right_or_refused(case, order=2)
+
+
+def test_only_the_ops_listed_have_no_gradient() -> None:
+    refused = set()
+    for case in SMOOTH:
+        f, _ = in_doubles(case)
+        ys = [output.value for output in f.outputs if output.value.type.dtype.is_float]
+        try:
+            gradients(Builder(f), ys, f.inputs)
+        except UnsupportedError:
+            refused.add(case.op.mnemonic)
+    assert refused == WITHOUT_GRADIENT.keys()

@@ -1,0 +1,218 @@
+"""Lists and ranges of extents: `--dim batch=1,4,8`, `--dim seq=1..512`."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import afterglow
+from tests.cli import models
+
+INTERPRETED = ("--backend", "interpreter")
+
+
+def test_a_model_is_run_for_each_extent(command, tmp_path):
+    finished = command("run", models.batched(tmp_path), "--dim", "batch=2,5", *INTERPRETED)
+    assert finished.status == 0
+    lines = finished.out.splitlines()
+    assert [line for line in lines if line.startswith("batch")] == ["batch = 2", "batch = 5"]
+    assert [line.split()[1:3] for line in lines if "total" in line] == [
+        ["f32[2,", "3]"],
+        ["f32[5,", "3]"],
+    ]
+
+
+def test_as_json_the_answers_are_a_list(command, tmp_path):
+    path = models.batched(tmp_path)
+    data = command("run", path, "--dim", "batch=2,5", *INTERPRETED, "--json").json
+    assert [answer["dims"] for answer in data["bindings"]] == [{"batch": 2}, {"batch": 5}]
+    types = [answer["outputs"][0]["type"] for answer in data["bindings"]]
+    assert types == ["f32[2, 3]", "f32[5, 3]"]
+
+
+@pytest.mark.parametrize("verb", ["check", "explain"])
+def test_each_extent_is_looked_at(command, tmp_path, verb):
+    data = command(verb, models.batched(tmp_path), "--dim", "batch=1,2,2", "--json").json
+    assert [answer["dims"] for answer in data["bindings"]] == [{"batch": 1}, {"batch": 2}]
+
+
+def test_the_worst_status_counts(command, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "afterglow.cli.run.onnxruntime_outputs", lambda path, feed: [feed["a"] + feed["b"]]
+    )
+    path = models.batched(tmp_path)
+    words = ("run", path, "--dim", "batch=1,2", *INTERPRETED, "--compare", "onnxruntime")
+    assert command(*words).status == 0
+    monkeypatch.setattr(
+        "afterglow.cli.run.onnxruntime_outputs",
+        lambda path, feed: [feed["a"] + feed["b"] + (len(feed["a"]) == 1)],
+    )
+    assert command(*words).status == 1
+
+
+def test_bench_times_each_extent(command, tmp_path):
+    words = ("--vs", "", "--seconds", "0.02", "--json")
+    data = command("bench", models.batched(tmp_path), "--dim", "batch=1,4", *words).json
+    assert [answer["engines"][0]["problem"] for answer in data["bindings"]] == [None, None]
+
+
+def test_profile_times_each_extent(command, tmp_path):
+    words = ("--repeat", "1", "--json")
+    data = command("profile", models.batched(tmp_path), "--dim", "batch=1,4", *words).json
+    kernels = [answer["steps"][0]["results"] for answer in data["bindings"]]
+    assert kernels == [["f32[1, 3]"], ["f32[4, 3]"]]
+
+
+def test_several_versions_are_saved_together(command, tmp_path):
+    saved = tmp_path / "batched.agc"
+    finished = command("compile", models.batched(tmp_path), "--dim", "batch=1,4", "-o", str(saved))
+    assert finished.status == 0
+    assert finished.out.splitlines()[-1] == f"2 versions, written to {saved}"
+    heading = next(line.split() for line in finished.out.splitlines() if "batch" in line)
+    assert heading == ["batch", "instructions", "arena", "scratch", "weights", "code"]
+    loaded = afterglow.load(saved)
+    for rows in (4, 1):
+        a = np.ones((rows, 3), np.float32)
+        np.testing.assert_array_equal(loaded(a, a), 2 * a)
+
+
+def test_several_versions_as_json(command, tmp_path):
+    path = models.batched(tmp_path)
+    data = command("compile", path, "--dim", "batch=1,4", "--json").json
+    assert [version["dims"] for version in data["versions"]] == [{"batch": 1}, {"batch": 4}]
+    assert [version["memory"]["io_bytes"] for version in data["versions"]] == [36, 144]
+
+
+def test_a_bundle_has_an_entry_for_each_extent(command, tmp_path):
+    folder = tmp_path / "out"
+    words = ("--dim", "batch=1,4", "-o", str(folder), "--target", "cortex-m4")
+    finished = command("compile", models.batched(tmp_path), *words)
+    assert finished.status == 0
+    assert "batched_1x3_1x3   batched_4x3_4x3" in finished.out
+    described = json.loads((folder / "batched.json").read_text())
+    assert described["extents"] == [
+        {"name": "batch", "places": [["a", 0], ["b", 0]], "values": [1, 4]}
+    ]
+    header = (folder / "batched.h").read_text()
+    assert "int32_t batched_find(int32_t batch, const batched_entry **entry);" in header
+
+
+def test_a_range_bounds_what_files_bring(command, tmp_path):
+    path = models.batched(tmp_path)
+    np.save(tmp_path / "a.npy", np.ones((6, 3), np.float32))
+    words = ("run", path, "--input", f"a={tmp_path / 'a.npy'}", *INTERPRETED)
+    assert command(*words, "--dim", "batch=1..8").status == 0
+    command.fails(
+        2,
+        """
+        error: dimension 'batch' of input 'a' is 6
+          help: the model was compiled for 1 to 5
+        """,
+        *(*words, "--dim", "batch=1..5"),
+    )
+
+
+def test_a_range_is_no_extent(command, tmp_path):
+    command.fails(
+        2,
+        """
+        error: input 'a: f32[batch, 3]' has free dimensions
+          help: bind them, for example --dim batch=1 or --shapes a:1x3
+        """,
+        *("run", models.batched(tmp_path), "--dim", "batch=1..5"),
+    )
+
+
+@pytest.mark.parametrize("verb", ["check", "compile", "dump", "explain"])
+def test_code_is_for_exact_extents(command, tmp_path, verb):
+    command.fails(
+        2,
+        """
+        error: dimension 'batch' is a range, 1..5: code is for exact extents
+          help: give one, --dim batch=5, or a list, --dim batch=1,5
+        """,
+        *(verb, models.batched(tmp_path), "--dim", "batch=1..5"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("purpose", "words"),
+    [
+        ("a dump", ("dump",)),
+        ("a text", ("compile", "-o", "program.txt")),
+        ("--output-dir", ("run", "--output-dir", "somewhere")),
+        ("--memory", ("explain", "--memory", "picture.svg")),
+    ],
+)
+def test_what_is_for_one_shape(command, tmp_path, purpose, words):
+    command.fails(
+        2,
+        f"""
+        error: {purpose} is for one shape, and --dim batch=1,2 lists several
+          help: give one extent, --dim batch=1
+        """,
+        *(*words, models.batched(tmp_path), "--dim", "batch=1,2"),
+    )
+
+
+@pytest.mark.parametrize("verb", ["run", "compile", "check"])
+def test_too_many_versions(command, tmp_path, verb):
+    command.fails(
+        2,
+        """
+        error: 17 versions of the model are asked for, at most 16 are kept
+          help: list fewer extents of 'batch'
+        """,
+        *(verb, models.batched(tmp_path), "--dim", f"batch={','.join(map(str, range(17)))}"),
+    )
+
+
+@pytest.mark.parametrize("wish", ["3", "3,4", "3..4"])
+@pytest.mark.parametrize("verb", ["run", "bench", "profile"])
+def test_a_dimension_that_no_input_has(command, tmp_path, verb, wish):
+    command.fails(
+        2,
+        "error: no input has a free dimension 'bach': there are 'batch'",
+        *(verb, models.batched(tmp_path), "--dim", f"bach={wish}"),
+    )
+
+
+@pytest.mark.parametrize("more", [(), ("-o", "out.agc"), ("-o", "out")])
+def test_a_listed_dimension_that_no_input_has(command, tmp_path, more):
+    command.fails(
+        2,
+        "error: no input has a free dimension 'bach': there are 'batch'",
+        *("compile", models.batched(tmp_path), "--dim", "bach=3,4", *more),
+    )
+
+
+def test_a_file_that_contradicts_an_extent(command, tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((6, 3), np.float32))
+    command.fails(
+        2,
+        "error: dimension 'batch' is 2, but 6 in input 'a'",
+        *("run", models.batched(tmp_path), "--input", f"a={tmp_path / 'a.npy'}"),
+        *("--dim", "batch=2"),
+    )
+
+
+def test_what_is_bound_is_not_asked_for_again(command, tmp_path):
+    path = models.save(
+        tmp_path / "two.onnx",
+        [models.helper.make_node("Relu", ["x"], ["y"])],
+        [("x", models.FLOAT, ("batch", "seq", 8))],
+        [("y", models.FLOAT, ("batch", "seq", 8))],
+    )
+    command.fails(
+        2,
+        """
+        error: input 'x: f32[4, seq, 8]' has free dimensions
+          help: bind them, for example --dim seq=1 or --shapes x:4x1x8
+        """,
+        *("run", path, "--dim", "batch=4"),
+    )
+    finished = command("run", path, "--dim", "batch=4,2", "--dim", "seq=3,5", "--json")
+    bound = [tuple(answer["dims"].values()) for answer in finished.json["bindings"]]
+    assert bound == [(4, 3), (4, 5), (2, 3), (2, 5)]

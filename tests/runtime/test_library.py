@@ -1,0 +1,112 @@
+"""Shared libraries of bundles, loaded back into Python."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import afterglow
+from afterglow.backends.cpu.target import Target
+from afterglow.bundles import write_bundle
+from afterglow.bundles.makefiles import zig_target
+from afterglow.bundles.shared import library_name
+from afterglow.runtime.bundle import Bundle
+from afterglow.support.errors import UsageError
+from tests.bundles.building import bundle_code, compiler, interpreted, random_inputs
+from tests.emulation.models import MODELS
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["weights-file", "embedded"])
+def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    compiler()
+    code = bundle_code(MODELS["cnn"](), "net", "host", embed_weights=request.param)
+    return write_bundle(code, tmp_path_factory.mktemp("bundle"), shared=True)
+
+
+def test_a_library_computes_what_the_model_does(bundle: Bundle) -> None:
+    assert bundle.library is not None
+    loaded = afterglow.load(bundle.library)
+    x = random_inputs(bundle)[0]
+    wanted = interpreted(MODELS["cnn"](), [x])[0]
+    np.testing.assert_allclose(loaded(x), wanted, atol=1e-5)
+    np.testing.assert_allclose(loaded(x=x[..., ::-1][..., ::-1]), wanted, atol=1e-5)
+    entry = bundle.description["entries"][0]
+    assert loaded.memory.arena_bytes == entry["planned_bytes"]
+    assert loaded.memory.weight_bytes == bundle.description["weights"]["bytes"]
+    assert loaded.memory.code_bytes == bundle.description["code_bytes"]
+
+
+def test_several_threads_run_one_library(bundle: Bundle) -> None:
+    assert bundle.library is not None
+    loaded = afterglow.load(bundle.library)
+    inputs = [random_inputs(bundle, seed)[0] for seed in range(4)]
+    wanted = [loaded(x) for x in inputs]
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        for _ in range(50):
+            if not np.array_equal(loaded(inputs[number]), wanted[number]):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_library_needs_its_name_and_its_weights(tmp_path: Path) -> None:
+    compiler()
+    bundle = write_bundle(bundle_code(MODELS["mlp"](), "net", "host"), tmp_path, shared=True)
+    assert bundle.library is not None
+    weights = tmp_path / "net.weights"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-64])
+    with pytest.raises(UsageError, match="the weights have another size"):
+        afterglow.load(bundle.library)
+    weights.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    with pytest.raises(UsageError, match="the weights have another checksum"):
+        afterglow.load(bundle.library)
+    weights.unlink()
+    with pytest.raises(UsageError, match=r"the weights of .* cannot be read"):
+        afterglow.load(bundle.library)
+    renamed = shutil.copy(bundle.library, tmp_path / "libother.so")
+    with pytest.raises(UsageError, match="describes no model called 'other'"):
+        afterglow.load(renamed)
+    with pytest.raises(UsageError, match="cannot be loaded"):
+        afterglow.load(tmp_path / "none.so")
+
+
+@pytest.mark.parametrize(
+    ("triple", "wanted"),
+    [
+        ("x86_64-unknown-linux-gnu", "x86_64-linux-gnu"),
+        ("aarch64-unknown-linux-gnu", "aarch64-linux-gnu"),
+        ("armv7a-unknown-linux-gnueabihf", "arm-linux-gnueabihf"),
+        ("thumbv7em-none-eabihf", "thumb-freestanding-eabihf"),
+        ("riscv32-unknown-elf", "riscv32-freestanding"),
+        ("wasm32-unknown-unknown", "wasm32-freestanding"),
+        ("x86_64-pc-windows-gnu", "x86_64-windows-gnu"),
+        ("arm64-apple-macosx11.0.0", "aarch64-macos"),
+    ],
+)
+def test_zig_has_its_own_names_of_machines(triple: str, wanted: str) -> None:
+    assert zig_target(triple) == wanted
+
+
+@pytest.mark.parametrize(
+    ("target", "wanted"),
+    [
+        ("x86-64-v3", "libnet.so"),
+        ("wasm32", "net.wasm"),
+        ("x86_64-pc-windows-gnu+x86-64-v3", "net.dll"),
+        ("arm64-apple-macosx11.0.0+aarch64", "libnet.dylib"),
+    ],
+)
+def test_libraries_are_called_as_their_systems_like(target: str, wanted: str) -> None:
+    assert library_name("net", Target.of(target)) == wanted

@@ -1,0 +1,162 @@
+"""What a process imports: only what it uses. Times are no test, but what takes them is."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import afterglow
+from afterglow.support.errors import UsageError
+from tests.backends.cpu import networks
+from tests.frontends.models import info, model, node
+
+COMPILER = (
+    *("llvmlite", "onnx", "ml_dtypes", "click", "rich", "importlib.metadata"),
+    *("afterglow.graph", "afterglow.instr", "afterglow.ops", "afterglow.passes"),
+    *("afterglow.transforms", "afterglow.lowering", "afterglow.frontends", "afterglow.memory"),
+    *("afterglow.backends.cpu", "afterglow.backends.interpreter", "afterglow.bundles"),
+    *("afterglow.driver.compile", "afterglow.report", "afterglow.cli"),
+)
+"""What runs no model."""
+X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
+
+
+def imported(program: str, *arguments: str | Path, of: tuple[str, ...] = COMPILER) -> list[str]:
+    """Which of some modules a program of its own process has imported when it ends."""
+    code = f"import sys\n{program}\nprint('\\n' + '\\n'.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [name for name in of if name in done.stdout.splitlines()]
+
+
+RUN = """
+import numpy as np
+import afterglow as ag
+model = ag.{way}
+model.run(None, {{i.name: np.zeros(i.shape, i.dtype.numpy) for i in model.inputs}})
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    made = model(
+        [node("Mul", ["x", "w"], ["a"]), node("Softmax", ["a"], ["y"])],
+        inputs=[info("x", X.shape)],
+        outputs=[info("y", X.shape)],
+        constants={"w": np.full(3, 2, np.float32)},
+    )
+    onnx.save(made, tmp_path / "model.onnx")
+    return tmp_path / "model.onnx"
+
+
+def test_importing_the_package_imports_nothing() -> None:
+    assert not imported("import afterglow; dir(afterglow)", of=(*COMPILER, "numpy"))
+
+
+def test_running_a_saved_model_imports_no_compiler(tmp_path: Path) -> None:
+    afterglow.compile(networks.tiny()).save(tmp_path / "model.agc")
+    assert not imported(RUN.format(way="load(sys.argv[1])"), tmp_path / "model.agc")
+
+
+def test_running_a_library_imports_no_compiler(tmp_path: Path) -> None:
+    bundle = afterglow.compile(networks.tiny()).export_bundle(tmp_path, shared=True)
+    assert bundle.library is not None
+    assert not imported(RUN.format(way="load(sys.argv[1])"), bundle.library)
+
+
+def test_a_saved_model_whose_host_runs_ops_imports_them(tmp_path: Path) -> None:
+    afterglow.compile(networks.texts()).save(tmp_path / "model.agc")
+    found = imported("import afterglow\nafterglow.load(sys.argv[1])", tmp_path / "model.agc")
+    assert "afterglow.ops" in found
+    assert "llvmlite" not in found
+
+
+def test_a_model_that_was_compiled_before_imports_no_compiler(source: Path) -> None:
+    program = RUN.format(way="compile(sys.argv[1], cache=sys.argv[2])")
+    folder = source.parent / "cache"
+    assert "llvmlite" in imported(program, source, folder)
+    assert not imported(program, source, folder)
+
+
+def test_a_kept_model_reads_its_source_when_it_is_asked_about_it(source: Path) -> None:
+    folder = source.parent / "cache"
+    whole = afterglow.compile(source, cache=folder)
+    kept = afterglow.compile(source, cache=folder)
+    assert kept(X).tobytes() == whole(X).tobytes()
+    assert kept.ir("graph") == whole.ir("graph")
+    assert kept.export_bundle(source.parent / "bundle").name == "model"
+
+
+def test_a_kept_model_does_not_take_another_source_for_its_own(source: Path) -> None:
+    folder = source.parent / "cache"
+    afterglow.compile(source, cache=folder)
+    kept = afterglow.compile(source, cache=folder)
+    proto = onnx.load(source)
+    proto.graph.node[0].op_type = "Add"
+    onnx.save(proto, source)
+    with pytest.raises(UsageError) as caught:
+        kept.ir("graph")
+    assert str(caught.value) == (
+        f"error: {source} has changed since the model was compiled\n  help: compile it again"
+    )
+
+
+def test_kept_models_with_tensors_in_other_files(source: Path) -> None:
+    proto = onnx.load(source)
+    onnx.save(proto, source, save_as_external_data=True, location="weights", size_threshold=0)
+    program = RUN.format(way="compile(sys.argv[1], cache=sys.argv[2])")
+    folder = source.parent / "cache"
+    imported(program, source, folder)
+    assert not imported(program, source, folder)
+    first = afterglow.compile(source, cache=folder)(X)
+    weights = source.parent / "weights"
+    weights.write_bytes((np.frombuffer(weights.read_bytes(), np.float32) * 2).tobytes())
+    assert not np.array_equal(afterglow.compile(source, cache=folder)(X), first)
+
+
+@pytest.mark.parametrize("threads", [0, -1])
+def test_options_are_checked_for_kept_models_too(source: Path, threads: int) -> None:
+    folder = source.parent / "cache"
+    afterglow.compile(source, cache=folder)
+    with pytest.raises(UsageError, match="threads must be 1 or more"):
+        afterglow.compile(source, cache=folder, threads=threads)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"]])
+def test_help_imports_no_verb(words: list[str]) -> None:
+    program = f"from afterglow.cli.main import execute; execute({words})"
+    light = {"click", "afterglow.cli", "importlib.metadata"}
+    heavy = (*(name for name in COMPILER if name not in light), "numpy", "afterglow.cli.run")
+    assert not imported(program, of=heavy)
+
+
+def test_every_public_name_is_what_type_checkers_take_it_for() -> None:
+    tree = ast.parse(Path(afterglow.__file__).read_text())
+    guarded = next(n for n in tree.body if isinstance(n, ast.If)).body
+    declared = {
+        alias.name: statement.module
+        for statement in guarded
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+    assert sorted(declared) == sorted(afterglow.__all__)
+    for name, home in declared.items():
+        assert getattr(afterglow, name) is getattr(import_module(home or ""), name)
+    assert {*afterglow.__all__, "__version__"} <= {*dir(afterglow)}
+
+
+def test_a_name_that_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="module 'afterglow' has no attribute 'fly'"):
+        afterglow.fly  # noqa: B018
