@@ -34,6 +34,14 @@ def test_two_engines_and_one_that_is_missing(command):
     assert missing["help"].endswith("-m pip install MNN")
 
 
+def test_our_package_compiles_as_asked(command):
+    wishes = ("--max-arena", "4KiB", "--exact", "--precision", "weights_bf16")
+    finished = command("bench", str(DIGITS), "--vs", "", "--json", *wishes, *QUICK)
+    (ours,) = finished.json["engines"]
+    assert ours["problem"] is None
+    assert ours["arena_bytes"] <= 4096
+
+
 def test_the_answer_as_tables(capsys):
     found = [
         Measurement("afterglow", 1, "1.0", 0.1, 0.2, 0.03, 0.004, [0.001, 0.003], 5_000_000, 64),

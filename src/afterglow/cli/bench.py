@@ -19,6 +19,7 @@ from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.saved import is_given, load_saved, no_other_engine, saved_feed
 from afterglow.cli.session import Session, table
+from afterglow.driver.options import describe_options
 from afterglow.driver.stages import Stages
 from afterglow.frontends.onnx import NeedsValuesError
 from afterglow.report.bench import PEERS, Measurement, Plan, compare
@@ -96,6 +97,7 @@ def _plan(request: Request, asked: dict[str, Any], clock: StageClock) -> Plan:
         python=sys.executable,
         peer_python=_peer_python(asked["peer_python"]),
         keep=asked["keep"] and asked["keep"] / Path(request.path).stem,
+        options={} if request.is_saved else describe_options(options),
     )
 
 

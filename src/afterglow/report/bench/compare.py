@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -46,6 +46,8 @@ class Plan:
     """That peers run under."""
     keep: Path | None = None
     """A folder for what engines make ahead of time, if it shall serve again."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """How Afterglow compiles the model, as its driver describes options."""
 
 
 def compare(plan: Plan, progress: Progress = lambda text: None) -> list[Measurement]:
@@ -118,6 +120,7 @@ class _Run:
             "outputs": list(plan.outputs),
             "shapes": {key: array.shape for key, array in plan.feed.items()},
             "kinds": {key: array.dtype.name for key, array in plan.feed.items()},
+            "options": dict(plan.options),
         }
 
     def attempt(self, action: Callable[[], None]) -> None:

@@ -29,6 +29,8 @@ class Job:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
     """The element type of each input, as NumPy calls it."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """How Afterglow compiles it, as its driver describes options; nothing for as it always does."""
 
     def zeros(self) -> dict[str, Any]:
         """An example of the inputs, for engines that compile by running."""

@@ -43,9 +43,11 @@ class AfterglowEngine(Engine):
         return bool(import_module("afterglow.runtime.load").is_saved_model(model))
 
     def _compile(self, job: Job) -> Any:
-        return self.afterglow.compile(
-            job.model, threads=job.threads, shapes=job.shapes, cache=False
-        )
+        given = {"threads": job.threads, "shapes": job.shapes}
+        if not job.options:
+            return self.afterglow.compile(job.model, cache=False, **given)
+        options = import_module("afterglow.driver.options").restore_options(job.options, **given)
+        return import_module("afterglow.driver.compile").compile_with(job.model, options)
 
 
 class AfterglowRunner(Runner):

@@ -69,6 +69,7 @@ def _job(task: dict[str, Any]) -> Job:
         tuple(task["outputs"]),
         shapes,
         task["kinds"],
+        task.get("options", {}),
     )
 
 
