@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -332,6 +333,15 @@ def test_threads_must_be_some() -> None:
     assert str(caught.value) == "error: threads must be 1 or more, got 0"
 
 
+@pytest.fixture
+def heeds_interrupts() -> Iterator[None]:
+    """A process that was started in the background ignores interrupts; not so here."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_interrupts")
 def test_an_interrupt_arrives_after_a_run() -> None:
     compiled = afterglow.compile(networks.transformer(), threads=2)
     x = np.zeros((2, 65, 96), np.float32)
