@@ -41,12 +41,12 @@ _ERF_BOTTOM = (
 
 
 def sigmoid(x: Value, factor: Value | float = 1.0) -> Value:
-    """factor / (1 + e^-x): 2^n (1 + g) + 1 = 2^n g + (2^n + 1)."""
+    """factor / (1 + e^-x)."""
     low, high = (-89.0, 30.0) if x.dtype is f32 else (-710.0, 50.0)
-    # Half of the divisor is finite where the divisor is not.
+    # Half of e^-x is finite where e^-x is not.
     part = grown(-clamp(x, low, high), halvings=1)
-    half = fma(part.power, part.growth, part.power + 0.5)
-    return factor / (half + half)
+    half = fma(part.power, part.growth, part.power)
+    return factor / (half + half + 1.0)
 
 
 def expm1(x: Value) -> Value:
