@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 
 from afterglow.graph.function import Function
@@ -35,6 +35,26 @@ def topological_order(nodes: Iterable[Node]) -> list[Node]:
         stuck = next(node for node in rank if missing[node])
         raise CompileError(f"the graph has a cycle through {stuck.name}")
     return result
+
+
+def in_order(
+    nodes: Iterable[Node | None], read_by: Callable[[Node], Iterable[Node | None]]
+) -> list[Node]:
+    """Nodes with all that they read, directly or not, each after those that it reads; no None."""
+    order: list[Node] = []
+    seen: set[Node] = set()
+    waiting = [(node, False) for node in nodes]
+    while waiting:
+        node, is_ready = waiting.pop()
+        if node is None:
+            continue
+        if is_ready:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            waiting.append((node, True))
+            waiting.extend((other, False) for other in read_by(node))
+    return order
 
 
 def sort_function(function: Function) -> None:

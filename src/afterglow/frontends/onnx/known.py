@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from math import inf
 
 from afterglow.frontends.onnx.problems import NeedsInliningError, NeedsValuesError
 from afterglow.graph import Constant, Function, Node, Op, Value, run_op
 from afterglow.graph.function import subgraphs_of
+from afterglow.graph.order import in_order
 from afterglow.ops.control import Loop, Scan
 from afterglow.support.errors import UnsupportedError
 from afterglow.types import Array
@@ -84,20 +85,12 @@ class KnownValues:
 
     def _nodes_behind(self, value: Value, done: Container[Node | None]) -> list[Node]:
         """The nodes that a value takes, each after those that it reads, without those done."""
-        order: list[Node] = []
-        seen: set[Node] = set()
-        waiting = [(value.producer, False)]
-        while waiting:
-            node, is_ready = waiting.pop()
-            if node is None or node in done:
-                continue
-            if is_ready:
-                order.append(node)
-            elif node not in seen:
-                seen.add(node)
-                waiting.append((node, True))
-                waiting.extend((self._outermost(v).producer, False) for v in node.given)
-        return order
+
+        def left(read: Iterable[Value]) -> list[Node | None]:
+            producers = [v.producer for v in read]
+            return [None if node in done else node for node in producers]
+
+        return in_order(left([value]), lambda node: left(map(self._outermost, node.given)))
 
     def _results_behind(self, value: Value) -> dict[Value, Array]:
         """The results of all nodes that a value takes; those of its own are kept."""
