@@ -10,10 +10,10 @@ import numpy as np
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.constants import Constants
 from afterglow.backends.cpu.kernel import Kernel, Operand, Packed, Parameter, Table
-from afterglow.backends.cpu.write import can_write, write_kernel
+from afterglow.backends.cpu.write import can_write
 from afterglow.instr import Buffer
 from afterglow.types import Array
-from tests.backends.cpu.kernels.harness import Bench
+from tests.backends.cpu.kernels.harness import Bench, best_kernel
 from tests.emulation.machine import Machine
 from tests.emulation.make import make_machine
 
@@ -30,15 +30,18 @@ class EmulatedBench(Bench):
         """The kernel of all steps."""
         job = self.job()
         assert can_write(job), f"no kernel for {job.key}"
-        return write_kernel(job, self.target)
+        return best_kernel(job, self.target)
 
     def run_on(self, machine: Machine, kernel: Kernel, pieces: int = 1) -> list[Array]:
         """Run the kernel on a machine that has it; the stored results."""
         addresses = {b: _place(machine, array) for b, array in self.memory.items()}
-        workspace = machine.allocate(kernel.workspace_bytes)
+        workspaces = {
+            name: machine.allocate(storage.nbytes)
+            for name, storage in kernel.needs.workspace.items()
+        }
         for function in kernel.functions:
             places = [
-                _address(machine, kernel, p, addresses, workspace) for p in function.parameters
+                _address(machine, kernel, p, addresses, workspaces) for p in function.parameters
             ]
             borders = [piece * function.units // pieces for piece in range(pieces + 1)]
             for begin, end in reversed(list(itertools.pairwise(borders))):
@@ -64,7 +67,7 @@ def _address(
     kernel: Kernel,
     parameter: Parameter,
     addresses: dict[Buffer, int],
-    workspace: int,
+    workspaces: dict[str, int],
 ) -> int:
     match parameter:
         case Operand(number):
@@ -76,7 +79,7 @@ def _address(
             return _place(machine, constants.block(), 64)
         case Table(data):
             return _place(machine, data, 64)
-    return workspace + parameter.offset
+    return workspaces[parameter.name]
 
 
 def _place(machine: Machine, array: Array, align: int = 8) -> int:

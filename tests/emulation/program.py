@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 
 from afterglow.backends.cpu import Target
-from afterglow.backends.cpu.bundle.build import BundleOptions, Planned, build_bundle
+from afterglow.backends.cpu.bundle import (
+    BundleOptions,
+    Planned,
+    build_bundle,
+    reference_outputs,
+)
 from afterglow.backends.cpu.bundle.code import BundleCode
+from afterglow.backends.cpu.compile import compile_module
 from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
@@ -26,7 +32,8 @@ def bundle_of(source: Any, target_name: str, *, small: bool = False) -> BundleCo
     inputs = tuple(value.name for value in module.main.inputs)
     outputs = tuple(output.name for output in module.main.outputs)
     program, _ = stages.plan(stages.lower(stages.optimise(module)))
-    planned = Planned(program, inputs, outputs, NAME)
+    expected = reference_outputs(program, None, compile_module)
+    planned = Planned(program, inputs, outputs, NAME, expected)
     options = BundleOptions(freestanding=True, small=small)
     return build_bundle(NAME, [planned], Target.of(target_name), options)
 

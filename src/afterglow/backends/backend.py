@@ -8,7 +8,7 @@ from typing import Protocol
 
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.graph import Border, Op
-from afterglow.instr import Program, Stack
+from afterglow.instr import KernelPlan, OpInstr, Program, Stack
 from afterglow.passes import Pass
 from afterglow.runtime.executable import Executable
 from afterglow.types import TensorType
@@ -47,8 +47,11 @@ class Backend(Protocol):
     def border(self, op: Op, operands: Sequence[TensorType | None]) -> Border | None:
         """What its kernel for an op wants around the first operand: `op.bordered`, or nothing."""
 
-    def fuses(self, stack: Stack) -> bool:
-        """Whether it has a kernel that does the steps of a stack at once."""
+    def plan(self, step: OpInstr | Stack, *, exact: bool = False) -> KernelPlan | None:
+        """How it computes a step; None if it has no kernel for it, or for all of a stack at once.
+
+        `exact` forbids algorithms that form sums in other ways than defined.
+        """
 
     def compile(self, program: Program) -> Executable:
         """Make a planned program run."""

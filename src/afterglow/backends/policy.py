@@ -1,4 +1,4 @@
-"""What the choice of algorithms heeds."""
+"""User constraints on the choice of algorithms."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True)
 class Policy:
-    """Wishes of whoever compiles a model; kernels that can be written in several ways ask."""
+    """Constraints that whoever compiles a model puts on the choice between algorithms."""
 
     exact: bool = False
     """Whether sums are formed as they are defined: no algorithm that saves multiplications."""
     small_weights: bool = False
     """Whether weights may take no more memory than they do in the model."""
+    least_workspace: bool = False
+    """Whether kernels that need little memory are preferred to fast ones."""
     picks: Mapping[str, str] = field(default_factory=dict)
-    """Algorithms by name, for jobs by key, that are taken whatever is estimated of them."""
+    """Variants of algorithms, for jobs by key, that are taken whatever is estimated of them."""
 
     def for_job(self, *, is_exact: bool) -> Policy:
         """The policy for one job, whose sums may have to be formed as they are defined."""

@@ -66,7 +66,6 @@ def _describe_entry(entry: EntryCode, code: BundleCode) -> dict[str, Any]:
         "arena_bytes": entry.layout.size,
         "arena_align": code.alignment,
         "planned_bytes": entry.layout.planned,
-        "workspace_bytes": entry.layout.workspace,
         "scratch_bytes": entry.layout.scratch,
         "stack_bytes": entry.stack_bytes,
         "self_check_bytes": max(entry.self_check_bytes, code.alignment),

@@ -9,11 +9,11 @@ from typing import Any
 from rich.table import Table
 
 from afterglow.backends.cpu.target import Target
+from afterglow.backends.cpu.tuning import PlanProgram
 from afterglow.cli.report import duration
 from afterglow.cli.session import table
 from afterglow.driver.kernel_cache import caching_compiler
 from afterglow.driver.options import Options
-from afterglow.instr import Program
 from afterglow.report.choices import ExplainedChoice, explain_choices
 
 MOST_CANDIDATES = 4
@@ -21,14 +21,14 @@ MOST_CANDIDATES = 4
 
 
 def find_choices(
-    program: Program, options: Options, measure_seconds: float | None
+    plan: PlanProgram, options: Options, measure_seconds: float | None
 ) -> list[ExplainedChoice]:
-    """The choices of a planned program; none if it is not for the CPU."""
+    """The choices of a program; none if it is not for the CPU."""
     if options.backend != "cpu":
         return []
     compiled = caching_compiler(options.cache)
     return explain_choices(
-        program,
+        plan,
         Target.of(options.target),
         options.policy,
         seconds=measure_seconds,
@@ -44,7 +44,7 @@ def choice_data(choice: ExplainedChoice) -> dict[str, Any]:
 def choice_table(choices: Sequence[ExplainedChoice]) -> Table:
     """A row for each candidate, those of a kernel together, the chosen one first."""
     measured = any(each.seconds is not None for c in choices for each in c.candidates)
-    numbers = ("estimate", *(("measured",) if measured else ()))
+    numbers = ("estimate", "workspace", *(("measured",) if measured else ()))
     rows = table("kernel", "uses", "operands", "algorithm", *numbers, right=("uses", *numbers))
     for choice in choices:
         about: tuple[str, ...] = (
@@ -54,7 +54,8 @@ def choice_table(choices: Sequence[ExplainedChoice]) -> Table:
         )
         for place, each in enumerate(choice.candidates[:MOST_CANDIDATES]):
             seconds = "" if each.seconds is None else duration(each.seconds)
-            figures = (f"{each.cost / 1e6:,.2f} MFLOP", *((seconds,) if measured else ()))
+            room = f"{each.workspace_bytes:,}" if each.workspace_bytes else ""
+            figures = (f"{each.cost / 1e6:,.2f} MFLOP", room, *((seconds,) if measured else ()))
             style = "bold" if place == 0 else "dim"
             rows.add_row(*about, each.name, *figures, style=style)
             about = ("", "", "")

@@ -158,7 +158,7 @@ def _version_table(built: Sequence[Built]) -> Table:
     rows = table(*numbers, right=numbers)
     for each in built:
         memory = each.version.compiled.memory
-        sizes = (memory.arena_bytes, memory.scratch_bytes, memory.weight_bytes, memory.code_bytes)
+        sizes = (memory.arena_bytes, memory.thread_bytes, memory.weight_bytes, memory.code_bytes)
         counts = (*each.dims.values(), each.instructions, *sizes)
         rows.add_row(*(f"{count:,}" for count in counts))
     return rows

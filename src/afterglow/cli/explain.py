@@ -63,7 +63,11 @@ def explain(session: Session, request: Request, memory: Path | None, measure: bo
             title = Path(request.path).name
             write_text(memory, memory_svg(program, plan.lower_bound_bytes, title))
         clock("choices")
-        choices = find_choices(program, request.options, MEASURED_SECONDS if measure else None)
+        choices = find_choices(
+            lambda policy: stages.within(policy).plan(module)[0],
+            request.options,
+            MEASURED_SECONDS if measure else None,
+        )
     session.answer(
         {
             "model": request.path,
@@ -144,7 +148,7 @@ def _show(
         session.say(f"the peak: {live}, {work}", "bold")
         session.show(_buffer_table(timeline.live_at(peak)))
     if choices:
-        session.say("kernels that can be written in several ways, the chosen way first", "bold")
+        session.say("the plans of kernels, the chosen one first", "bold")
         session.show(choice_table(choices))
     if picture is not None:
         session.say(f"drawn in {picture}")

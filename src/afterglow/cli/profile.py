@@ -83,7 +83,6 @@ def _profile(request: Request, asked: dict[str, Any], clock: StageClock) -> list
         threads,
         asked["repeat"],
         compiled,
-        options.policy,
     )
 
 

@@ -37,7 +37,7 @@ def memory_table(report: MemoryReport, total_bytes: int) -> Table:
         ("arena", report.arena_bytes),
         ("arena, lower bound", report.lower_bound_bytes),
         ("arena without sharing", total_bytes),
-        ("scratch", report.scratch_bytes),
+        ("threads", report.thread_bytes),
         ("weights", report.weight_bytes),
         ("code", report.code_bytes),
         ("inputs and outputs", report.io_bytes),

@@ -12,18 +12,24 @@ from afterglow.backends.cpu.bundle import (
     Extent,
     Planned,
     build_bundle,
+    reference_outputs,
+    reference_target,
+    refuse_host_steps,
 )
+from afterglow.backends.cpu.compile import Compile
 from afterglow.backends.cpu.target import Target
 from afterglow.bundles import identifier
 from afterglow.driver.kernel_cache import caching_compiler
 from afterglow.driver.options import Options
 from afterglow.driver.sources import OnnxSource, Source
-from afterglow.driver.stages import Stages
+from afterglow.driver.stages import Stages, find_backend
 from afterglow.frontends.onnx import NeedsValuesError
+from afterglow.instr import Program
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.bundle import BundleWish
 from afterglow.support.errors import UnsupportedError
 from afterglow.support.names import NameScope
+from afterglow.types import Array
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -33,20 +39,20 @@ def compile_bundle(source: Source, options: Options, wish: BundleWish) -> Bundle
     name = _usable(identifier(wish.name or _name_of(source)))
     options = replace(options, backend="cpu", target=wish.target, verify=False, instruments=())
     bound = [replace(options, shapes=shapes, dims={}) for shapes in wish.shapes] or [options]
+    compiled = caching_compiler(options.cache)
     programs = [
-        _plan(source, each, prefix)
+        _plan(source, each, prefix, compiled)
         for each, prefix in zip(bound, _prefixes(name, wish.shapes), strict=True)
     ]
-    compiled = caching_compiler(options.cache)
     if options.progress is not None:
         options.progress("emit")
-    wanted = BundleOptions(wish.embed_weights, wish.freestanding, wish.small, options.policy)
+    wanted = BundleOptions(wish.embed_weights, wish.freestanding, wish.small)
     declared = source.signature(replace(options, shapes={}, dims={})).inputs
     extents = _extents(declared, wish.shapes)
-    return build_bundle(name, programs, Target.of(wish.target), wanted, compiled, extents)
+    return build_bundle(name, programs, Target.of(wish.target), wanted, extents)
 
 
-def _plan(source: Source, options: Options, prefix: str) -> Planned:
+def _plan(source: Source, options: Options, prefix: str, compiled: Compile) -> Planned:
     if options.progress is not None:
         options.progress("import")
     try:
@@ -57,7 +63,19 @@ def _plan(source: Source, options: Options, prefix: str) -> Planned:
     outputs = tuple(output.name for output in module.main.outputs)
     stages = Stages(options)
     program, _ = stages.plan(stages.lower(stages.optimise(module)))
-    return Planned(program, inputs, outputs, prefix)
+    refuse_host_steps(program)
+    expected = _expected(stages, program, compiled)
+    return Planned(program, inputs, outputs, prefix, expected)
+
+
+def _expected(stages: Stages, program: Program, compiled: Compile) -> Sequence[Array]:
+    """What the self-check of a planned program expects, computed by code for another target."""
+    reference = reference_target()
+    target = stages.options.target if reference is None else reference
+    stages.replan(program, find_backend(replace(stages.options, target=target)))
+    expected = reference_outputs(program, reference, compiled)
+    stages.replan(program, stages.backend)
+    return expected
 
 
 def _data_decide(error: NeedsValuesError) -> UnsupportedError:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from afterglow.backends.backend import Backend, Settings
 from afterglow.backends.cpu.backend import Cpu
 from afterglow.backends.cpu.target import Target
+from afterglow.backends.policy import Policy
 from afterglow.backends.registry import BACKENDS
 from afterglow.driver.kernel_cache import caching_compiler
 from afterglow.driver.options import PRECISIONS, Options
@@ -31,6 +32,7 @@ from afterglow.memory import (
     form_stacks,
     lend_inputs,
     place_lifetimes,
+    plan_kernels,
     plan_memory,
     remove_copies,
     share_buffers,
@@ -61,13 +63,24 @@ class Stages:
         options = self.options
         return narrowing_pipeline(PRECISIONS[options.precision], options.policy.small_weights)
 
+    @cached_property
+    def stacking_backend(self) -> Backend:
+        """The backend that stacks are formed by: whatever is picked for them, they are the same."""
+        return find_backend(replace(self.options, policy=replace(self.options.policy, picks={})))
+
+    @cached_property
+    def frugal_backend(self) -> Backend:
+        """The backend, told to prefer kernels that need little memory."""
+        policy = replace(self.options.policy, least_workspace=True)
+        return find_backend(replace(self.options, policy=policy))
+
     @property
     def memory(self) -> Memory:
-        """How programs get their memory, for those who must know what it will be."""
+        """How programs get the least memory, for those who must know what it will be."""
         return Memory(
             self._tidy,
-            lambda program: self._place(program).arena_bytes,
-            lambda program: self._place_part(program).arena_bytes,
+            lambda program: self._place(program, self.frugal_backend).arena_bytes,
+            lambda program: self._place_part(program, self.frugal_backend).arena_bytes,
         )
 
     def optimise(self, module: Module) -> Module:
@@ -97,29 +110,38 @@ class Stages:
         return module
 
     def plan(self, module: Module) -> tuple[Program, MemoryPlan]:
-        """Select instructions, remove copies, and give every buffer its address."""
+        """Select instructions, remove copies, plan kernels, and give every buffer its address."""
         self._tell("plan memory")
         program = select_instructions(module.main)
         self._tidy(program)
-        plan = self._place(program)
-        self._plan_bodies(program)
+        plan = self._place(program, self.backend)
+        budget = self.options.max_arena
+        if budget is not None and plan.arena_bytes > budget:
+            plan = self.replan(program, self.frugal_backend)
         if self.options.verify:
             _verify_plan(program)
         return program, plan
 
-    def _plan_bodies(self, program: Program) -> None:
-        """Plan the functions that ops of a planned program carry, each as a program of its own."""
+    def replan(self, program: Program, backend: Backend) -> MemoryPlan:
+        """Plan the kernels of a planned program anew, and give its buffers other addresses."""
+        for body in _bodies(program):
+            self.replan(body, backend)
+        plan_kernels(program, backend.plan)
+        place_lifetimes(program)
+        return plan_memory(program)
+
+    def _plan_bodies(self, program: Program, backend: Backend) -> None:
+        """Plan the functions that ops of a program carry, each as a program of its own."""
         for step in program.body:
             if isinstance(step, OpInstr):
                 functions = [subgraph.function for subgraph in subgraphs_of(step.op)]
                 carried = step.op.carried_values()
-                step.bodies = tuple(self._plan_body(function, carried) for function in functions)
+                step.bodies = tuple(self._plan_body(f, carried, backend) for f in functions)
 
-    def _plan_body(self, function: Function, carried: Carried) -> Program:
+    def _plan_body(self, function: Function, carried: Carried, backend: Backend) -> Program:
         program = select_instructions(function, carried)
         self._tidy(program)
-        self._place_part(program)
-        self._plan_bodies(program)
+        self._place_part(program, backend)
         if self.options.verify:
             _verify_plan(program)
         return program
@@ -139,13 +161,13 @@ class Stages:
             remove_copies(program)
             drop_dead_stores(program)
             add_borders(program, self.backend.border)  # before stacks, which then write inside
-            form_stacks(
-                program, self.backend.fuses
-            )  # after copies: what is written in place can be stacked
+            form_stacks(program, self.stacking_backend.plan)  # after copies: more is in place
             update_in_place(program)  # after stacks, which write several buffers at once
 
-    def _place(self, program: Program) -> MemoryPlan:
-        """Let buffers share memory, and give them addresses."""
+    def _place(self, program: Program, backend: Backend) -> MemoryPlan:
+        """Plan kernels, let buffers share memory, and give them addresses."""
+        self._plan_bodies(program, backend)  # first: their arenas are workspace of their steps
+        plan_kernels(program, backend.plan)
         if self.options.optimize:
             if self.options.lend_inputs:
                 lend_inputs(program)
@@ -154,8 +176,10 @@ class Stages:
         place_lifetimes(program)
         return plan_memory(program)
 
-    def _place_part(self, program: Program) -> MemoryPlan:
+    def _place_part(self, program: Program, backend: Backend) -> MemoryPlan:
         """The same, quickly, for a part of a model: what it reads and gives is nobody's scratch."""
+        self._plan_bodies(program, backend)
+        plan_kernels(program, backend.plan)
         if self.options.optimize:
             share_buffers(program)
         place_lifetimes(program)
@@ -172,10 +196,10 @@ class Stages:
         self._check_runs_here()
         inputs = [placeholder.name for placeholder in module.main.inputs]
         outputs = [output.name for output in module.main.outputs]
-        program, plan = self.plan(self.lower(self.optimise(module)))
-        backend = self._tuned_backend(program)
+        self.lower(self.optimise(module))
+        program, plan = self._tuned(module).plan(module)
         self._tell("emit")
-        executable = backend.compile(program)
+        executable = self.backend.compile(program)
         return CompiledFunction(interface_of(program), plan, executable, inputs, outputs, program)
 
     def _check_runs_here(self) -> None:
@@ -189,12 +213,17 @@ class Stages:
                 f"target={target!r}), or afterglow compile MODEL -o FOLDER --target {target}",
             )
 
-    def _tuned_backend(self, program: Program) -> Backend:
-        """The backend, told which algorithms were fastest if they are to be tried."""
+    def _tuned(self, module: Module) -> Stages:
+        """The stages, told which algorithms were fastest if they are to be tried."""
         if self.options.tune is None:
-            return self.backend
+            return self
         self._tell("tune")
-        return find_backend(replace(self.options, policy=tuned_policy(program, self.options)))
+        policy = tuned_policy(lambda policy: self.within(policy).plan(module)[0], self.options)
+        return Stages(replace(self.options, policy=policy))
+
+    def within(self, policy: Policy) -> Stages:
+        """The same stages with another policy, and without telling of progress."""
+        return Stages(replace(self.options, policy=policy, progress=None))
 
     def _instruments(self) -> Sequence[Instrument]:
         verify = (VerifyEach(),) if self.options.verify else ()
@@ -203,6 +232,13 @@ class Stages:
     def _tell(self, stage: str) -> None:
         if self.options.progress is not None:
             self.options.progress(stage)
+
+
+def _bodies(program: Program) -> Iterator[Program]:
+    """The programs that ops of a program carry."""
+    for step in program.body:
+        if isinstance(step, OpInstr):
+            yield from step.bodies
 
 
 def _verify_plan(program: Program) -> None:

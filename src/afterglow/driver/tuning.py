@@ -1,36 +1,35 @@
-"""Tuning: kernels that can be written in several ways are tried, and the winners remembered."""
+"""Tuning: plans of kernels are tried, and the winners remembered."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from afterglow.backends.cpu.target import Target
-from afterglow.backends.cpu.tuning import Choice, choices_of, made_inputs, measure
+from afterglow.backends.cpu.tuning import Choice, PlanProgram, choices_of, measure
 from afterglow.backends.policy import Policy
 from afterglow.driver.cache import CompileCache, digest_of_texts
 from afterglow.driver.kernel_cache import caching_compiler
 from afterglow.driver.options import Options
-from afterglow.instr import Program
 
 
-def tuned_policy(program: Program, options: Options) -> Policy:
-    """The policy of the options, with the fastest way picked for each kernel that has several.
+def tuned_policy(plan: PlanProgram, options: Options) -> Policy:
+    """The policy of the options, with the fastest variant picked for each kernel that has several.
 
-    What was not tried before is tried for about as many seconds as the options give.
+    `plan` plans the program within a policy. What was not tried before is tried for about as many
+    seconds as the options give.
     """
     target = Target.of(options.target)
     cache = None if options.cache is None else CompileCache(options.cache)
-    found = choices_of(program, target, options.policy)
-    choices = [choice for choice in found if len(choice.candidates) > 1]
+    found = choices_of(plan(options.policy), target, options.policy)
+    choices = [choice for choice in found if len(choice.plans) > 1]
     known = {} if cache is None else _remembered(choices, options, cache)
     new = [choice for choice in choices if choice.job.key not in known]
     if new:
         measure(
-            program,
+            plan,
             new,
             target,
             options.policy,
-            inputs=made_inputs(program),
             threads=options.threads,
             seconds=options.tune or 0.0,
             compiled=caching_compiler(options.cache),
@@ -54,6 +53,6 @@ def _remembered(choices: list[Choice], options: Options, cache: CompileCache) ->
 
 def _key(choice: Choice, options: Options) -> str:
     """What a winner is kept under: the job, the machine, and between whom it was decided."""
-    names = [candidate.name for candidate in choice.candidates]
+    names = [plan.variant for plan in choice.plans]
     target = repr(Target.of(options.target))
     return digest_of_texts([choice.job.key, target, str(options.threads), *names])

@@ -76,6 +76,24 @@ class _Word(str):
     """A bare word: true, false, none, an element type, or a member of an enumeration."""
 
 
+def parse_pairs(tokens: TokenStream) -> dict[str, Any]:
+    """Parse `{name = value, …}` whose names nobody declares; nothing there means no pairs."""
+    found: dict[str, Any] = {}
+    if not tokens.accept("{"):
+        return found
+    while not tokens.accept("}"):
+        name = tokens.take("word", "a name")
+        tokens.expect("=")
+        found[name] = _parse_value(tokens, lambda name: _no_function(tokens, name))
+        if tokens.next.text != "}":
+            tokens.expect(",")
+    return found
+
+
+def _no_function(tokens: TokenStream, name: str) -> Subgraph:
+    raise tokens.error(f"expected a value, found @{name}")
+
+
 def _parse_value(tokens: TokenStream, function: Callable[[str], Subgraph]) -> Any:
     token = tokens.next
     if tokens.accept("("):

@@ -13,6 +13,7 @@ from afterglow.instr.instruction import (
     Wait,
 )
 from afterglow.instr.interface import interface_of
+from afterglow.instr.kernel_plan import KernelPlan
 from afterglow.instr.parser import parse_program
 from afterglow.instr.printer import print_program
 from afterglow.instr.program import Program, ProgramBuilder
@@ -26,6 +27,7 @@ __all__ = [
     "Dealloc",
     "DeclareView",
     "Instr",
+    "KernelPlan",
     "OpInstr",
     "Prefetch",
     "Program",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from afterglow.graph import Op
 from afterglow.instr.buffer import Access, Buffer
+from afterglow.instr.kernel_plan import KernelPlan
 
 if TYPE_CHECKING:
     from afterglow.instr.program import Program
@@ -107,6 +108,8 @@ class OpInstr(Instr):
     origin: str = field(default="", compare=False)
     bodies: tuple[Program, ...] = field(default=(), compare=False)
     """The functions that the op carries, as programs, once those are planned."""
+    plan: KernelPlan | None = field(default=None, compare=False)
+    """How a backend computes it; of a member of a stack, the stack has the plan."""
 
     def accesses(self) -> Iterator[tuple[Access, Buffer]]:
         """Outputs, inputs, scratch, predicate."""
@@ -145,14 +148,18 @@ class Stack(Instr):
 
     body: tuple[OpInstr, ...]
     locals: tuple[Buffer, ...]
+    scratch: tuple[Buffer, ...] = ()
+    plan: KernelPlan | None = field(default=None, compare=False)
 
     def accesses(self) -> Iterator[tuple[Access, Buffer]]:
-        """What the instructions do to memory outside; locals do not show."""
+        """What the instructions do to memory outside, and scratch; locals do not show."""
         hidden = {*self.locals}
         for step in self.body:
             yield from ((access, b) for access, b in step.accesses() if b.root not in hidden)
+        yield from ((Access.SCRATCH, buffer) for buffer in self.scratch)
 
     def substitute(self, change: Callable[[Buffer], Buffer]) -> None:
         """See the base."""
         for step in self.body:
             step.substitute(change)
+        self.scratch = tuple(map(change, self.scratch))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from afterglow.graph import OPS, Subgraph
-from afterglow.graph.attributes import parse_attributes
+from afterglow.graph.attributes import parse_attributes, parse_pairs
 from afterglow.graph.parser import parse_type
 from afterglow.instr.buffer import Buffer, Region, row_major
 from afterglow.instr.instruction import (
@@ -18,6 +18,7 @@ from afterglow.instr.instruction import (
     Stack,
     Wait,
 )
+from afterglow.instr.kernel_plan import KernelPlan
 from afterglow.instr.program import Program
 from afterglow.support.lexer import TokenStream
 from afterglow.types import Array, TensorType
@@ -192,6 +193,11 @@ class _Parser:
     def _stack(self) -> None:
         hidden: list[Buffer] = []
         body: list[OpInstr] = []
+        scratch: list[Buffer] = []
+        while self.tokens.accept("scratch"):
+            scratch.append(self._buffer())
+            self.tokens.accept(",")
+        plan = self._plan()
         self.tokens.expect("{")
         while not self.tokens.accept("}"):
             if self.tokens.next.kind == "name":
@@ -203,7 +209,20 @@ class _Parser:
                 self.buffers[name] = hidden[-1]
             else:
                 body.append(self._op(self.tokens.take("word", "an instruction")))
-        self.program.body.append(Stack(tuple(body), tuple(hidden)))
+        self.program.body.append(Stack(tuple(body), tuple(hidden), tuple(scratch), plan))
+
+    def _plan(self) -> KernelPlan | None:
+        if not self.tokens.accept("plan"):
+            return None
+        algorithm = self.tokens.take("word", "the name of an algorithm")
+        settings = parse_pairs(self.tokens)
+        self.tokens.expect("needs")
+        needs = parse_pairs(self.tokens)
+        needs["workspace"] = dict(needs.get("workspace", ()))
+        try:
+            return KernelPlan(algorithm, settings, **needs)
+        except TypeError as error:
+            raise self.tokens.error(f"a kernel plan has other parts: {error}") from None
 
     def _op(self, word: str) -> OpInstr:
         if word not in OPS:
@@ -217,7 +236,9 @@ class _Parser:
                 break
         op = OPS[word](**parse_attributes(self.tokens, OPS[word], self._function))
         predicate = self._buffer() if self.tokens.accept("if") else None
-        return OpInstr(op, tuple(outs), tuple(ins), tuple(scratch), predicate)
+        made = OpInstr(op, tuple(outs), tuple(ins), tuple(scratch), predicate)
+        made.plan = self._plan()
+        return made
 
     def _operand(self, outs: list[Buffer], ins: list[Buffer | None], scratch: list[Buffer]) -> None:
         access = self.tokens.take("word", "'in', 'out', 'inout', 'scratch' or 'none'")

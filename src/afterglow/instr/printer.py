@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from afterglow.graph.attributes import attributes_text
+from afterglow.graph.attributes import attributes_text, value_text
 from afterglow.instr.buffer import Access, Buffer, row_major
 from afterglow.instr.instruction import (
     Alloc,
@@ -17,6 +17,7 @@ from afterglow.instr.instruction import (
     Stack,
     Wait,
 )
+from afterglow.instr.kernel_plan import KernelPlan
 from afterglow.instr.program import Program
 from afterglow.support.names import spell
 
@@ -88,18 +89,40 @@ def instruction_text(step: Instr) -> str:
             return f"wait {transfer.dest}"
         case OpInstr():
             return _op_text(step)
-        case Stack(body, hidden):
+        case Stack(body, hidden, scratch):
             inner = [f"  {buffer} = local {buffer.type}" for buffer in hidden]
             inner.extend(f"  {_op_text(member)}" for member in body)
-            return "\n".join(["stack {", *inner, "}"])
+            used = ", ".join(f"scratch {buffer}" for buffer in scratch)
+            head = " ".join(filter(None, ("stack", used, plan_text(step.plan))))
+            return "\n".join([f"{head} {{", *inner, "}"])
     raise TypeError(f"no text for {step}")
 
 
 def _op_text(step: OpInstr) -> str:
     operands = ", ".join(_operands(step))
     attributes = attributes_text(step.op)
-    predicate = f" if {step.predicate}" if step.predicate is not None else ""
-    return f"{step.op.mnemonic} {operands}" + (f" {attributes}" if attributes else "") + predicate
+    predicate = f"if {step.predicate}" if step.predicate is not None else ""
+    parts = (f"{step.op.mnemonic} {operands}", attributes, predicate, plan_text(step.plan))
+    return " ".join(filter(None, parts))
+
+
+def plan_text(plan: KernelPlan | None) -> str:
+    """A kernel plan: `plan winograd {size = 4} needs {cost = 5e+07, workspace = (…)}`."""
+    if plan is None:
+        return ""
+    needs: dict[str, object] = {"cost": float(plan.cost)}
+    if plan.workspace:
+        needs["workspace"] = tuple(plan.workspace.items())
+    if plan.thread_bytes:
+        needs["thread_bytes"] = plan.thread_bytes
+    if plan.packed:
+        needs["packed"] = plan.packed
+    settings = f" {_pairs(plan.settings)}" if plan.settings else ""
+    return f"plan {plan.algorithm}{settings} needs {_pairs(needs)}"
+
+
+def _pairs(values: Mapping[str, object]) -> str:
+    return "{" + ", ".join(f"{name} = {value_text(value)}" for name, value in values.items()) + "}"
 
 
 def _operands(step: OpInstr) -> Iterator[str]:

@@ -17,6 +17,7 @@ from afterglow.instr import Buffer, Dealloc, Instr, Program, Region
 from afterglow.instr.overlap import same_place
 from afterglow.memory.liveness import Lifetime, aligned
 from afterglow.memory.memories import ALIGNMENT
+from afterglow.memory.planner import scratch_of
 from afterglow.memory.sharing import replaceable_operands
 from afterglow.memory.uses import Uses
 from afterglow.types.dtype import string
@@ -82,6 +83,8 @@ class _Borrower:
         self.program = program
         self.uses = Uses(program)
         self.lives = dict(self._lives())
+        self.scratch = scratch_of(program)
+        """What kernels work in stays in the arena, which is aligned for it."""
         self.lenders = sorted(self._lenders(), key=lambda lender: lender.buffer.type.nbytes)
         self.live = np.zeros(len(program.body), np.int64)
         for life in self.lives.values():
@@ -118,6 +121,7 @@ class _Borrower:
         """Move the largest buffer that can be moved of those live at the peak."""
         when = int(self.live.argmax())
         here = [root for root, life in self.lives.items() if life.start <= when <= life.end]
+        here = [root for root in here if root not in self.scratch]
         for root in sorted(here, key=lambda root: -self.lives[root].size):
             for lender in self.lenders:
                 loan = self._loan(root, lender)

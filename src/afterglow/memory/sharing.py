@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from afterglow.instr import Buffer, Instr, OpInstr, Program, Region, Stack
+from afterglow.instr import Access, Buffer, Instr, OpInstr, Program, Region, Stack
 from afterglow.instr.overlap import byte_span, same_place
 from afterglow.instr.tiling import may_take_over
 from afterglow.memory.uses import Uses
@@ -93,7 +93,8 @@ def _may_be_replaced(step: Instr, operand: Buffer, result: Buffer) -> bool:
 def _results(step: Instr) -> Iterator[Buffer]:
     """The whole buffers of the arena that a step makes."""
     for access, buffer in step.accesses():
-        if access.writes and buffer.region is Region.ARENA and not buffer.is_view:
+        made = access.writes and access is not Access.SCRATCH
+        if made and buffer.region is Region.ARENA and not buffer.is_view:
             yield buffer
 
 

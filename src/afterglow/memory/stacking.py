@@ -8,26 +8,24 @@ instructions before and after it. What may join is read off the facts of its op:
 - every member can then still run tile by tile together with the others;
 - nobody outside reads the stack's results in between, nor writes what it reads, so that all of it
   can run where the instruction is;
-- it costs nothing: see `_is_worth_it`;
-- the backend has a kernel for all of it.
+- nothing is computed twice: see `_is_worth_it`;
+- the backend plans a kernel for all of it that costs no more than those of its parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from afterglow.instr import Buffer, Instr, OpInstr, Program, Region, Stack
+from afterglow.instr import Buffer, Instr, KernelPlan, OpInstr, Program, Region, Stack
 from afterglow.instr.overlap import overlap
 from afterglow.instr.tiling import is_anchor, reads_once, tile_axes
+from afterglow.memory.kernel_plans import PlanStep, by_definition
 from afterglow.memory.uses import Uses
 
 MOST_OPERANDS = 12
 """Buffers that a stack may read: more would not fit the registers of a vector machine."""
 MOST_MEMBERS = 64
-
-Fuses = Callable[[Stack], bool]
-"""Whether a backend has a kernel for a stack."""
 
 
 @dataclass(eq=False)
@@ -38,22 +36,23 @@ class _Group:
     position: int
     anchor: OpInstr | None
     results: set[Buffer] = field(default_factory=set)
+    plan: KernelPlan | None = None
 
     def reads(self) -> set[Buffer]:
         return {b for step in self.members for b in step.ins if b is not None} - self.results
 
 
-def form_stacks(program: Program, fuses: Fuses = lambda stack: True) -> int:
+def form_stacks(program: Program, plan: PlanStep = by_definition) -> int:
     """Group the instructions of a program into stacks; say how many stacks there are."""
-    return _Former(program, fuses).run()
+    return _Former(program, plan).run()
 
 
 class _Former:
     """Goes through a program in order and lets each instruction join what it reads."""
 
-    def __init__(self, program: Program, fuses: Fuses) -> None:
+    def __init__(self, program: Program, plan: PlanStep) -> None:
         self.program = program
-        self.fuses = fuses
+        self.plan = plan
         self.uses = Uses(program)
         self.group_of: dict[OpInstr, _Group] = {}
 
@@ -75,7 +74,7 @@ class _Former:
 
     def _visit(self, step: OpInstr, index: int) -> None:
         anchor = step if is_anchor(step) else None
-        group = _Group([step], index, anchor, set(step.outs))
+        group = _Group([step], index, anchor, set(step.outs), self.plan(step))
         self.group_of[step] = group
         if step.op.unpacks:  # what it reads is compact: store that, and unpack where it is needed
             return
@@ -108,7 +107,8 @@ class _Former:
         if not self._is_worth_it(first, second, group) or not self._can_wait(first, group):
             return None
         stack = self._stack(group, tentative=True)
-        return group if tile_axes(stack) and self.fuses(stack) else None
+        group.plan = self.plan(stack) if tile_axes(stack) else None
+        return group if _is_cheaper(group.plan, first.plan, second.plan) else None
 
     def _is_worth_it(self, first: _Group, second: _Group, joined: _Group) -> bool:
         """Nothing is computed twice, and the values fit the registers.
@@ -163,3 +163,12 @@ class _Former:
             for buffer in hidden:
                 buffer.region = Region.LOCAL
         return Stack(tuple(group.members), tuple(hidden))
+
+
+def _is_cheaper(
+    joined: KernelPlan | None, first: KernelPlan | None, second: KernelPlan | None
+) -> bool:
+    """Whether there is one kernel for both parts that costs no more than theirs."""
+    if joined is None or first is None or second is None:
+        return False
+    return joined.cost <= first.cost + second.cost

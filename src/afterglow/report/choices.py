@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.compile import Compile, compile_module
 from afterglow.backends.cpu.target import Target
-from afterglow.backends.cpu.tuning import Choice, choices_of, made_inputs, measure
+from afterglow.backends.cpu.tuning import Choice, PlanProgram, choices_of, measure
 from afterglow.backends.cpu.write import symbol_of
 from afterglow.backends.policy import Policy
 from afterglow.instr import Program
@@ -15,10 +15,12 @@ from afterglow.memory.timeline import origin_of
 
 @dataclass(frozen=True)
 class ExplainedCandidate:
-    """A way to write a kernel: about how many FLOPs take as long, and how long it took."""
+    """A plan of a kernel: what it costs and needs by estimate, and how long it took."""
 
     name: str
     cost: float
+    workspace_bytes: int
+    thread_bytes: int
     seconds: float | None
 
 
@@ -37,22 +39,22 @@ class ExplainedChoice:
 
 
 def explain_choices(
-    program: Program,
+    plan: PlanProgram,
     target: Target,
     policy: Policy,
     *,
     seconds: float | None = None,
     compiled: Compile = compile_module,
 ) -> list[ExplainedChoice]:
-    """The choices of a planned program; measured on one thread for so many seconds, if any."""
+    """The choices of a program; measured on one thread for so many seconds, if any."""
+    program = plan(policy)
     choices = choices_of(program, target, policy)
     if seconds is not None:
         measure(
-            program,
+            plan,
             choices,
             target,
             policy,
-            inputs=made_inputs(program),
             threads=1,
             seconds=seconds,
             compiled=compiled,
@@ -64,12 +66,18 @@ def _explained(choice: Choice, program: Program) -> ExplainedChoice:
     anchor = choice.job.anchor
     assert anchor is not None
     return ExplainedChoice(
-        kernel=symbol_of(choice.job),
+        kernel=symbol_of(choice.job, choice.plans[0]),
         operands=tuple(str(b.type) for b in anchor.ins[:2] if b is not None),
         result=str(anchor.outs[0].type),
         origins=tuple(origin_of(program.body[place]) for place in choice.places),
         candidates=tuple(
-            ExplainedCandidate(each.name, each.cost, choice.seconds.get(each.name))
-            for each in choice.candidates
+            ExplainedCandidate(
+                each.variant,
+                each.cost,
+                each.workspace_bytes,
+                each.thread_bytes,
+                choice.seconds.get(each.variant),
+            )
+            for each in choice.plans
         ),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from afterglow.instr import Instr, OpInstr, Program, Stack
+from afterglow.instr import Access, Instr, OpInstr, Program, Stack
 from afterglow.ops.attention import Attention
 from afterglow.ops.convolution import Conv, ConvTranspose
 from afterglow.ops.linear import MatMul
@@ -35,7 +35,8 @@ def step_flops(step: Instr) -> float:
 
 def step_bytes(step: Instr) -> int:
     """The bytes that an instruction reads and writes, each buffer once."""
-    return sum(buffer.type.nbytes for buffer in {buffer for _, buffer in step.accesses()})
+    used = {buffer for access, buffer in step.accesses() if access is not Access.SCRATCH}
+    return sum(buffer.type.nbytes for buffer in used)
 
 
 def _multiplications(step: OpInstr) -> int:

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.build import build
-from afterglow.backends.cpu.codegen import as_step
+from afterglow.backends.cpu.codegen import as_step, kernel_name
 from afterglow.backends.cpu.compile import Compile, compile_module
 from afterglow.backends.cpu.job import Job
 from afterglow.backends.cpu.step_times import StepTimer
 from afterglow.backends.cpu.target import Target
-from afterglow.backends.cpu.write import symbol_of
-from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.instr import OpInstr, Program
 from afterglow.memory.timeline import origin_of, work_of
 from afterglow.report.flops import step_bytes, step_flops
@@ -52,10 +50,9 @@ def profile(
     threads: int | None = None,
     repeat: int = 20,
     compiled: Compile = compile_module,
-    policy: Policy = DEFAULT,
 ) -> list[StepTime]:
     """Run a planned program so often, and time each instruction; in the program's order."""
-    artefact = build(program, target, compiled, apart=True, policy=policy)
+    artefact = build(program, target, compiled, apart=True)
     timer = StepTimer(artefact, inputs, threads)
     for _ in range(repeat):
         timer.run()
@@ -73,7 +70,7 @@ def _describe(program: Program, place: int, seconds: float, *, on_host: bool) ->
     anchor = None if step is None else _main_op(Job.of(step))
     return StepTime(
         place=place,
-        kernel=work_of(instruction) if step is None or no_kernel else symbol_of(Job.of(step)),
+        kernel=work_of(instruction) if step is None or no_kernel else kernel_name(step),
         origin=origin_of(instruction),
         operands=() if anchor is None else tuple(str(b.type) for b in anchor.ins if b is not None),
         results=() if anchor is None else tuple(str(b.type) for b in anchor.outs),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from afterglow.instr import Buffer, Instr, OpInstr, Program, Region, Stack
+from afterglow.instr import Access, Buffer, Instr, OpInstr, Program, Region, Stack
 from afterglow.ops.indexing import Gather, GatherElements, GatherND
 from afterglow.report.flops import program_flops
 
@@ -38,11 +38,10 @@ def program_work(program: Program) -> Work:
 
 def _arena_bytes(step: Instr) -> int:
     """What lies in scratch memory is the kernel's own affair."""
-    inner = {buffer for op in _ops(step) for buffer in op.scratch}
     accesses = [(how, b) for how, b in step.accesses() if b.region is Region.ARENA]
     read = {buffer for how, buffer in accesses if how.reads}
-    written = {buffer for how, buffer in accesses if how.writes}
-    return _size(read - inner) + _size(written - inner)
+    written = {buffer for how, buffer in accesses if how in (Access.OUT, Access.INOUT)}
+    return _size(read) + _size(written)
 
 
 def _weight_bytes(program: Program) -> int:

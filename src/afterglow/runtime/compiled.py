@@ -20,7 +20,7 @@ class MemoryReport:
 
     arena_bytes: int
     lower_bound_bytes: int
-    scratch_bytes: int
+    thread_bytes: int
     weight_bytes: int
     code_bytes: int
     io_bytes: int
@@ -79,7 +79,7 @@ class CompiledFunction:
         return MemoryReport(
             arena_bytes=self.plan.arena_bytes,
             lower_bound_bytes=self.plan.lower_bound_bytes,
-            scratch_bytes=footprint.scratch_bytes,
+            thread_bytes=footprint.thread_bytes,
             weight_bytes=footprint.weight_bytes,
             code_bytes=footprint.code_bytes,
             io_bytes=sum(port.type.nbytes for port in ports),

@@ -15,7 +15,7 @@ class Footprint:
 
     weight_bytes: int
     code_bytes: int = 0
-    scratch_bytes: int = 0
+    thread_bytes: int = 0
 
 
 class Executable(Protocol):

@@ -160,7 +160,7 @@ class LibraryExecutable:
 
     @property
     def footprint(self) -> Footprint:
-        """Weights, code, workspace and scratch."""
+        """Weights, code, and scratch memory."""
         return Footprint(self._weight_bytes, self._code_bytes, self._work)
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> list[Array]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from afterglow.backends.cpu import Target
-from afterglow.backends.cpu.table import ENTRIES
+from afterglow.backends.cpu.write import plans_for
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.graph import Op
 from afterglow.ops.convolution import Conv
@@ -45,11 +46,9 @@ def errors(layer: str, policy: Policy = DEFAULT) -> Iterator[tuple[str, float]]:
     bench = Bench(Target.host())
     bench.step(op, bench.input(x), bench.constant(weight), stored=True)
     job = bench.job()
-    candidates = ENTRIES[type(op)].candidates
-    assert candidates is not None
-    for candidate in candidates(bench.steps[0], bench.target, policy):
-        bench.policy = Policy(policy.exact, policy.small_weights, {job.key: candidate.name})
-        yield candidate.name, _error(bench.run()[0], wanted)
+    for plan in plans_for(job, bench.target, policy):
+        bench.policy = replace(policy, picks={job.key: plan.variant})
+        yield plan.variant, _error(bench.run()[0], wanted)
 
 
 def _error(found: Array, wanted: Array) -> float:

@@ -6,7 +6,6 @@ import numpy as np
 
 from afterglow.backends.cpu.job import Job
 from afterglow.backends.cpu.target import Target
-from afterglow.backends.cpu.write import write_kernel
 from afterglow.instr import Buffer, Copy, OpInstr, Region, Stack
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add, Mul
@@ -15,6 +14,7 @@ from afterglow.ops.linear import MatMul
 from afterglow.ops.softmax import Softmax
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32, f64
+from tests.backends.cpu.kernels.harness import best_kernel
 
 TARGET = Target.of("x86-64-v3")
 
@@ -80,7 +80,7 @@ def test_equal_jobs_have_equal_keys_and_equal_code() -> None:
         for name in ("first", "second")
     ]
     assert jobs[0].key == jobs[1].key
-    first, second = (write_kernel(job, TARGET) for job in jobs)
+    first, second = (best_kernel(job, TARGET) for job in jobs)
     assert first.name == second.name
     assert first.module.text == second.module.text
 

@@ -6,98 +6,101 @@ import pytest
 
 import afterglow
 from afterglow.backends.cpu import Target
-from afterglow.backends.cpu.candidate import Candidate
 from afterglow.backends.cpu.codegen import generate
 from afterglow.backends.cpu.compile import compile_module
-from afterglow.backends.cpu.tuning import Choice, choices_of, made_inputs, measure
+from afterglow.backends.cpu.tuning import Choice, choices_of, measure
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
-from afterglow.instr import Program
+from afterglow.instr import KernelPlan, Program
+from afterglow.ops.convolution import Conv
+from afterglow.ops.linear import MatMul
 from afterglow.support.errors import UsageError
 from tests.backends.cpu import networks
 from tests.frontends.models import info, model, node
 
-TARGET = Target.of("x86-64-v3")
+TARGET = "x86-64-v3"
 
 
-def program_of(network) -> Program:
-    stages = Stages(Options())
+def program_of(network, policy: Policy = DEFAULT, target: str = TARGET) -> Program:
+    stages = Stages(Options(target=target, policy=policy))
     module, _ = open_source(network).load(stages.options)
     return stages.plan(stages.lower(stages.optimise(module)))[0]
 
 
-def symbols(program: Program, policy: Policy) -> str:
-    kernels = generate(program, TARGET, policy=policy).kernels.values()
+def choices(network, policy: Policy = DEFAULT) -> list[Choice]:
+    """The choices for convolutions and products."""
+    found = choices_of(program_of(network, policy), Target.of(TARGET), policy)
+    return [choice for choice in found if isinstance(choice.job.anchor.op, (Conv, MatMul))]
+
+
+def symbols(network, policy: Policy = DEFAULT) -> str:
+    kernels = generate(program_of(network, policy), Target.of(TARGET)).kernels.values()
     return " ".join(function.symbol for kernel in kernels for function in kernel.functions)
 
 
-@pytest.fixture(scope="module")
-def cnn() -> Program:
-    return program_of(networks.cnn())
-
-
-@pytest.fixture(scope="module")
-def mlp() -> Program:
-    return program_of(networks.mlp())
-
-
 def names(choices: list[Choice]) -> list[list[str]]:
-    return [[candidate.name for candidate in choice.candidates] for choice in choices]
+    return [[plan.algorithm for plan in choice.plans] for choice in choices]
 
 
-def test_the_fastest_by_an_estimate_comes_first(cnn: Program) -> None:
-    first, second = choices_of(cnn, TARGET, DEFAULT)
-    assert names([first, second]) == [["direct"], ["winograd 4x4", "winograd 2x2", "direct"]]
-    costs = [candidate.cost for candidate in second.candidates]
+def test_the_fastest_by_an_estimate_comes_first() -> None:
+    first, second = choices(networks.cnn())
+    assert names([first, second]) == [["direct"], ["winograd", "winograd", "direct"]]
+    assert [plan.variant for plan in second.plans[:2]] == ["winograd (size 4)", "winograd (size 2)"]
+    costs = [plan.cost for plan in second.plans]
     assert costs == sorted(costs)
-    assert "winograd4" in symbols(cnn, DEFAULT)
+    assert "winograd4" in symbols(networks.cnn())
 
 
 @pytest.mark.parametrize("policy", [Policy(exact=True), Policy(small_weights=True)], ids=repr)
-def test_only_the_plain_way(cnn: Program, policy: Policy) -> None:
-    assert names(choices_of(cnn, TARGET, policy)) == [["direct"], ["direct"]]
-    assert "winograd" not in symbols(cnn, policy)
+def test_only_the_algorithm_by_definition(policy: Policy) -> None:
+    assert names(choices(networks.cnn(), policy)) == [["direct"], ["direct"]]
+    assert "winograd" not in symbols(networks.cnn(), policy)
 
 
-def test_what_is_picked_is_taken(cnn: Program) -> None:
-    key = choices_of(cnn, TARGET, DEFAULT)[1].job.key
-    assert "winograd2" in symbols(cnn, Policy(picks={key: "winograd 2x2"}))
-    assert "winograd" not in symbols(cnn, Policy(picks={key: "direct"}))
-    assert "winograd4" in symbols(cnn, Policy(picks={key: "something unknown"}))
+def test_what_is_picked_is_taken() -> None:
+    choice = choices(networks.cnn())[1]
+    key, direct = choice.job.key, choice.plans[-1].variant
+    assert "winograd2" in symbols(networks.cnn(), Policy(picks={key: "winograd (size 2)"}))
+    assert "winograd" not in symbols(networks.cnn(), Policy(picks={key: direct}))
+    assert "winograd4" in symbols(networks.cnn(), Policy(picks={key: "something unknown"}))
 
 
-def test_the_tiles_of_products(mlp: Program) -> None:
-    for choice in choices_of(mlp, TARGET, DEFAULT):
-        costs = [candidate.cost for candidate in choice.candidates]
+def test_the_least_workspace_can_be_asked_for() -> None:
+    fast, frugal = (program_of(networks.cnn(), Policy(least_workspace=b)) for b in (False, True))
+    assert (frugal.arena_bytes or 0) <= (fast.arena_bytes or 0)
+
+
+def test_the_tiles_of_products() -> None:
+    for choice in choices(networks.mlp()):
+        costs = [plan.cost for plan in choice.plans]
         assert costs == sorted(costs)
-        assert len(set(names([choice])[0])) == len(costs)
+        assert len({plan.variant for plan in choice.plans}) == len(costs)
 
 
-def test_everything_that_can_be_picked_computes_the_same(mlp: Program) -> None:
+def test_everything_that_can_be_picked_is_measured() -> None:
     host = Target.host()
-    choices = choices_of(mlp, host, DEFAULT)
-    inputs = made_inputs(mlp)
+    found = choices_of(program_of(networks.mlp(), target="host"), host, DEFAULT)
     measure(
-        *(mlp, choices, host, DEFAULT),
-        inputs=inputs,
+        lambda policy: program_of(networks.mlp(), policy, "host"),
+        *(found, host, DEFAULT),
         threads=1,
         seconds=0,
         compiled=compile_module,
     )
-    for choice in choices:
+    for choice in found:
         assert all(seconds > 0 for seconds in choice.seconds.values())
         assert choice.best in choice.seconds
 
 
 def test_noise_decides_nothing() -> None:
-    candidates = [Candidate("estimated", 1.0), Candidate("other", 2.0)]
-    choice = Choice(None, candidates, seconds={"estimated": 1.0, "other": 0.99})
+    plans = [KernelPlan("estimated", cost=1.0), KernelPlan("other", cost=2.0)]
+    choice = Choice(None, plans, seconds={"estimated": 1.0, "other": 0.99})
     assert choice.best == "estimated"
     choice.seconds["other"] = 0.9
     assert choice.best == "other"
-    assert Choice(None, candidates).best == "estimated"
+    assert Choice(None, plans).best == "estimated"
 
 
 def spectrum(last: str) -> onnx.ModelProto:
@@ -120,9 +123,8 @@ def spectrum(last: str) -> onnx.ModelProto:
 
 @pytest.mark.parametrize(("last", "is_exact"), [("Relu", False), ("Log", True), ("Sqrt", True)])
 def test_what_a_logarithm_follows_is_formed_as_it_is_defined(last: str, is_exact: bool) -> None:
-    program = program_of(spectrum(last))
-    assert ("strassen" in names(choices_of(program, TARGET, DEFAULT))[0]) is not is_exact
-    assert ("strassen" in symbols(program, DEFAULT)) is not is_exact
+    assert ("strassen" in names(choices(spectrum(last)))[0]) is not is_exact
+    assert ("strassen" in symbols(spectrum(last))) is not is_exact
 
 
 def test_silence_before_a_logarithm_stays_silent() -> None:

@@ -8,14 +8,14 @@ from afterglow.backends.backend import Settings
 from afterglow.backends.cpu.build import build
 from afterglow.backends.cpu.codegen import host_steps
 from afterglow.backends.cpu.compile import Compile, compile_module
-from afterglow.backends.cpu.job import Job
 from afterglow.backends.cpu.listing import assembly_text, llvm_text
+from afterglow.backends.cpu.planner import Planner
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.verify import VerifyingExecutable
-from afterglow.backends.cpu.write import can_fuse, is_left_to_host, keeps
+from afterglow.backends.cpu.write import is_left_to_host, keeps
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.graph import Border, Op
-from afterglow.instr import Instr, Program, Stack
+from afterglow.instr import Instr, KernelPlan, OpInstr, Program, Stack
 from afterglow.passes import Pass
 from afterglow.runtime.executable import Executable
 from afterglow.runtime.native.executable import NativeExecutable
@@ -49,6 +49,7 @@ class Cpu:
         self.perf_map = perf_map
         self.compiled = compiled
         self.policy = policy
+        self._planner = Planner(self.target, policy)
 
     @staticmethod
     def of(settings: Settings) -> Cpu:
@@ -81,15 +82,19 @@ class Cpu:
     def listing(self, program: Program, language: str) -> str:
         """The code of a planned program, in LLVM's language ("llvm") or in assembly ("asm")."""
         text = assembly_text if language == "asm" else llvm_text
-        return text(program, self.target, self.policy)
+        return text(program, self.target)
 
-    def fuses(self, stack: Stack) -> bool:
-        """Whether there is a kernel for the whole stack."""
-        return can_fuse(Job.of(stack))
+    def plan(self, step: OpInstr | Stack, *, exact: bool = False) -> KernelPlan | None:
+        """The kernel that is picked for a step, or estimated to be the fastest."""
+        return self._planner.plan(step, exact=exact)
+
+    def plans(self, step: OpInstr | Stack, *, exact: bool = False) -> list[KernelPlan]:
+        """All kernels for a step, the one that is estimated to be the fastest first."""
+        return self._planner.plans(step, exact=exact)
 
     def compile(self, program: Program) -> Executable:
         """Compile and load a planned program."""
-        artefact = build(program, self.target, self.compiled, apart=self.verify, policy=self.policy)
+        artefact = build(program, self.target, self.compiled, apart=self.verify)
         if self.verify:
             return VerifyingExecutable(artefact, program, self.threads, perf_map=self.perf_map)
         return NativeExecutable(artefact, self.threads, perf_map=self.perf_map)

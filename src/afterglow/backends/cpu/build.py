@@ -14,7 +14,6 @@ from afterglow.backends.cpu.pool import pool_image, write_run_alone
 from afterglow.backends.cpu.step_names import step_names
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.interpreter.hosted import HostedProgram
-from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.instr import Program, interface_of
 from afterglow.runtime.native.artefact import Artefact, Host, Native
 
@@ -25,10 +24,9 @@ def build(
     compiled: Compile = compile_module,
     *,
     apart: bool = False,
-    policy: Policy = DEFAULT,
 ) -> Artefact:
     """Compile a planned program; `apart`, each instruction has a main function of its own."""
-    generated = generate(program, target, apart=apart, policy=policy)
+    generated = generate(program, target, apart=apart)
     main = generated.main
     assert main is not None
     write_run_alone(main)
@@ -42,7 +40,6 @@ def build(
         constants=generated.constants.block(),
         parts=parts,
         arena_bytes=program.arena_bytes or 0,
-        workspace_bytes=generated.workspace_bytes,
         scratch_bytes=generated.scratch_bytes,
         pool=pool_image(target, compiled),
         step_text="\n".join(_one_line(n) for n in step_names(generated.segments)).encode(),

@@ -1,7 +1,7 @@
 """Calls of kernels: what they are given, in which steps they run, and the code of the steps.
 
-The memory of a run is given by addresses, the *bases*: the arena, the constants, the workspace,
-then each input, output and state. A *step* finds its operands there and calls kernels for some
+The memory of a run is given by addresses, the *bases*: the arena, the constants, then each input,
+output and state. A *step* finds its operands there and calls kernels for some
 units of their work.
 """
 
@@ -41,13 +41,12 @@ class Guard:
 class Call:
     """A function of a kernel with what it is given, a place for each parameter.
 
-    It runs if all its guards hold, and uses the workspace up to a number of bytes.
+    It runs if all its guards hold.
     """
 
     function: Function
     arguments: tuple[Place, ...]
     guards: tuple[Guard, ...] = ()
-    workspace_bytes: int = 0
 
     @property
     def chunks(self) -> int:
@@ -62,11 +61,6 @@ class Segment:
 
     calls: list[Call] = field(default_factory=list)
     origins: list[Instr] = field(default_factory=list)
-
-
-def workspace_of(calls: Iterable[Call]) -> int:
-    """Bytes of memory that kernels share between their phases: what the greediest call needs."""
-    return max((call.workspace_bytes for call in calls), default=0)
 
 
 def scratch_of(calls: Iterable[Call]) -> int:

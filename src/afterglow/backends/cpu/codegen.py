@@ -6,7 +6,7 @@ bases tells.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from afterglow.backends.cpu.calls import (
@@ -16,21 +16,20 @@ from afterglow.backends.cpu.calls import (
     division,
     group_calls,
     scratch_of,
-    workspace_of,
     write_step,
 )
 from afterglow.backends.cpu.constants import Constants
 from afterglow.backends.cpu.control import ControlFlow, control_refusal, is_control_flow
 from afterglow.backends.cpu.emitter import Module
-from afterglow.backends.cpu.frame import Frame, shifted
+from afterglow.backends.cpu.frame import Frame
 from afterglow.backends.cpu.job import Job
 from afterglow.backends.cpu.kernel import Kernel, Operand, Packed, Parameter, Table
-from afterglow.backends.cpu.magnified import magnified
+from afterglow.backends.cpu.table import DIRECT
 from afterglow.backends.cpu.target import Target
-from afterglow.backends.cpu.write import refusal, write_kernel
-from afterglow.backends.policy import DEFAULT, Policy
-from afterglow.instr import Buffer, Copy, Instr, OpInstr, Program, Region, Stack, Wait
+from afterglow.backends.cpu.write import refusal, symbol_of, write_kernel
+from afterglow.instr import Buffer, Copy, Instr, KernelPlan, OpInstr, Program, Region, Stack, Wait
 from afterglow.runtime.native.convention import CONSTANTS
+from afterglow.support.errors import CompileError
 from afterglow.types.dtype import string, u8
 
 
@@ -49,11 +48,6 @@ class Generated:
     loops: list[Module] = field(default_factory=list)
     """Functions that call kernels again and again."""
     main: Module | None = None
-
-    @property
-    def workspace_bytes(self) -> int:
-        """Memory that kernels share between their phases, and that control flow needs."""
-        return max((workspace_of(segment.calls) for segment in self.segments), default=0)
 
     @property
     def scratch_bytes(self) -> int:
@@ -78,17 +72,16 @@ def generate(
     *,
     apart: bool = False,
     constants: Constants | None = None,
-    policy: Policy = DEFAULT,
 ) -> Generated:
-    """Write all code of a program; `apart`, each instruction is a segment of its own.
+    """Write all code of a program whose kernels are planned for the target.
 
-    Programs that are given the same constants share them.
+    `apart`, each instruction is a segment of its own. Programs that are
+    given the same constants share them.
     """
     generated = Generated(program, target)
     if constants is not None:
         generated.constants = constants
-    exact = magnified(jobs_of(program))
-    writer, frame = _Writer(generated, policy, exact), Frame.of(program, generated.constants)
+    writer, frame = _Writer(generated), Frame.of(program, generated.constants)
     for instruction in program.body:
         if host_reason(instruction):
             generated.parts.append(instruction)
@@ -125,10 +118,8 @@ def host_reason(instruction: Instr) -> str:
 class _Writer:
     """Turns instructions into calls, and writes the kernels that they call."""
 
-    def __init__(self, generated: Generated, policy: Policy, exact: frozenset[str]) -> None:
+    def __init__(self, generated: Generated) -> None:
         self.target = generated.target
-        self.policy = policy
-        self.exact = exact
         self.kernels = generated.kernels
         self.control = ControlFlow(generated.target, self.calls)
 
@@ -140,21 +131,45 @@ class _Writer:
             return []
         if is_control_flow(step):
             return self.control.calls(step, frame)
-        if job.key not in self.kernels:
-            policy = self.policy.for_job(is_exact=job.key in self.exact)
-            self.kernels[job.key] = write_kernel(job, self.target, policy)
-        kernel = self.kernels[job.key]
-        size = frame.workspace[1] + kernel.workspace_bytes
+        kernel = self._kernel(job, _plan_of(step))
+        workspaces = _workspaces(step, frame)
         return [
-            Call(f, tuple(_place(p, job, frame) for p in f.parameters), frame.guards, size)
+            Call(f, tuple(_place(p, job, frame, workspaces) for p in f.parameters), frame.guards)
             for f in kernel.functions
         ]
 
+    def _kernel(self, job: Job, plan: KernelPlan) -> Kernel:
+        """The kernel of a job by a plan, written once."""
+        key = f"{plan.variant}\n{job.key}"
+        if key not in self.kernels:
+            self.kernels[key] = write_kernel(job, self.target, plan)
+        return self.kernels[key]
 
-def jobs_of(program: Program) -> list[Job]:
-    """What kernels have to do for a program, in its order."""
-    steps = (as_step(instruction) for instruction in program.body)
-    return [Job.of(step) for step in steps if step is not None]
+
+def _plan_of(step: OpInstr | Stack | Copy) -> KernelPlan:
+    """The plan of a step; a copy has one kernel, which needs nothing."""
+    if isinstance(step, Copy):
+        return KernelPlan(DIRECT)
+    if step.plan is None:
+        raise CompileError(f"the kernel of {_named(step)} is not planned")
+    return step.plan
+
+
+def kernel_name(step: OpInstr | Stack | Copy) -> str:
+    """The symbol of the kernel of a planned step."""
+    return symbol_of(Job.of(step), _plan_of(step))
+
+
+def _named(step: OpInstr | Stack) -> str:
+    ops = (step,) if isinstance(step, OpInstr) else step.body
+    return ", ".join(each.op.mnemonic for each in ops)
+
+
+def _workspaces(step: OpInstr | Stack | Copy, frame: Frame) -> dict[str, Place]:
+    """Where the workspaces of a step lie, by their names in its plan."""
+    if isinstance(step, Copy) or step.plan is None:
+        return {}
+    return dict(zip(step.plan.workspace, map(frame.place, step.scratch), strict=True))
 
 
 def as_step(instruction: Instr) -> OpInstr | Stack | Copy | None:
@@ -184,7 +199,7 @@ def _open_segment(parts: list[Segment | Instr]) -> Segment:
     return last
 
 
-def _place(parameter: Parameter, job: Job, frame: Frame) -> Place:
+def _place(parameter: Parameter, job: Job, frame: Frame, workspaces: Mapping[str, Place]) -> Place:
     match parameter:
         case Operand(number):
             return frame.place(job.buffers[number])
@@ -192,7 +207,7 @@ def _place(parameter: Parameter, job: Job, frame: Frame) -> Place:
             return CONSTANTS, frame.constants.packed(job.buffers[number], parameter)
         case Table():
             return CONSTANTS, frame.constants.table(parameter)
-    return shifted(frame.workspace, parameter.offset)
+    return workspaces[parameter.name]
 
 
 def _write_main(generated: Generated) -> Module:

@@ -1,12 +1,12 @@
 """Control flow as calls: branches become calls with guards, loops functions of their own.
 
-The bodies of If, Loop and Scan are programs that are planned by themselves; their memory is a part
-of the workspace of the step.
+The bodies of If, Loop and Scan are programs that are planned by themselves; their arena is a part
+of the workspace of the step, and so are copies of operands that bodies want without gaps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -17,9 +17,12 @@ from afterglow.backends.cpu.loops import Body, write_loop
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.types import spell
 from afterglow.graph.function import subgraphs_of
-from afterglow.instr import Buffer, Copy, Instr, OpInstr, Program, Region
+from afterglow.instr import Buffer, Copy, Instr, KernelPlan, OpInstr, Program, Region, Stack
 from afterglow.ops.control import If, Loop, Scan
 from afterglow.runtime.native.convention import CONSTANTS
+
+COPIES, BODY = "copies", "body"
+"""Workspaces of control flow: operands without gaps, and the arena of the bodies."""
 
 CallsOf = Callable[[Instr, Frame], list[Call]]
 """The calls of an instruction."""
@@ -48,6 +51,25 @@ def control_refusal(step: OpInstr, refusal: Callable[[Instr], str]) -> str:
     return ""
 
 
+def plan_control(step: OpInstr) -> KernelPlan:
+    """The plan of an If, Loop or Scan whose bodies are planned."""
+    sizes = {
+        COPIES: sum(padded(b.type.nbytes) for b in _Operands(step).copies),
+        BODY: max((body.arena_bytes or 0 for body in step.bodies), default=0),
+    }
+    plans = [inner.plan for body in step.bodies for inner in _planned(body)]
+    return KernelPlan(
+        "inline",
+        cost=sum(plan.cost for plan in plans if plan is not None),
+        workspace={name: size for name, size in sizes.items() if size},
+        thread_bytes=max((plan.thread_bytes for plan in plans if plan is not None), default=0),
+    )
+
+
+def _planned(body: Program) -> Iterator[OpInstr | Stack]:
+    return (step for step in body.body if isinstance(step, (OpInstr, Stack)))
+
+
 class ControlFlow:
     """Writes the control flow of one program; `modules` are the functions of its loops."""
 
@@ -58,26 +80,26 @@ class ControlFlow:
 
     def calls(self, step: OpInstr, frame: Frame) -> list[Call]:
         """The calls of an If, Loop or Scan."""
-        whole = _Operands(step, frame)
-        inner = frame.knowing(whole.places).behind(whole.size)
+        whole, places = _Operands(step), _workspaces(step, frame)
+        inner = frame.knowing(_copies_at(whole.copies, places[COPIES]))
         write = self._choose if isinstance(step.op, If) else self._repeat
         before = [call for copy in whole.before for call in self.calls_of(copy, inner)]
         after = [call for copy in whole.after for call in self.calls_of(copy, inner)]
-        return [*before, *write(whole.step, inner), *after]
+        return [*before, *write(whole.step, inner, places[BODY]), *after]
 
-    def _choose(self, step: OpInstr, frame: Frame) -> list[Call]:
+    def _choose(self, step: OpInstr, frame: Frame, arena: Place) -> list[Call]:
         """Both branches, each behind a guard, in the same memory."""
         condition, *captured = (frame.place(b) for b in step.ins if b is not None)
         results = [frame.place(b) for b in step.outs]
         calls = []
         for body, wanted in zip(step.bodies, (True, False), strict=True):
             places = dict(zip((*body.inputs, *body.outputs), (*captured, *results), strict=True))
-            inner = _inside(frame, body, places)
-            guarded = replace(inner, guards=(*frame.guards, Guard(condition, wanted)))
-            calls.extend(self._calls_of_body(body, guarded))
+            guards = (*frame.guards, Guard(condition, wanted))
+            inside = replace(frame, buffers=places, arena=arena, guards=guards)
+            calls.extend(self._calls_of_body(body, inside))
         return calls
 
-    def _repeat(self, step: OpInstr, frame: Frame) -> list[Call]:
+    def _repeat(self, step: OpInstr, frame: Frame, arena: Place) -> list[Call]:
         """A function that loops, after copies of the first carried values."""
         (program,) = step.bodies
         body = Body(program, self._calls_of_body(program, Frame.of(program, frame.constants)))
@@ -85,24 +107,31 @@ class ControlFlow:
         module, function = write_loop(self.target, name, step, body)
         self.modules.append(module)
         given = [b for b in (*step.outs, *step.ins) if b is not None]
-        arguments = (*map(frame.place, given), (CONSTANTS, 0), frame.workspace)
-        size = frame.workspace[1] + body.workspace_bytes
+        arguments = (*map(frame.place, given), (CONSTANTS, 0), arena)
         first = [
             call
             for result, place in zip(step.outs, _carried_places(step), strict=False)
             if (initial := step.ins[place]) is not None
             for call in self.calls_of(Copy(result, initial), frame)
         ]
-        return [*first, Call(function, arguments, frame.guards, size)]
+        return [*first, Call(function, arguments, frame.guards)]
 
     def _calls_of_body(self, body: Program, frame: Frame) -> list[Call]:
         return [call for step in body.body for call in self.calls_of(step, frame)]
 
 
-def _inside(frame: Frame, body: Program, places: Mapping[Buffer, Place]) -> Frame:
-    """The frame of a body that uses the bases of the program around it."""
-    inner = frame.behind(body.arena_bytes or 0)
-    return replace(inner, buffers=places, arena=frame.workspace)
+def _workspaces(step: OpInstr, frame: Frame) -> dict[str, Place]:
+    """Where the workspaces of a planned step lie; those that are empty anywhere."""
+    assert step.plan is not None
+    places = zip(step.plan.workspace, map(frame.place, step.scratch), strict=True)
+    return {COPIES: frame.arena, BODY: frame.arena, **dict(places)}
+
+
+def _copies_at(copies: Sequence[Buffer], start: Place) -> dict[Buffer, Place]:
+    """Where copies lie, one after the other."""
+    sizes = [padded(copy.type.nbytes) for copy in copies]
+    offsets = [sum(sizes[:number]) for number in range(len(sizes))]
+    return {copy: shifted(start, offset) for copy, offset in zip(copies, offsets, strict=True)}
 
 
 def _carried_places(step: OpInstr) -> range:
@@ -118,13 +147,11 @@ def _carried_places(step: OpInstr) -> range:
 class _Operands:
     """A step with operands and results as bodies want them: without gaps, through copies."""
 
-    def __init__(self, step: OpInstr, frame: Frame) -> None:
-        self.size = 0
-        """Bytes of the workspace that the copies take."""
-        self.places: dict[Buffer, Place] = {}
+    def __init__(self, step: OpInstr) -> None:
+        self.copies: list[Buffer] = []
+        """What bodies work on instead of operands with gaps."""
         self.before: list[Copy] = []
         self.after: list[Copy] = []
-        self._frame = frame
         carried, parts = _carried_places(step), _parts(step)
         ins = [
             b if b is None or place in carried else self._read(b, is_part=b in parts)
@@ -149,8 +176,7 @@ class _Operands:
 
     def _copy_of(self, buffer: Buffer) -> Buffer:
         copy = Buffer(buffer.name, buffer.type, Region.ARENA)
-        self.places[copy] = shifted(self._frame.workspace, self.size)
-        self.size += padded(buffer.type.nbytes)
+        self.copies.append(copy)
         return copy
 
 

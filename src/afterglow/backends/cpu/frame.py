@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from afterglow.backends.cpu.calls import Guard, Place
 from afterglow.backends.cpu.constants import Constants
 from afterglow.instr import Buffer, Program, Region
-from afterglow.runtime.native.convention import ALIGNMENT, ARENA, CONSTANTS, FIRST_OTHER, WORKSPACE
+from afterglow.runtime.native.convention import ALIGNMENT, ARENA, CONSTANTS, FIRST_OTHER
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Places of a program's arena, of the workspace that is left to it, and of other buffers.
+    """Places of a program's arena, and of buffers outside of it.
 
     What runs in it runs only if the guards hold. Constants are the same for all frames.
     """
@@ -21,7 +21,6 @@ class Frame:
     constants: Constants
     buffers: Mapping[Buffer, Place]
     arena: Place = (ARENA, 0)
-    workspace: Place = (WORKSPACE, 0)
     guards: tuple[Guard, ...] = ()
 
     @staticmethod
@@ -42,10 +41,6 @@ class Frame:
     def knowing(self, buffers: Mapping[Buffer, Place]) -> Frame:
         """The same frame with more buffers."""
         return replace(self, buffers={**self.buffers, **buffers})
-
-    def behind(self, size: int) -> Frame:
-        """The same frame without the first bytes of its workspace."""
-        return replace(self, workspace=shifted(self.workspace, padded(size)))
 
 
 def number_bases(program: Program) -> dict[Buffer, int]:

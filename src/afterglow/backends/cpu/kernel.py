@@ -8,7 +8,7 @@ every element is written by exactly one unit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -16,7 +16,6 @@ from afterglow.backends.cpu.emitter import Emitter, Module, Pointer, Value
 from afterglow.backends.cpu.fusion import Sink, Source
 from afterglow.backends.cpu.job import Job
 from afterglow.backends.cpu.target import Target
-from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.instr import Buffer, OpInstr
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.types import Array
@@ -50,9 +49,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Workspace:
-    """A parameter: memory that the phases of a kernel share, so many bytes from its beginning."""
+    """A parameter: memory of that name in the kernel's plan, which its phases share."""
 
-    offset: int
+    name: str
 
 
 Parameter = Operand | Packed | Table | Workspace
@@ -69,30 +68,56 @@ class Function:
     scratch_bytes: int = 0
 
 
-class Kernel:
-    """The kernel of a job while it is being written."""
+@dataclass(eq=False)
+class Request:
+    """A job to be computed on a target."""
 
-    def __init__(self, job: Job, target: Target, name: str, policy: Policy = DEFAULT) -> None:
-        self.job = job
-        self.target = target
-        self.name = name
-        self.policy = policy
-        self.module = Module(target)
-        self.functions: list[Function] = []
-        self.workspace_bytes = 0
-        self._workspaces: dict[str, int] = {}
-        self._tables: dict[tuple[str, bytes], Table] = {}
-        self._packed: dict[tuple[int, str], Packed] = {}
+    job: Job
+    target: Target
 
     @property
     def step(self) -> OpInstr:
         """The anchor; of a job without one, its first step."""
         return self.job.anchor or self.job.after[0]
 
+
+@dataclass(frozen=True)
+class Storage:
+    """Memory for some elements of a type."""
+
+    dtype: DType
+    count: int
+
     @property
-    def pick(self) -> str | None:
-        """The name of the algorithm that is wished for this job."""
-        return self.policy.picks.get(self.job.key)
+    def nbytes(self) -> int:
+        """Bytes, up to where other memory may begin."""
+        return -(-self.count * self.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a kernel needs besides its operands, known before it is written.
+
+    `workspace` is shared by its threads from phase to phase, `scratch` is for each thread while a
+    phase runs; `packed` are the constant operands of the anchor that are packed at compile time.
+    """
+
+    workspace: Mapping[str, Storage] = field(default_factory=dict)
+    scratch: Mapping[str, Storage] = field(default_factory=dict)
+    packed: tuple[int, ...] = ()
+
+
+class Kernel(Request):
+    """The kernel of a job while it is being written."""
+
+    def __init__(self, request: Request, name: str, needs: Needs) -> None:
+        super().__init__(request.job, request.target)
+        self.name = name
+        self.needs = needs
+        self.module = Module(request.target)
+        self.functions: list[Function] = []
+        self._tables: dict[tuple[str, bytes], Table] = {}
+        self._packed: dict[tuple[int, str], Packed] = {}
 
     @contextmanager
     def phase(self, units: int, work: float, name: str = "") -> Iterator[Phase]:
@@ -105,13 +130,6 @@ class Kernel:
             phase = Phase(self, emitter, Function(emitter.name, units, work))
             yield phase
         self.functions.append(phase.function)
-
-    def workspace(self, name: str, dtype: DType, count: int) -> Workspace:
-        """Memory of that name which all phases share; nobody else has it while the kernel runs."""
-        if name not in self._workspaces:
-            self._workspaces[name] = self.workspace_bytes
-            self.workspace_bytes += _padded(count * dtype.itemsize)
-        return Workspace(self._workspaces[name])
 
     def table(self, data: Array) -> Table:
         """Numbers as a parameter; equal ones are the same."""
@@ -168,16 +186,17 @@ class Phase:
         """Where numbers lie that the kernel itself needs, such as offsets."""
         return self._parameter(self.kernel.table(data), name, DType.of(data.dtype), ALIGNMENT)
 
-    def workspace(self, name: str, dtype: DType, count: int) -> Pointer:
-        """Memory that all phases of this kernel share under that name."""
-        place = self.kernel.workspace(name, dtype, count)
-        return self._parameter(place, name, dtype, ALIGNMENT)
+    def workspace(self, name: str) -> Pointer:
+        """Memory that all phases of this kernel share; nobody else has it while it runs."""
+        storage = self.kernel.needs.workspace[name]
+        return self._parameter(Workspace(name), name, storage.dtype, ALIGNMENT)
 
-    def scratch(self, dtype: DType, count: int) -> Pointer:
+    def scratch(self, name: str) -> Pointer:
         """Memory for this thread alone, for as long as the function runs."""
+        storage = self.kernel.needs.scratch[name]
         place = self.function.scratch_bytes
-        self.function.scratch_bytes += _padded(count * dtype.itemsize)
-        return (self._scratch + place).cast(dtype).aligned(ALIGNMENT)
+        self.function.scratch_bytes += storage.nbytes
+        return (self._scratch + place).cast(storage.dtype).aligned(ALIGNMENT)
 
     def source(self, operand: int) -> Source:
         """An operand of the anchor, by rows, computed by the steps before it if there are any."""
@@ -195,7 +214,3 @@ class Phase:
             self._pointers[parameter] = self.e.pointer(name, dtype, align=align)
         pointer = self._pointers[parameter]
         return pointer if pointer.dtype is dtype else pointer.cast(dtype)
-
-
-def _padded(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT

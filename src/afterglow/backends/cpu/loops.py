@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.calls import Call, scratch_of, workspace_of, write_calls
+from afterglow.backends.cpu.calls import Call, scratch_of, write_calls
 from afterglow.backends.cpu.emitter import Emitter, Module, Pointer, Value
-from afterglow.backends.cpu.frame import padded
 from afterglow.backends.cpu.kernel import Function
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr, Program
@@ -30,22 +29,12 @@ class Body:
     program: Program
     calls: Sequence[Call]
 
-    @property
-    def arena_bytes(self) -> int:
-        """The beginning of the loop's workspace, up to where the body's own begins."""
-        return padded(self.program.arena_bytes or 0)
-
-    @property
-    def workspace_bytes(self) -> int:
-        """All memory of the body."""
-        return self.arena_bytes + workspace_of(self.calls)
-
 
 def write_loop(target: Target, name: str, step: OpInstr, body: Body) -> tuple[Module, Function]:
     """The code of a `Loop` or `Scan`, and how it is called.
 
     It is given the results, whose carried ones hold their first values, then the operands, the
-    constants, and a workspace.
+    constants, and the arena of the body.
     """
     module = Module(target)
     with module.function(name) as e:
@@ -58,8 +47,8 @@ def _write(e: Emitter, step: OpInstr, body: Body) -> None:
     outs = [e.pointer(f"out{number}", u8) for number in range(len(step.outs))]
     ins = [e.pointer(f"in{number}", u8) for number in range(len(step.ins))]
     constants = e.pointer("constants", u8, align=ALIGNMENT)
-    arena = e.pointer("workspace", u8, align=ALIGNMENT)
-    memory = [arena, constants, arena + body.arena_bytes]
+    arena = e.pointer("arena", u8, align=ALIGNMENT)
+    memory = [arena, constants]
     carried = outs[: len(body.program.states)]
 
     def run_body(inputs: Sequence[Pointer], outputs: Sequence[Pointer]) -> None:

@@ -8,39 +8,61 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.candidate import Candidate
+from afterglow.backends.cpu.algorithm import Algorithm, Writer
+from afterglow.backends.cpu.cost import plain_cost
 from afterglow.backends.cpu.job import Job
-from afterglow.backends.cpu.kernel import Kernel
-from afterglow.backends.cpu.target import Target
+from afterglow.backends.cpu.kernel import Needs, Request
 from afterglow.backends.cpu.types import spell
-from afterglow.backends.policy import Policy
 from afterglow.graph import Op
 from afterglow.instr import OpInstr
 
-Writer = Callable[[Kernel], None]
+DIRECT = "direct"
+"""The algorithm that computes a result as it is defined."""
+
 Accepts = Callable[[OpInstr], bool]
-Candidates = Callable[[OpInstr, Target, Policy], list[Candidate]]
+Algorithms = Callable[[Request], list[Algorithm]]
+NeedsOf = Callable[[Request], Needs]
 
 
 @dataclass(frozen=True)
 class Entry:
     """How an op is computed as an anchor.
 
-    `fuses` names the operands that may be computed by steps before it, while they are read;
-    `epilogue` says whether steps after it may work on its result. `accepts` refuses steps that the
-    writer cannot write: they run on the host. `candidates` are the ways it can be written, where
-    there are several, the one that is taken first.
+    `algorithms` are the ways to compute it, the one with the least estimate first. `fuses` names
+    the operands that may be computed by steps before it, while they are read; `epilogue` says
+    whether steps after it may work on its result. `accepts` refuses steps that no algorithm can
+    compute: they run on the host.
     """
 
-    write: Writer
+    algorithms: Algorithms
     name: Callable[[OpInstr], str]
     fuses: tuple[str, ...] = ()
     epilogue: bool = True
     accepts: Accepts = lambda step: True
-    candidates: Candidates | None = None
 
 
 ENTRIES: dict[type[Op], Entry] = {}
+
+
+def algorithms(
+    *ops: type[Op],
+    name: Callable[[OpInstr], str] | None = None,
+    fuses: tuple[str, ...] = (),
+    epilogue: bool = True,
+    accepts: Accepts = lambda step: True,
+) -> Callable[[Algorithms], Algorithms]:
+    """Declare that a function lists the algorithms for ops; see `Entry`.
+
+    `name` gives the beginning of the symbol, which profilers show: the mnemonic by default.
+    """
+
+    def declare(listed: Algorithms) -> Algorithms:
+        for op in ops:
+            named = name or (lambda step: step.op.mnemonic)
+            ENTRIES[op] = Entry(listed, named, fuses, epilogue, accepts)
+        return listed
+
+    return declare
 
 
 def kernel(
@@ -49,17 +71,15 @@ def kernel(
     fuses: tuple[str, ...] = (),
     epilogue: bool = True,
     accepts: Accepts = lambda step: True,
-    candidates: Candidates | None = None,
+    needs: NeedsOf = lambda request: Needs(),
 ) -> Callable[[Writer], Writer]:
-    """Declare that a function writes the kernels of ops; see `Entry`.
-
-    `name` gives the beginning of the symbol, which profilers show: the mnemonic by default.
-    """
+    """Declare that a function writes the kernels of ops, for which there is one algorithm."""
 
     def declare(write: Writer) -> Writer:
-        for op in ops:
-            named = name or (lambda step: step.op.mnemonic)
-            ENTRIES[op] = Entry(write, named, fuses, epilogue, accepts, candidates)
+        def only(request: Request) -> list[Algorithm]:
+            return [Algorithm(DIRECT, plain_cost(request.job), write, needs(request))]
+
+        algorithms(*ops, name=name, fuses=fuses, epilogue=epilogue, accepts=accepts)(only)
         return write
 
     return declare

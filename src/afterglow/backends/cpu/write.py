@@ -1,4 +1,4 @@
-"""Writing the kernel that a job needs, if there is one."""
+"""Which kernels there are for a job: their plans, and their code."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import hashlib
 from collections.abc import Sequence
 
 from afterglow.backends.cpu import kernels  # noqa: F401  fills the table
+from afterglow.backends.cpu.algorithm import Algorithm
+from afterglow.backends.cpu.cost import plain_cost, surrounding_cost
 from afterglow.backends.cpu.fusion import reads_alike
 from afterglow.backends.cpu.job import Job
-from afterglow.backends.cpu.kernel import Kernel
+from afterglow.backends.cpu.kernel import Kernel, Request
 from afterglow.backends.cpu.kernels.elementwise import write_elementwise
 from afterglow.backends.cpu.pointwise import has_expression, supports
 from afterglow.backends.cpu.table import ENTRIES, has_machine_types
 from afterglow.backends.cpu.target import Target
-from afterglow.backends.policy import DEFAULT, Policy
+from afterglow.backends.policy import Policy
 from afterglow.graph import Op
-from afterglow.instr import OpInstr
+from afterglow.instr import KernelPlan, OpInstr
 from afterglow.ops.signal import Dft
+from afterglow.support.errors import CompileError
 
+ELEMENTWISE = "element-wise"
+"""The algorithm of jobs without an anchor."""
 MOST_NAMES = 3
 """Steps that the symbol of a kernel names."""
 
@@ -93,20 +98,37 @@ def _fits_around(job: Job, anchor: OpInstr) -> bool:
     )
 
 
-def write_kernel(job: Job, target: Target, policy: Policy = DEFAULT) -> Kernel:
-    """The kernel of a job that can be written."""
-    kernel = Kernel(job, target, symbol_of(job), policy)
-    if job.anchor is None:
-        write_elementwise(kernel)
-    else:
-        ENTRIES[type(job.anchor.op)].write(kernel)
+def algorithms_for(request: Request) -> list[Algorithm]:
+    """The algorithms for a job that can be computed, the fastest by an estimate first."""
+    anchor = request.job.anchor
+    if anchor is None:
+        return [Algorithm(ELEMENTWISE, plain_cost(request.job), write_elementwise)]
+    return ENTRIES[type(anchor.op)].algorithms(request)
+
+
+def plans_for(job: Job, target: Target, policy: Policy) -> list[KernelPlan]:
+    """Plans for a job that can be computed, as far as the policy admits them, the best first."""
+    extra = surrounding_cost(job)
+    found = algorithms_for(Request(job, target))
+    allowed = [algorithm for algorithm in found if algorithm.is_allowed(policy)]
+    return [algorithm.plan(extra) for algorithm in allowed]
+
+
+def write_kernel(job: Job, target: Target, plan: KernelPlan) -> Kernel:
+    """The kernel of a job, written by a plan for it."""
+    request = Request(job, target)
+    chosen = next((each for each in algorithms_for(request) if each.follows(plan)), None)
+    if chosen is None:
+        raise CompileError(f"no kernel of {symbol_of(job, plan)} follows {plan.variant!r}")
+    kernel = Kernel(request, symbol_of(job, plan), chosen.needs)
+    chosen.write(kernel)
     return kernel
 
 
-def symbol_of(job: Job) -> str:
-    """A name that profilers show, such as `conv_relu_5f3a9c12`; equal for equal jobs."""
+def symbol_of(job: Job, plan: KernelPlan) -> str:
+    """A name that profilers show, such as `conv_relu_5f3a9c12`; equal for equal kernels."""
     names = [step.op.mnemonic for step in (*job.before, *job.after)]
     if job.anchor is not None:
         names.insert(len(job.before), ENTRIES[type(job.anchor.op)].name(job.anchor))
-    digest = hashlib.blake2b(job.key.encode(), digest_size=4).hexdigest()
+    digest = hashlib.blake2b(f"{plan.variant}\n{job.key}".encode(), digest_size=4).hexdigest()
     return "_".join([*names[:MOST_NAMES], digest])

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from afterglow.backends.interpreter.machine import Machine
 from afterglow.graph import Border, Op
-from afterglow.instr import Program, Stack
+from afterglow.instr import KernelPlan, OpInstr, Program, Stack
+from afterglow.memory import by_definition
 from afterglow.passes import Pass
 from afterglow.types import TensorType
 
@@ -36,9 +37,9 @@ class Interpreter:
         """None: the definition of an op pads for itself."""
         return None
 
-    def fuses(self, stack: Stack) -> bool:
-        """Always: its steps run one after the other, tile by tile."""
-        return True
+    def plan(self, step: OpInstr | Stack, *, exact: bool = False) -> KernelPlan:
+        """By definition: the ops of a stack run one after the other, tile by tile."""
+        return by_definition(step, exact=exact)
 
     def compile(self, program: Program) -> Machine:
         """A machine for the program."""

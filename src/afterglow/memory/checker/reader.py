@@ -95,9 +95,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Mark:
-    """A line that opens a stack or closes what is open."""
+    """A line that opens a stack, which has scratch operands, or closes what is open."""
 
     opens: bool
+    scratch: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -135,12 +136,14 @@ _VIEW = _line(
 )
 _FREE = _line(rf"dealloc (?P<name>{_NAME})")
 _WAIT = _line(rf"wait (?P<names>{_NAME}(?:, {_NAME})*)")
-_OPEN = _line(r"stack \{")
 _CLOSE = _line(r"\}")
 _OPERAND = rf"(?:none|(?:inout|out|in|scratch) {_NAME})"
+_PAIRS = rf'\{{(?:{_STRING}|[^"}}])*\}}'
+_PLAN = rf"(?: plan [A-Za-z_][\w\-]*(?: {_PAIRS})? needs {_PAIRS})?"
+_OPEN = _line(rf"stack(?P<scratch>(?:,? scratch {_NAME})*){_PLAN} \{{")
 _RUN = _line(
     rf"(?P<word>[A-Za-z_][\w\-]*) (?P<operands>{_OPERAND}(?:, {_OPERAND})*)"
-    rf'(?: \{{(?:{_STRING}|[^"}}])*\}})?(?: if (?P<predicate>{_NAME}))?'
+    rf"(?: {_PAIRS})?(?: if (?P<predicate>{_NAME}))?{_PLAN}"
 )
 _ONE_OPERAND = re.compile(rf"(inout|out|in|scratch) ({_NAME})", re.ASCII)
 _ONE_NAME = re.compile(_NAME, re.ASCII)
@@ -209,7 +212,7 @@ _READERS = (
     (_ALLOC, _declaration),
     (_VIEW, _view),
     (_REGION, _declaration),
-    (_OPEN, lambda match: Mark(opens=True)),
+    (_OPEN, lambda match: Mark(True, tuple(_ONE_NAME.findall(match["scratch"])))),
     (_CLOSE, lambda match: Mark(opens=False)),
     (_WAIT, lambda match: Wait(tuple(_ONE_NAME.findall(match["names"])))),
     (_RUN, _run),

@@ -113,8 +113,8 @@ class _Checker:
                 self._wait(names)
             case Run():
                 self._run(statement)
-            case Mark(opens):
-                self._mark(opens)
+            case Mark(opens, scratch):
+                self._mark(opens, scratch)
             case Unreadable(text):
                 self._report(f"this line is not understood: {text}")
 
@@ -220,11 +220,13 @@ class _Checker:
             for dest in flight.dests:
                 dest.buffer.written.add(dest.extent)
 
-    def _mark(self, opens: bool) -> None:
+    def _mark(self, opens: bool, scratch: Sequence[str]) -> None:
         if opens and self.stack is not None:
             self._report("a stack cannot hold a stack")
         elif opens:
             self.stack = _Stack()
+            if scratch:
+                self._run(Run("stack", tuple(("scratch", name) for name in scratch)))
         elif self.stack is not None:
             self._check_together(self.stack.accesses)
             for buffer in self.stack.locals:

@@ -76,7 +76,6 @@ class Artefact:
     constants: Array
     parts: tuple[Native | Host, ...]
     arena_bytes: int
-    workspace_bytes: int
     scratch_bytes: int
     pool: Image
     """The code of a pool of threads, for a process that has none yet."""

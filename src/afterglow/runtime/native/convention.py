@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 ALIGNMENT = 64
-"""What the addresses of arena, constants, workspace and scratch are multiples of."""
+"""What the addresses of arena, constants and scratch are multiples of."""
 
-ARENA, CONSTANTS, WORKSPACE, FIRST_OTHER = 0, 1, 2, 3
+ARENA, CONSTANTS, FIRST_OTHER = 0, 1, 2
 """Places in the table of bases."""
 
 COUNTER_BYTES = 64

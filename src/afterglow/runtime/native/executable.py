@@ -16,7 +16,6 @@ from afterglow.runtime.native.convention import (
     CONSTANTS,
     FIRST_OTHER,
     RUN_ALONE,
-    WORKSPACE,
     counter_bytes,
 )
 from afterglow.runtime.native.load import load_image
@@ -57,9 +56,9 @@ class NativeExecutable:
 
     @property
     def footprint(self) -> Footprint:
-        """Constants, code, and the memory of kernels and threads."""
+        """Constants, code, and the memory of threads."""
         artefact = self.artefact
-        scratch = artefact.workspace_bytes + artefact.scratch_bytes * self.threads
+        scratch = artefact.scratch_bytes * self.threads
         return Footprint(self.constants.nbytes, artefact.image.size, scratch)
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> list[Array]:
@@ -141,16 +140,14 @@ class Context:
         self.scratch_bytes = artefact.scratch_bytes
         self.arena = empty_bytes(artefact.arena_bytes)
         self._kept = [
-            empty_bytes(artefact.workspace_bytes),
             empty_bytes(self.scratch_bytes * executable.threads),
             empty_bytes(counter_bytes(steps, executable.threads)),
         ]
-        workspace, self.scratch, self.counters = (array.ctypes.data for array in self._kept)
+        self.scratch, self.counters = (array.ctypes.data for array in self._kept)
         others = len(interface.inputs) + len(interface.outputs) + len(interface.states)
         self.bases: Any = (ctypes.c_void_p * (FIRST_OTHER + others))()
         self.bases[ARENA] = self.arena.ctypes.data
         self.bases[CONSTANTS] = executable.constants.ctypes.data
-        self.bases[WORKSPACE] = workspace
         self.bases_address = ctypes.addressof(self.bases)
 
 

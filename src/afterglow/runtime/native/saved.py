@@ -35,7 +35,6 @@ def describe(artefact: Artefact) -> dict[str, Any]:
             for part in artefact.parts
         ],
         "arena_bytes": artefact.arena_bytes,
-        "workspace_bytes": artefact.workspace_bytes,
         "scratch_bytes": artefact.scratch_bytes,
         "host": None if artefact.host is None else artefact.host.describe(),
     }
@@ -70,7 +69,6 @@ def restore(data: Mapping[str, Any], container: Container, version: str) -> Arte
         constants=constants,
         parts=tuple(parts),
         arena_bytes=data["arena_bytes"],
-        workspace_bytes=data["workspace_bytes"],
         scratch_bytes=data["scratch_bytes"],
         pool=Image.from_bytes(container.section(version + POOL)),
         host=host,

@@ -10,9 +10,9 @@ import numpy as np
 from afterglow.backends.cpu import Target, compile_module, load_host
 from afterglow.backends.cpu.constants import Constants
 from afterglow.backends.cpu.job import Job
-from afterglow.backends.cpu.kernel import Kernel, Operand, Packed, Table
-from afterglow.backends.cpu.write import can_write, write_kernel
-from afterglow.backends.policy import DEFAULT
+from afterglow.backends.cpu.kernel import Kernel, Operand, Packed, Storage, Table, Workspace
+from afterglow.backends.cpu.write import can_write, plans_for, write_kernel
+from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.graph import Op, run_op
 from afterglow.graph.op import result_types
 from afterglow.instr import Buffer, Copy, OpInstr, Region, Stack
@@ -20,6 +20,14 @@ from afterglow.types import Array, DType, TensorType
 
 GAP = 3
 """Elements between the rows of a buffer with gaps."""
+
+
+def best_kernel(job: Job, target: Target, policy: Policy = DEFAULT) -> Kernel:
+    """The kernel of a job by the plan that a policy picks, or else the best."""
+    plans = plans_for(job, target, policy)
+    picked = policy.picks.get(job.key)
+    plan = next((plan for plan in plans if plan.variant == picked), plans[0])
+    return write_kernel(job, target, plan)
 
 
 class Bench:
@@ -79,8 +87,7 @@ class Bench:
         """Run the kernel, its units in so many pieces, the last piece first; the stored results."""
         job = self.job()
         assert can_write(job), f"no kernel for {job.key}"
-        kernel = write_kernel(job, self.target, self.policy)
-        _run(kernel, self.memory, pieces)
+        _run(self._kernel(job), self.memory, pieces)
         return [self._array(b) for b in self._stored()]
 
     def check(self, pieces: int = 1, *, rtol: float = 1e-5, atol: float = 1e-6) -> None:
@@ -107,7 +114,10 @@ class Bench:
 
     def copy(self, dest: Buffer, src: Buffer, pieces: int = 1) -> None:
         """Run the kernel of a copy."""
-        _run(write_kernel(Job.of(Copy(dest, src)), self.target), self.memory, pieces)
+        _run(self._kernel(Job.of(Copy(dest, src))), self.memory, pieces)
+
+    def _kernel(self, job: Job) -> Kernel:
+        return best_kernel(job, self.target, self.policy)
 
     def _stored(self) -> list[Buffer]:
         return [b for s in self.steps for b in s.outs if b.region is Region.OUTPUT]
@@ -141,9 +151,13 @@ class Bench:
 def _run(kernel: Kernel, memory: dict[Buffer, Array], pieces: int) -> None:
     code = compile_module(kernel.module, kernel.target)
     library = load_host(code, kernel.module.exports, kernel.target)
-    workspace = _aligned(kernel.workspace_bytes)
+    workspaces = {name: _room(storage) for name, storage in kernel.needs.workspace.items()}
+    needed = sum(storage.nbytes for storage in kernel.needs.scratch.values())
     for function in kernel.functions:
-        kept = [_address(kernel, parameter, memory, workspace) for parameter in function.parameters]
+        assert function.scratch_bytes <= needed
+        kept = [
+            _address(kernel, parameter, memory, workspaces) for parameter in function.parameters
+        ]
         pointers = [array.ctypes.data + extra for array, extra in kept]
         kinds = [
             ctypes.c_void_p,
@@ -159,7 +173,7 @@ def _run(kernel: Kernel, memory: dict[Buffer, Array], pieces: int) -> None:
 
 
 def _address(
-    kernel: Kernel, parameter: object, memory: dict[Buffer, Array], workspace: Array
+    kernel: Kernel, parameter: object, memory: dict[Buffer, Array], workspaces: dict[str, Array]
 ) -> tuple[Array, int]:
     match parameter:
         case Operand(number):
@@ -171,7 +185,13 @@ def _address(
             return _copied(constants.block()), 0
         case Table(data):
             return _copied(data), 0
-    return workspace, parameter.offset  # type: ignore[attr-defined]
+        case Workspace(name):
+            return workspaces[name], 0
+    raise TypeError(f"no memory for {parameter}")
+
+
+def _room(storage: Storage) -> Array:
+    return _aligned(storage.nbytes)
 
 
 def _copied(data: Array) -> Array:

@@ -9,7 +9,7 @@ from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.constants import Constants
 from afterglow.backends.cpu.kernel import Packed
 from afterglow.backends.cpu.kernels.held import held, held_type
-from afterglow.backends.cpu.write import can_write, write_kernel
+from afterglow.backends.cpu.write import can_write
 from afterglow.instr import Buffer
 from afterglow.ops.activation import Gelu, Relu
 from afterglow.ops.conversion import Cast
@@ -19,7 +19,7 @@ from afterglow.ops.linear import MatMul
 from afterglow.ops.recurrent import GRU, LSTM, RNN, Recurrent
 from afterglow.types import Array, DType
 from afterglow.types.dtype import bf16, f16, f32
-from tests.backends.cpu.kernels.harness import Bench
+from tests.backends.cpu.kernels.harness import Bench, best_kernel
 from tests.backends.cpu.kernels.test_recurrent import arrays_of
 
 HELD = [bf16, f16]
@@ -54,7 +54,7 @@ def multiplied(op: MatMul, x: Array, weight: Array, target: str = "host") -> Ben
 
 def packed_bytes(bench: Bench) -> int:
     """What the constants of the kernel take, with those that are read as they are."""
-    kernel, constants = write_kernel(bench.job(), bench.target), Constants()
+    kernel, constants = best_kernel(bench.job(), bench.target), Constants()
     for parameter in {p for function in kernel.functions for p in function.parameters}:
         if isinstance(parameter, Packed):
             constants.packed(kernel.job.buffers[parameter.number], parameter)
@@ -161,7 +161,7 @@ def test_it_compiles_elsewhere(target: str) -> None:
         for bench in (*benches, recurrent(LSTM(), (4, 1, 19, 40), dtype, target)):
             job = bench.job()
             assert can_write(job)
-            compile_module(write_kernel(job, bench.target).module, bench.target)
+            compile_module(best_kernel(job, bench.target).module, bench.target)
 
 
 def test_what_is_not_easily_read_is_held_in_f32() -> None:

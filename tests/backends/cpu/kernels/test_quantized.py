@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target, assembly
-from afterglow.backends.cpu.write import write_kernel
 from afterglow.instr import Buffer
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add
 from afterglow.ops.quantization import QuantizeLinear
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
-from tests.backends.cpu.kernels.harness import Bench
+from tests.backends.cpu.kernels.harness import Bench, best_kernel
 from tests.ops.case import Case
 from tests.ops.cases_quantized import CASES
 
@@ -100,4 +99,4 @@ def test_it_compiles_for_other_machines(target: str) -> None:
     for case in CASES[2], CASES[8], CASES[13]:
         bench = bench_of(case, "host", constant=case is not CASES[13])
         machine = Target.of(target)
-        assert assembly(write_kernel(bench.job(), machine).module, machine)
+        assert assembly(best_kernel(bench.job(), machine).module, machine)

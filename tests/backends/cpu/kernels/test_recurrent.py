@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target, compile_module
-from afterglow.backends.cpu.write import write_kernel
 from afterglow.ops.activation import Relu
 from afterglow.ops.recurrent import GRU, LSTM, RNN, Recurrent
 from afterglow.types import Array
-from tests.backends.cpu.kernels.harness import Bench
+from tests.backends.cpu.kernels.harness import Bench, best_kernel
 from tests.ops.case import Case
 from tests.ops.cases_recurrent import CASES
 
@@ -143,5 +142,5 @@ def test_steps_after_it() -> None:
 @pytest.mark.parametrize("op", [CELLS[1], CELLS[3]], ids=str)
 def test_other_machines(op: Recurrent, target: str) -> None:
     machine = Target.of(target)
-    kernel = write_kernel(bench_of(op, arrays_of(op, SHAPES[2]), target).job(), machine)
+    kernel = best_kernel(bench_of(op, arrays_of(op, SHAPES[2]), target).job(), machine)
     assert compile_module(kernel.module, machine)

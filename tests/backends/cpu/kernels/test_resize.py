@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target, compile_module
-from afterglow.backends.cpu.write import can_write, write_kernel
+from afterglow.backends.cpu.write import can_write
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add
 from afterglow.ops.image import Coordinates, Interpolation, Resize
 from afterglow.types import Array
-from tests.backends.cpu.kernels.harness import Bench
+from tests.backends.cpu.kernels.harness import Bench, best_kernel
 from tests.ops.case import Case
 from tests.ops.cases_image import CASES
 
@@ -94,4 +94,4 @@ def test_steps_after_it() -> None:
 def test_other_machines(name: str) -> None:
     for op, shape in RESIZES:
         bench, target = bench_of(op, random(*shape)), Target.of(name)
-        assert compile_module(write_kernel(bench.job(), target).module, target)
+        assert compile_module(best_kernel(bench.job(), target).module, target)

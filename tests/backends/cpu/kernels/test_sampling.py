@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target, compile_module
-from afterglow.backends.cpu.write import write_kernel
 from afterglow.ops.activation import Relu
 from afterglow.ops.deform_conv import DeformConv
 from afterglow.ops.grid_sample import GridSample
 from afterglow.ops.image import Interpolation
 from afterglow.ops.regions import MaxRoiPool, RegionMode, RoiAlign
 from afterglow.types import Array
-from tests.backends.cpu.kernels.harness import Bench
+from tests.backends.cpu.kernels.harness import Bench, best_kernel
 from tests.ops.case import Case
 from tests.ops.cases_sampling import CASES
 
@@ -86,4 +85,4 @@ def test_largest_of_regions(channels: int) -> None:
 def test_other_machines(name: str) -> None:
     for case in (SAMPLING[0], SAMPLING[-1], SAMPLING[-4]):
         target = Target.of(name)
-        assert compile_module(write_kernel(bench_of(case).job(), target).module, target)
+        assert compile_module(best_kernel(bench_of(case).job(), target).module, target)

@@ -8,20 +8,21 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target, compile_module
-from afterglow.backends.cpu.kernels import conv as conv_kernels
-from afterglow.backends.cpu.kernels import matmul as matmul_kernels
+from afterglow.backends.cpu.algorithm import Algorithm
+from afterglow.backends.cpu.kernel import Request
 from afterglow.backends.cpu.kernels.conv.choose import product_of as product_of_conv
-from afterglow.backends.cpu.kernels.conv.choose import ways_of
-from afterglow.backends.cpu.kernels.matmul.choose import candidates_of, product_of
-from afterglow.backends.cpu.kernels.strassen import Product, StrassenPlan
-from afterglow.backends.cpu.write import write_kernel
+from afterglow.backends.cpu.kernels.matmul.choose import product_of
+from afterglow.backends.cpu.kernels.matmul.problem import problem_of
+from afterglow.backends.cpu.kernels.strassen import Product, StrassenPlan, strassen_algorithm
+from afterglow.backends.cpu.table import ENTRIES
+from afterglow.backends.cpu.write import plans_for
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.ops.activation import Gelu, Relu
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
 from afterglow.types import Array
-from tests.backends.cpu.kernels.harness import Bench
+from tests.backends.cpu.kernels.harness import Bench, best_kernel
 
 TARGETS = ["host", "x86-64-v3", "x86-64"]
 ELSEWHERE = ["aarch64", "armv7a", "wasm32"]
@@ -49,14 +50,17 @@ def always(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, blocks: int | None = None) -> None:
-    monkeypatch.setattr(
-        matmul_kernels,
-        "choose_strassen",
-        lambda k, problem: plan_of(product_of(problem), k.target, blocks),
-    )
-    monkeypatch.setattr(
-        conv_kernels, "choose_plan", lambda k: plan_of(product_of_conv(k.step), k.target, blocks)
-    )
+    def only(product: Product | None, target: Target) -> list[Algorithm]:
+        return [strassen_algorithm(plan_of(product, target, blocks), 1.0)]
+
+    def matmuls(r: Request) -> list[Algorithm]:
+        return only(product_of(problem_of(r.step)), r.target)
+
+    def convs(r: Request) -> list[Algorithm]:
+        return only(product_of_conv(r.step), r.target)
+
+    for op, listed in ((MatMul, matmuls), (Conv, convs)):
+        monkeypatch.setitem(ENTRIES, op, replace(ENTRIES[op], algorithms=listed))
 
 
 def matmul(shape: Shape, target: str = "host", *, transposed: bool = False) -> Bench:
@@ -138,9 +142,7 @@ def test_it_is_chosen_where_it_pays() -> None:
 
 
 def first_way(bench: Bench, policy: Policy = DEFAULT) -> str:
-    (step,) = bench.steps
-    ways = ways_of if isinstance(step.op, Conv) else candidates_of
-    return ways(step, bench.target, policy)[0].name
+    return plans_for(bench.job(), bench.target, policy)[0].algorithm
 
 
 def test_convolutions_are_chosen_alike() -> None:
@@ -161,9 +163,10 @@ def test_wishes_forbid_it(policy: Policy) -> None:
 @pytest.mark.parametrize("pick", ["strassen", "tiles", "something unknown"])
 def test_what_is_picked_is_taken(pick: str) -> None:
     bench = matmul((128, 768, 768), "x86-64-v3")
-    names = [way.name for way in candidates_of(bench.steps[0], bench.target, DEFAULT)]
-    policy = Policy(picks={bench.job().key: names[1] if pick == "tiles" else pick})
-    kernel = write_kernel(bench.job(), bench.target, policy)
+    variants = [plan.variant for plan in plans_for(bench.job(), bench.target, DEFAULT)]
+    chosen = {"strassen": variants[0], "tiles": variants[1]}.get(pick, pick)
+    policy = Policy(picks={bench.job().key: chosen})
+    kernel = best_kernel(bench.job(), bench.target, policy)
     assert kernel.functions[-1].symbol.endswith("strassen") == (pick != "tiles")
 
 
@@ -180,7 +183,7 @@ def test_only_constant_floats_are_multiplied_so() -> None:
 
 def test_errors_stay_small() -> None:
     bench = matmul((128, 768, 768))
-    kernel = write_kernel(bench.job(), bench.target)
+    kernel = best_kernel(bench.job(), bench.target)
     assert kernel.functions[-1].symbol.endswith("strassen")
     lhs, rhs = (bench.values[b].astype(np.float64) for b in bench.steps[0].ins if b is not None)
     (result,) = bench.run()
@@ -191,4 +194,4 @@ def test_errors_stay_small() -> None:
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_other_machines_have_code_for_it(name: str) -> None:
     target = Target.of(name)
-    assert compile_module(write_kernel(matmul((30, 20, 128)).job(), target).module, target)
+    assert compile_module(best_kernel(matmul((30, 20, 128)).job(), target).module, target)

@@ -7,11 +7,11 @@ import pytest
 
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.job import Job
-from afterglow.backends.cpu.write import can_write, write_kernel
+from afterglow.backends.cpu.write import can_write
 from afterglow.ops.elementwise import Add
 from afterglow.ops.trees import Aggregate, NodeKind, TreeEnsemble
 from afterglow.types import Array
-from tests.backends.cpu.kernels.harness import Bench
+from tests.backends.cpu.kernels.harness import Bench, best_kernel
 
 FEATURES = 5
 Tables = tuple[Array, Array, Array, Array, Array]
@@ -94,7 +94,7 @@ def test_a_walk_that_never_ends_is_ended() -> None:
     """The definition has no answer; it must only not hang, nor read what is not there."""
     tables = grown(1, 1, 1, 1)
     bench = bench_of(TreeEnsemble(1), features(2), tables)
-    kernel = write_kernel(bench.job(), bench.target)
+    kernel = best_kernel(bench.job(), bench.target)
     nodes = next(b for b in kernel.job.buffers if b.type.shape == tables[0].shape)
     assert nodes.data is not None
     nodes.data[:] = [NodeKind.LESS, 0, 0, 0, 1]
@@ -115,4 +115,4 @@ def test_what_is_left_to_the_host() -> None:
 @pytest.mark.parametrize("target", ["aarch64", "cortex-m4", "riscv64", "wasm32"])
 def test_it_compiles_for_other_machines(target: str) -> None:
     bench = bench_of(TreeEnsemble(2), features(4), grown(5, 3, 2, 1), Target.of(target))
-    assert compile_module(write_kernel(bench.job(), bench.target).module, bench.target)
+    assert compile_module(best_kernel(bench.job(), bench.target).module, bench.target)

@@ -11,7 +11,6 @@ from afterglow.backends.cpu.bundle.code import ArenaLayout, BundleCode, EntryCod
 from afterglow.backends.cpu.bundle.entry import EntryWriter
 from afterglow.backends.cpu.bundle.join import Joined, Part, asking, join
 from afterglow.backends.cpu.bundle.memory import MEMORY_FUNCTIONS, write_memory_functions
-from afterglow.backends.cpu.bundle.reference import reference_outputs
 from afterglow.backends.cpu.bundle.self_check import SelfCheck
 from afterglow.backends.cpu.bundle.survey import survey
 from afterglow.backends.cpu.bundle.tables import write_entries, write_step_name
@@ -22,12 +21,10 @@ from afterglow.backends.cpu.bundle.weights import (
     write_check_weights,
 )
 from afterglow.backends.cpu.codegen import Generated, generate, host_steps
-from afterglow.backends.cpu.compile import Compile, compile_module
 from afterglow.backends.cpu.emitter import Module
 from afterglow.backends.cpu.routines import ROUTINES, write_routines
 from afterglow.backends.cpu.step_names import step_names
 from afterglow.backends.cpu.target import Target
-from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.instr import Instr, OpInstr, Program, Stack, interface_of
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.support.errors import UnsupportedError
@@ -49,8 +46,6 @@ class BundleOptions:
     """Whether not even memcpy, memmove and memset are asked of others."""
     small: bool = False
     """Whether code should be small rather than fast."""
-    policy: Policy = DEFAULT
-    """What the choice of algorithms heeds."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +56,8 @@ class Planned:
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
     prefix: str
+    expected: Sequence[Array]
+    """What it gives for the inputs of the self-check."""
 
 
 def build_bundle(
@@ -68,24 +65,18 @@ def build_bundle(
     programs: Sequence[Planned],
     target: Target,
     options: BundleOptions,
-    compiled: Compile = compile_module,
     extents: Sequence[Extent] = (),
 ) -> BundleCode:
     """Compile programs for a target into one object; the public symbols begin with the name.
 
-    `extents` tell several programs apart. `compiled` makes the code that computes the stored
-    results of the self-check.
+    `extents` tell several programs apart.
     """
-    for planned in programs:
-        _refuse_host_steps(planned.program)
     constants = SharedConstants()
-    generated = [
-        generate(p.program, target, constants=constants, policy=options.policy) for p in programs
-    ]
+    generated = [generate(p.program, target, constants=constants) for p in programs]
     block = constants.block() if constants.size else np.zeros(ALIGNMENT, np.uint8)
     weights = Weights(name, block.nbytes, embedded=options.embed_weights)
     entries = [
-        _write_entry(planned, code, weights, reference_outputs(planned.program, compiled))
+        _write_entry(planned, code, weights)
         for planned, code in zip(programs, generated, strict=True)
     ]
     common = _write_common(Module(target), weights, block, name, options)
@@ -114,7 +105,8 @@ def build_bundle(
     )
 
 
-def _refuse_host_steps(program: Program) -> None:
+def refuse_host_steps(program: Program) -> None:
+    """Raise for a program of which a host would have to run some steps."""
     steps = host_steps(program)
     if not steps:
         return
@@ -133,18 +125,14 @@ def _shown(instruction: Instr) -> str:
     return ", ".join(shown) or type(instruction).__name__.lower()
 
 
-def _write_entry(
-    planned: Planned, generated: Generated, weights: Weights, expected: Sequence[Array]
-) -> EntryCode:
+def _write_entry(planned: Planned, generated: Generated, weights: Weights) -> EntryCode:
     """Write the public functions of a program beside its main function."""
     program, module = planned.program, generated.main
     assert module is not None
     interface = interface_of(program)
-    layout = ArenaLayout.of(
-        program.arena_bytes or 0, generated.workspace_bytes, generated.scratch_bytes
-    )
+    layout = ArenaLayout.of(program.arena_bytes or 0, generated.scratch_bytes)
     weights.declare(module)
-    check = SelfCheck(module, planned.prefix, interface, weights, expected)
+    check = SelfCheck(module, planned.prefix, interface, weights, planned.expected)
     has_main = bool(generated.segments)
     writer = EntryWriter(module, planned.prefix, len(check.ports), layout, weights, has_main)
     run = writer.write_run()

@@ -11,24 +11,23 @@ from afterglow.types import Array, Interface
 
 @dataclass(frozen=True)
 class ArenaLayout:
-    """The caller's memory for a run: intermediate results, then workspace, then scratch.
+    """The caller's memory for a run: what is planned, then scratch memory of the thread.
 
     Each part begins at a multiple of the alignment, and so does the whole.
     """
 
     planned: int
-    workspace: int
     scratch: int
 
     @staticmethod
-    def of(planned: int, workspace: int, scratch: int) -> ArenaLayout:
+    def of(planned: int, scratch: int) -> ArenaLayout:
         """Parts of at least so many bytes."""
-        return ArenaLayout(_padded(planned), _padded(workspace), _padded(scratch))
+        return ArenaLayout(_padded(planned), _padded(scratch))
 
     @property
     def size(self) -> int:
         """Bytes of the whole; never none, so that there is always something to point to."""
-        return max(self.planned + self.workspace + self.scratch, ALIGNMENT)
+        return max(self.planned + self.scratch, ALIGNMENT)
 
 
 @dataclass(frozen=True)

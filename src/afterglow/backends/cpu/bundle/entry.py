@@ -10,7 +10,7 @@ from afterglow.backends.cpu.bundle.weights import Weights
 from afterglow.backends.cpu.emitter import Emitter, Function, Module, Pointer, Value, differ, equal
 from afterglow.backends.cpu.pool.team import run_alone
 from afterglow.backends.cpu.types import POINTER
-from afterglow.runtime.native.convention import ALIGNMENT, ARENA, CONSTANTS, FIRST_OTHER, WORKSPACE
+from afterglow.runtime.native.convention import ALIGNMENT, ARENA, CONSTANTS, FIRST_OTHER
 from afterglow.runtime.native.status import Status
 from afterglow.types.dtype import boolean, i32, u8
 
@@ -35,7 +35,7 @@ class EntryWriter:
         with self.module.function(f"{self.prefix}_run") as e:
             io, arena = e.pointer("io", e.index_type), e.pointer("arena", u8)
             weights = self.weights.parameter(e)
-            main, scratch = e.address_of(_MAIN, u8), self.layout.planned + self.layout.workspace
+            main, scratch = e.address_of(_MAIN, u8), self.layout.planned
             status = self._checked_run(
                 *(e, io, arena, weights, []),
                 lambda bases: run_alone(e, main, bases, arena + scratch),
@@ -101,7 +101,6 @@ class EntryWriter:
     ) -> None:
         e.store_pointer(bases, ARENA, arena)
         e.store_pointer(bases, CONSTANTS, weights)
-        e.store_pointer(bases, WORKSPACE, arena + self.layout.planned)
         with e.loop(self.ports) as port:
             pointer = e.load_pointer(io, port, u8)
             e.store_pointer(bases + FIRST_OTHER, port, pointer)

@@ -22,15 +22,19 @@ _LEAST = {"x86": "x86-64", "aarch64": "aarch64"}
 """The least machine of an architecture that code can be run on."""
 
 
-def reference_outputs(program: Program, compiled: Compile) -> list[Array]:
-    """What the program gives for the inputs of the self-check, and states of zero."""
+def reference_target() -> str | None:
+    """The least machine that code can be run on here; None if there is none."""
+    return _LEAST.get(Target.host().architecture)
+
+
+def reference_outputs(program: Program, target: str | None, compiled: Compile) -> list[Array]:
+    """What a program that is planned for a target gives for the inputs of the self-check.
+
+    Its states are zero. Without a target the interpreter runs it.
+    """
     interface = interface_of(program)
     states = {p.name: np.zeros(p.type.shape, p.type.dtype.numpy) for p in interface.states}
-    return _executable(program, compiled).run(made_inputs(interface), states)
-
-
-def _executable(program: Program, compiled: Compile) -> Executable:
-    least = _LEAST.get(Target.host().architecture)
-    if least is None:
-        return Machine(program)
-    return NativeExecutable(build(program, Target.of(least), compiled), threads=1)
+    executable: Executable = Machine(program)
+    if target is not None:
+        executable = NativeExecutable(build(program, Target.of(target), compiled), threads=1)
+    return executable.run(made_inputs(interface), states)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from afterglow.backends.cpu.emitter import Index, Value, convert
 from afterglow.backends.cpu.fusion import Chain, ChainRow, chain_strides
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Phase, Request
 from afterglow.backends.cpu.kernels.layout import Placed, lay_out
 from afterglow.backends.cpu.kernels.lines import Lines, arithmetic_type, full_lanes, lanes_of
 from afterglow.backends.cpu.rows import Rows, Strides, strides_within
@@ -78,9 +78,9 @@ class RowWriter:
         self.row.run({self.buffer: made}, column, made.lanes, mask)
 
 
-def placed_source(kernel: Kernel) -> dict[Buffer, Strides]:
+def placed_source(r: Request) -> dict[Buffer, Strides]:
     """The strides, in its shape, of what must be read to have the first operand."""
-    job, x = kernel.job, kernel.step.ins[0]
+    job, x = r.job, r.step.ins[0]
     assert x is not None
     shape = x.type.shape
     if not job.before:
@@ -89,9 +89,9 @@ def placed_source(kernel: Kernel) -> dict[Buffer, Strides]:
     return {b: s for b, s in strides.items() if b not in job.locals}
 
 
-def placed_sink(kernel: Kernel) -> dict[Buffer, Strides]:
+def placed_sink(r: Request) -> dict[Buffer, Strides]:
     """The strides, in its shape, of all that is touched when the first result is written."""
-    job, result = kernel.job, kernel.step.outs[0]
+    job, result = r.job, r.step.outs[0]
     shape = result.type.shape
     strides = {result: strides_within(result, shape), **chain_strides(job.after, shape)}
     return {b: s for b, s in strides.items() if b not in job.locals}
@@ -114,7 +114,7 @@ def open_sink(p: Phase, shape: Sequence[int], placed: Placed) -> Writer:
     return Writer(Chain(p, job.after, shape, [result], stored, placed), result)
 
 
-def lines_along(k: Kernel, axis: int) -> Lines:
+def lines_along(k: Request, axis: int) -> Lines:
     """The lines along one axis of the first operand, where results have its shape."""
     x = k.step.ins[0]
     assert x is not None

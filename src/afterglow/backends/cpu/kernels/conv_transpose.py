@@ -23,7 +23,7 @@ from afterglow.backends.cpu.emitter import (
     remainder,
     smaller,
 )
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
 from afterglow.backends.cpu.kernels.conv_transpose_plan import Plan
 from afterglow.backends.cpu.kernels.sliding import load
 from afterglow.backends.cpu.kernels.tile import Run, accumulate, multiply_add, split_rows
@@ -41,7 +41,18 @@ def _name(step: OpInstr) -> str:
     return f"conv_transpose_{extents}_s{max(op.strides)}"
 
 
-@kernel(ConvTranspose, name=_name)
+def _needs(r: Request) -> Needs:
+    """A padded copy of x, and a weight packed when the kernel runs, as far as there are such."""
+    plan = Plan(r.step, r.target)
+    workspace = {}
+    if plan.copies:
+        workspace["padded"] = Storage(plan.read_type, math.prod(plan.padded_shape))
+    if plan.weight.region is Region.CONSTANT:
+        return Needs(workspace, packed=(1,))
+    return Needs({**workspace, "panels": Storage(plan.sums, plan.packed_size)})
+
+
+@kernel(ConvTranspose, name=_name, needs=_needs)
 def write_conv_transpose(k: Kernel) -> None:
     """Write the kernel of a transposed convolution."""
     plan = Plan(k.step, k.target)
@@ -58,7 +69,7 @@ def write_conv_transpose(k: Kernel) -> None:
 def _pointer_to_x(p: Phase, plan: Plan) -> Pointer:
     if not plan.copies:
         return p.pointer(plan.x)
-    return p.workspace("padded", plan.read_type, math.prod(plan.padded_shape))
+    return p.workspace("padded")
 
 
 def _write_copy(k: Kernel, plan: Plan) -> None:
@@ -100,7 +111,7 @@ def _copy_pixels(p: Phase, plan: Plan, source: Pointer, to: Pointer) -> None:
 def _packed_weight(p: Phase, plan: Plan) -> Pointer:
     if plan.weight.region is Region.CONSTANT:
         return p.packed(plan.weight, "panels", plan.pack, plan.sums)
-    return p.workspace("panels", plan.sums, plan.packed_size)
+    return p.workspace("panels")
 
 
 def _write_packing(k: Kernel, plan: Plan) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
+from afterglow.backends.cpu.algorithm import Algorithm
+from afterglow.backends.cpu.cost import plain_cost
 from afterglow.backends.cpu.emitter import (
     Emitter,
     Index,
@@ -22,7 +24,7 @@ from afterglow.backends.cpu.emitter import (
     sqrt,
 )
 from afterglow.backends.cpu.fusion import Source, SourceRow
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
 from afterglow.backends.cpu.kernels.lines import arithmetic_type, full_lanes
 from afterglow.backends.cpu.rows import split
 from afterglow.backends.cpu.target import Target
@@ -110,7 +112,19 @@ def has_small_groups(step: OpInstr, target: Target) -> bool:
     return plan.size > 1 and is_narrow
 
 
-def write_small_groups(k: Kernel) -> None:
+def small_groups_algorithm(r: Request) -> Algorithm:
+    """The algorithm for such a normalization."""
+    plan = Channels.of(r.step, r.target)
+    line = Storage(plan.dtype, plan.images * plan.pitch)
+    workspace = {
+        "sums": Storage(plan.dtype, plan.units * plan.pitch),
+        "means": line,
+        "factors": line,
+    }
+    return Algorithm("across-groups", plain_cost(r.job), _write_small_groups, Needs(workspace))
+
+
+def _write_small_groups(k: Kernel) -> None:
     """Means, then mean squares of what differs from them, then the results."""
     op, plan = k.step.op, Channels.of(k.step, k.target)
     assert isinstance(op, GroupNorm)
@@ -163,7 +177,7 @@ def _masks(columns: list[Index], last: Value | None) -> list[Value | None]:
 def _write_sums(k: Kernel, plan: Channels, name: str, term: Callable[[Phase], Term]) -> None:
     """For each block and channel, the sum of terms."""
     with k.phase(plan.units, plan.work, name) as p:
-        made = p.workspace("sums", plan.dtype, plan.units * plan.pitch)
+        made = p.workspace("sums")
         source, terms = p.source(0), term(p)
         with p.units() as unit:
             _sum_rows(_Walk(p, plan, unit), source, terms, made + unit * plan.pitch)
@@ -196,7 +210,7 @@ def _squares(plan: Channels) -> Callable[[Phase], Term]:
     """The squares of what differs from the mean."""
 
     def open_means(p: Phase) -> Term:
-        means = _line(p, plan, "means")
+        means = p.workspace("means")
 
         def square(x: Value, place: Index) -> Value:
             centred = x - means.load(place, plan.lanes)
@@ -207,17 +221,11 @@ def _squares(plan: Channels) -> Callable[[Phase], Term]:
     return open_means
 
 
-def _line(p: Phase, plan: Channels, name: str) -> Pointer:
-    """A number for each channel of each image."""
-    return p.workspace(name, plan.dtype, plan.images * plan.pitch)
-
-
 def _write_joined(k: Kernel, plan: Channels, name: str, finish: Finish) -> None:
     """Join the sums of blocks and of the channels of a group; every channel gets what follows."""
     work = float(plan.units * plan.channels)
     with k.phase(plan.images, work, name) as p:
-        sums = p.workspace("sums", plan.dtype, plan.units * plan.pitch)
-        made = _line(p, plan, name)
+        sums, made = p.workspace("sums"), p.workspace(name)
         with p.units() as image:
             line = made + image * plan.pitch
             _join_blocks(p.e, plan, sums + image * (plan.blocks * plan.pitch), line)
@@ -265,7 +273,7 @@ class _Results:
 
     def __init__(self, p: Phase, plan: Channels) -> None:
         self.plan = plan
-        self.means, self.factors = _line(p, plan, "means"), _line(p, plan, "factors")
+        self.means, self.factors = p.workspace("means"), p.workspace("factors")
         self.x, self.sink = p.source(0), p.sink()
         self.scale, self.bias = p.source(1).row(0), p.source(2).row(0)
 

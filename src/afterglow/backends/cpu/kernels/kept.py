@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.emitter import Index, Pointer, Value, store_masked
-from afterglow.backends.cpu.kernel import Phase
+from afterglow.backends.cpu.kernel import Needs, Phase, Request, Storage
 from afterglow.backends.cpu.kernels.access import Reader
 from afterglow.backends.cpu.kernels.line import Spot
 from afterglow.backends.cpu.kernels.lines import Lines
 
+KEPT = "kept"
+"""The memory that operands are kept in."""
 MOST_KEPT = 1 << 16
 """Elements of a unit that are kept: more would not stay in the caches of a core."""
 
@@ -42,15 +44,32 @@ class Room:
         return spot.row_number * self.pitch + spot.column
 
 
-def room_for(p: Phase, lines: Lines) -> Room | None:
+def room_needs(lines: Lines) -> Needs:
     """Room for one unit, or for all lines if several phases work on them; none for too many."""
     layout = lines.layout
     if lines.cut is None:
         size = layout.rows * lines.room_of_row
-        return Room(p.scratch(lines.dtype, size)) if size <= MOST_KEPT else None
-    pitch = -(-layout.columns // lines.lanes) * lines.lanes
-    size = layout.lines * layout.rows * pitch
-    return Room(p.workspace("kept", lines.dtype, size), pitch) if size <= MOST_SHARED else None
+        return Needs(scratch={KEPT: Storage(lines.dtype, size)} if size <= MOST_KEPT else {})
+    size = layout.lines * layout.rows * _pitch(lines)
+    return Needs(workspace={KEPT: Storage(lines.dtype, size)} if size <= MOST_SHARED else {})
+
+
+def room_for(p: Phase, lines: Lines) -> Room | None:
+    """The room that the kernel has for lines, if it has any."""
+    if KEPT in p.kernel.needs.scratch:
+        return Room(p.scratch(KEPT))
+    return Room(p.workspace(KEPT), _pitch(lines)) if KEPT in p.kernel.needs.workspace else None
+
+
+def _pitch(lines: Lines) -> int:
+    return -(-lines.layout.columns // lines.lanes) * lines.lanes
+
+
+def must_compute(r: Request) -> bool:
+    """Whether the first operand must be computed or converted; memory as it is may be reread."""
+    x = r.step.ins[0]
+    assert x is not None
+    return bool(r.job.before) or x.type.dtype.is_narrow_float
 
 
 @dataclass(frozen=True)
@@ -73,8 +92,5 @@ class Kept:
 
 
 def keep(p: Phase, source: Reader, room: Room | None) -> Kept:
-    """Keep the operand if it must be computed or converted; memory as it is may be read again."""
-    x = p.step.ins[0]
-    assert x is not None
-    is_plain = not p.kernel.job.before and not x.type.dtype.is_narrow_float
-    return Kept(source, None if is_plain else room)
+    """Keep the operand if that saves work."""
+    return Kept(source, room if must_compute(p.kernel) else None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.emitter import Pointer, Value, fma, sqrt
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
 from afterglow.backends.cpu.kernels.access import (
     Reader,
     Writer,
@@ -47,7 +47,20 @@ class _Squares:
         return total
 
 
-@kernel(LRN)
+def _needs(r: Request) -> Needs:
+    op = r.step.op
+    assert isinstance(op, LRN)
+    lines = lines_along(r, op.axis)
+    size = lines.layout.rows * lines.room_of_row + (op.size - 1) * _stride(lines)
+    return Needs(scratch={"squares": Storage(lines.dtype, size)})
+
+
+def _stride(lines: Lines) -> int:
+    """How far apart squares of neighbours along a line lie."""
+    return lines.room_of_row if lines.layout.across else 1
+
+
+@kernel(LRN, needs=_needs)
 def write_lrn(k: Kernel) -> None:
     """Write the kernel of local response normalization."""
     op, x = k.step.op, k.step.ins[0]
@@ -62,11 +75,9 @@ def write_lrn(k: Kernel) -> None:
 
 
 def _open_squares(p: Phase, op: LRN, lines: Lines) -> _Squares:
-    stride = lines.room_of_row if lines.layout.across else 1
-    size = lines.layout.rows * lines.room_of_row + (op.size - 1) * stride
-    pointer = p.scratch(lines.dtype, size)
-    p.e.zero(pointer, size)
-    return _Squares(pointer, stride, (op.size - 1) // 2)
+    pointer = p.scratch("squares")
+    p.e.zero(pointer, p.kernel.needs.scratch["squares"].count)
+    return _Squares(pointer, _stride(lines), (op.size - 1) // 2)
 
 
 def _normalize(line: Line, op: LRN, source: Reader, squares: _Squares, sink: Writer) -> None:

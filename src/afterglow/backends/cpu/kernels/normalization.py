@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import add
 
+from afterglow.backends.cpu.algorithm import Algorithm
+from afterglow.backends.cpu.cost import plain_cost
 from afterglow.backends.cpu.emitter import Value, fma, sqrt
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Phase, Request
 from afterglow.backends.cpu.kernels.access import (
     Reader,
     open_sink,
@@ -15,14 +17,20 @@ from afterglow.backends.cpu.kernels.access import (
     placed_sink,
     placed_source,
 )
-from afterglow.backends.cpu.kernels.group_norm import has_small_groups, write_small_groups
-from afterglow.backends.cpu.kernels.kept import keep, room_for
+from afterglow.backends.cpu.kernels.group_norm import has_small_groups, small_groups_algorithm
+from afterglow.backends.cpu.kernels.kept import keep, must_compute, room_for
 from afterglow.backends.cpu.kernels.layout import Layout, lay_out
 from afterglow.backends.cpu.kernels.line import Spot
 from afterglow.backends.cpu.kernels.lines import Lines, arithmetic_type, full_lanes, lanes_of
-from afterglow.backends.cpu.kernels.staged import Fold, Results, Stages, write_staged
+from afterglow.backends.cpu.kernels.staged import (
+    Fold,
+    Results,
+    Stages,
+    staged_needs,
+    write_staged,
+)
 from afterglow.backends.cpu.rows import Rows, Strides, strides_within
-from afterglow.backends.cpu.table import kernel
+from afterglow.backends.cpu.table import DIRECT, algorithms
 from afterglow.ops.normalization import GroupNorm, LayerNorm, RMSNorm
 
 WORK = 20
@@ -60,25 +68,24 @@ class Parameters:
         return x * scale if self.bias is None else fma(x, scale, spot.load(self.bias))
 
 
-@kernel(LayerNorm, RMSNorm, fuses=("x",))
-def write_trailing_norm(k: Kernel) -> None:
-    """Write the kernel of a normalization over the last axes."""
-    op, (x, *parameters) = k.step.op, k.step.ins
+@algorithms(LayerNorm, RMSNorm, fuses=("x",))
+def trailing_norm(r: Request) -> list[Algorithm]:
+    """A normalization over the last axes."""
+    op, (x, *parameters) = r.step.op, r.step.ins
     assert isinstance(op, LayerNorm | RMSNorm)
     assert x is not None
     shape = x.type.shape
     axes = tuple(range(op.axis % len(shape), len(shape)))
     strides = [() if b is None else strides_within(b, shape) for b in parameters]
-    _write(k, Norm(shape, axes, op.epsilon, isinstance(op, LayerNorm)), strides)
+    return [_algorithm(r, Norm(shape, axes, op.epsilon, isinstance(op, LayerNorm)), strides)]
 
 
-@kernel(GroupNorm)
-def write_group_norm(k: Kernel) -> None:
-    """Write the kernel of a normalization over groups of channels: they become an axis."""
-    if has_small_groups(k.step, k.target):
-        write_small_groups(k)
-        return
-    op, (x, *parameters) = k.step.op, k.step.ins
+@algorithms(GroupNorm)
+def group_norm(r: Request) -> list[Algorithm]:
+    """A normalization over groups of channels: they become an axis."""
+    if has_small_groups(r.step, r.target):
+        return [small_groups_algorithm(r)]
+    op, (x, *parameters) = r.step.op, r.step.ins
     assert isinstance(op, GroupNorm)
     assert x is not None
     shape = x.type.shape
@@ -91,22 +98,27 @@ def write_group_norm(k: Kernel) -> None:
     grouped = (*shape[:axis], op.groups, size, *shape[axis + 1 :])
     axes = tuple(a for a in range(1, len(grouped)) if a != axis)
     strides = [place(strides_within(b, shape, axis)) for b in parameters if b is not None]
-    _write(k, Norm(grouped, axes, op.epsilon, True, place), strides)
+    return [_algorithm(r, Norm(grouped, axes, op.epsilon, True, place), strides)]
 
 
-def _write(k: Kernel, norm: Norm, parameters: Sequence[Strides]) -> None:
+def _algorithm(r: Request, norm: Norm, parameters: Sequence[Strides]) -> Algorithm:
     """`parameters` are the strides of scale and bias in the norm's shape; none if they lack."""
-    x = k.step.ins[0]
+    x = r.step.ins[0]
     assert x is not None
     dtype = arithmetic_type(x.type.dtype)
-    layout = _layout(k, norm, [s for s in parameters if s], full_lanes(k.target, dtype))
-    lines = Lines(layout, dtype, lanes_of(k.target, dtype, layout), SIDE)
+    layout = _layout(r, norm, [s for s in parameters if s], full_lanes(r.target, dtype))
+    lines = Lines(layout, dtype, lanes_of(r.target, dtype, layout), SIDE)
     folds = 2 if norm.is_centred else 1
     work = float(WORK * x.type.size)
-    write_staged(k, lines, work, folds, lambda p, lines: _stages(p, lines, norm))
+
+    def write(k: Kernel) -> None:
+        write_staged(k, lines, work, folds, lambda p, lines: _stages(p, lines, norm))
+
+    needs = staged_needs(lines, folds, keeps=must_compute(r))
+    return Algorithm(DIRECT, plain_cost(r.job), write, needs)
 
 
-def _layout(k: Kernel, norm: Norm, parameters: Sequence[Strides], lanes: int) -> Layout:
+def _layout(k: Request, norm: Norm, parameters: Sequence[Strides], lanes: int) -> Layout:
     source = {b: norm.place(s) for b, s in placed_source(k).items()}
     sink = {b: norm.place(s) for b, s in placed_sink(k).items()}
     return lay_out(norm.shape, norm.axes, source, sink, lanes, parameters)

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from operator import add, mul
 
+from afterglow.backends.cpu.algorithm import Algorithm
+from afterglow.backends.cpu.cost import plain_cost
 from afterglow.backends.cpu.emitter import Value, maximum, minimum
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request
 from afterglow.backends.cpu.kernels.access import (
     Reader,
     open_sink,
@@ -23,9 +25,9 @@ from afterglow.backends.cpu.kernels.access import (
 from afterglow.backends.cpu.kernels.layout import Layout, lay_out, lifted
 from afterglow.backends.cpu.kernels.line import Line, each_line
 from afterglow.backends.cpu.kernels.lines import Cut, Lines, arithmetic_type, full_lanes, lanes_of
-from afterglow.backends.cpu.kernels.staged import Fold, Partials, Results
+from afterglow.backends.cpu.kernels.staged import Fold, Partials, Results, partials_storage
 from afterglow.backends.cpu.pointwise import compute
-from afterglow.backends.cpu.table import kernel
+from afterglow.backends.cpu.table import DIRECT, algorithms
 from afterglow.graph import Op
 from afterglow.ops.elementwise import Div
 from afterglow.ops.reduction import (
@@ -56,25 +58,36 @@ _COMBINE: dict[type[Op], Callable[[Value, Value], Value]] = {
 }
 
 
-@kernel(ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd, fuses=("x",))
-def write_reduction(k: Kernel) -> None:
-    """Write the kernel of a reduction."""
-    op, x = k.step.op, k.step.ins[0]
+@algorithms(ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd, fuses=("x",))
+def reduction(r: Request) -> list[Algorithm]:
+    """A reduction: of long lines in blocks."""
+    op, x = r.step.op, r.step.ins[0]
     assert isinstance(op, Reduction)
     assert x is not None
-    dtype, work = arithmetic_type(x.type.dtype), float(WORK * x.type.size)
-    layout = _layout(k, op, full_lanes(k.target, dtype))
-    lines = _lines(k, layout, dtype)
-    cut = _cut(lines)
-    if cut is not None:
-        _write_in_blocks(k, op, replace(lines, cut=cut), work)
-        return
-    with k.phase(lines.units, work) as p:
-        fold = _fold(p, op, layout)
+    dtype = arithmetic_type(x.type.dtype)
+    lines = _lines(r, _layout(r, op, full_lanes(r.target, dtype)), dtype)
+    blocks = replace(lines, cut=_cut(lines))
+    cost = plain_cost(r.job)
+    if blocks.cut is None:
+        return [Algorithm(DIRECT, cost, lambda k: _write_in_one(k, op, lines))]
+    needs = Needs(workspace={"partials": partials_storage(blocks)})
+    return [Algorithm("in-blocks", cost, lambda k: _write_in_blocks(k, op, blocks), needs)]
+
+
+def _work(k: Kernel) -> float:
+    x = k.step.ins[0]
+    assert x is not None
+    return float(WORK * x.type.size)
+
+
+def _write_in_one(k: Kernel, op: Reduction, lines: Lines) -> None:
+    """Reduce each line as a whole."""
+    with k.phase(lines.units, _work(k)) as p:
+        fold = _fold(p, op, lines.layout)
         _write_results(p, lines, fold, lambda line: fold.run(line, []))
 
 
-def _layout(k: Kernel, op: Reduction, lanes: int) -> Layout:
+def _layout(k: Request, op: Reduction, lanes: int) -> Layout:
     x = k.step.ins[0]
     assert x is not None
     shape = x.type.shape
@@ -83,7 +96,7 @@ def _layout(k: Kernel, op: Reduction, lanes: int) -> Layout:
     return lay_out(shape, axes, placed_source(k), sink, lanes)
 
 
-def _lines(k: Kernel, layout: Layout, dtype: DType) -> Lines:
+def _lines(k: Request, layout: Layout, dtype: DType) -> Lines:
     lanes = lanes_of(k.target, dtype, layout)
     side = max(1, min(SIDE, k.target.vector_registers // 2, layout.columns // lanes))
     lines = Lines(layout, dtype, lanes, side)
@@ -102,9 +115,9 @@ def _cut(lines: Lines) -> Cut | None:
     return cut if cut.blocks > 1 else None
 
 
-def _write_in_blocks(k: Kernel, op: Reduction, blocks: Lines, work: float) -> None:
+def _write_in_blocks(k: Kernel, op: Reduction, blocks: Lines) -> None:
     """Reduce each block of each line in one phase, join what they have found in another."""
-    with k.phase(blocks.units, work, "blocks") as p:
+    with k.phase(blocks.units, _work(k), "blocks") as p:
         fold = _fold(p, op, blocks.layout)
         partials = Partials.of(p, "partials", blocks)
         each_line(p, blocks, lambda line: partials.save(line, fold.run(line, [])))

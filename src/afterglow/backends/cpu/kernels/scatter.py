@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, maximum, minimum
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
 from afterglow.backends.cpu.kernels.move.axes import Cut, Move, as_bits
 from afterglow.backends.cpu.kernels.move.blocks import Blocks
 from afterglow.backends.cpu.kernels.move.pick import Term, place_picked
@@ -73,13 +73,22 @@ def _accepts(step: OpInstr) -> bool:
     return op.reduction is ScatterReduction.NONE or dtype.bits >= 8 or dtype.is_float
 
 
-@kernel(ScatterElements, epilogue=False, accepts=_accepts)
+def _needs(r: Request) -> Needs:
+    """A board, for narrow floats that are combined."""
+    op, out = r.step.op, r.step.outs[0].type
+    assert isinstance(op, ScatterElements | ScatterND)
+    if op.reduction is ScatterReduction.NONE or not out.dtype.is_narrow_float:
+        return Needs()
+    return Needs(workspace={"board": Storage(f32, out.size)})
+
+
+@kernel(ScatterElements, epilogue=False, accepts=_accepts, needs=_needs)
 def write_scatter_elements(k: Kernel) -> None:
     """The index replaces the place along the axis."""
     _write_scatter(k, _put_elements)
 
 
-@kernel(ScatterND, epilogue=False, accepts=_accepts)
+@kernel(ScatterND, epilogue=False, accepts=_accepts, needs=_needs)
 def write_scatter_nd(k: Kernel) -> None:
     """The tuple of indices along the last axis stands for as many axes of data."""
     _write_scatter(k, _put_slices)
@@ -104,7 +113,7 @@ def _write_scatter(k: Kernel, put: Callable[[Kernel, Board], None]) -> None:
         return
 
     def workspace(p: Phase) -> Pointer:
-        return p.workspace("board", f32, out.type.size)
+        return p.workspace("board")
 
     dense = row_major(out.type.shape)
     _write_copy(k, "widen", _Side(data.strides, operand), _Side(dense, workspace))

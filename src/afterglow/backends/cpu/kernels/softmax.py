@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import add
 
 from afterglow.backends.cpu.emitter import Value, convert, equal, maximum
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request
 from afterglow.backends.cpu.kernels.access import (
     Reader,
     Writer,
@@ -14,10 +14,16 @@ from afterglow.backends.cpu.kernels.access import (
     open_source,
 )
 from afterglow.backends.cpu.kernels.extreme import Search, least
-from afterglow.backends.cpu.kernels.kept import Kept, keep, room_for
+from afterglow.backends.cpu.kernels.kept import Kept, keep, must_compute, room_for
 from afterglow.backends.cpu.kernels.line import Line, Spot, each_line
 from afterglow.backends.cpu.kernels.lines import Lines
-from afterglow.backends.cpu.kernels.staged import Fold, Results, Stages, write_staged
+from afterglow.backends.cpu.kernels.staged import (
+    Fold,
+    Results,
+    Stages,
+    staged_needs,
+    write_staged,
+)
 from afterglow.backends.cpu.math import exp_down, log
 from afterglow.backends.cpu.table import kernel
 from afterglow.ops.softmax import AlongAxis, Hardmax, LogSoftmax, Softmax
@@ -28,7 +34,13 @@ WORK = 30
 """FLOPs that an element is counted as."""
 
 
-@kernel(Softmax, LogSoftmax, fuses=("x",))
+def _needs(r: Request) -> Needs:
+    """Softmax keeps exponentials, its logarithm what it must compute."""
+    keeps = isinstance(r.step.op, Softmax) or must_compute(r)
+    return staged_needs(_lines(r), 2, keeps=keeps)
+
+
+@kernel(Softmax, LogSoftmax, fuses=("x",), needs=_needs)
 def write_softmax(k: Kernel) -> None:
     """Write the kernel of softmax or of its logarithm."""
     lines = _lines(k)
@@ -46,7 +58,7 @@ def write_hardmax(k: Kernel) -> None:
         each_line(p, lines, lambda line: _hardmax(line, source, sink))
 
 
-def _lines(k: Kernel) -> Lines:
+def _lines(k: Request) -> Lines:
     op = k.step.op
     assert isinstance(op, AlongAxis)
     return lines_along(k, op.axis)

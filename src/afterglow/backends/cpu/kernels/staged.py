@@ -6,11 +6,13 @@ lines, and leaves what it found for the phases after it; else all is done line b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from afterglow.backends.cpu.emitter import Value
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Storage
+from afterglow.backends.cpu.kernels.kept import room_needs
 from afterglow.backends.cpu.kernels.line import WAYS, Line, Spot, each_line
 from afterglow.backends.cpu.kernels.lines import Cut, Lines
 from afterglow.backends.cpu.rows import Rows
@@ -80,12 +82,10 @@ class Partials:
     @staticmethod
     def of(p: Phase, name: str, lines: Lines) -> Partials:
         """The memory of that name, for lines that are cut."""
-        layout, cut = lines.layout, lines.cut
-        assert cut is not None
-        columns = layout.columns if layout.across else 1
-        shape = (layout.lines * cut.blocks, columns)
-        pointer = p.workspace(name, lines.dtype, shape[0] * columns)
-        return Partials(Rows(pointer, shape, (columns, 1)), cut.blocks)
+        assert lines.cut is not None
+        rows, columns = partials_shape(lines)
+        found = Rows(p.workspace(name), (rows, columns), (columns, 1))
+        return Partials(found, lines.cut.blocks)
 
     def save(self, line: Line, found: list[Value]) -> None:
         """Leave what was found in the block that is being worked on."""
@@ -109,17 +109,43 @@ class Partials:
         return line.p.e.fold(self.blocks, [start] * len(line.vectors), step, name="block")
 
 
+def partials_shape(lines: Lines) -> tuple[int, int]:
+    """Rows and columns of what a fold leaves, of lines that are cut."""
+    layout, cut = lines.layout, lines.cut
+    assert cut is not None
+    return layout.lines * cut.blocks, layout.columns if layout.across else 1
+
+
+def partials_storage(lines: Lines) -> Storage:
+    """The memory for what one fold leaves."""
+    return Storage(lines.dtype, math.prod(partials_shape(lines)))
+
+
+def staged_lines(lines: Lines) -> Lines:
+    """The lines as the phases walk them: cut into blocks, where they are few and long."""
+    return replace(lines, cut=_cut(lines))
+
+
+def staged_needs(lines: Lines, folds: int, *, keeps: bool) -> Needs:
+    """What a kernel needs that folds lines so often; and to keep what it reads, if it does so."""
+    walked = staged_lines(lines)
+    room = room_needs(walked) if keeps else Needs()
+    if walked.cut is None:
+        return room
+    partials = {f"partials{n}": partials_storage(walked) for n in range(folds)}
+    return replace(room, workspace={**partials, **room.workspace})
+
+
 def write_staged(
     k: Kernel, lines: Lines, work: float, folds: int, prepare: Callable[[Phase, Lines], Stages]
 ) -> None:
     """Write the kernel; `prepare` opens what a phase reads and writes, and says what is done."""
-    cut = _cut(lines)
-    if cut is None:
+    blocks = staged_lines(lines)
+    if blocks.cut is None:
         with k.phase(lines.units, work) as p:
             stages = prepare(p, lines)
             each_line(p, lines, stages.run)
         return
-    blocks = replace(lines, cut=cut)
     for number in range(folds + 1):
         with k.phase(blocks.units, work / (folds + 1), f"stage{number}") as p:
             _write_stage(p, blocks, number, prepare(p, blocks))

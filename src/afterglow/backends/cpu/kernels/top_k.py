@@ -24,7 +24,7 @@ from afterglow.backends.cpu.emitter import (
     select,
     smaller,
 )
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
 from afterglow.backends.cpu.kernels.access import (
     RowReader,
     open_sink,
@@ -125,21 +125,37 @@ class _Selection:
         """An element of a row."""
         return Entry(convert(row.load(place, 1), self.dtype), convert(place, self.place_dtype))
 
-    def entries(self, p: Phase) -> Entries:
-        """Memory for the candidates, and for as many that are being sorted."""
-        count = 2 * (self.room + 1)
-        return Entries(p.scratch(self.dtype, count), p.scratch(self.place_dtype, count))
+
+def _selection(r: Request) -> _Selection:
+    op, x = r.step.op, r.step.ins[0]
+    assert isinstance(op, TopK)
+    assert x is not None
+    dtype, length = arithmetic_type(x.type.dtype), x.type.shape[op.axis % x.type.rank]
+    return _Selection(op, length, dtype, full_lanes(r.target, dtype))
 
 
-@kernel(TopK)
+def _needs(r: Request) -> Needs:
+    """Memory for the candidates, and for as many that are being sorted."""
+    chosen = _selection(r)
+    count = 2 * (chosen.room + 1)
+    places = chosen.place_dtype
+    return Needs(
+        scratch={
+            "values": Storage(chosen.dtype, count),
+            "places": Storage(places, count),
+            "count": Storage(i64, 1),
+        }
+    )
+
+
+@kernel(TopK, needs=_needs)
 def write_top_k(k: Kernel) -> None:
     """Write the kernel of the k best."""
     op, x = k.step.op, k.step.ins[0]
     assert isinstance(op, TopK)
     assert x is not None
     axis = op.axis % x.type.rank
-    dtype, length = arithmetic_type(x.type.dtype), x.type.shape[axis]
-    chosen = _Selection(op, length, dtype, full_lanes(k.target, dtype))
+    length, chosen = x.type.shape[axis], _selection(k)
     shape = (*_last(x.type.shape, axis)[:-1], length)
     results = (*shape[:-1], op.k)
     with k.phase(x.type.size // length, float(WORK * x.type.size)) as p:
@@ -148,7 +164,8 @@ def write_top_k(k: Kernel) -> None:
         indices = k.step.outs[1]
         own = _last(strides_within(indices, indices.type.shape), axis)
         places = Rows(p.pointer(indices), results, own)
-        entries, count = chosen.entries(p), p.scratch(p.e.index_type, 1)
+        entries = Entries(p.scratch("values"), p.scratch("places"))
+        count = p.scratch("count").cast(p.e.index_type)
         with p.units() as line:
             _select(p, chosen, source.row(line), entries, count)
             values, found = sink.row(line), places.row(line)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from afterglow.backends.cpu.emitter import Pointer, Value, convert, differ, equal, select
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
 from afterglow.backends.cpu.table import kernel
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.trees import Aggregate, NodeKind, TreeEnsemble
@@ -66,7 +66,16 @@ def _has_nan(limits: Buffer | None) -> bool:
     return limits.data is None or bool(np.isnan(limits.data).any())
 
 
-@kernel(TreeEnsemble, accepts=_accepts)
+def _needs(r: Request) -> Needs:
+    op, (x, *tables) = r.step.op, r.step.ins
+    assert isinstance(op, TreeEnsemble)
+    assert x is not None
+    room = -(-_rows(tables[2]) // IN_TURNS) * IN_TURNS
+    scratch = {"leaves": Storage(i32, room), "scores": Storage(x.type.dtype, op.targets + 1)}
+    return Needs(scratch=scratch, packed=(1, 2, 3, 4, 5))
+
+
+@kernel(TreeEnsemble, accepts=_accepts, needs=_needs)
 def write_tree_ensemble(k: Kernel) -> None:
     """A unit is a row of features."""
     x, _, _, roots, *_ = k.step.ins
@@ -99,8 +108,7 @@ class _Ensemble:
         self.roots = p.packed(roots, "roots", lambda data: _places(data, room), i32)
         self.votes = p.packed(votes, "votes", lambda data: _targets(data, spare), i32)
         self.weights = p.packed(weights, "weights", np.ravel)
-        self.leaves = p.scratch(i32, room)
-        self.scores = p.scratch(self.dtype, op.targets + 1)
+        self.leaves, self.scores = p.scratch("leaves"), p.scratch("scores")
 
     def find_leaves(self, row: Value) -> None:
         """Go down all trees, some at a time, and note the leaves."""

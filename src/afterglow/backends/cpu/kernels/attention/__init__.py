@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.kernel import Kernel
-from afterglow.backends.cpu.kernels.attention.blocks import write_blocks
+from afterglow.backends.cpu.algorithm import Algorithm
+from afterglow.backends.cpu.kernel import Request
+from afterglow.backends.cpu.kernels.attention.blocks import blocks_algorithm
 from afterglow.backends.cpu.kernels.attention.problem import Problem, problem_of
-from afterglow.backends.cpu.kernels.attention.single import write_single
+from afterglow.backends.cpu.kernels.attention.single import single_algorithm
 from afterglow.backends.cpu.kernels.tile import sum_type
-from afterglow.backends.cpu.table import kernel
+from afterglow.backends.cpu.table import algorithms
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.ops.attention import Attention
@@ -24,11 +25,9 @@ def _has_few_queries(problem: Problem, target: Target) -> bool:
     return 2 * problem.queries < lanes
 
 
-@kernel(Attention, name=_name)
-def write_attention(k: Kernel) -> None:
-    """Write the kernel that suits the number of queries."""
-    problem = problem_of(k.step)
-    if problem.keys == 0 or _has_few_queries(problem, k.target):
-        write_single(k, problem)
-    else:
-        write_blocks(k, problem)
+@algorithms(Attention, name=_name)
+def attention(r: Request) -> list[Algorithm]:
+    """The algorithm that suits the number of queries."""
+    problem = problem_of(r.step)
+    few = problem.keys == 0 or _has_few_queries(problem, r.target)
+    return [(single_algorithm if few else blocks_algorithm)(problem, r.target)]

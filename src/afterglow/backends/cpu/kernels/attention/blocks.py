@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from math import isqrt
 
+from afterglow.backends.cpu.algorithm import Algorithm
 from afterglow.backends.cpu.emitter import Index, Pointer, Value, larger, quotient, smaller
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Storage
 from afterglow.backends.cpu.kernels.attention.columns import lane_mask, panels_of
-from afterglow.backends.cpu.kernels.attention.masking import BlockMask
+from afterglow.backends.cpu.kernels.attention.masking import BlockMask, has_own_rows
 from afterglow.backends.cpu.kernels.attention.packing import pack_rows
 from afterglow.backends.cpu.kernels.attention.problem import Problem
 from afterglow.backends.cpu.kernels.attention.weights import LOWEST, finite_peak, weight
@@ -29,9 +30,28 @@ VECTORS = 2
 """Vectors of a tile: of queries for the scores, of columns for the mixed values."""
 
 
-def write_blocks(kernel: Kernel, problem: Problem) -> None:
+def blocks_algorithm(problem: Problem, target: Target) -> Algorithm:
+    """The algorithm for many queries."""
+    dtype, queries = sum_type(problem.dtype), _queries_of_block(problem, target)
+    columns = {
+        "packed": problem.width,
+        "scores": _keys_of_part(problem),
+        "mixed": _pitch(problem, target),
+        **dict.fromkeys(("peaks", "sums", "factors"), 1),
+        **({"mask": problem.keys} if has_own_rows(problem) else {}),
+    }
+    scratch = {name: Storage(dtype, count * queries) for name, count in columns.items()}
+    return Algorithm(
+        "by-block",
+        problem.work,
+        lambda k: _write_blocks(k, problem, queries),
+        Needs(scratch=scratch),
+        {"queries": queries, "keys": _keys_of_part(problem)},
+    )
+
+
+def _write_blocks(kernel: Kernel, problem: Problem, queries: int) -> None:
     """Write a kernel whose units are blocks of queries of one head."""
-    queries = _queries_of_block(problem, kernel.target)
     blocks = -(-problem.queries // queries)
     with kernel.phase(problem.batch * problem.heads * blocks, problem.work) as p:
         writer = _Blocks(p, problem, queries)
@@ -44,6 +64,18 @@ def write_blocks(kernel: Kernel, problem: Problem) -> None:
 def _queries_of_block(problem: Problem, target: Target) -> int:
     lanes = max(1, target.vector_bits // sum_type(problem.dtype).bits)
     return lanes * min(VECTORS, -(-problem.queries // lanes))
+
+
+def _keys_of_part(problem: Problem) -> int:
+    """Keys that are seen at a time."""
+    parts = -(-problem.keys // max(MOST_KEYS, 2 * isqrt(problem.keys)))
+    return -(-problem.keys // parts)
+
+
+def _pitch(problem: Problem, target: Target) -> int:
+    """Columns of the values, up to a whole vector."""
+    lanes = max(1, target.vector_bits // sum_type(problem.dtype).bits)
+    return -(-problem.value_width // lanes) * lanes
 
 
 def _most_keys(target: Target, vectors: int, dtype: DType) -> int:
@@ -73,22 +105,19 @@ class _Blocks:
         self.dtype = sum_type(problem.dtype)
         self.lanes = p.e.lanes(self.dtype)
         self.vectors = queries // self.lanes
-        parts = -(-problem.keys // max(MOST_KEYS, 2 * isqrt(problem.keys)))
-        self.in_parts = parts > 1
-        self.part = -(-problem.keys // parts)
+        self.part = _keys_of_part(problem)
+        self.in_parts = self.part < problem.keys
         height = _height(self.part, _most_keys(p.target, self.vectors, self.dtype))
         self.tile = Tile(height, self.vectors, self.lanes)
         most = most_rows(p.target, VECTORS, self.dtype)
         rows = max(rows for rows in range(1, most + 1) if queries % rows == 0)
         self.panels = panels_of(problem.value_width, Tile(rows, VECTORS, self.lanes))
-        self.pitch = -(-problem.value_width // self.lanes) * self.lanes
+        self.pitch = _pitch(problem, p.target)
         self.sink = p.sink()
         self.mask = BlockMask(p, problem, self.tile, queries)
         self.q, self.k, self.v = (p.pointer(x.buffer) for x in (problem.q, problem.k, problem.v))
-        self.packed = p.scratch(self.dtype, problem.width * queries)
-        self.scores = p.scratch(self.dtype, self.part * queries)
-        self.mixed = p.scratch(self.dtype, queries * self.pitch)
-        self.peaks, self.sums, self.factors = (p.scratch(self.dtype, queries) for _ in range(3))
+        self.packed, self.scores, self.mixed = map(p.scratch, ("packed", "scores", "mixed"))
+        self.peaks, self.sums, self.factors = map(p.scratch, ("peaks", "sums", "factors"))
 
     def write(self, batch: Index, head: Index, first: Value) -> None:
         """The queries from `first` on of one head."""

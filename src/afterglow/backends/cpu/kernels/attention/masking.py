@@ -21,6 +21,11 @@ from afterglow.backends.cpu.kernels.tile import Tile, sum_type
 from afterglow.types.dtype import i32
 
 
+def has_own_rows(problem: Problem) -> bool:
+    """Whether there is a mask that differs between queries."""
+    return problem.mask is not None and bool(problem.mask.row_stride)
+
+
 class BlockMask:
     """Finishes scores of a key with a block of queries, one a lane.
 
@@ -35,8 +40,8 @@ class BlockMask:
         self.last: Value | None = None
         if self.mask is not None:
             self.pointer = p.pointer(self.mask.buffer)
-        if self.mask is not None and self.mask.row_stride:
-            self.packed = p.scratch(self.dtype, problem.keys * queries)
+        if has_own_rows(problem):
+            self.packed = p.scratch("mask")
 
     def begin(self, batch: Index, head: Index, first: Value) -> None:
         """Prepare for a block of queries."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from afterglow.backends.cpu.algorithm import Algorithm
 from afterglow.backends.cpu.emitter import (
     Index,
     Pointer,
@@ -14,13 +15,14 @@ from afterglow.backends.cpu.emitter import (
     shuffle,
     smaller,
 )
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Storage
 from afterglow.backends.cpu.kernels.attention.columns import lane_mask, panels_of
 from afterglow.backends.cpu.kernels.attention.masking import RowMask
 from afterglow.backends.cpu.kernels.attention.problem import Problem
 from afterglow.backends.cpu.kernels.attention.weights import LOWEST, finite_peak, weight
 from afterglow.backends.cpu.kernels.tile import Tile, accumulate, sum_type
 from afterglow.backends.cpu.rows import Row, split
+from afterglow.backends.cpu.target import Target
 
 MOST_VECTORS = 8
 """Vectors of values that are summed up at a time."""
@@ -28,7 +30,7 @@ MOST_UNROLLED = 4
 """Vectors along a key that are written out in a row."""
 
 
-def write_single(kernel: Kernel, problem: Problem) -> None:
+def _write_single(kernel: Kernel, problem: Problem) -> None:
     """Write a kernel whose units are heads."""
     with kernel.phase(problem.batch * problem.heads, problem.work) as p:
         writer = _Single(p, problem)
@@ -36,6 +38,19 @@ def write_single(kernel: Kernel, problem: Problem) -> None:
             batch, head = split(unit, problem.heads)
             with p.e.loop(problem.queries, name="query") as query:
                 writer.write(batch, head, query)
+
+
+def single_algorithm(problem: Problem, target: Target) -> Algorithm:
+    """The algorithm for few queries."""
+    dtype = sum_type(problem.dtype)
+    needs = Needs(scratch={"scores": Storage(dtype, _padded_keys(problem, target))})
+    return Algorithm("by-query", problem.work, lambda k: _write_single(k, problem), needs)
+
+
+def _padded_keys(problem: Problem, target: Target) -> int:
+    """Keys, up to a whole vector."""
+    lanes = max(1, target.vector_bits // sum_type(problem.dtype).bits)
+    return -(-problem.keys // lanes) * lanes
 
 
 class _Single:
@@ -46,12 +61,12 @@ class _Single:
         self.dtype = sum_type(problem.dtype)
         self.lanes = p.e.lanes(self.dtype)
         self.group = _power_of_two_within(min(self.lanes, problem.keys))
-        self.padded = -(-problem.keys // self.lanes) * self.lanes
+        self.padded = _padded_keys(problem, p.target)
         vectors = min(MOST_VECTORS, -(-problem.value_width // self.lanes))
         self.panels = panels_of(problem.value_width, Tile(1, vectors, self.lanes))
         self.sink, self.mask = p.sink(), RowMask(p, problem)
         self.q, self.k, self.v = (p.pointer(x.buffer) for x in (problem.q, problem.k, problem.v))
-        self.scores = p.scratch(self.dtype, self.padded)
+        self.scores = p.scratch("scores")
 
     def write(self, batch: Index, head: Index, query: Value) -> None:
         """One query of a head."""

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.candidate import Candidate
-from afterglow.backends.cpu.kernel import Kernel
-from afterglow.backends.cpu.kernels.conv.choose import choose_plan, plain_cost, ways_of
-from afterglow.backends.cpu.kernels.conv.depthwise import is_depthwise, write_depthwise
-from afterglow.backends.cpu.kernels.conv.dots import suits_dots, write_dots
+from afterglow.backends.cpu.algorithm import Algorithm
+from afterglow.backends.cpu.kernel import Request
+from afterglow.backends.cpu.kernels.conv.choose import conv_algorithms, conv_cost
+from afterglow.backends.cpu.kernels.conv.depthwise import depthwise_algorithm, is_depthwise
 from afterglow.backends.cpu.kernels.conv.geometry import conv_of
-from afterglow.backends.cpu.kernels.conv.padding import needs_copy, write_padded
-from afterglow.backends.cpu.kernels.conv.product import write_product
-from afterglow.backends.cpu.kernels.conv.winograd import write_winograd
-from afterglow.backends.cpu.kernels.strassen import StrassenPlan, write_strassen
-from afterglow.backends.cpu.table import kernel
-from afterglow.backends.cpu.target import Target
-from afterglow.backends.policy import Policy
+from afterglow.backends.cpu.table import algorithms
 from afterglow.instr import OpInstr
 from afterglow.ops.convolution import Conv
 
@@ -35,28 +28,9 @@ def _name(step: OpInstr) -> str:
     return "_".join(parts)
 
 
-def _candidates(step: OpInstr, target: Target, policy: Policy) -> list[Candidate]:
-    if conv_of(step).groups > 1 and is_depthwise(step):
-        return [Candidate("depthwise", plain_cost(step))]
-    return [*ways_of(step, target, policy)]
-
-
-@kernel(Conv, name=_name, candidates=_candidates)
-def write_conv(k: Kernel) -> None:
-    """Write the kernel of a convolution."""
-    if conv_of(k.step).groups > 1 and is_depthwise(k.step):
-        write_depthwise(k)
-        return
-    plan = choose_plan(k)
-    if isinstance(plan, StrassenPlan):
-        write_strassen(k, plan)
-        return
-    if plan is not None:
-        write_winograd(k, plan)
-        return
-    if needs_copy(k.step):
-        write_padded(k)
-    if suits_dots(k.step, k.target):
-        write_dots(k)
-    else:
-        write_product(k)
+@algorithms(Conv, name=_name)
+def algorithms_of(r: Request) -> list[Algorithm]:
+    """All algorithms for a convolution."""
+    if conv_of(r.step).groups > 1 and is_depthwise(r.step):
+        return [depthwise_algorithm(r, conv_cost(r.step))]
+    return conv_algorithms(r)

@@ -7,9 +7,10 @@ skipped when the code runs, columns when it is written.
 
 from __future__ import annotations
 
+from afterglow.backends.cpu.algorithm import Algorithm
 from afterglow.backends.cpu.emitter import Index, Value, convert, smaller
 from afterglow.backends.cpu.fusion import SinkRow
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Phase, Request
 from afterglow.backends.cpu.kernels.conv.depthwise_plan import Depthwise
 from afterglow.backends.cpu.kernels.conv.depthwise_tile import Operands, RowTile, Tile, Vector
 from afterglow.backends.cpu.kernels.sliding import (
@@ -31,7 +32,14 @@ def is_depthwise(step: OpInstr) -> bool:
     return weight.type.shape[-1] == 1
 
 
-def write_depthwise(k: Kernel) -> None:
+def depthwise_algorithm(r: Request, cost: float) -> Algorithm:
+    """The algorithm for such a convolution."""
+    conv = Depthwise(r)
+    tile = (conv.tile_rows, conv.tile_columns)
+    return Algorithm("depthwise", cost, _write_depthwise, conv.needs, {"tile": tile})
+
+
+def _write_depthwise(k: Kernel) -> None:
     """Write the kernel of such a convolution."""
     conv = Depthwise(k)
     if not conv.has_packed_weight:

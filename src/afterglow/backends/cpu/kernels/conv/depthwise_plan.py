@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from afterglow.backends.cpu.emitter import Pointer
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Needs, Phase, Request, Storage
 from afterglow.backends.cpu.kernels.sliding import Axis, Channels, Field, arithmetic_type
 from afterglow.instr import Region
 from afterglow.ops.convolution import Conv
@@ -27,7 +27,7 @@ MOST_TAPS = 32
 class Depthwise:
     """The geometry of the convolution, and how it is cut into tiles."""
 
-    def __init__(self, k: Kernel) -> None:
+    def __init__(self, k: Request) -> None:
         op, (x, weight, *others) = k.step.op, k.step.ins
         assert isinstance(op, Conv)
         assert x is not None
@@ -80,8 +80,15 @@ class Depthwise:
     def packed_weight(self, p: Phase) -> Pointer:
         """The weight as [places, channels], with zeros up to a whole vector."""
         if not self.has_packed_weight:
-            return p.workspace("weight", self.dtype, self.taps * self.padded)
+            return p.workspace("weight")
         return p.packed(self.weight, "by_place", self._pack, self.dtype)
+
+    @property
+    def needs(self) -> Needs:
+        """Memory for a weight that is packed when the kernel runs."""
+        if self.has_packed_weight:
+            return Needs(packed=(1,))
+        return Needs(workspace={"weight": Storage(self.dtype, self.taps * self.padded)})
 
     def channels_of_x(self, p: Phase) -> Pointer | None:
         """For each result channel where the one of x lies that it sees; None if it is the same.

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from afterglow.backends.cpu.algorithm import Algorithm
 from afterglow.backends.cpu.emitter import (
     Index,
     Pointer,
@@ -22,10 +23,16 @@ from afterglow.backends.cpu.emitter import (
     shuffle,
     smaller,
 )
-from afterglow.backends.cpu.kernel import Kernel, Pack, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Pack, Phase, Request
 from afterglow.backends.cpu.kernels.access import Writer, open_sink, placed_sink
 from afterglow.backends.cpu.kernels.conv.geometry import Geometry, conv_of
-from afterglow.backends.cpu.kernels.conv.padding import pointer_to_x, strides_of_x
+from afterglow.backends.cpu.kernels.conv.padding import (
+    needs_copy,
+    padded_storage,
+    pointer_to_x,
+    strides_of_x,
+    write_padded,
+)
 from afterglow.backends.cpu.kernels.tile import multiply_add, sum_type
 from afterglow.backends.cpu.rows import Axes, Strides, merge_alike, split
 from afterglow.backends.cpu.target import Target
@@ -57,8 +64,16 @@ def suits_dots(step: OpInstr, target: Target) -> bool:
     return weight.type.shape[0] <= MOST_RESULTS and long
 
 
-def write_dots(k: Kernel) -> None:
+def dots_algorithm(r: Request, cost: float) -> Algorithm:
+    """The sums along vectors of the windows."""
+    needs = Needs(workspace=padded_storage(r.step), packed=(1,))
+    return Algorithm("dot-products", cost, _write_dots, needs)
+
+
+def _write_dots(k: Kernel) -> None:
     """Write the phase that multiplies x, or its padded copy, with the weight."""
+    if needs_copy(k.step):
+        write_padded(k)
     plan = Plan.of(k)
     with k.phase(plan.lines * plan.blocks, plan.geometry.work) as p:
         dots = _Dots(p, plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from afterglow.backends.cpu.emitter import Emitter, Index, Pointer, Value, convert, equal
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Phase, Storage
 from afterglow.backends.cpu.kernels.conv.geometry import conv_of, padded_shape, padded_strides
 from afterglow.backends.cpu.rows import Axes, Strides, split
 from afterglow.backends.cpu.types import is_arithmetic
@@ -32,8 +32,16 @@ def pointer_to_x(p: Phase) -> Pointer:
     x = _x(p.step)
     if not needs_copy(p.step):
         return p.pointer(x)
-    dtype = x.type.dtype if is_arithmetic(x.type.dtype) else f32
-    return p.workspace(NAME, dtype, math.prod(padded_shape(p.step)))
+    return p.workspace(NAME)
+
+
+def padded_storage(step: OpInstr) -> dict[str, Storage]:
+    """The workspace for the copy, if there is one."""
+    if not needs_copy(step):
+        return {}
+    dtype = _x(step).type.dtype
+    read = dtype if is_arithmetic(dtype) else f32
+    return {NAME: Storage(read, math.prod(padded_shape(step)))}
 
 
 def write_padded(k: Kernel) -> None:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from afterglow.backends.cpu.emitter import Emitter, Pointer, Value, convert
-from afterglow.backends.cpu.kernel import Kernel, Pack, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Pack, Phase, Storage
 from afterglow.backends.cpu.kernels.tile import sum_type
 from afterglow.backends.cpu.rows import Axes, split
-from afterglow.instr import Buffer, Region
+from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.types import Array
 
 
@@ -87,6 +87,20 @@ def pack_channels(panels: Panels, groups: int, to: np.dtype[np.generic]) -> Pack
     return pack
 
 
+def factors_needs(step: OpInstr, panels: Panels, groups: int, depth: int) -> Needs:
+    """Workspaces for the weight and bias that are no constants; the others are packed."""
+    parts = zip((1, 2), ("panels", "channels"), (*step.ins, None)[1:3], (depth, 1), strict=True)
+    given = [(at, name, b, size) for at, name, b, size in parts if b is not None]
+    return Needs(
+        workspace={
+            name: Storage(sum_type(b.type.dtype), groups * panels.padded * size)
+            for _, name, b, size in given
+            if b.region is not Region.CONSTANT
+        },
+        packed=tuple(at for at, _, b, _ in given if b.region is Region.CONSTANT),
+    )
+
+
 class Factors:
     """The packed weight and bias of a convolution; those that are no constants, in workspaces."""
 
@@ -112,35 +126,34 @@ class Factors:
     def panels_in(self, p: Phase) -> Pointer:
         """Where the weight lies as panels."""
         assert self.weight is not None
-        return self._pointer(p, self.weight, "panels", self.depth, pack_panels)
+        return self._pointer(p, self.weight, "panels", pack_panels)
 
     def bias_in(self, p: Phase) -> Pointer | None:
         """Where the bias lies, filled up to whole panels; None without one."""
         if self.bias is None:
             return None
-        return self._pointer(p, self.bias, "channels", 1, pack_channels)
+        return self._pointer(p, self.bias, "channels", pack_channels)
 
     def _pointer(
         self,
         p: Phase,
         buffer: Buffer,
         name: str,
-        depth: int,
         pack: Callable[[Panels, int, np.dtype[np.generic]], Pack],
     ) -> Pointer:
         dtype = sum_type(buffer.type.dtype)
         if buffer.region is Region.CONSTANT:
             way = pack(self.panels, self.groups, dtype.numpy)
             return p.packed(buffer, f"{name}{self.panels.width}", way, dtype)
-        return p.workspace(name, dtype, self.groups * self.panels.padded * depth)
+        return p.workspace(name)
 
     def _write(self, buffer: Buffer, name: str, depth: int) -> None:
         """One unit a group and panel."""
-        panels, dtype = self.panels, sum_type(buffer.type.dtype)
+        panels = self.panels
         units = self.groups * panels.count
         with self.k.phase(units, 4.0 * buffer.type.size, f"pack_{name}") as p:
             source = p.pointer(buffer)
-            to = p.workspace(name, dtype, self.groups * panels.padded * depth)
+            to = p.workspace(name)
             with p.units() as unit:
                 group, number = split(unit, panels.count)
                 for first, count, widths in panels.kinds:

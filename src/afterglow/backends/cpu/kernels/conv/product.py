@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from afterglow.backends.cpu.algorithm import Algorithm
 from afterglow.backends.cpu.emitter import Index, Pointer, Value, quotient
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Phase, Request
 from afterglow.backends.cpu.kernels.conv.columns import Columns, each_kind
 from afterglow.backends.cpu.kernels.conv.geometry import Geometry
-from afterglow.backends.cpu.kernels.conv.padding import pointer_to_x, strides_of_x
-from afterglow.backends.cpu.kernels.conv.panels import Factors
+from afterglow.backends.cpu.kernels.conv.padding import (
+    needs_copy,
+    padded_storage,
+    pointer_to_x,
+    strides_of_x,
+    write_padded,
+)
+from afterglow.backends.cpu.kernels.conv.panels import Factors, factors_needs
 from afterglow.backends.cpu.kernels.conv.sums import Sums
 from afterglow.backends.cpu.kernels.conv.tiling import Plan
 from afterglow.backends.cpu.kernels.tile import Run, sum_type
 from afterglow.backends.cpu.rows import split
+from afterglow.backends.cpu.table import DIRECT
 
 
-def write_product(k: Kernel) -> None:
+def product_algorithm(r: Request, cost: float) -> Algorithm:
+    """The product of all windows with the weight, as it is defined."""
+    geometry = Geometry.of(r.step, strides_of_x(r.step))
+    plan = Plan.of(geometry, r.target, sum_type(r.step.outs[0].type.dtype))
+    needs = factors_needs(r.step, plan.panels, geometry.groups, geometry.depth)
+    copy = padded_storage(r.step)
+    return Algorithm(
+        DIRECT,
+        cost,
+        lambda k: _write_product(k, plan),
+        replace(needs, workspace={**copy, **needs.workspace}),
+        {"tile": (plan.tiles.runs[0].rows, plan.panels.width), "blocks": plan.blocks},
+    )
+
+
+def _write_product(k: Kernel, plan: Plan) -> None:
     """Write the phases that multiply x, or its padded copy, with the weight."""
-    geometry = Geometry.of(k.step, strides_of_x(k.step))
-    plan = Plan.of(geometry, k.target, sum_type(k.step.outs[0].type.dtype))
+    if needs_copy(k.step):
+        write_padded(k)
+    geometry = plan.geometry
     factors = Factors(k, plan.panels, geometry.groups, geometry.depth)
     factors.write_packing()
     with k.phase(plan.units, geometry.work) as p:

@@ -1,42 +1,28 @@
-"""Which way a product is computed: by tiles, along vectors of the depth, or by Strassen's way."""
+"""The algorithms for a product: by tiles, along vectors of the depth, or by Strassen's way."""
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.candidate import Candidate
-from afterglow.backends.cpu.kernel import Kernel
-from afterglow.backends.cpu.kernels.matmul.dot import suits_dot
-from afterglow.backends.cpu.kernels.matmul.plan import tile_candidates
+from afterglow.backends.cpu.algorithm import Algorithm
+from afterglow.backends.cpu.kernel import Request
+from afterglow.backends.cpu.kernels.matmul.dot import dot_algorithm, suits_dot
+from afterglow.backends.cpu.kernels.matmul.gemm import gemm_algorithms
 from afterglow.backends.cpu.kernels.matmul.problem import Problem, problem_of
-from afterglow.backends.cpu.kernels.strassen import (
-    STRASSEN,
-    Product,
-    StrassenPlan,
-    plan_strassen,
-)
+from afterglow.backends.cpu.kernels.strassen import Product, plan_strassen, strassen_algorithm
 from afterglow.backends.cpu.rows import Axes
-from afterglow.backends.cpu.target import Target
-from afterglow.backends.policy import Policy
-from afterglow.instr import OpInstr
 
 
-def candidates_of(step: OpInstr, target: Target, policy: Policy) -> list[Candidate]:
-    """All ways, the one that is fastest by an estimate first."""
-    problem = problem_of(step)
-    if suits_dot(problem, target):
-        return [Candidate("dot products", problem.work)]
-    tiles = tile_candidates(problem, target)
-    plan = _plan(problem, step, target, policy)
+def matmul_algorithms(r: Request) -> list[Algorithm]:
+    """All algorithms, the one that is fastest by an estimate first."""
+    problem = problem_of(r.step)
+    if suits_dot(problem, r.target):
+        return [dot_algorithm(problem)]
+    tiles = gemm_algorithms(r, problem)
+    product = product_of(problem)
+    plan = None if product is None else plan_strassen(product, r.step, r.target)
     if plan is None:
         return tiles
-    strassen = Candidate(STRASSEN, tiles[0].cost * (1 - plan.gain))
+    strassen = strassen_algorithm(plan, tiles[0].cost * (1 - plan.gain))
     return [strassen, *tiles] if plan.pays else [*tiles, strassen]
-
-
-def choose_strassen(k: Kernel, problem: Problem) -> StrassenPlan | None:
-    """The plan of Strassen's way, if that is picked, or fastest by an estimate."""
-    ways = candidates_of(k.step, k.target, k.policy)
-    chosen = next((way for way in ways if way.name == k.pick), ways[0])
-    return _plan(problem, k.step, k.target, k.policy) if chosen.name == STRASSEN else None
 
 
 def product_of(problem: Problem) -> Product | None:
@@ -53,8 +39,3 @@ def product_of(problem: Problem) -> Product | None:
         problem.columns,
         problem.transposed_rhs,
     )
-
-
-def _plan(problem: Problem, step: OpInstr, target: Target, policy: Policy) -> StrassenPlan | None:
-    product = product_of(problem)
-    return None if product is None else plan_strassen(product, step, target, policy)

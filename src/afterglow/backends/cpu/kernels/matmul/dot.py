@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
+from afterglow.backends.cpu.algorithm import Algorithm
 from afterglow.backends.cpu.emitter import (
     Index,
     Pointer,
@@ -21,7 +23,7 @@ from afterglow.backends.cpu.emitter import (
     smaller,
     vector,
 )
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Phase
 from afterglow.backends.cpu.kernels.matmul.pieces import pieces_of
 from afterglow.backends.cpu.kernels.matmul.problem import Problem
 from afterglow.backends.cpu.kernels.tile import (
@@ -52,7 +54,19 @@ def suits_dot(problem: Problem, target: Target) -> bool:
     return problem.rhs.row_stride == 1 and (problem.rows <= FEW or problem.columns <= FEW)
 
 
-def write_dot(kernel: Kernel, problem: Problem) -> None:
+def dot_algorithm(problem: Problem) -> Algorithm:
+    """The sums along vectors of the depth."""
+    packed = (1,) if _packs(problem) else ()
+    write = partial(_write_dot, problem=problem)
+    return Algorithm("dot-products", problem.work, write, Needs(packed=packed))
+
+
+def _packs(problem: Problem) -> bool:
+    """Whether columns of a constant are put next to each other."""
+    return problem.rhs.is_constant and problem.rhs.row_stride != 1
+
+
+def _write_dot(kernel: Kernel, problem: Problem) -> None:
     """Write a product; a unit is a tile of the result."""
     rows, columns = _most(problem, kernel.target)
     row_runs, column_runs = split_rows(problem.rows, rows), split_rows(problem.columns, columns)
@@ -95,7 +109,7 @@ class _Dot:
         self.lhs = p.pointer(problem.lhs.buffer)
         size = problem.depth * problem.columns * problem.rhs.dtype.itemsize
         self.fetches = problem.rows <= FEW and size > p.target.caches.l2 > 0
-        self.packs = problem.rhs.is_constant and problem.rhs.row_stride != 1
+        self.packs = _packs(problem)
         self.column_stride = problem.depth if self.packs else problem.rhs.column_stride
         buffer = problem.rhs.buffer
         self.rhs = p.packed(buffer, "columns", self._pack) if self.packs else p.pointer(buffer)

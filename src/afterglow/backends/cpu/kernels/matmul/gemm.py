@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from afterglow.backends.cpu.algorithm import Algorithm
 from afterglow.backends.cpu.emitter import (
     Index,
     Pointer,
@@ -12,11 +13,11 @@ from afterglow.backends.cpu.emitter import (
     quotient,
     smaller,
 )
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
 from afterglow.backends.cpu.kernels.held import load_held
-from afterglow.backends.cpu.kernels.matmul.output import Output
+from afterglow.backends.cpu.kernels.matmul.output import Output, goes_through_memory
 from afterglow.backends.cpu.kernels.matmul.packing import Packer, pack_panels
-from afterglow.backends.cpu.kernels.matmul.plan import Plan, Reading, plan_of
+from afterglow.backends.cpu.kernels.matmul.plan import Plan, Reading, plan_with, tile_costs
 from afterglow.backends.cpu.kernels.matmul.problem import Problem
 from afterglow.backends.cpu.kernels.tile import (
     LINE,
@@ -28,11 +29,39 @@ from afterglow.backends.cpu.kernels.tile import (
     sum_type,
 )
 from afterglow.backends.cpu.rows import split
+from afterglow.backends.cpu.table import DIRECT
+
+MOST_TILES = 4
+"""Tiles that are worth comparing: those with the least estimates."""
 
 
-def write_gemm(kernel: Kernel, problem: Problem) -> None:
+def gemm_algorithms(r: Request, problem: Problem) -> list[Algorithm]:
+    """Products by register tiles, the cheapest tile first."""
+    tiles = tile_costs(problem, r.target)[:MOST_TILES]
+    return [
+        _algorithm(r, problem, plan_with(tile, problem, r.target), cost) for tile, cost in tiles
+    ]
+
+
+def _algorithm(r: Request, problem: Problem, plan: Plan, cost: float) -> Algorithm:
+    tile, dtype = plan.tile, sum_type(problem.lhs.dtype)
+    scratch = {}
+    if plan.reading is Reading.PACKED:
+        scratch["panel"] = Storage(plan.panel_dtype, problem.depth * tile.columns)
+    if goes_through_memory(r, problem.columns, tile):
+        scratch["tile"] = Storage(dtype, tile.rows * tile.columns)
+    packed = (1,) if plan.reading is Reading.CONSTANT else ()
+    return Algorithm(
+        DIRECT,
+        cost,
+        lambda k: _write_gemm(k, problem, plan),
+        Needs(scratch=scratch, packed=packed),
+        {"tile": (tile.rows, tile.vectors, tile.lanes), "blocks": plan.blocks},
+    )
+
+
+def _write_gemm(kernel: Kernel, problem: Problem, plan: Plan) -> None:
     """Write a product; a unit is a panel of columns with a block of rows of a batch."""
-    plan = plan_of(problem, kernel.target, kernel.pick)
     units = problem.batches * plan.blocks * plan.panels
     with kernel.phase(units, problem.work) as p:
         _Gemm(p, problem, plan).write()
@@ -45,7 +74,7 @@ class _Gemm:
         self.p, self.e = p, p.e
         self.problem, self.plan, self.tile = problem, plan, plan.tile
         self.dtype = sum_type(problem.lhs.dtype)
-        self.output = Output(p, problem.columns, plan.tile, self.dtype)
+        self.output = Output(p, problem.columns, plan.tile)
         self.lhs = p.pointer(problem.lhs.buffer)
         self.panel_size = problem.depth * self.tile.columns
         self.rhs = self._rhs()
@@ -63,7 +92,7 @@ class _Gemm:
         """Memory for a panel that each thread packs."""
         if self.plan.reading is not Reading.PACKED:
             return None
-        return self.p.scratch(self.plan.panel_dtype, self.panel_size)
+        return self.p.scratch("panel")
 
     def write(self) -> None:
         """Write all of it."""

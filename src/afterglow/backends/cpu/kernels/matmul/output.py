@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.emitter import Index, Pointer, Value, equal, first_lanes
-from afterglow.backends.cpu.kernel import Phase
+from afterglow.backends.cpu.kernel import Phase, Request
 from afterglow.backends.cpu.kernels.matmul.pieces import pieces_of
 from afterglow.backends.cpu.kernels.tile import Tile
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add, Max, Min, Mul, Sub
-from afterglow.types.dtype import DType
 
 LIGHT = (Add, Sub, Mul, Max, Min, Relu)
 """Steps of an instruction or two, which may as well be written once for each vector of a tile."""
 MOST_LIGHT = 3
 """Light steps that are still little code."""
+
+
+def goes_through_memory(r: Request, columns: int, tile: Tile) -> bool:
+    """Whether tiles of a product are put from memory, rather than from the accumulators."""
+    after = r.job.after
+    light = len(after) <= MOST_LIGHT and all(isinstance(step.op, LIGHT) for step in after)
+    if not light or r.step.outs[0].type.dtype.is_narrow_float:
+        return True
+    return columns % tile.columns != 0 and not r.target.avx512
 
 
 class Output:
@@ -23,17 +31,14 @@ class Output:
     goes through memory: a loop over its rows is less code than all its vectors.
     """
 
-    def __init__(self, p: Phase, columns: int, tile: Tile, dtype: DType) -> None:
+    def __init__(self, p: Phase, columns: int, tile: Tile) -> None:
         self.e, self.sink = p.e, p.sink()
         self.columns, self.tile = columns, tile
         self.whole = columns % tile.columns == 0
-        after = p.kernel.job.after
-        light = len(after) <= MOST_LIGHT and all(isinstance(step.op, LIGHT) for step in after)
-        light = light and not self.sink.dtype.is_narrow_float
         self.masked = p.target.avx512
         self.buffer: Pointer | None = None
-        if not light or not (self.whole or self.masked):
-            self.buffer = p.scratch(dtype, tile.rows * tile.columns)
+        if goes_through_memory(p.kernel, columns, tile):
+            self.buffer = p.scratch("tile")
 
     def put(self, row: Index, column: Index, sums: list[list[Value]]) -> None:
         """Put a tile whose first element is at a row and column of the result."""

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from afterglow.backends.cpu.candidate import Candidate
 from afterglow.backends.cpu.kernels.held import held_type
 from afterglow.backends.cpu.kernels.matmul.problem import Problem
 from afterglow.backends.cpu.kernels.tile import LINE, Tile, most_rows, sum_type
@@ -56,10 +55,8 @@ class Plan:
     """The element type of packed panels."""
 
 
-def plan_of(problem: Problem, target: Target, pick: str | None = None) -> Plan:
-    """The plan for a problem, with the cheapest tile or the one of that name."""
-    tiles_by_cost = _tiles_by_cost(problem, target)
-    tile = next((tile for tile in tiles_by_cost if _name(tile) == pick), tiles_by_cost[0])
+def plan_with(tile: Tile, problem: Problem, target: Target) -> Plan:
+    """The plan for a problem, with a tile."""
     panels = -(-problem.columns // tile.columns)
     tiles = -(-problem.rows // tile.rows)
     blocks = _blocks(problem, target, tile, panels, tiles)
@@ -94,16 +91,12 @@ def _panel_dtype(problem: Problem, target: Target) -> DType:
     return own if few else held_type(own, target)
 
 
-def tile_candidates(problem: Problem, target: Target) -> list[Candidate]:
-    """The tiles to choose from, the cheapest first."""
+def tile_costs(problem: Problem, target: Target) -> list[tuple[Tile, float]]:
+    """The tiles to choose from, the cheapest first, with the cost of the product in FLOPs."""
     lanes = max(1, target.vector_bits // sum_type(problem.lhs.dtype).bits)
     scale = 2.0 * lanes * problem.batches * problem.rows * problem.depth
     tiles = _tiles_by_cost(problem, target)
-    return [Candidate(_name(tile), scale * _cost(problem, tile, target)) for tile in tiles]
-
-
-def _name(tile: Tile) -> str:
-    return f"tiles of {tile.rows}x{tile.columns}"
+    return [(tile, scale * _cost(problem, tile, target)) for tile in tiles]
 
 
 def _tiles_by_cost(problem: Problem, target: Target) -> list[Tile]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.kernel import Kernel
-from afterglow.backends.cpu.kernels.quantized.depthwise import is_depthwise, write_depthwise
-from afterglow.backends.cpu.kernels.quantized.problem import operands, problem_of
-from afterglow.backends.cpu.kernels.quantized.product import write_product
-from afterglow.backends.cpu.table import kernel
+from afterglow.backends.cpu.algorithm import Algorithm
+from afterglow.backends.cpu.kernel import Request
+from afterglow.backends.cpu.kernels.quantized.depthwise import depthwise_algorithm, is_depthwise
+from afterglow.backends.cpu.kernels.quantized.problem import operands
+from afterglow.backends.cpu.kernels.quantized.product import product_algorithm
+from afterglow.backends.cpu.table import algorithms
 from afterglow.instr import OpInstr
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 
@@ -23,16 +24,13 @@ def _name_of_matmul(step: OpInstr) -> str:
     return f"quantized_matmul_{'x'.join(map(str, step.outs[0].type.shape[-2:]))}"
 
 
-@kernel(QuantizedConv, name=_name_of_conv)
-def write_conv(k: Kernel) -> None:
-    """Write the kernel of a convolution."""
-    if is_depthwise(k.step):
-        write_depthwise(k)
-        return
-    write_product(k, problem_of(k.step, k.target))
+@algorithms(QuantizedConv, name=_name_of_conv)
+def conv(r: Request) -> list[Algorithm]:
+    """A convolution of bytes."""
+    return [depthwise_algorithm(r) if is_depthwise(r.step) else product_algorithm(r)]
 
 
-@kernel(QuantizedMatMul, name=_name_of_matmul)
-def write_matmul(k: Kernel) -> None:
-    """Write the kernel of a matrix product."""
-    write_product(k, problem_of(k.step, k.target))
+@algorithms(QuantizedMatMul, name=_name_of_matmul)
+def matmul(r: Request) -> list[Algorithm]:
+    """A matrix product of bytes."""
+    return [product_algorithm(r)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from afterglow.backends.cpu.emitter import Pointer, Value, equal, reinterpret
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Phase, Storage
 from afterglow.backends.cpu.kernels.quantized.problem import Reading
 from afterglow.backends.cpu.rows import Axes, split
 from afterglow.types.dtype import u8
@@ -15,7 +15,12 @@ def pointer_to_x(p: Phase, reading: Reading) -> Pointer:
     """What is read: x, or its copy."""
     if not reading.copied:
         return p.pointer(reading.x)
-    return p.workspace("copy", reading.dtype, reading.size)
+    return p.workspace("copy")
+
+
+def copy_storage(reading: Reading) -> dict[str, Storage]:
+    """The workspace for the copy, if there is one."""
+    return {"copy": Storage(reading.dtype, reading.size)} if reading.copied else {}
 
 
 def write_copy(k: Kernel, reading: Reading) -> None:

@@ -10,10 +10,11 @@ import math
 
 import numpy as np
 
+from afterglow.backends.cpu.algorithm import Algorithm
 from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, fma
 from afterglow.backends.cpu.fusion import SinkRow
-from afterglow.backends.cpu.kernel import Kernel, Phase
-from afterglow.backends.cpu.kernels.quantized.copying import pointer_to_x, write_copy
+from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request
+from afterglow.backends.cpu.kernels.quantized.copying import copy_storage, pointer_to_x, write_copy
 from afterglow.backends.cpu.kernels.quantized.output import row_of
 from afterglow.backends.cpu.kernels.quantized.problem import operands, reading_of_conv
 from afterglow.backends.cpu.kernels.sliding import Channels, each_row
@@ -41,9 +42,15 @@ def is_depthwise(step: OpInstr) -> bool:
     return constant and few and inner == 1 and results == x.type.shape[-1]
 
 
-def write_depthwise(k: Kernel) -> None:
+def depthwise_algorithm(r: Request) -> Algorithm:
+    """The algorithm for such a convolution."""
+    conv = _Depthwise(r)
+    needs = Needs(copy_storage(conv.reading), packed=(1,))
+    return Algorithm("depthwise", conv.work, lambda k: _write_depthwise(k, conv), needs)
+
+
+def _write_depthwise(k: Kernel, conv: _Depthwise) -> None:
     """Write the kernel of such a convolution."""
-    conv = _Depthwise(k)
     write_copy(k, conv.reading)
     with k.phase(conv.rows * conv.channels.blocks, conv.work) as p:
         each_row(p, conv.rows, conv.channels, _Writer(p, conv).write_row)
@@ -52,7 +59,7 @@ def write_depthwise(k: Kernel) -> None:
 class _Depthwise:
     """The geometry of the convolution."""
 
-    def __init__(self, k: Kernel) -> None:
+    def __init__(self, k: Request) -> None:
         op, (x, weight) = k.step.op, operands(k.step)
         assert isinstance(op, QuantizedConv)
         result = k.step.outs[0].type.shape

@@ -10,7 +10,7 @@ from afterglow.backends.cpu.kernel import Phase
 from afterglow.backends.cpu.kernels.quantized.weights import Panels
 from afterglow.backends.cpu.rows import Row
 from afterglow.instr import Buffer
-from afterglow.types.dtype import f32, i32
+from afterglow.types.dtype import f32
 
 MOST_LINES = 32
 """Lines of a panel up to which tiles are so soon done that a way through memory would count."""
@@ -25,12 +25,12 @@ class Output:
     its vectors.
     """
 
-    def __init__(self, p: Phase, panels: Panels, rows: int) -> None:
+    def __init__(self, p: Phase, panels: Panels) -> None:
         self.e, self.sink, self.panels = p.e, p.sink(), panels
         scale, bias = (*p.step.ins, None, None)[2:4]
         self.scale = None if scale is None else row_of(p, scale)
         self.bias = None if bias is None else row_of(p, bias)
-        self.buffer = p.scratch(i32, rows * panels.width)
+        self.buffer = p.scratch("tile")
         self.masked = p.target.avx512
         self.light = len(p.kernel.job.after) <= MOST_STEPS
 

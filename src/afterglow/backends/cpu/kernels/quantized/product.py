@@ -8,24 +8,48 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from afterglow.backends.cpu.algorithm import Algorithm
 from afterglow.backends.cpu.emitter import Index, Pointer, Value, quotient
-from afterglow.backends.cpu.kernel import Kernel, Phase
-from afterglow.backends.cpu.kernels.quantized.copying import pointer_to_x, write_copy
+from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
+from afterglow.backends.cpu.kernels.quantized.copying import copy_storage, pointer_to_x, write_copy
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD
 from afterglow.backends.cpu.kernels.quantized.output import Output, Side
 from afterglow.backends.cpu.kernels.quantized.plan import Plan, plan_of
-from afterglow.backends.cpu.kernels.quantized.problem import Problem
+from afterglow.backends.cpu.kernels.quantized.problem import Problem, problem_of
 from afterglow.backends.cpu.kernels.tile import Run
 from afterglow.backends.cpu.rows import split
+from afterglow.backends.cpu.table import DIRECT
 from afterglow.types.dtype import i32
 
 MOST_PRODUCTS = 64
 """Multiplications in one turn of the innermost loop."""
 
 
-def write_product(k: Kernel, problem: Problem) -> None:
+def product_algorithm(r: Request) -> Algorithm:
+    """The algorithm for a product of bytes."""
+    problem = problem_of(r.step, r.target)
+    plan = plan_of(problem, r.target)
+    panels, rows = plan.panels, max((run.rows for run in plan.runs), default=0)
+    workspace = {**copy_storage(problem.reading), **panels.storage}
+    if problem.weight.zero_point:
+        count = problem.batches * problem.groups * problem.rows
+        workspace["rows"] = Storage(i32, count)
+    needs = Needs(
+        workspace,
+        scratch={"tile": Storage(i32, rows * panels.width)},
+        packed=(1,) if problem.weight.is_constant else (),
+    )
+    return Algorithm(
+        DIRECT,
+        problem.work / 2,
+        lambda k: _write_product(k, problem, plan),
+        needs,
+        {"tile": (rows, panels.vectors, panels.lanes), "blocks": plan.blocks},
+    )
+
+
+def _write_product(k: Kernel, problem: Problem, plan: Plan) -> None:
     """Write the phases of a product; a unit is a panel with a block of rows."""
-    plan = plan_of(problem, k.target)
     write_copy(k, problem.reading)
     plan.panels.write_packing(k)
     if problem.weight.zero_point:
@@ -111,8 +135,7 @@ class _Product(_Rows):
         super().__init__(p, problem, plan)
         self.factors, self.starts = plan.panels.pointer(p), plan.panels.starts(p)
         self.shifts = _shifts(p, problem)
-        most = max((run.rows for run in plan.runs), default=0)
-        self.output = Output(p, plan.panels, most)
+        self.output = Output(p, plan.panels)
 
     def write(self) -> None:
         """Write all of it."""
@@ -197,7 +220,7 @@ def _shifts(p: Phase, problem: Problem) -> Pointer | None:
     """What to subtract from the sums of each row, if there is something."""
     if not problem.weight.zero_point:
         return None
-    return p.workspace("rows", i32, problem.batches * problem.groups * problem.rows)
+    return p.workspace("rows")
 
 
 def _write_sums_of_rows(k: Kernel, problem: Problem, plan: Plan) -> None:

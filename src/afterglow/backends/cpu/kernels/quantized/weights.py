@@ -22,7 +22,7 @@ from afterglow.backends.cpu.emitter import (
     load_masked,
     reinterpret,
 )
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Phase, Storage
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD, Dots
 from afterglow.backends.cpu.kernels.quantized.problem import Problem
 from afterglow.backends.cpu.rows import split
@@ -65,14 +65,25 @@ class Panels:
         if weight.is_constant:
             name = f"{self.dots.name}{self.width}"
             return p.packed(weight.buffer, name, self._pack, self.dots.weight)
-        return p.workspace("panels", self.dots.weight, weight.count * self.count * self.size)
+        return p.workspace("panels")
 
     def starts(self, p: Phase) -> Pointer:
         """Where the numbers lie with which sums begin, one a column."""
         weight = self.problem.weight
         if weight.is_constant:
             return p.packed(weight.buffer, f"starts{self.width}", self._pack_starts, i32)
-        return p.workspace("starts", i32, weight.count * self.count * self.width)
+        return p.workspace("starts")
+
+    @property
+    def storage(self) -> dict[str, Storage]:
+        """Workspaces for a weight that is packed when the kernel runs."""
+        panels = self.problem.weight.count * self.count
+        if self.problem.weight.is_constant:
+            return {}
+        return {
+            "panels": Storage(self.dots.weight, panels * self.size),
+            "starts": Storage(i32, panels * self.width),
+        }
 
     def _start(self, sums: Array | Value) -> Array | Value:
         """What sums begin with, given the sums of the weights of columns."""

@@ -7,10 +7,10 @@ time, and what the gates make of it, in registers.
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.kernel import Kernel
+from afterglow.backends.cpu.kernel import Kernel, Needs, Request
 from afterglow.backends.cpu.kernels.recurrent.problem import problem_of
-from afterglow.backends.cpu.kernels.recurrent.projection import write_projection
-from afterglow.backends.cpu.kernels.recurrent.steps import write_steps
+from afterglow.backends.cpu.kernels.recurrent.projection import projection_needs, write_projection
+from afterglow.backends.cpu.kernels.recurrent.steps import steps_needs, write_steps
 from afterglow.backends.cpu.table import kernel
 from afterglow.instr import OpInstr
 from afterglow.ops.recurrent import GRU, LSTM, RNN
@@ -21,7 +21,17 @@ def _name(step: OpInstr) -> str:
     return f"{step.op.mnemonic}_{problem.steps}x{problem.batch}x{problem.width}"
 
 
-@kernel(RNN, GRU, LSTM, name=_name)
+def _needs(r: Request) -> Needs:
+    problem = problem_of(r.step)
+    inputs, steps = projection_needs(problem, r.target), steps_needs(problem, r.target)
+    return Needs(
+        {**inputs.workspace, **steps.workspace},
+        {**inputs.scratch, **steps.scratch},
+        (*inputs.packed, *steps.packed),
+    )
+
+
+@kernel(RNN, GRU, LSTM, name=_name, needs=_needs)
 def write_recurrent(k: Kernel) -> None:
     """Write the kernel of a recurrent layer."""
     problem = problem_of(k.step)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from afterglow.backends.cpu.emitter import Pointer, convert, smaller
-from afterglow.backends.cpu.kernel import Kernel, Pack, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Pack, Phase, Storage
 from afterglow.backends.cpu.kernels.held import held, held_type
 from afterglow.backends.cpu.kernels.recurrent.problem import Problem
 from afterglow.backends.cpu.target import Target
@@ -61,8 +61,15 @@ def open_panels(p: Phase, problem: Problem, panels: Panels, gates: Gates) -> Poi
     if recurrence.root.region is Region.CONSTANT:
         dtype = held_type(recurrence.type.dtype, p.target)
         return p.packed(recurrence, name, _pack(panels, gates, dtype), dtype)
+    return p.workspace(name)
+
+
+def panels_needs(problem: Problem, panels: Panels, gates: Gates) -> Needs:
+    """Memory for the weights of some gates, if they are no constants."""
+    if problem.given["recurrence"].root.region is Region.CONSTANT:
+        return Needs(packed=(2,))
     size = panels.pitch * len(gates) * problem.width
-    return p.workspace(name, problem.dtype, size)
+    return Needs(workspace={_name(panels, gates): Storage(problem.dtype, size)})
 
 
 def write_panels(kernel: Kernel, problem: Problem, panels: Panels, gates: Gates) -> None:

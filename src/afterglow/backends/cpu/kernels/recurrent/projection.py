@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, first_lanes
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Storage
 from afterglow.backends.cpu.kernels.held import held_type, load_held
 from afterglow.backends.cpu.kernels.matmul.packing import Packer, pack_panels
 from afterglow.backends.cpu.kernels.matmul.problem import Matrix
@@ -42,10 +42,19 @@ def projection_pitch(problem: Problem, target: Target) -> int:
     return max(written, problem.columns + beyond) + tile.lanes
 
 
-def open_projection(p: Phase, problem: Problem) -> Pointer:
-    """The contributions of the inputs, [step, batch][gate][hidden unit]."""
-    pitch = projection_pitch(problem, p.target)
-    return p.workspace("projection", problem.dtype, problem.rows * pitch)
+def projection_needs(problem: Problem, target: Target) -> Needs:
+    """Memory for the contributions of the inputs, [step, batch][gate][hidden unit].
+
+    Each thread packs panels of a weight that is no constant.
+    """
+    size = problem.rows * projection_pitch(problem, target)
+    panel = problem.inputs * projection_tile(problem, target).columns
+    constant = problem.given["weight"].root.region is Region.CONSTANT
+    return Needs(
+        workspace={"projection": Storage(problem.dtype, size)},
+        scratch={} if constant else {"panel": Storage(problem.dtype, panel)},
+        packed=(1,) if constant else (),
+    )
 
 
 def write_projection(kernel: Kernel, problem: Problem) -> None:
@@ -73,13 +82,13 @@ class _Product:
         self.panels = self._panels()
         bias = problem.given.get("bias")
         self.bias = None if bias is None else Row(p.pointer(bias), bias.strides[0])
-        self.made, self.pitch = open_projection(p, problem), projection_pitch(problem, p.target)
+        self.made, self.pitch = p.workspace("projection"), projection_pitch(problem, p.target)
 
     def _panels(self) -> Pointer:
         """All panels, or memory for one."""
         if not self.is_constant:
             self.matrix = self.p.pointer(self.weight)
-            return self.p.scratch(self.dtype, self.panel_size)
+            return self.p.scratch("panel")
         width = self.tile.columns
         dtype = held_type(self.weight.type.dtype, self.p.target)
         pack = pack_panels(self.tile, dtype, transposed=True)

@@ -6,19 +6,21 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, first_lanes, select
 from afterglow.backends.cpu.fusion import SinkRow
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Storage
 from afterglow.backends.cpu.kernels.held import load_held
 from afterglow.backends.cpu.kernels.recurrent.cells import Stage, kept_of, stages_of, states_of
 from afterglow.backends.cpu.kernels.recurrent.panels import (
     Panels,
     open_panels,
+    panels_needs,
     panels_of,
     write_panels,
 )
 from afterglow.backends.cpu.kernels.recurrent.problem import Problem
-from afterglow.backends.cpu.kernels.recurrent.projection import open_projection, projection_pitch
+from afterglow.backends.cpu.kernels.recurrent.projection import projection_pitch
 from afterglow.backends.cpu.kernels.tile import Tile, accumulate, most_rows, split_rows
 from afterglow.backends.cpu.rows import Row
+from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import i64
 
 INITIAL = {"h": "initial_h", "c": "initial_c"}
@@ -79,7 +81,7 @@ def _write_shared_steps(
     for number, stage in enumerate(stages):
         with kernel.phase(panels.count, _work(problem, stage), f"stage{number}") as p:
             writer = _Steps(p, problem, panels, stages)
-            counters = _open_counters(p, panels, number)
+            counters = _open_counters(p, number)
             with p.units() as panel:
                 step = counters.load(panel)
                 writer.write(stage, step, panel)
@@ -87,24 +89,35 @@ def _write_shared_steps(
     kernel.functions += kernel.functions[before:] * (problem.steps - 1)
 
 
-def _open_counters(p: Phase, panels: Panels, stage: int) -> Pointer:
+def steps_needs(problem: Problem, target: Target) -> Needs:
+    """Panels of the weights, counters of steps, and states [batch][hidden unit].
+
+    Of h there is that of every other step, too.
+    """
+    panels, stages = panels_of(problem, target), stages_of(problem.op)
+    parts = [panels_needs(problem, panels, stage.gates) for stage in stages]
+    workspace = {name: storage for part in parts for name, storage in part.workspace.items()}
+    if _shares_steps(problem):
+        workspace.update({f"steps{n}": Storage(i64, panels.count) for n in range(len(stages))})
+    state = problem.batch * panels.pitch
+    for name in (*states_of(problem.op), *kept_of(problem.op)):
+        workspace[name] = Storage(problem.dtype, 2 * state if name == "h" else state)
+    most = max(_tile(problem, panels, stage, target).rows * len(stage.gates) for stage in stages)
+    return Needs(workspace, {"sums": Storage(problem.dtype, most * panels.units)}, parts[0].packed)
+
+
+def _open_counters(p: Phase, stage: int) -> Pointer:
     """How many steps each panel has done of a stage."""
-    return p.workspace(f"steps{stage}", p.e.index_type, panels.count)
-
-
-def _open_state(p: Phase, problem: Problem, panels: Panels, name: str) -> Pointer:
-    """What is kept under a name, [batch][hidden unit]; of h, that of every other step too."""
-    copies = 2 if name == "h" else 1
-    return p.workspace(name, problem.dtype, copies * problem.batch * panels.pitch)
+    return p.workspace(f"steps{stage}").cast(p.e.index_type)
 
 
 def _write_begin(p: Phase, problem: Problem, panels: Panels) -> None:
     """The states before the first step."""
     if _shares_steps(problem):
         for number, _ in enumerate(stages_of(problem.op)):
-            p.e.zero(_open_counters(p, panels, number), panels.count)
+            p.e.zero(_open_counters(p, number), panels.count)
     for name in states_of(problem.op):
-        state = _open_state(p, problem, panels, name)
+        state = p.workspace(name)
         given = problem.given.get(INITIAL[name])
         if given is None:
             p.e.zero(state, problem.batch * panels.pitch)
@@ -121,7 +134,7 @@ def _write_begin(p: Phase, problem: Problem, panels: Panels) -> None:
 def _write_end(p: Phase, problem: Problem, panels: Panels) -> None:
     """The states after the last step."""
     for number, name in enumerate(states_of(problem.op)):
-        state, sink = _open_state(p, problem, panels, name), p.sink(number + 1)
+        state, sink = p.workspace(name), p.sink(number + 1)
         copy = problem.steps % 2 if name == "h" else 0
         with p.e.loop(problem.batch, name="row") as row:
             out = sink.row(row)
@@ -137,6 +150,14 @@ def _mask(p: Phase, panels: Panels, unit: Index) -> Value | None:
     return first_lanes(p.e.index(panels.width) - unit, panels.lanes)
 
 
+def _tile(problem: Problem, panels: Panels, stage: Stage, target: Target) -> Tile:
+    """The tile of the product of a stage."""
+    vectors = len(stage.gates) * panels.vectors
+    most = most_rows(target, vectors, problem.dtype)
+    rows = most - 1 if most > LOW_TILE else most
+    return Tile(min(rows, problem.batch), vectors, panels.lanes)
+
+
 class _Steps:
     """The function that does the stages of steps."""
 
@@ -144,10 +165,10 @@ class _Steps:
         self.p, self.e, self.problem, self.panels = p, p.e, problem, panels
         self.stages = stages
         self.weights = [open_panels(p, problem, panels, stage.gates) for stage in self.stages]
-        self.projection = open_projection(p, problem)
+        self.projection = p.workspace("projection")
         self.pitch = projection_pitch(problem, p.target)
         names = (*states_of(problem.op), *kept_of(problem.op))
-        self.states = {name: _open_state(p, problem, panels, name) for name in names}
+        self.states = {name: p.workspace(name) for name in names}
         self.parameters = {
             name: Row(p.pointer(buffer), buffer.strides[0])
             for name, buffer in problem.given.items()
@@ -158,14 +179,10 @@ class _Steps:
         if lengths is not None:
             self.lengths = Row(p.pointer(lengths), lengths.strides[0])
         self.sink = p.sink()
-        most = max(self._tile(stage).rows * len(stage.gates) for stage in self.stages)
-        self.sums = p.scratch(problem.dtype, most * panels.units)
+        self.sums = p.scratch("sums")
 
     def _tile(self, stage: Stage) -> Tile:
-        vectors = len(stage.gates) * self.panels.vectors
-        most = most_rows(self.p.target, vectors, self.problem.dtype)
-        rows = most - 1 if most > LOW_TILE else most
-        return Tile(min(rows, self.problem.batch), vectors, self.panels.lanes)
+        return _tile(self.problem, self.panels, stage, self.p.target)
 
     def write(self, stage: Stage, step: Value, panel: Value) -> None:
         """One stage of a step, for the hidden units of a panel."""

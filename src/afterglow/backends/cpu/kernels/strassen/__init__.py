@@ -14,8 +14,8 @@ rhs is a constant: its sums are made when a model is compiled. A panel of column
 seven products before the next, so that what lies between them stays in near caches.
 """
 
-from afterglow.backends.cpu.kernels.strassen.multiply import write_strassen
-from afterglow.backends.cpu.kernels.strassen.plan import STRASSEN, StrassenPlan, plan_strassen
+from afterglow.backends.cpu.kernels.strassen.multiply import strassen_algorithm
+from afterglow.backends.cpu.kernels.strassen.plan import StrassenPlan, plan_strassen
 from afterglow.backends.cpu.kernels.strassen.product import Product
 
-__all__ = ["STRASSEN", "Product", "StrassenPlan", "plan_strassen", "write_strassen"]
+__all__ = ["Product", "StrassenPlan", "plan_strassen", "strassen_algorithm"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from afterglow.backends.cpu.algorithm import Algorithm
 from afterglow.backends.cpu.emitter import (
     Index,
     Pointer,
@@ -16,13 +17,34 @@ from afterglow.backends.cpu.emitter import (
     select,
     smaller,
 )
-from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Storage
 from afterglow.backends.cpu.kernels.strassen.plan import PRODUCTS, STRASSEN, StrassenPlan
 from afterglow.backends.cpu.kernels.strassen.sums import write_pair, write_sums
 from afterglow.backends.cpu.kernels.strassen.weights import pack_bias, pack_factors
 from afterglow.backends.cpu.kernels.tile import LINE, Ahead, Run, accumulate
 from afterglow.backends.cpu.rows import split
 from afterglow.types.dtype import f32
+
+
+def strassen_algorithm(plan: StrassenPlan, cost: float) -> Algorithm:
+    """Strassen's algorithm for a product, by a plan."""
+    product, size = plan.product, plan.tile.rows * plan.tile.columns
+    factors = {"factors": Storage(f32, PRODUCTS * plan.factor)}
+    products = {"products": Storage(f32, (2 * plan.tiles_of_block + 1) * size)}
+    needs = Needs(
+        workspace={} if plan.apart else factors,
+        scratch={**factors, **products} if plan.apart else products,
+        packed=(1,) if product.bias is None else (1, 2),
+    )
+    return Algorithm(
+        STRASSEN,
+        cost,
+        lambda k: write_strassen(k, plan),
+        needs,
+        {"tile": (plan.tile.rows, plan.tile.columns), "blocks": plan.blocks},
+        is_exact=False,
+        grows_weights=True,
+    )
 
 
 def write_strassen(k: Kernel, plan: StrassenPlan) -> None:
@@ -57,8 +79,7 @@ class _Multiply:
         product = plan.product
         width = plan.tile.columns
         self.lhs = p.pointer(product.lhs) if plan.apart else None
-        size = PRODUCTS * plan.factor
-        self.factors = p.scratch(f32, size) if plan.apart else p.workspace("factors", f32, size)
+        self.factors = p.scratch("factors") if plan.apart else p.workspace("factors")
         self.rhs = p.packed(product.rhs, f"strassen{width}", pack_factors(plan))
         self.bias: Pointer | None = None
         if product.bias is not None:
@@ -67,7 +88,7 @@ class _Multiply:
         self.size = plan.tile.rows * width
         self.y = plan.tiles_of_block * self.size
         self.made = 2 * self.y
-        self.memory = p.scratch(f32, self.made + self.size)
+        self.memory = p.scratch("products")
 
     def write(self, unit: Value) -> None:
         """One unit: a block of tiles, with a panel of both halves of the columns or all of them."""

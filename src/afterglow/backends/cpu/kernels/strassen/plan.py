@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from afterglow.backends.cpu.kernels.strassen.product import Product
 from afterglow.backends.cpu.kernels.tile import LINE, Run, Tile, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
-from afterglow.backends.policy import Policy
 from afterglow.instr import OpInstr
 from afterglow.types.dtype import f32
 
@@ -162,15 +161,13 @@ class StrassenPlan:
         return self.half_depth * self.tile.columns
 
 
-def plan_strassen(
-    product: Product, step: OpInstr, target: Target, policy: Policy
-) -> StrassenPlan | None:
+def plan_strassen(product: Product, step: OpInstr, target: Target) -> StrassenPlan | None:
     """The plan for a product, if it may be computed like that and might be faster.
 
     Sums of weights take three quarters more memory than weights, and results have errors of about
     twice the size.
     """
-    if policy.exact or policy.small_weights or not product.is_suitable(step):
+    if not product.is_suitable(step):
         return None
     if target.vector_bits <= f32.bits or target.caches.l2 == 0:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afterglow.backends.cpu.emitter import Emitter, Pointer, Value
 from afterglow.backends.cpu.kernel import Kernel
-from afterglow.backends.cpu.kernels.strassen.plan import PRODUCTS, StrassenPlan
+from afterglow.backends.cpu.kernels.strassen.plan import StrassenPlan
 from afterglow.types.dtype import f32
 
 
@@ -14,7 +14,7 @@ def write_sums(k: Kernel, plan: StrassenPlan) -> None:
     work = plan.sum_cost * product.rows * product.depth
     with k.phase(plan.half_rows, work, "sums") as p:
         lhs = p.pointer(product.lhs)
-        to = p.workspace("factors", f32, PRODUCTS * plan.factor)
+        to = p.workspace("factors")
         with p.units() as row:
             write_pair(p.e, plan, lhs, row, to + row * plan.line)
 

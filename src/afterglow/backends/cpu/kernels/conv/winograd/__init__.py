@@ -8,21 +8,54 @@ from __future__ import annotations
 
 import numpy as np
 
+from afterglow.backends.cpu.algorithm import Algorithm
 from afterglow.backends.cpu.emitter import Index, Pointer
-from afterglow.backends.cpu.kernel import Kernel, Pack, Phase
+from afterglow.backends.cpu.kernel import Kernel, Needs, Pack, Phase, Storage
 from afterglow.backends.cpu.kernels.conv.columns import Columns, each_kind
-from afterglow.backends.cpu.kernels.conv.panels import Factors, Panels, pack_panels
+from afterglow.backends.cpu.kernels.conv.panels import (
+    Factors,
+    Panels,
+    factors_needs,
+    pack_panels,
+)
 from afterglow.backends.cpu.kernels.conv.sums import Sums
-from afterglow.backends.cpu.kernels.conv.winograd.input import InputTransform
+from afterglow.backends.cpu.kernels.conv.winograd.input import InputTransform, has_edges
 from afterglow.backends.cpu.kernels.conv.winograd.output import OutputTransform
 from afterglow.backends.cpu.kernels.conv.winograd.plan import INPUT_COST, WinogradPlan
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import weight_matrix
 from afterglow.backends.cpu.rows import Axes, split
+from afterglow.instr import OpInstr
 from afterglow.types import Array
 from afterglow.types.dtype import f32
 
 
-def write_winograd(k: Kernel, plan: WinogradPlan) -> None:
+def winograd_algorithm(step: OpInstr, plan: WinogradPlan, cost: float) -> Algorithm:
+    """Winograd's algorithm for a convolution, by a plan."""
+    factors = factors_needs(step, plan.panels, 1, plan.channels * plan.places)
+    matrices = plan.places * plan.matrix
+    scratch = {
+        "products": Storage(f32, plan.places * plan.product),
+        "between": Storage(f32, plan.size * plan.side * plan.panels.width),
+    }
+    workspace = {**factors.workspace}
+    if plan.shares_panels:
+        workspace["matrices"] = Storage(f32, plan.blocks * matrices)
+    else:
+        scratch["matrices"] = Storage(f32, matrices)
+    if has_edges(step, plan):
+        scratch["patch"] = Storage(f32, plan.places * plan.channels)
+    return Algorithm(
+        "winograd",
+        cost,
+        lambda k: _write_winograd(k, plan),
+        Needs(workspace, scratch, factors.packed),
+        {"size": plan.size},
+        is_exact=False,
+        grows_weights=True,
+    )
+
+
+def _write_winograd(k: Kernel, plan: WinogradPlan) -> None:
     """Write the kernel: blocks one by one; where they are few, panels are shared too."""
     factors = Factors(k, plan.panels, 1, plan.channels * plan.places)
     factors.write_packing()
@@ -35,7 +68,7 @@ def write_winograd(k: Kernel, plan: WinogradPlan) -> None:
 def _write_in_one(k: Kernel, plan: WinogradPlan, factors: Factors) -> None:
     """One phase: a unit transforms the tiles of a block, then computes all their results."""
     with k.phase(plan.blocks, plan.work, f"winograd{plan.size}") as p:
-        matrices = p.scratch(f32, plan.places * plan.matrix)
+        matrices = p.scratch("matrices")
         products, transform = _Products(p, plan, factors), InputTransform(p, plan)
         with p.units() as block:
             first = block * plan.tiles
@@ -50,13 +83,13 @@ def _write_apart(k: Kernel, plan: WinogradPlan, factors: Factors) -> None:
     size = plan.places * plan.matrix
     work = plan.count * plan.channels * INPUT_COST
     with k.phase(plan.count, work, f"winograd{plan.size}_input") as p:
-        matrices = p.workspace("matrices", f32, plan.blocks * size)
+        matrices = p.workspace("matrices")
         transform = InputTransform(p, plan)
         with p.units() as tile:
             block, place = split(tile, plan.tiles) if plan.blocks > 1 else (0, tile)
             transform.write(tile, matrices + p.e.index(block) * size + place * plan.line)
     with k.phase(plan.blocks * plan.panels.count, plan.work, f"winograd{plan.size}") as p:
-        matrices = p.workspace("matrices", f32, plan.blocks * size)
+        matrices = p.workspace("matrices")
         products = _Products(p, plan, factors)
         with p.units() as unit:
             panel, block = split(unit, plan.blocks) if plan.blocks > 1 else (unit, 0)
@@ -72,7 +105,7 @@ class _Products:
         assert weight is not None
         pack = pack_transformed(plan.panels, plan.points)
         self.weight = p.packed(weight, f"winograd{plan.size}", pack)
-        self.products = p.scratch(f32, plan.places * plan.product)
+        self.products = p.scratch("products")
         self.output = OutputTransform(p, plan, factors.bias_in(p))
 
     def write(self, matrices: Pointer, block: Index, panel: Index) -> None:

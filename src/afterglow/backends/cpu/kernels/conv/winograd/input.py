@@ -17,6 +17,7 @@ from afterglow.backends.cpu.kernels.conv.geometry import conv_of
 from afterglow.backends.cpu.kernels.conv.winograd.plan import WinogradPlan
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import transform_input
 from afterglow.backends.cpu.rows import split
+from afterglow.instr import OpInstr
 from afterglow.types.dtype import f32
 
 
@@ -34,7 +35,7 @@ class InputTransform:
         self.pointer = p.pointer(x)
         name = f"{p.kernel.name}_tile"
         self.function = p.kernel.module.helper(name, lambda e: _write_function(e, plan))
-        self.patch = p.scratch(f32, plan.places * plan.channels) if self._has_edges else None
+        self.patch = p.scratch("patch") if has_edges(p.step, plan) else None
 
     def write(self, tile: Index, to: Pointer) -> None:
         """Transform one tile, given its number among all, to a row of the first place's matrix."""
@@ -54,12 +55,6 @@ class InputTransform:
             self._copy(source, y, first, self.patch)
             steps = e.index(plan.side * plan.channels), e.index(plan.channels)
             self._run(self.patch, steps, to)
-
-    @property
-    def _has_edges(self) -> bool:
-        wanted = (count * self.plan.size + 2 for count in self.plan.grid)
-        short = any(n < w for n, w in zip(self.x.type.shape[1:3], wanted, strict=True))
-        return short or any(self.pads)
 
     def _corner(self, tile: Index) -> tuple[Value, Value, Value]:
         """The image, the row and the column in x where a tile begins."""
@@ -87,6 +82,15 @@ class InputTransform:
             else:
                 with e.loop(end, start=begin, name="column") as column:
                     e.copy(to + column * channels, line + column * x.strides[2], channels)
+
+
+def has_edges(step: OpInstr, plan: WinogradPlan) -> bool:
+    """Whether some tiles reach beyond x."""
+    x = step.ins[0]
+    assert x is not None
+    wanted = (count * plan.size + 2 for count in plan.grid)
+    short = any(n < w for n, w in zip(x.type.shape[1:3], wanted, strict=True))
+    return short or any(conv_of(step).pads)
 
 
 def _write_function(e: Emitter, plan: WinogradPlan) -> None:

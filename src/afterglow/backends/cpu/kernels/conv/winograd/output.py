@@ -8,7 +8,6 @@ from afterglow.backends.cpu.kernels.conv.columns import Columns
 from afterglow.backends.cpu.kernels.conv.winograd.plan import WinogradPlan
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import transform_output
 from afterglow.backends.cpu.rows import split
-from afterglow.types.dtype import f32
 
 
 class OutputTransform:
@@ -17,7 +16,7 @@ class OutputTransform:
     def __init__(self, p: Phase, plan: WinogradPlan, bias: Pointer | None) -> None:
         self.e, self.plan, self.bias = p.e, plan, bias
         self.sink = p.sink()
-        self.between = p.scratch(f32, plan.size * plan.side * plan.panels.width)
+        self.between = p.scratch("between")
 
     def write(self, tile: Index, products: Pointer, columns: Columns) -> None:
         """Put one tile, given its number among all and its row of the first place's products."""

@@ -1,4 +1,4 @@
-"""Which products must be formed as they are defined, for what follows magnifies small results.
+"""Which results are sensitive to cancellation: what follows makes small errors in them large.
 
 Algorithms that save multiplications make errors that are small beside the largest results, also
 where a result is nearly zero. That is harmless in most networks, but not before a logarithm: of
@@ -7,22 +7,19 @@ silent parts of a sound, which are exactly zero, it would show nothing but error
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from afterglow.backends.cpu.job import Job
-from afterglow.instr import Buffer, OpInstr
+from afterglow.instr import Buffer, Instr, OpInstr, Program, Stack
 from afterglow.ops.elementwise import Div
 from afterglow.ops.functions import Log, Reciprocal, Sqrt
 from afterglow.ops.movement import Transpose
 
 
-def magnified(jobs: Sequence[Job]) -> frozenset[str]:
-    """The keys of the jobs, given in the order of a program, whose small results matter."""
-    keys = set()
+def cancellation_sensitive(program: Program) -> set[Instr]:
+    """The steps of a program that must form sums as they are defined."""
+    found: set[Instr] = set()
     wanted: set[Buffer] = set()
-    for job in reversed(jobs):
-        for step in reversed(job.steps):
-            small = _magnifies(step)
+    for instruction in reversed(program.body):
+        for step in reversed(_ops(instruction)):
+            small = _magnified_operand(step)
             if small is not None:
                 wanted.add(small.root)
             if wanted.isdisjoint(result.root for result in step.outs):
@@ -30,11 +27,20 @@ def magnified(jobs: Sequence[Job]) -> frozenset[str]:
             if step.op.elementwise or isinstance(step.op, Transpose):
                 wanted.update(operand.root for operand in step.ins if operand is not None)
             else:
-                keys.add(job.key)
-    return frozenset(keys)
+                found.add(instruction)
+    return found
 
 
-def _magnifies(step: OpInstr) -> Buffer | None:
+def _ops(instruction: Instr) -> tuple[OpInstr, ...]:
+    match instruction:
+        case OpInstr():
+            return (instruction,)
+        case Stack(body):
+            return body
+    return ()
+
+
+def _magnified_operand(step: OpInstr) -> Buffer | None:
     """The operand whose small values a step makes large, or moves far."""
     match step.op:
         case Log() | Sqrt() | Reciprocal():
