@@ -5,17 +5,20 @@ from __future__ import annotations
 import pytest
 
 from afterglow.graph import Builder, Function, Node, Value, parse_module
+from afterglow.instr import parse_program, print_program
+from afterglow.memory import by_definition
+from afterglow.memory.passes import PlanKernels, PlanMemory, ShareBuffers
 from afterglow.ops.elementwise import Abs, Neg
 from afterglow.ops.functions import Exp
 from afterglow.passes import (
     Dump,
     Pass,
     Pipeline,
+    ProgramPipeline,
     Property,
     RewritePass,
     StopAfter,
     Timing,
-    UntilSettled,
     VerifyEach,
     rewrite,
 )
@@ -48,6 +51,18 @@ CHAIN = """
       %y = neg(%c) : f32[2]
       return %y
     }
+"""
+
+PROGRAM = """
+program @main {
+  input %x : f32[4]
+  output %y : f32[4]
+  %t = alloc f32[4]
+  exp out %t, in %x
+  %u = alloc f32[4]
+  neg out %u, in %t
+  exp out %y, in %u
+}
 """
 
 
@@ -106,8 +121,21 @@ def test_the_order_of_a_pipeline_is_checked() -> None:
         ValueError, match="pipeline 'bad': pass 'needs-lowered' needs lowered first"
     ):
         Pipeline("bad", (NeedsLowered(), Lowers()))
-    with pytest.raises(ValueError, match="needs lowered first"):
-        Pipeline("bad", (UntilSettled(NeedsLowered(), limit=2), Lowers()))
+
+
+def test_passes_of_programs_are_ordered_and_watched_as_well() -> None:
+    with pytest.raises(ValueError, match="pass 'share-buffers' needs kernel plans first"):
+        ProgramPipeline("bad", (ShareBuffers(),))
+    dumps: list[tuple[str, str]] = []
+    timing = Timing()
+    watch = Dump(lambda title, text: dumps.append((title, text)))
+    program = parse_program(PROGRAM)
+    passes = (PlanKernels(by_definition), ShareBuffers(), PlanMemory())
+    ProgramPipeline("p", passes).run(program, [VerifyEach(), watch, timing])
+    assert [title for title, _ in dumps] == [f"after {step.name}" for step in passes]
+    assert "neg inout %t" not in dumps[0][1]
+    assert dumps[-1][1] == print_program(program)
+    assert [*timing.runs] == [step.name for step in passes]
 
 
 class Breaks(Pass):
@@ -128,7 +156,7 @@ def test_verification_names_the_pass_at_fault() -> None:
 def test_instruments_dump_time_and_stop() -> None:
     dumps: list[tuple[str, str]] = []
     timing, stop = Timing(), StopAfter(2)
-    pipeline = Pipeline("p", (UntilSettled(CANCEL, limit=9), Lowers()))
+    pipeline = Pipeline("p", (CANCEL, CANCEL, Lowers()))
     watch = Dump(lambda title, text: dumps.append((title, text)), changed_only=True)
     pipeline.run(parse_module(CHAIN), [watch, timing, stop])
     assert [title for title, _ in dumps] == ["after cancel-negations"]

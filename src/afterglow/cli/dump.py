@@ -149,7 +149,7 @@ def dump(
 
 
 def _reach(stage: str, request: Request, watch: Watch) -> Module | Program | str:
-    """The program at a stage; or the graph, where the passes were told to stop before it."""
+    """The program at a stage; or the graph, if the passes were told to stop before it."""
     module = request.load(request.source())
     if stage == "import":
         return module
@@ -171,8 +171,8 @@ def _reach(stage: str, request: Request, watch: Watch) -> Module | Program | str
 def _known_passes(request: Request, names: Sequence[str]) -> frozenset[str]:
     stages = Stages(request.options)
     lowering = lowering_pipeline(stages.backend.keeps, optimize=request.options.optimize)
-    steps = (*optimising_pipeline().steps(), *stages.narrowing.steps(), *lowering.steps())
-    known = dict.fromkeys(step.name for step in steps)
+    graph = (*optimising_pipeline().passes, *stages.narrowing.passes, *lowering.passes)
+    known = dict.fromkeys(step.name for step in (*graph, *stages.memory_passes))
     if request.options.max_arena is not None:
         known[FitArena.name] = None
     unknown = [name for name in names if name not in known]

@@ -5,8 +5,21 @@ from __future__ import annotations
 from afterglow.lowering import LowerOps, Schedule
 from afterglow.lowering.lower_ops import Keeps
 from afterglow.lowering.unpack_per_reader import UnpackPerReader
-from afterglow.memory import remove_copies
-from afterglow.passes import Pipeline
+from afterglow.memory import PlanStep, remove_copies
+from afterglow.memory.borders import Wish
+from afterglow.memory.passes import (
+    AddBorders,
+    AliasOutputs,
+    DonateInputs,
+    DropDeadStores,
+    FormStacks,
+    PlanKernels,
+    PlanMemory,
+    RemoveCopies,
+    ShareBuffers,
+    UpdateInPlace,
+)
+from afterglow.passes import Pipeline, ProgramPipeline
 from afterglow.transforms.arithmetic import ARITHMETIC
 from afterglow.transforms.blind_taps import DROP_BLIND_TAPS
 from afterglow.transforms.bodies import SIMPLIFY_BODIES
@@ -111,3 +124,49 @@ def lowering_pipeline(keeps: Keeps, *, optimize: bool) -> Pipeline:
             Schedule(remove_copies) if optimize else Schedule(),  # last: nothing moves afterwards
         ),
     )
+
+
+def tidying_pipeline(border: Wish, plan: PlanStep, *, optimize: bool) -> ProgramPipeline:
+    """From selected instructions to fewer of them, and fewer buffers."""
+    passes = (
+        RemoveCopies(),
+        DropDeadStores(),
+        AddBorders(border),  # before stacks, which then write inside
+        FormStacks(plan),  # after copies: what is written in place can be stacked
+        UpdateInPlace(),  # after stacks, which write several buffers at once
+    )
+    return ProgramPipeline("tidy", passes if optimize else ())
+
+
+def placing_pipeline(plan: PlanStep, *, optimize: bool, donate: bool) -> ProgramPipeline:
+    """From tidy instructions to a program in which everything has its address."""
+    sharing = (
+        *((DonateInputs(),) if donate else ()),  # before buffers may lie there
+        ShareBuffers(),  # after stacks: a stack's operands die together
+        AliasOutputs(),  # after sharing: what is live at the peak is known now
+    )
+    return ProgramPipeline(
+        "place",
+        (
+            PlanKernels(plan),  # first: workspace is memory like any other
+            *(sharing if optimize else ()),
+            PlanMemory(),
+        ),
+    )
+
+
+def placing_part_pipeline(plan: PlanStep, *, optimize: bool) -> ProgramPipeline:
+    """The same, quickly, for a part of a model: what it reads and gives is left alone."""
+    return ProgramPipeline(
+        "place part",
+        (
+            PlanKernels(plan),
+            *((ShareBuffers(),) if optimize else ()),
+            PlanMemory(search_steps=0),
+        ),
+    )
+
+
+def replacing_pipeline(plan: PlanStep) -> ProgramPipeline:
+    """Other kernels, and other addresses, for a program that is planned already."""
+    return ProgramPipeline("replace", (PlanKernels(plan), PlanMemory()))

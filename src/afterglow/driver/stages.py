@@ -17,6 +17,10 @@ from afterglow.driver.pipelines import (
     lowering_pipeline,
     narrowing_pipeline,
     optimising_pipeline,
+    placing_part_pipeline,
+    placing_pipeline,
+    replacing_pipeline,
+    tidying_pipeline,
 )
 from afterglow.driver.tuning import tuned_policy
 from afterglow.graph import Function, Module
@@ -25,21 +29,8 @@ from afterglow.instr import OpInstr, Program, interface_of, print_program, verif
 from afterglow.lowering import select_instructions, unsupported_nodes
 from afterglow.lowering.select import Carried
 from afterglow.lowering.splitting import FitArena, Memory
-from afterglow.memory import (
-    add_borders,
-    borrow_memory,
-    drop_dead_stores,
-    form_stacks,
-    lend_inputs,
-    place_lifetimes,
-    plan_kernels,
-    plan_memory,
-    remove_copies,
-    share_buffers,
-    update_in_place,
-)
 from afterglow.memory.checker import check_plan
-from afterglow.passes import Instrument, Pipeline, VerifyEach
+from afterglow.passes import AnyPass, Instrument, Pipeline, ProgramPipeline, VerifyEach
 from afterglow.runtime import CompiledFunction
 from afterglow.support.errors import UnsupportedError, UsageError, VerifyError
 from afterglow.types import MemoryPlan
@@ -78,10 +69,26 @@ class Stages:
     def memory(self) -> Memory:
         """How programs get the least memory, for those who must know what it will be."""
         return Memory(
-            self._tidy,
+            self.tidying.run,
             lambda program: self._place(program, self.frugal_backend).arena_bytes,
             lambda program: self._place_part(program, self.frugal_backend).arena_bytes,
         )
+
+    @property
+    def tidying(self) -> ProgramPipeline:
+        """What makes instructions and buffers fewer."""
+        backend, optimize = self.backend, self.options.optimize
+        return tidying_pipeline(backend.border, self.stacking_backend.plan, optimize=optimize)
+
+    def placing(self, backend: Backend) -> ProgramPipeline:
+        """What plans kernels by a backend, and memory."""
+        options = self.options
+        return placing_pipeline(backend.plan, optimize=options.optimize, donate=options.lend_inputs)
+
+    @property
+    def memory_passes(self) -> tuple[AnyPass, ...]:
+        """The passes that give a program its memory, in order."""
+        return (*self.tidying.passes, *self.placing(self.backend).passes)
 
     def optimise(self, module: Module) -> Module:
         """What the backend wants first, then optimisations that serve every backend, in place."""
@@ -113,8 +120,9 @@ class Stages:
         """Select instructions, remove copies, plan kernels, and give every buffer its address."""
         self._tell("plan memory")
         program = select_instructions(module.main)
-        self._tidy(program)
-        plan = self._place(program, self.backend)
+        instruments = self._instruments()
+        self.tidying.run(program, instruments)
+        plan = self._place(program, self.backend, instruments)
         budget = self.options.max_arena
         if budget is not None and plan.arena_bytes > budget:
             plan = self.replan(program, self.frugal_backend)
@@ -126,9 +134,8 @@ class Stages:
         """Plan the kernels of a planned program anew, and give its buffers other addresses."""
         for body in _bodies(program):
             self.replan(body, backend)
-        plan_kernels(program, backend.plan)
-        place_lifetimes(program)
-        return plan_memory(program)
+        replacing_pipeline(backend.plan).run(program)
+        return _memory_plan(program)
 
     def _plan_bodies(self, program: Program, backend: Backend) -> None:
         """Plan the functions that ops of a program carry, each as a program of its own."""
@@ -140,7 +147,7 @@ class Stages:
 
     def _plan_body(self, function: Function, carried: Carried, backend: Backend) -> Program:
         program = select_instructions(function, carried)
-        self._tidy(program)
+        self.tidying.run(program)
         self._place_part(program, backend)
         if self.options.verify:
             _verify_plan(program)
@@ -155,35 +162,19 @@ class Stages:
             )
         return backend.listing(program, language)
 
-    def _tidy(self, program: Program) -> None:
-        """Have fewer instructions, and fewer buffers."""
-        if self.options.optimize:
-            remove_copies(program)
-            drop_dead_stores(program)
-            add_borders(program, self.backend.border)  # before stacks, which then write inside
-            form_stacks(program, self.stacking_backend.plan)  # after copies: more is in place
-            update_in_place(program)  # after stacks, which write several buffers at once
-
-    def _place(self, program: Program, backend: Backend) -> MemoryPlan:
+    def _place(
+        self, program: Program, backend: Backend, instruments: Sequence[Instrument] = ()
+    ) -> MemoryPlan:
         """Plan kernels, let buffers share memory, and give them addresses."""
         self._plan_bodies(program, backend)  # first: their arenas are workspace of their steps
-        plan_kernels(program, backend.plan)
-        if self.options.optimize:
-            if self.options.lend_inputs:
-                lend_inputs(program)
-            share_buffers(program)  # after stacks: a stack's operands die together
-            borrow_memory(program)  # last: what is live at the peak is known now
-        place_lifetimes(program)
-        return plan_memory(program)
+        self.placing(backend).run(program, instruments)
+        return _memory_plan(program)
 
     def _place_part(self, program: Program, backend: Backend) -> MemoryPlan:
-        """The same, quickly, for a part of a model: what it reads and gives is nobody's scratch."""
+        """The same, quickly, for a part of a model."""
         self._plan_bodies(program, backend)
-        plan_kernels(program, backend.plan)
-        if self.options.optimize:
-            share_buffers(program)
-        place_lifetimes(program)
-        return plan_memory(program, exact=0)
+        placing_part_pipeline(backend.plan, optimize=self.options.optimize).run(program)
+        return _memory_plan(program)
 
     def _fit_arena(self, module: Module, budget: int) -> None:
         """Split nodes until the arena fits."""
@@ -232,6 +223,13 @@ class Stages:
     def _tell(self, stage: str) -> None:
         if self.options.progress is not None:
             self.options.progress(stage)
+
+
+def _memory_plan(program: Program) -> MemoryPlan:
+    """The figures of a program that a pipeline has planned."""
+    if program.memory_plan is None:
+        raise UsageError("the passes that plan memory were left out")
+    return program.memory_plan
 
 
 def _bodies(program: Program) -> Iterator[Program]:

@@ -8,7 +8,7 @@ from afterglow.graph import Op
 from afterglow.instr.buffer import Buffer, Region, row_major
 from afterglow.instr.instruction import Alloc, Copy, DeclareView, Instr, OpInstr
 from afterglow.support.names import NameScope
-from afterglow.types import Array, TensorType
+from afterglow.types import Array, MemoryPlan, TensorType
 
 
 class Program:
@@ -25,6 +25,8 @@ class Program:
         """The size of the arena, once planned."""
         self.arenas: dict[str, int] = {}
         """The sizes of several arenas by name, for a target with several memories."""
+        self.memory_plan: MemoryPlan | None = None
+        """The figures of its memory, once that was planned in this process."""
         self.names = NameScope()
 
     def declare(

@@ -3,7 +3,7 @@
 from afterglow.memory.borders import add_borders
 from afterglow.memory.copies import remove_copies
 from afterglow.memory.dead_stores import drop_dead_stores
-from afterglow.memory.kernel_plans import by_definition, plan_kernels
+from afterglow.memory.kernel_plans import PlanStep, by_definition, plan_kernels
 from afterglow.memory.lending import borrow_memory, lend_inputs
 from afterglow.memory.lifetimes import place_lifetimes
 from afterglow.memory.memories import Memories, MemorySpec
@@ -17,6 +17,7 @@ __all__ = [
     "Memories",
     "MemoriesPlan",
     "MemorySpec",
+    "PlanStep",
     "add_borders",
     "borrow_memory",
     "by_definition",

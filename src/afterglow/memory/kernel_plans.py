@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from afterglow.instr import Buffer, KernelPlan, OpInstr, Program, Region, Stack
+from afterglow.instr import (
+    Alloc,
+    Buffer,
+    Dealloc,
+    Instr,
+    KernelPlan,
+    OpInstr,
+    Program,
+    Region,
+    Stack,
+)
 from afterglow.memory.cancellation import cancellation_sensitive
 from afterglow.types import TensorType
 from afterglow.types.dtype import u8
@@ -29,10 +39,21 @@ def plan_kernels(program: Program, plan: PlanStep) -> None:
     What steps had of both before is replaced.
     """
     sensitive = cancellation_sensitive(program)
+    body: list[Instr] = []
+    dropped: set[Buffer] = set()
     for step in program.body:
         if isinstance(step, (OpInstr, Stack)):
+            dropped.update(step.scratch)
             step.plan = plan(step, exact=step in sensitive)
             step.scratch = tuple(_workspace(program, step))
+            body.extend(map(Alloc, step.scratch))
+        body.append(step)
+    program.body = [step for step in body if not _marks(step, dropped)]
+
+
+def _marks(step: Instr, buffers: set[Buffer]) -> bool:
+    """Whether a step begins or ends the life of one of some buffers."""
+    return isinstance(step, (Alloc, Dealloc)) and step.buffer in buffers
 
 
 def _workspace(program: Program, step: OpInstr | Stack) -> Iterator[Buffer]:

@@ -27,6 +27,7 @@ def plan_memory(
     lifetimes = lifetimes_of(program, memory.alignment)
     plan = place_buffers(lifetimes, memory, scratch_of(program), exact=exact)
     program.arena_bytes = plan.arena_bytes
+    program.memory_plan = plan
     return plan
 
 

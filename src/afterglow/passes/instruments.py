@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from afterglow.graph import Module, print_module, verify_module
-from afterglow.passes.base import Pass
+from afterglow.instr import Program, print_program, verify_program
+from afterglow.passes.base import AnyPass
 from afterglow.support.errors import VerifyError
 
 
@@ -16,22 +17,22 @@ class StopPipeline(Exception):  # noqa: N818  a signal, not an error
 class Instrument:
     """Called around each pass; the default does nothing."""
 
-    def before(self, step: Pass, module: Module) -> None:
+    def before(self, step: AnyPass, unit: Module | Program) -> None:
         """Before a pass runs."""
 
-    def after(self, step: Pass, module: Module, changed: bool, seconds: float) -> None:
+    def after(self, step: AnyPass, unit: Module | Program, changed: bool, seconds: float) -> None:
         """After a pass ran."""
 
 
 class VerifyEach(Instrument):
-    """Verifies the module after each pass that changed it, and names the pass at fault."""
+    """Verifies the module or program after each pass that changed it, and names the pass."""
 
-    def after(self, step: Pass, module: Module, changed: bool, seconds: float) -> None:
+    def after(self, step: AnyPass, unit: Module | Program, changed: bool, seconds: float) -> None:
         """See the class."""
         if not changed:
             return
         try:
-            verify_module(module)
+            _verify(unit)
         except VerifyError as error:
             raise VerifyError(
                 f"after pass '{step.name}': {error.what}",
@@ -41,7 +42,7 @@ class VerifyEach(Instrument):
 
 
 class Dump(Instrument):
-    """Hands the module's text to `sink(title, text)` before or after some or all passes.
+    """Hands the text of what passes run on to `sink(title, text)`, before or after some or all.
 
     `names` None means all passes; `changed_only` leaves out those that did nothing.
     """
@@ -59,17 +60,17 @@ class Dump(Instrument):
         self.want_before = before
         self.changed_only = changed_only
 
-    def before(self, step: Pass, module: Module) -> None:
+    def before(self, step: AnyPass, unit: Module | Program) -> None:
         """See the class."""
         if self.want_before and self._wanted(step):
-            self.sink(f"before {step.name}", print_module(module))
+            self.sink(f"before {step.name}", _text(unit))
 
-    def after(self, step: Pass, module: Module, changed: bool, seconds: float) -> None:
+    def after(self, step: AnyPass, unit: Module | Program, changed: bool, seconds: float) -> None:
         """See the class."""
         if self._wanted(step) and (changed or not self.changed_only):
-            self.sink(f"after {step.name}", print_module(module))
+            self.sink(f"after {step.name}", _text(unit))
 
-    def _wanted(self, step: Pass) -> bool:
+    def _wanted(self, step: AnyPass) -> bool:
         return self.names is None or step.name in self.names
 
 
@@ -80,7 +81,7 @@ class Timing(Instrument):
         self.seconds: dict[str, float] = {}
         self.runs: dict[str, int] = {}
 
-    def after(self, step: Pass, module: Module, changed: bool, seconds: float) -> None:
+    def after(self, step: AnyPass, unit: Module | Program, changed: bool, seconds: float) -> None:
         """See the class."""
         self.seconds[step.name] = self.seconds.get(step.name, 0.0) + seconds
         self.runs[step.name] = self.runs.get(step.name, 0) + 1
@@ -93,11 +94,22 @@ class StopAfter(Instrument):
         self.count = count
         self.done: list[str] = []
 
-    def before(self, step: Pass, module: Module) -> None:
+    def before(self, step: AnyPass, unit: Module | Program) -> None:
         """See the class."""
         if len(self.done) >= self.count:
             raise StopPipeline
 
-    def after(self, step: Pass, module: Module, changed: bool, seconds: float) -> None:
+    def after(self, step: AnyPass, unit: Module | Program, changed: bool, seconds: float) -> None:
         """See the class."""
         self.done.append(step.name)
+
+
+def _verify(unit: Module | Program) -> None:
+    if isinstance(unit, Program):
+        verify_program(unit)
+    else:
+        verify_module(unit)
+
+
+def _text(unit: Module | Program) -> str:
+    return print_program(unit) if isinstance(unit, Program) else print_module(unit)

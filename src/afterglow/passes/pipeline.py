@@ -2,82 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
+from typing import Generic, TypeVar
 
 from afterglow.graph import Module
-from afterglow.passes.base import Pass, Property
+from afterglow.instr import Program
+from afterglow.passes.base import AnyPass, Pass, ProgramPass, Property
 from afterglow.passes.instruments import Instrument, StopPipeline
 
-
-class UntilSettled(Pass):
-    """Runs passes in turn until none changes anything, `limit` times at most."""
-
-    def __init__(self, *passes: Pass, limit: int) -> None:
-        self.passes = passes
-        self.limit = limit
-        self.name = "until-settled"  # type: ignore[misc]  # a class variable of other passes
+PassT = TypeVar("PassT", bound=AnyPass)
 
 
-class Pipeline:
+class _Passes(Generic[PassT]):
     """A named list of passes. An order that breaks a `requires` is refused at once."""
 
-    def __init__(self, name: str, passes: Sequence[Pass]) -> None:
+    def __init__(self, name: str, passes: Sequence[PassT]) -> None:
         self.name = name
         self.passes = tuple(passes)
         self._check_order()
 
     def _check_order(self) -> None:
         have: set[Property] = set()
-        for step in self.steps():
+        for step in self.passes:
             missing = step.requires - have
             if missing:
                 wanted = ", ".join(sorted(item.value for item in missing))
                 raise ValueError(f"pipeline '{self.name}': pass '{step.name}' needs {wanted} first")
             have |= step.provides
 
-    def steps(self) -> list[Pass]:
-        """Every pass, those inside `UntilSettled` once each."""
-        return [
-            inner
-            for step in self.passes
-            for inner in (step.passes if isinstance(step, UntilSettled) else (step,))
-        ]
-
-    def run(self, module: Module, instruments: Sequence[Instrument] = ()) -> None:
-        """Run every pass over every function of the module."""
-        runner = _Runner(module, instruments)
+    def _run(
+        self,
+        unit: Module | Program,
+        run: Callable[[PassT], bool],
+        instruments: Sequence[Instrument],
+    ) -> None:
         try:
             for step in self.passes:
-                if isinstance(step, UntilSettled):
-                    runner.until_settled(step)
-                else:
-                    runner.once(step)
+                for instrument in instruments:
+                    instrument.before(step, unit)
+                started = perf_counter()
+                changed = run(step)
+                seconds = perf_counter() - started
+                for instrument in instruments:
+                    instrument.after(step, unit, changed, seconds)
         except StopPipeline:
             return
 
 
-class _Runner:
-    """One run of a pipeline over one module."""
+class Pipeline(_Passes[Pass]):
+    """Passes over every function of a module."""
 
-    def __init__(self, module: Module, instruments: Sequence[Instrument]) -> None:
-        self.module = module
-        self.instruments = instruments
+    def run(self, module: Module, instruments: Sequence[Instrument] = ()) -> None:
+        """Run every pass over every function of the module."""
 
-    def until_settled(self, group: UntilSettled) -> None:
-        for _ in range(group.limit):
-            changes = [self.once(step) for step in group.passes]
-            if not any(changes):
-                return
+        def run(step: Pass) -> bool:
+            functions = list(module.functions.values())  # a pass may drop some
+            changes = [step.run(function) for function in functions]
+            return any(changes)
 
-    def once(self, step: Pass) -> bool:
-        for instrument in self.instruments:
-            instrument.before(step, self.module)
-        started = perf_counter()
-        functions = list(self.module.functions.values())  # a pass may drop some
-        changes = [step.run(function) for function in functions]
-        seconds = perf_counter() - started
-        changed = any(changes)
-        for instrument in self.instruments:
-            instrument.after(step, self.module, changed, seconds)
-        return changed
+        self._run(module, run, instruments)
+
+
+class ProgramPipeline(_Passes[ProgramPass]):
+    """Passes over a program."""
+
+    def run(self, program: Program, instruments: Sequence[Instrument] = ()) -> None:
+        """Run every pass over the program."""
+        self._run(program, lambda step: step.run(program), instruments)

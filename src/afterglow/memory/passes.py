@@ -1,0 +1,159 @@
+"""What is done to the memory of a program, as passes: see `driver/pipelines.py` for their order.
+
+Each leaves a valid program, in which buffers are allocated at their first use and freed at their
+last.
+"""
+
+from __future__ import annotations
+
+from afterglow.instr import Program
+from afterglow.memory.borders import Wish, add_borders
+from afterglow.memory.copies import remove_copies
+from afterglow.memory.dead_stores import drop_dead_stores
+from afterglow.memory.kernel_plans import PlanStep, plan_kernels
+from afterglow.memory.lending import borrow_memory, lend_inputs
+from afterglow.memory.lifetimes import place_lifetimes
+from afterglow.memory.planner import EXACT_STEPS, plan_memory
+from afterglow.memory.sharing import share_buffers
+from afterglow.memory.stacking import form_stacks
+from afterglow.memory.updates import update_in_place
+from afterglow.passes import ProgramPass, Property
+
+
+class MemoryPass(ProgramPass):
+    """A pass after which lifetimes are marked anew."""
+
+    def run(self, program: Program) -> bool:
+        """Change the program, and mark its lifetimes."""
+        changed = self.change(program)
+        place_lifetimes(program)
+        return changed
+
+    def change(self, program: Program) -> bool:
+        """Transform the program; say whether anything changed."""
+        raise NotImplementedError
+
+
+class RemoveCopies(MemoryPass):
+    """Reads or writes in place what would have been copied."""
+
+    name = "remove-copies"
+    provides = frozenset({Property.COPIES_REMOVED})
+
+    def change(self, program: Program) -> bool:
+        """See the class."""
+        return bool(remove_copies(program))
+
+
+class DropDeadStores(MemoryPass):
+    """Drops what nobody reads."""
+
+    name = "drop-dead-stores"
+    requires = frozenset({Property.COPIES_REMOVED})
+
+    def change(self, program: Program) -> bool:
+        """See the class."""
+        return bool(drop_dead_stores(program))
+
+
+class AddBorders(MemoryPass):
+    """Puts borders around what padded windows read, where the backend asks for one."""
+
+    name = "add-borders"
+
+    def __init__(self, border: Wish) -> None:
+        self.border = border
+
+    def change(self, program: Program) -> bool:
+        """See the class."""
+        return bool(add_borders(program, self.border))
+
+
+class FormStacks(MemoryPass):
+    """Joins instructions into stacks for which the backend plans one kernel."""
+
+    name = "form-stacks"
+    requires = frozenset({Property.COPIES_REMOVED})
+    provides = frozenset({Property.STACKED})
+
+    def __init__(self, plan: PlanStep) -> None:
+        self.plan = plan
+
+    def change(self, program: Program) -> bool:
+        """See the class."""
+        return bool(form_stacks(program, self.plan))
+
+
+class UpdateInPlace(MemoryPass):
+    """Computes new values of state where the old ones lie."""
+
+    name = "update-in-place"
+    requires = frozenset({Property.STACKED})
+
+    def change(self, program: Program) -> bool:
+        """See the class."""
+        return bool(update_in_place(program))
+
+
+class PlanKernels(MemoryPass):
+    """Gives every step the backend's plan of its kernel, and scratch operands for its workspace."""
+
+    name = "plan-kernels"
+    provides = frozenset({Property.KERNELS_PLANNED})
+
+    def __init__(self, plan: PlanStep) -> None:
+        self.plan = plan
+
+    def change(self, program: Program) -> bool:
+        """See the class."""
+        plan_kernels(program, self.plan)
+        return True
+
+
+class DonateInputs(MemoryPass):
+    """Marks inputs as memory that may be overwritten once they have been read."""
+
+    name = "donate-inputs"
+
+    def change(self, program: Program) -> bool:
+        """See the class."""
+        lend_inputs(program)
+        return True
+
+
+class ShareBuffers(MemoryPass):
+    """Lets results take over the memory of operands that die."""
+
+    name = "share-buffers"
+    requires = frozenset({Property.KERNELS_PLANNED})
+    provides = frozenset({Property.SHARED})
+
+    def change(self, program: Program) -> bool:
+        """See the class."""
+        return bool(share_buffers(program))
+
+
+class AliasOutputs(MemoryPass):
+    """Lets buffers lie in outputs that are not written yet, and in inputs that are donated."""
+
+    name = "alias-outputs"
+    requires = frozenset({Property.SHARED})
+
+    def change(self, program: Program) -> bool:
+        """See the class."""
+        return bool(borrow_memory(program))
+
+
+class PlanMemory(ProgramPass):
+    """Gives every buffer its address in the arena; searches for the best plan for some steps."""
+
+    name = "plan-memory"
+    requires = frozenset({Property.KERNELS_PLANNED})
+
+    def __init__(self, search_steps: int = EXACT_STEPS) -> None:
+        self.search_steps = search_steps
+
+    def run(self, program: Program) -> bool:
+        """See the class."""
+        plan_memory(program, exact=self.search_steps)
+        return True
