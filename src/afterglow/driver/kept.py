@@ -22,8 +22,6 @@ def find_kept(source: Any, options: Options) -> CompiledModel | None:
     """The model that was compiled from a source with the same options; None if there is none."""
     if options.cache is None or not is_kept(options):
         return None
-    if options.threads is not None and options.threads < 1:
-        return None  # refused where everything is checked
     cache = CompileCache(options.cache)
     digest = _digest(source, cache)
     version = None if digest is None else cache.find(model_key(digest, options), options)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from afterglow.backends.policy import DEFAULT, Policy
+from afterglow.runtime.threads import checked_threads
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, DType
 from afterglow.types.dtype import bf16, f16
@@ -57,6 +58,9 @@ class Options:
     """Whether the profiler `perf` is told the names of functions."""
     instruments: tuple[Instrument, ...] = ()
     progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "threads", checked_threads(self.threads))
 
 
 _OF_A_PROCESS = (

@@ -240,8 +240,6 @@ def find_backend(options: Options) -> Backend:
             f"cannot tune for {options.tune} s on backend {options.backend!r}",
             help="give seconds above 0, and backend='cpu'",
         )
-    if options.threads is not None and options.threads < 1:
-        raise UsageError(f"threads must be 1 or more, got {options.threads}")
     _check_precision(options)
     return make(
         Settings(

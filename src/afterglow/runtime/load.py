@@ -17,6 +17,7 @@ from afterglow.runtime.saved import read_versions
 from afterglow.runtime.saved_versions import AnyVersions, Resumer
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.signature import Signature, TensorInfo
+from afterglow.runtime.threads import checked_threads
 from afterglow.runtime.version import SourceLeft, Specialiser, Version
 from afterglow.runtime.versions import Key, Versions, by_input
 from afterglow.support.container import is_container
@@ -39,6 +40,7 @@ def load_model(
     shared library of a bundle is loaded too; it runs on the calling thread. `cache` is the folder
     for what is compiled as the model runs, because data decide shapes in it.
     """
+    threads = checked_threads(threads)
     if Path(path).suffix in LIBRARIES:
         return _load_bundle(Path(path))
     resume = partial(_resume, threads=threads, perf_map=perf_map, cache=cache)
