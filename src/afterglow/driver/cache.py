@@ -7,6 +7,7 @@ model, other options, another machine or another version of Afterglow ask for so
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from afterglow.runtime.version import Version
 from afterglow.support.atomic_file import PART_SUFFIX
 from afterglow.support.disk_cache import DiskCache
 from afterglow.support.errors import UnsupportedError, UsageError
+from afterglow.support.regular_file import open_regular, path_inside
 
 KERNELS_LIMIT = 512 << 20
 """Bytes of object code that are kept."""
@@ -33,6 +36,8 @@ MODELS_LIMIT = 4 << 30
 """Bytes of compiled models that are kept."""
 LARGEST_MODEL = 1 << 30
 """A model whose constants are larger is not kept: it would push out all others."""
+LARGEST_SOURCE = 16 << 30
+"""A model with a file of more bytes is not kept: finding it would mean to read them."""
 _ABANDONED_AFTER = 3600.0
 """Seconds after which a file that is still being written has lost its writer."""
 _RECENT = 2.0
@@ -49,23 +54,31 @@ class CompileCache:
         self.models = folder / "models"
 
     def digest_of_file(self, path: Path) -> str:
-        """The digest of a file's content; not read again while the file is as it was."""
-        status = path.stat()
+        """The digest of a file's content; not read again while the file is as it was.
+
+        An `OSError` if it is no file that ends.
+        """
+        with open_regular(path) as file:
+            return self._digest_of_open_file(path, file)
+
+    def _digest_of_open_file(self, path: Path, file: BufferedReader) -> str:
+        status = os.fstat(file.fileno())
         times = (status.st_mtime_ns, status.st_ctime_ns)
         if time.time() - max(times) / 1e9 < _RECENT:
-            return _content_digest(path)
+            return _content_digest(file)
         identity = (status.st_dev, status.st_ino, status.st_size, *times)
         key = digest_of_texts([str(path.resolve()), repr(identity)])
         known = self.digests.get(key)
         if known is None:
-            known = _content_digest(path).encode()
+            known = _content_digest(file).encode()
             self.digests.put(key, known)
         return known.decode()
 
     def digest_of_model(self, path: Path) -> str | None:
         """The digest of a model's file with those beside it that hold its tensors.
 
-        None if it was never noted which ones they are.
+        None if it was never noted which ones they are; an `OSError` if one cannot be read, or may
+        not, because it is outside of the model's folder.
         """
         own = self.digest_of_file(path)
         noted = self.digests.get(_key_of_files(own))
@@ -74,12 +87,19 @@ class CompileCache:
     def note_files(self, path: Path, names: Sequence[str]) -> str:
         """The same, noting the names of the files beside the model's own."""
         own = self.digest_of_file(path)
+        joined = self._joined_digest(own, path, names)
         self.digests.put(_key_of_files(own), json.dumps(names).encode())
-        return self._joined_digest(own, path, names)
+        return joined
 
     def _joined_digest(self, own: str, path: Path, names: Sequence[str]) -> str:
-        beside = (self.digest_of_file(path.parent / name) for name in names)
+        beside = (self._digest_beside(path, name) for name in names)
         return digest_of_texts([own, *beside])
+
+    def _digest_beside(self, path: Path, name: str) -> str:
+        inside = path_inside(path.parent, name)
+        if inside is None:
+            raise PermissionError(errno.EACCES, "outside of the model's folder", name)
+        return self.digest_of_file(inside)
 
     def find(self, key: str, options: Options) -> Version | None:
         """What was kept under a key, if it is there and whole."""
@@ -172,9 +192,10 @@ def digest_of_bytes(data: bytes | memoryview) -> str:
     return hashlib.blake2b(data, digest_size=20).hexdigest()
 
 
-def _content_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _content_digest(file: BufferedReader) -> str:
+    if os.fstat(file.fileno()).st_size > LARGEST_SOURCE:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @cache

@@ -38,7 +38,7 @@ def _digest(source: Any, cache: CompileCache) -> str | None:
         case str() | Path():
             try:
                 return cache.digest_of_model(Path(source))
-            except OSError:
+            except (OSError, ValueError):  # also of a path that no file can have
                 return None
     return None
 

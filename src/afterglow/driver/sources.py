@@ -26,6 +26,7 @@ from afterglow.frontends.onnx import (
 from afterglow.graph import Module, verify_module
 from afterglow.runtime import Signature, TensorInfo
 from afterglow.support.errors import UsageError
+from afterglow.support.regular_file import path_inside
 from afterglow.types import Array, OutputForm
 from afterglow.types.output_form import tensor_forms
 
@@ -166,21 +167,28 @@ class OnnxSource:
     def digest(self, cache: CompileCache) -> str | None:
         """A digest of the file and of those beside it that hold its tensors.
 
-        None if they are no longer what was read: there is no telling what the digest would be of.
+        None if they are no longer what was read, as there is no telling what the digest would be
+        of, and if one may not be read, or cannot be.
         """
         if isinstance(self.source, bytes):
             return digest_of_bytes(self.source)
-        seen = self._seen
-        if not seen or None in seen or [_identity(path) for path in self._paths] != seen:
+        if isinstance(self.source, onnx.ModelProto):
             return None
-        return cache.note_files(self._paths[0], self.file.external_files())
+        seen = self._seen
+        if None in seen or [_identity(path) for path in self._paths] != seen:
+            return None
+        try:
+            return cache.note_files(Path(self.source), self.file.external_files())
+        except OSError:
+            return None
 
-    def _find_paths(self) -> list[Path]:
-        """The files that the model is in."""
+    def _find_paths(self) -> list[Path | None]:
+        """The files that the model is in; None for those that may not be read."""
         if not isinstance(self.source, (str, Path)):
             return []
         path = Path(self.source)
-        return [path, *(path.parent / name for name in self.file.external_files())]
+        beside = (path_inside(path.parent, name) for name in self.file.external_files())
+        return [path, *beside]
 
     def signature(self, options: Options) -> Signature:
         """What the file declares, with what the options bind filled in."""
@@ -210,8 +218,10 @@ class LeftSource(OnnxSource):
         return self._digest
 
 
-def _identity(path: Path) -> tuple[int, ...] | None:
+def _identity(path: Path | None) -> tuple[int, ...] | None:
     """What changes when a file is replaced or written; None if there is none."""
+    if path is None:
+        return None
     try:
         status = path.stat()
     except OSError:

@@ -36,14 +36,14 @@ class ModelFile:
         return tensor_array(tensor, self.files)
 
     def external_files(self) -> list[str]:
-        """Names of files beside the model that hold tensors of it, wherever these stand."""
+        """Locations that the model names for the data of its tensors, as they stand there."""
         names = (
             entry.value
             for tensor in tensors_of(self.proto)
             for entry in tensor.external_data
             if entry.key == "location" and entry.value not in ("", OWN_FILE)
         )
-        return list(dict.fromkeys(names))
+        return [str(name) for name in dict.fromkeys(names)]
 
     def dense(self, tensor: onnx.SparseTensorProto) -> Array:
         """The elements of a sparse tensor of this model."""

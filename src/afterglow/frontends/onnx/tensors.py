@@ -32,8 +32,9 @@ def tensor_array(tensor: TensorProto, files: DataFiles) -> Array:
 
 def _about(tensor: TensorProto, error: AfterglowError) -> AfterglowError:
     """The error with the tensor's name in front, if it has one: those of nodes do not."""
-    what = f"tensor {tensor.name!r}: {error.what}" if tensor.name else error.what
-    return type(error)(what, help=error.help)
+    if tensor.name:
+        error.what = f"tensor {tensor.name!r}: {error.what}"
+    return error
 
 
 def _array(tensor: TensorProto, files: DataFiles) -> Array:
