@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from afterglow.driver.load import load
     from afterglow.graph import Builder, Function, Module, parse_module, print_module
     from afterglow.runtime import CompiledModel
-    from afterglow.support.errors import AfterglowError
+    from afterglow.support.errors import AfterglowError, AfterglowWarning
     from afterglow.types import DType, TensorType
 
     __version__: str
 
 __all__ = [
     "AfterglowError",
+    "AfterglowWarning",
     "Builder",
     "CompiledModel",
     "DType",
@@ -41,7 +42,7 @@ _HOMES = {
     "afterglow.driver.load": ("load",),
     "afterglow.graph": ("Builder", "Function", "Module", "parse_module", "print_module"),
     "afterglow.runtime": ("CompiledModel",),
-    "afterglow.support.errors": ("AfterglowError",),
+    "afterglow.support.errors": ("AfterglowError", "AfterglowWarning"),
     "afterglow.types": ("DType", "TensorType"),
 }
 """Where names are imported from, as above; those that are modules are their own homes."""

@@ -3,11 +3,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 from importlib.metadata import version
 
 import pytest
 
 from afterglow.cli import check
+from afterglow.cli.main import LateSession, clean_warnings
+from afterglow.support.errors import warn
 from tests.cli import models
 
 
@@ -184,3 +187,24 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path):
     os.close(write)
     assert finished.stderr == ""
     assert finished.returncode == 0
+
+
+def test_warnings_are_lines_without_places_in_the_source(command, monkeypatch, tmp_path):
+    open_to_all = tmp_path / "cache"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    monkeypatch.setenv("AFTERGLOW_CACHE", str(open_to_all))
+    finished = command("run", models.linear(tmp_path))
+    assert finished.status == 0
+    assert finished.err == (
+        f"warning: nothing is cached, as what lies in {open_to_all} cannot be trusted: every user "
+        "may write there; set AFTERGLOW_CACHE to a folder that only you may write\n"
+    )
+
+
+def test_each_warning_is_said_once_and_those_of_others_as_usual(capsys):
+    with pytest.warns(DeprecationWarning, match="old"), clean_warnings(LateSession()):
+        for _ in range(2):
+            warn("look at this")
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
+    assert capsys.readouterr().err == "warning: look at this\n"

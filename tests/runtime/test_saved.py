@@ -250,12 +250,12 @@ def test_every_changed_byte_is_found(tmp_path: Path) -> None:
 def test_a_file_of_another_version(tmp_path: Path) -> None:
     path = saved(afterglow.compile(networks.tiny()), tmp_path)
     whole = bytearray(path.read_bytes())
-    for version, by in ((3, "a newer"), (1, "an older")):
+    for version, by in ((4, "a newer"), (2, "an older")):
         whole[8:12] = version.to_bytes(4, "little")
         whole[60:64] = zlib.crc32(bytes(whole[:60])).to_bytes(4, "little")
         path.write_bytes(whole)
         expected = (
-            f"saved in format {version} by {by} version of Afterglow; this one reads format 2"
+            f"saved in format {version} by {by} version of Afterglow; this one reads format 3"
         )
         assert refusal(path) == expected
 

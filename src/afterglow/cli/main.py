@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from afterglow.cli.verbs import Verbs
-from afterglow.support.errors import AfterglowError, UsageError
+from afterglow.support.errors import AfterglowError, AfterglowWarning, UsageError
 
 if TYPE_CHECKING:
     from afterglow.cli.session import Session
@@ -58,6 +60,29 @@ def main() -> None:
 def execute(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit status; no error leaves as a traceback."""
     late = LateSession()
+    with clean_warnings(late):
+        return _execute(arguments, late)
+
+
+@contextmanager
+def clean_warnings(late: LateSession) -> Iterator[None]:
+    """Print our own warnings as a line each, on standard error, and the same one only once."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if not issubclass(category, AfterglowWarning):
+            usual(message, category, *where, **more)
+        elif str(message) not in said:
+            said.add(str(message))
+            late.session.warn(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", AfterglowWarning)
+        usual, warnings.showwarning = warnings.showwarning, show
+        yield
+
+
+def _execute(arguments: Sequence[str], late: LateSession) -> int:
     try:
         status = cli.main(list(arguments), "afterglow", standalone_mode=False, obj=late)
         sys.stdout.flush()

@@ -26,8 +26,9 @@ from afterglow.runtime.native.machine import cache_sizes, processor, usable_core
 from afterglow.runtime.saved import read_versions, save_versions
 from afterglow.runtime.version import Version
 from afterglow.support.atomic_file import PART_SUFFIX
-from afterglow.support.disk_cache import DiskCache
+from afterglow.support.disk_cache import CACHE_PARTS, DiskCache
 from afterglow.support.errors import UnsupportedError, UsageError
+from afterglow.support.private_folder import make_private
 from afterglow.support.regular_file import open_regular, path_inside
 
 KERNELS_LIMIT = 512 << 20
@@ -48,10 +49,10 @@ class CompileCache:
     """The cache in one folder; where it cannot be written, everything is made anew."""
 
     def __init__(self, folder: Path) -> None:
-        self.kernels = DiskCache(folder / "kernels", KERNELS_LIMIT)
-        self.digests = DiskCache(folder / "digests", 1 << 20, warns=False)
-        self.winners = DiskCache(folder / "winners", 1 << 20)
-        self.models = folder / "models"
+        kernels, digests, winners, self.models = (folder / part for part in CACHE_PARTS)
+        self.kernels = DiskCache(kernels, KERNELS_LIMIT)
+        self.digests = DiskCache(digests, 1 << 20, warns=False)
+        self.winners = DiskCache(winners, 1 << 20)
 
     def digest_of_file(self, path: Path) -> str:
         """The digest of a file's content; not read again while the file is as it was.
@@ -105,7 +106,7 @@ class CompileCache:
         """What was kept under a key, if it is there and whole."""
         path = self._path(key)
         try:
-            saved = read_versions(path, options.threads, verify=True, perf_map=options.perf_map)
+            saved = read_versions(path, options.threads, key=key, perf_map=options.perf_map)
         except UsageError:
             with contextlib.suppress(OSError):
                 path.unlink()  # damaged, or of another format: if it was there at all
@@ -119,8 +120,8 @@ class CompileCache:
         if compiled.compiled.memory.weight_bytes > LARGEST_MODEL:
             return
         try:
-            self.models.mkdir(mode=0o700, parents=True, exist_ok=True)
-            save_versions(self._path(key), compiled.signature, compiled, durable=False)
+            make_private(self.models)
+            save_versions(self._path(key), compiled.signature, compiled, key=key, durable=False)
             self._make_room()
         except (OSError, UnsupportedError):
             return

@@ -22,6 +22,7 @@ from afterglow.runtime.version import SourceLeft, Specialiser, Version
 from afterglow.runtime.versions import Key, Versions, by_input
 from afterglow.support.container import is_container
 from afterglow.support.errors import UsageError
+from afterglow.support.regular_file import open_regular
 
 Names: TypeAlias = Mapping[tuple[str, int], str]
 """Of dimensions, by an input and an axis of it."""
@@ -61,9 +62,9 @@ def is_saved_model(path: str | Path) -> bool:
     if path.suffix in LIBRARIES:
         return True
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return is_container(file.read(64))
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 

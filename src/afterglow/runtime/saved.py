@@ -37,17 +37,19 @@ def save_versions(
     versions: Version | AnyVersions,
     source: SourceLeft | None = None,
     *,
+    key: str | None = None,
     durable: bool = True,
 ) -> None:
     """Save what is compiled of a model: its only version, or several for different shapes.
 
-    `source` is what is needed to compile the rest of it. A file that is not durable may be lost
-    with the power.
+    `source` is what is needed to compile the rest of it. `key` says what the file is, for readers
+    that expect something. A file that is not durable may be lost with the power.
     """
     writer = VersionWriter()
     metadata = {
         "kind": KIND,
         "layout": LAYOUT,
+        "key": key,
         "signature": _describe_signature(signature),
         "is_static": isinstance(versions, Version),
         **_described(writer, versions),
@@ -79,26 +81,19 @@ def read_versions(
     path: str | Path,
     threads: int | None,
     *,
-    verify: bool = False,
+    key: str | None = None,
     perf_map: bool = False,
     resume: Resume | None = None,
 ) -> SavedModel:
     """Load what was saved, to be run by so many threads.
 
-    `verify` reads all of it to check it, `perf_map` tells the profiler `perf` about it. `resume` is
-    asked if some of the model is compiled as it runs.
+    All of it is checked before anything is used; if there is a `key`, it must be saved with that.
+    `perf_map` tells the profiler `perf` about it. `resume` is asked if some of the model is
+    compiled as it runs.
     """
     container = read_container(Path(path))
-    if verify:
-        container.verify()
+    _check_kind(container, key)
     metadata = container.metadata
-    if metadata.get("kind") != KIND:
-        raise UsageError(f"{path}: the file holds no model")
-    if metadata.get("layout") != LAYOUT:
-        raise UsageError(
-            f"{path}: the file was saved by another version of Afterglow",
-            help="compile the model again with this version",
-        )
     source = _source_left(container)
     resumer = None if source is None or resume is None else resume(source)
     reader = VersionReader(container, threads, perf_map, resumer)
@@ -108,6 +103,20 @@ def read_versions(
         return SavedModel(signature, reader.whole(metadata["versions"][0]), versions)
     reader.fill(versions, metadata)
     return SavedModel(signature, None, versions, resumer)
+
+
+def _check_kind(container: Container, key: str | None) -> None:
+    """Raise if a file is something else than a model, than a known layout, or than is expected."""
+    path, metadata = container.path, container.metadata
+    if metadata.get("kind") != KIND:
+        raise UsageError(f"{path}: the file holds no model")
+    if metadata.get("layout") != LAYOUT:
+        raise UsageError(
+            f"{path}: the file was saved by another version of Afterglow",
+            help="compile the model again with this version",
+        )
+    if key is not None and metadata.get("key") != key:
+        raise UsageError(f"{path}: the file holds another model than its name says")
 
 
 def _source_left(container: Container) -> SourceLeft | None:

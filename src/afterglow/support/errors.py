@@ -1,4 +1,4 @@
-"""Every error a user can meet, and how it reads.
+"""Every error and warning a user can meet, and how it reads.
 
 The first line says what is wrong (lower case, no period); then where, an excerpt of the program
 around the fault, and what to do about it, if we know.
@@ -6,7 +6,11 @@ around the fault, and what to do about it, if we know.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
+
+_PACKAGE = __name__.partition(".")[0]
 
 
 class AfterglowError(Exception):
@@ -66,3 +70,19 @@ class UsageError(AfterglowError):
     """The caller asked for something that makes no sense."""
 
     exit_status = 2
+
+
+class AfterglowWarning(UserWarning):
+    """Something that does not stop a model from running, and that its user should know."""
+
+
+def warn(text: str) -> None:
+    """Warn the user, at the line from which Afterglow was called."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, AfterglowWarning, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] == _PACKAGE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -33,7 +32,7 @@ from afterglow.frontends.onnx.signature import (
     model_signature,
 )
 from afterglow.graph import Function, Module, Placeholder, Value
-from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
+from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError, warn
 from afterglow.types import Array, DType, OutputForm, OutputKind, TensorType
 from afterglow.types.dtype import i64, string
 from afterglow.types.output_form import element_name
@@ -222,7 +221,7 @@ def _warn_of_shape(parameter: Parameter, value: Imported | None) -> None:
     """Say that a model declares a shape which is not so; what is computed counts."""
     if isinstance(value, Value) and not parameter.fits(value.type.shape):
         declared = f"output {parameter.name!r} is declared to be {parameter.type_text}"
-        warnings.warn(f"{declared}, it is {value.type}", stacklevel=2)
+        warn(f"{declared}, it is {value.type}")
 
 
 def _add_output(function: Function, name: str, value: Imported | None) -> OutputForm:
