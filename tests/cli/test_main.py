@@ -203,8 +203,9 @@ def test_warnings_are_lines_without_places_in_the_source(command, monkeypatch, t
 
 
 def test_each_warning_is_said_once_and_those_of_others_as_usual(capsys):
-    with pytest.warns(DeprecationWarning, match="old"), clean_warnings(LateSession()):
+    with warnings.catch_warnings(record=True) as others, clean_warnings(LateSession()):
         for _ in range(2):
             warn("look at this")
-        warnings.warn("old", DeprecationWarning, stacklevel=1)
+        warnings.warn("old", UserWarning, stacklevel=1)
+    assert [str(other.message) for other in others] == ["old"]
     assert capsys.readouterr().err == "warning: look at this\n"
