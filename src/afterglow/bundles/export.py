@@ -14,6 +14,7 @@ from afterglow.bundles.pool import POOL_C, POOL_H
 from afterglow.bundles.program import write_program
 from afterglow.bundles.shared import library_name, link_library
 from afterglow.runtime.bundle import Bundle
+from afterglow.runtime.library_file import seal_library
 from afterglow.runtime.native.status import Status
 from afterglow.support.atomic_file import replace_file
 
@@ -46,9 +47,14 @@ def write_bundle(code: BundleCode, folder: Path, *, shared: bool = False) -> Bun
 
 def _link(code: BundleCode, folder: Path, text: str) -> Path:
     """The shared library: the code, and its description."""
-    library = folder / library_name(code.name, code.target)
+    library = library_name(code.name, code.target)
     with tempfile.TemporaryDirectory() as scratch:
-        described = Path(scratch) / "describe.o"
+        described, linked = Path(scratch) / "describe.o", Path(scratch) / "linked"
         described.write_bytes(describe_object(code.name, text, code.target))
-        link_library([folder / f"{code.name}.o", described], library, code.target)
-    return library
+        linked.mkdir()
+        link_library([folder / f"{code.name}.o", described], linked / library, code.target)
+        seal_library(linked / library)
+        for file in linked.iterdir():  # linkers for Windows write more than the library
+            replace_file(folder / file.name, [file.read_bytes()])
+            (folder / file.name).chmod(file.stat().st_mode)
+    return folder / library

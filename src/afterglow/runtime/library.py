@@ -14,6 +14,7 @@ import numpy as np
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.executable import Footprint
 from afterglow.runtime.lent import spare_lent
+from afterglow.runtime.library_file import check_library
 from afterglow.runtime.native.executable import address_of
 from afterglow.runtime.native.machine import Needs, architecture_of, check_runs_here
 from afterglow.runtime.native.memory import empty_bytes
@@ -40,6 +41,7 @@ class LoadedLibrary:
 
 def load_library(path: Path) -> LoadedLibrary:
     """The entries of a bundle's shared library; its weights lie beside it, unless it has them."""
+    check_library(path)
     try:
         library = ctypes.CDLL(str(path.resolve()))
     except OSError as error:
@@ -75,7 +77,10 @@ def _description(library: ctypes.CDLL, path: Path) -> dict[str, Any]:
             f"{path}: the library describes no model called {name!r}",
             help=f"keep {name}.json beside it, and its own name",
         )
-    description: dict[str, Any] = json.loads(text)
+    try:
+        description: dict[str, Any] = json.loads(text)
+    except ValueError:
+        raise UsageError(f"{beside}: the description of the library is damaged") from None
     if description.get("format") != FORMAT:
         raise UsageError(f"{path}: the library was made by another version of Afterglow")
     return description
