@@ -315,9 +315,7 @@ def test_a_cache_that_everybody_may_write_is_not_used(
     assert entries(folder, "models") == []
 
 
-def test_a_cache_of_another_user_is_not_used(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_of_another_user_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.mkdir()
     real = Path.stat
 
