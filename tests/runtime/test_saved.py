@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -308,3 +309,60 @@ def test_outputs_that_are_no_tensors(tmp_path: Path) -> None:
     parts, y = loaded(X)
     np.testing.assert_array_equal(np.concatenate(parts, 1), X)
     np.testing.assert_array_equal(y, -X)
+
+
+def test_where_a_model_cannot_be_saved(tmp_path: Path) -> None:
+    compiled = afterglow.compile(networks.tiny())
+    (tmp_path / "file").touch()
+    for path, reason in (
+        (tmp_path, "is a directory"),
+        (tmp_path / "missing" / "model.agc", "no such file or directory"),
+        (tmp_path / "file" / "model.agc", "not a directory"),
+        (Path("/dev/null"), "not a regular file"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            compiled.save(path)
+        assert str(caught.value) == f"error: cannot write {path}: {reason}"
+    with pytest.raises(UsageError) as caught:
+        compiled.save(None)  # type: ignore[arg-type]
+    assert caught.value.what == (
+        "the path of a saved model must be text or a pathlib.Path, got None"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_where_a_bundle_cannot_be_written(tmp_path: Path) -> None:
+    compiled = afterglow.compile(networks.tiny())
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(UsageError) as caught:
+        compiled.export_bundle(file)
+    assert str(caught.value) == (
+        f"error: cannot write {file}: it is no folder\n  help: give one, new or not"
+    )
+    with pytest.raises(UsageError, match=f"cannot write {file}/below: not a directory"):
+        compiled.export_bundle(file / "below")
+    with pytest.raises(UsageError, match="the path of a folder must be text"):
+        compiled.export_bundle(3)  # type: ignore[arg-type]
+
+
+def test_what_is_no_path_of_a_saved_model() -> None:
+    for given in (None, 3, b"model.agc"):
+        with pytest.raises(UsageError, match="the path of a saved model must be text"):
+            afterglow.load(given)  # type: ignore[arg-type]
+
+
+def test_saving_that_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(afterglow.compile(networks.tiny()), tmp_path)
+    before = path.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UsageError, match=r"cannot write .*: no space left on device"):
+        afterglow.compile(networks.tiny()).save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from afterglow.support.errors import UsageError
+from afterglow.support.output_path import unwritable as unwritable
 
 
 def write_text(path: Path | None, text: str) -> None:
@@ -18,8 +18,3 @@ def write_text(path: Path | None, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise unwritable(path, error) from None
-
-
-def unwritable(path: Path, error: OSError) -> UsageError:
-    """The error of a file that cannot be written."""
-    return UsageError(f"cannot write {path}: {(error.strerror or str(error)).lower()}")

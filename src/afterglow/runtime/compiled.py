@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -55,6 +56,12 @@ class CompiledFunction:
         self.states = {
             port.name: np.zeros(port.type.shape, port.type.dtype.numpy) for port in interface.states
         }
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
+        """The same code, which is never changed, with a copy of the states."""
+        copied = copy(self)
+        copied.states = {name: state.copy() for name, state in self.states.items()}
+        return copied
 
     @property
     def program(self) -> Any:

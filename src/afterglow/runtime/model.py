@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ import numpy as np
 
 from afterglow.runtime.bundle import Bundle, BundleWish
 from afterglow.runtime.compiled import CompiledFunction, MemoryReport
-from afterglow.runtime.saved import save_versions
+from afterglow.runtime.saved import save_versions, saved_bytes
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.signature import Signature, TensorInfo, check_ranges
-from afterglow.runtime.version import Specialiser, Version
+from afterglow.runtime.version import SourceLeft, Specialiser, Version
 from afterglow.runtime.versions import Key, Shape, Versions, by_input
 from afterglow.support.errors import UsageError
+from afterglow.support.output_path import checked_path, writing
 from afterglow.types.dtype import Kind
 
 
@@ -42,6 +44,16 @@ class CompiledModel:
         self._ranges = ranges or {}
         self._versions = Versions() if versions is None else versions
         self._recent = None if static is None else _Recent(_exact_inputs(signature), static)
+
+    def __copy__(self) -> CompiledModel:
+        return CompiledModel(
+            self._signature, self._specialiser, self._static, self._ranges, self._versions
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledModel:
+        """A model with states and versions of its own; code and constants are shared."""
+        static, versions = deepcopy(self._static, memo), deepcopy(self._versions, memo)
+        return CompiledModel(self._signature, self._specialiser, static, self._ranges, versions)
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -91,11 +103,21 @@ class CompiledModel:
         A model in which data decide shapes is compiled on as it runs, after loading too: the file
         gets what is left of the source behind the part that is compiled for all data.
         """
+        path = checked_path(path, "saved model")
+        source = self._source_left()
+        with writing(path):
+            save_versions(path, self._signature, self._static or self._versions, source)
+
+    def saved_bytes(self) -> bytes:
+        """The bytes of the file that `save` writes."""
+        return saved_bytes(self._signature, self._static or self._versions, self._source_left())
+
+    def _source_left(self) -> SourceLeft | None:
+        """What is compiled as a saved model runs, if there is something."""
         if not self.versions():
             raise self._not_compiled()
         cuts = [v.crossing for v in self.versions() if isinstance(v, SegmentedVersion)]
-        source = self._specialiser.source_left(cuts) if cuts else None
-        save_versions(path, self._signature, self._static or self._versions, source)
+        return self._specialiser.source_left(cuts) if cuts else None
 
     def _not_compiled(self) -> UsageError:
         free = not all(info.is_exact for info in self.inputs)
@@ -124,6 +146,7 @@ class CompiledModel:
         which `afterglow.load` reads. A model with free dimensions is exported for the shapes of all
         versions that are compiled.
         """
+        path = _folder(folder)
         versions = self._whole_versions()
         if optimize_for not in ("speed", "size"):
             raise UsageError(
@@ -131,7 +154,8 @@ class CompiledModel:
             )
         small, bindings = optimize_for == "size", self._bindings(versions)
         wish = BundleWish(target, name, embed_weights, freestanding, small, bindings)
-        return self._specialiser.export(wish, Path(folder), shared=shared)
+        with writing(path):
+            return self._specialiser.export(wish, path, shared=shared)
 
     def _bindings(self, versions: Sequence[Version]) -> list[dict[str, tuple[int, ...]]]:
         """The shapes of the inputs of each version; nothing if all are known anyway."""
@@ -250,6 +274,14 @@ class _Recent:
             if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
                 return False
         return True
+
+
+def _folder(given: Any) -> Path:
+    """The folder of a bundle, which need not be there."""
+    path = checked_path(given, "folder")
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"cannot write {path}: it is no folder", help="give one, new or not")
+    return path
 
 
 def _exact_inputs(signature: Signature) -> list[tuple[str, Any, Any]]:

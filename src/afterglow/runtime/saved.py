@@ -17,7 +17,12 @@ from afterglow.runtime.saved_versions import AnyVersions, Resumer, VersionReader
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.runtime.version import SourceLeft, Version
 from afterglow.runtime.versions import Versions
-from afterglow.support.container import Container, read_container, write_container
+from afterglow.support.container import (
+    Container,
+    container_parts,
+    read_container,
+    write_container,
+)
 from afterglow.support.errors import UsageError
 from afterglow.types.dtype import DTYPES
 
@@ -45,6 +50,24 @@ def save_versions(
     `source` is what is needed to compile the rest of it. `key` says what the file is, for readers
     that expect something. A file that is not durable may be lost with the power.
     """
+    metadata, sections = _content(signature, versions, source, key)
+    write_container(Path(path), metadata, sections, durable=durable)
+
+
+def saved_bytes(
+    signature: Signature, versions: Version | AnyVersions, source: SourceLeft | None = None
+) -> bytes:
+    """The bytes of the file that `save_versions` writes."""
+    return b"".join(container_parts(*_content(signature, versions, source)))
+
+
+def _content(
+    signature: Signature,
+    versions: Version | AnyVersions,
+    source: SourceLeft | None,
+    key: str | None = None,
+) -> tuple[dict[str, Any], dict[str, bytes | memoryview]]:
+    """Metadata and sections of a file."""
     writer = VersionWriter()
     metadata = {
         "kind": KIND,
@@ -57,7 +80,7 @@ def save_versions(
     }
     if source is not None:
         writer.sections.update({GRAPH: source.graph, WEIGHTS: source.weights})
-    write_container(Path(path), metadata, writer.sections, durable=durable)
+    return metadata, writer.sections
 
 
 def _described(writer: VersionWriter, versions: Version | AnyVersions) -> dict[str, Any]:

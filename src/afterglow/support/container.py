@@ -69,11 +69,18 @@ def write_container(
 
     See `replace_file` for what is durable.
     """
+    replace_file(path, container_parts(metadata, sections), durable=durable)
+
+
+def container_parts(
+    metadata: Mapping[str, Any], sections: Mapping[str, bytes | memoryview]
+) -> Iterator[bytes | memoryview]:
+    """What such a file holds, piece by piece."""
     flat = {name: memoryview(data).cast("B") for name, data in sections.items()}
     places = _place_sections(flat)
     table = {"metadata": metadata, "sections": {name: vars(p) for name, p in places.items()}}
     text = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode()
-    replace_file(path, _parts(text, places, flat), durable=durable)
+    return _parts(text, places, flat)
 
 
 def _place_sections(sections: Mapping[str, memoryview]) -> dict[str, _Place]:

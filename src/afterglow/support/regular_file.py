@@ -17,18 +17,19 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 def open_regular(path: Path) -> BufferedReader:
     """Open a file to be read; an `OSError` if it is a folder, a device, a pipe or a socket."""
-    _check_kind(path, os.stat(path).st_mode)
+    check_regular(path, os.stat(path).st_mode)
     # not to wait, if it has become a pipe meanwhile
     descriptor = os.open(path, _FLAGS)
     try:
-        _check_kind(path, os.fstat(descriptor).st_mode)
+        check_regular(path, os.fstat(descriptor).st_mode)
     except BaseException:
         os.close(descriptor)
         raise
     return os.fdopen(descriptor, "rb")
 
 
-def _check_kind(path: Path, mode: int) -> None:
+def check_regular(path: Path, mode: int) -> None:
+    """Raise an `OSError` if what has this mode is a folder, a device, a pipe or a socket."""
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
