@@ -13,7 +13,7 @@ import afterglow
 from afterglow.backends.cpu.target import Target
 from afterglow.bundles import write_bundle
 from afterglow.bundles.makefiles import zig_target
-from afterglow.bundles.shared import library_name
+from afterglow.bundles.shared import library_name, link_library
 from afterglow.runtime.bundle import Bundle
 from afterglow.support.errors import UsageError
 from tests.bundles.building import bundle_code, compiler, interpreted, random_inputs
@@ -149,3 +149,16 @@ def test_a_library_without_a_seal_is_loaded(bundle: Bundle, tmp_path: Path) -> N
     path.write_bytes(bundle.library.read_bytes()[:-24])
     x = random_inputs(bundle)[0]
     np.testing.assert_array_equal(afterglow.load(path)(x), afterglow.load(bundle.library)(x))
+
+
+def test_a_damaged_description_beside_a_library(tmp_path: Path) -> None:
+    code = bundle_code(MODELS["mlp"](), "net", "host")
+    bundle = write_bundle(code, tmp_path)
+    library = tmp_path / "libnet.so"
+    link_library([tmp_path / "net.o"], library, code.target)
+    assert afterglow.load(library).inputs
+    for content in (b"\xff", b"{"):
+        (tmp_path / f"{bundle.name}.json").write_bytes(content)
+        with pytest.raises(UsageError) as caught:
+            afterglow.load(library)
+        assert caught.value.what == f"{library}: the description of the model is damaged"

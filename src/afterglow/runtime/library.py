@@ -69,9 +69,9 @@ def _description(library: ctypes.CDLL, path: Path) -> dict[str, Any]:
     beside = path.with_name(f"{name}.json")
     if describe is not None:
         describe.restype = ctypes.c_char_p
-        text = describe().decode()
+        text = describe()
     elif beside.exists():
-        text = beside.read_text(encoding="utf-8")
+        text = beside.read_bytes()
     else:
         raise UsageError(
             f"{path}: the library describes no model called {name!r}",
@@ -80,7 +80,7 @@ def _description(library: ctypes.CDLL, path: Path) -> dict[str, Any]:
     try:
         description: dict[str, Any] = json.loads(text)
     except ValueError:
-        raise UsageError(f"{beside}: the description of the library is damaged") from None
+        raise UsageError(f"{path}: the description of the model is damaged") from None
     if description.get("format") != FORMAT:
         raise UsageError(f"{path}: the library was made by another version of Afterglow")
     return description
