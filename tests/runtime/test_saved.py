@@ -248,6 +248,27 @@ def test_every_changed_byte_is_found(tmp_path: Path) -> None:
         assert refusal(path)
 
 
+def test_damage_anywhere_in_a_large_file_is_found(tmp_path: Path) -> None:
+    wide = model(
+        [node("MatMul", ["x", "w"], ["y"])],
+        inputs=[info("x", (2, 512))],
+        outputs=[info("y", (2, 640))],
+        constants={"w": np.ones((512, 640), np.float32)},
+    )
+    path = saved(afterglow.compile(wide), tmp_path)
+    container = read_container(path)
+    sizes = {name: len(container.section(name)) for name in container.names}
+    assert max(sizes.values()) > 1 << 20
+    whole, random = path.read_bytes(), np.random.default_rng(3)
+    for name, size in sizes.items():
+        _, start = container.locate(name)
+        for place in (0, size - 1, *random.integers(0, size, 6)):
+            changed = bytearray(whole)
+            changed[start + place] ^= 1 << int(random.integers(8))
+            path.write_bytes(changed)
+            assert refusal(path) == f"section '{name}' is not what was saved: its checksum is off"
+
+
 def test_a_file_of_another_version(tmp_path: Path) -> None:
     path = saved(afterglow.compile(networks.tiny()), tmp_path)
     whole = bytearray(path.read_bytes())
