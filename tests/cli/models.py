@@ -158,3 +158,16 @@ def texts(folder: Path) -> str:
     opsets = [helper.make_opsetid("", 20)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), folder / "texts.onnx")
     return str(folder / "texts.onnx")
+
+
+def external(folder: Path, location: str) -> str:
+    """The same as `linear`, with the weights in a file of their own."""
+    model = onnx.load(linear(folder))
+    onnx.save(
+        model,
+        folder / "linear.onnx",
+        save_as_external_data=True,
+        location=location,
+        size_threshold=0,
+    )
+    return str(folder / "linear.onnx")

@@ -39,7 +39,7 @@ def test_options_of_a_bundle_need_a_folder(command, tmp_path):
     command.fails(
         2,
         """
-        error: options of a bundle need a folder for it
+        error: --shared is an option of a bundle, which needs a folder
           help: add -o FOLDER
         """,
         *("compile", models.linear(tmp_path), "--shared"),

@@ -12,11 +12,11 @@ import click
 from rich.table import Table
 
 from afterglow.bundles import write_bundle
+from afterglow.cli.destination import unwritable
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import stage_table
 from afterglow.cli.request import Request, command_line_help
 from afterglow.cli.session import Session, table
-from afterglow.cli.texts import unwritable
 from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.sources import Source
 from afterglow.runtime.bundle import Bundle, BundleWish
@@ -33,10 +33,10 @@ class BundleFlags:
     shared: bool
 
     @property
-    def any_given(self) -> bool:
-        """Whether one of them asks for a bundle."""
-        wishes = (self.embed_weights, self.freestanding, self.small, self.shared)
-        return self.name is not None or any(wishes)
+    def given(self) -> list[str]:
+        """The options that were given, as the command line spells them."""
+        names = (f"--{name.replace('_', '-')}" for name in vars(self))
+        return [name for name, value in zip(names, vars(self).values(), strict=True) if value]
 
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
@@ -78,7 +78,9 @@ def takes_bundle_flags(command: Callable[..., int]) -> Callable[..., int]:
     return decorated
 
 
-def write_to_folder(session: Session, request: Request, folder: Path, flags: BundleFlags) -> int:
+def write_to_folder(
+    session: Session, request: Request, folder: Path, flags: BundleFlags, *, force: bool
+) -> int:
     """Compile a model for its target and write a bundle."""
     kind = (flags.embed_weights, flags.freestanding, flags.small)
     with StageClock(session.err) as clock:
@@ -92,7 +94,9 @@ def write_to_folder(session: Session, request: Request, folder: Path, flags: Bun
             code = compile_bundle(source, bound[0].options, wish)
         clock("write")
         try:
-            bundle = write_bundle(code, folder, shared=flags.shared)
+            bundle = write_bundle(
+                code, folder, shared=flags.shared, force=force, never=source.files()
+            )
         except OSError as error:
             raise unwritable(folder, error) from None
     data = {

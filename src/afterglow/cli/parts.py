@@ -6,11 +6,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from afterglow.cli.destination import unwritable
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import memory_table, stage_table
 from afterglow.cli.request import Request
 from afterglow.cli.session import Session
-from afterglow.cli.texts import unwritable
 from afterglow.driver.compile import compile_with
 from afterglow.frontends.onnx import NeedsValuesError
 from afterglow.runtime import CompiledModel
@@ -64,6 +64,6 @@ def _memory(version: SegmentedVersion) -> dict[str, int] | None:
 
 def _save(model: CompiledModel, path: Path) -> None:
     try:
-        model.save(path)
+        model.save(path, force=True)
     except OSError as error:
         raise unwritable(path, error) from None

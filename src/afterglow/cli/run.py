@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from afterglow.cli.arrays import write_arrays
+from afterglow.cli.destination import takes_force, unwritable
 from afterglow.cli.each import for_each_extent
 from afterglow.cli.feed import build_feed, takes_inputs
 from afterglow.cli.progress import StageClock
@@ -25,7 +26,6 @@ from afterglow.cli.results import (
 )
 from afterglow.cli.saved import load_saved, no_other_engine, saved_feed
 from afterglow.cli.session import Session
-from afterglow.cli.texts import unwritable
 from afterglow.driver.compile import compile_with
 from afterglow.report.agreement import relative_error
 from afterglow.runtime import CompiledModel
@@ -71,8 +71,11 @@ class Outcome:
     "--compare", "reference", type=click.Choice(["onnxruntime"]), help="Compare the outputs."
 )
 @click.option("--tolerance", default=1e-4, show_default=True, help="Largest error that agrees.")
+@takes_force
 @for_each_extent("--output-dir", ranges=True)
-def run(session: Session, request: Request, output_dir: Path | None, **trial: Any) -> int:
+def run(
+    session: Session, request: Request, output_dir: Path | None, force: bool, **trial: Any
+) -> int:
     """Run MODEL, which may be compiled (FILE.agc, a bundle's library), and show what comes out.
 
     With --compare, the exit status is 1 unless each output agrees: its error is the largest
@@ -82,7 +85,7 @@ def run(session: Session, request: Request, output_dir: Path | None, **trial: An
     with StageClock(session.err) as clock:
         outcome = _run(request.watched(clock), asked, clock)
     if output_dir is not None:
-        _write(output_dir, outcome.results)
+        _write(output_dir, outcome.results, force=force)
     data = {"model": request.path, "backend": request.options.backend, **outcome.data()}
     if asked.reference is not None:
         data.update(reference=asked.reference, agrees=outcome.agrees)
@@ -98,7 +101,7 @@ def _prepare(
         clock("load")
         if trial.reference is not None:
             raise no_other_engine(request, "--compare")
-        model = load_saved(request, "repeat", "output_dir")
+        model = load_saved(request, "repeat", "output_dir", "force")
         return model, saved_feed(model, request, trial.inputs, trial.seed)
     clock("read")
     feed = build_feed(request.inputs(request.source()), request, trial.inputs, trial.seed)
@@ -145,9 +148,9 @@ def _timed(model: CompiledModel, feed: Mapping[str, Array], repeat: int) -> tupl
     return outputs, best
 
 
-def _write(folder: Path, results: Sequence[Result]) -> None:
+def _write(folder: Path, results: Sequence[Result], *, force: bool) -> None:
     try:
-        write_arrays(folder, {result.name: result.array for result in results})
+        write_arrays(folder, {result.name: result.array for result in results}, force=force)
     except OSError as error:
         raise unwritable(folder, error) from None
 

@@ -119,7 +119,8 @@ class Recipe(Specialiser):
         from afterglow.bundles import write_bundle  # noqa: PLC0415
         from afterglow.driver.bundles import compile_bundle  # noqa: PLC0415
 
-        return write_bundle(compile_bundle(self.source, self.options, wish), folder, shared=shared)
+        code, never = compile_bundle(self.source, self.options, wish), self.source.files()
+        return write_bundle(code, folder, shared=shared, force=wish.force, never=never)
 
     def source_left(self, cuts: Sequence[Collection[str]]) -> SourceLeft:
         """The model without what comes before all cuts, with options to compile it."""

@@ -55,6 +55,9 @@ class Source(Protocol):
     def is_done(self, known: Iterable[str]) -> bool:
         """Whether the outputs take no node besides what is known."""
 
+    def files(self) -> list[Path]:
+        """The files that the model is in; none if it is in memory."""
+
     def signature(self, options: Options) -> Signature:
         """What the model takes and gives, as far as the options bind it."""
 
@@ -118,6 +121,10 @@ class ModuleSource:
         """None: a module built by hand is compiled as quickly as it would be digested."""
         return None
 
+    def files(self) -> list[Path]:
+        """None: it is in memory."""
+        return []
+
     def signature(self, options: Options) -> Signature:
         """The main function's."""
         main = self.module.main
@@ -133,7 +140,7 @@ class OnnxSource:
     def __init__(self, source: str | Path | bytes | onnx.ModelProto) -> None:
         self.source = source
         self.file = read_model(source)
-        self._paths = self._find_paths()
+        self._paths = self.files()
         self._seen = [_identity(path) for path in self._paths]
 
     def load(self, options: Options) -> tuple[Module, tuple[OutputForm, ...]]:
@@ -175,8 +182,8 @@ class OnnxSource:
             return None
         return cache.note_files(self._paths[0], self.file.external_files())
 
-    def _find_paths(self) -> list[Path]:
-        """The files that the model is in."""
+    def files(self) -> list[Path]:
+        """The model's file, and those beside it that hold its tensors."""
         if not isinstance(self.source, (str, Path)):
             return []
         path = Path(self.source)
@@ -196,6 +203,7 @@ class LeftSource(OnnxSource):
     """What was left of an ONNX model when it was saved."""
 
     def __init__(self, left: Remainder) -> None:
+        self.source = b""
         self.left = left
         self.file = left.open()
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from afterglow.runtime.bundle import Bundle, BundleWish
 from afterglow.runtime.compiled import CompiledFunction, MemoryReport
-from afterglow.runtime.saved import save_versions
+from afterglow.runtime.saved import check_replaceable, save_versions
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.signature import Signature, TensorInfo, check_ranges
 from afterglow.runtime.version import Specialiser, Version
@@ -85,12 +85,15 @@ class CompiledModel:
         """Have a version for shapes of the inputs, as if it had been compiled for a call."""
         self._versions.keep(Key(tuple(shapes)), version)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, force: bool = False) -> None:
         """Save it, with every version that is compiled, as one file that `afterglow.load` reads.
 
         A model in which data decide shapes is compiled on as it runs, after loading too: the file
-        gets what is left of the source behind the part that is compiled for all data.
+        gets what is left of the source behind the part that is compiled for all data. A file that
+        holds anything else than a compiled model is replaced only with `force`.
         """
+        if not force:
+            check_replaceable(Path(path))
         if not self.versions():
             raise self._not_compiled()
         cuts = [v.crossing for v in self.versions() if isinstance(v, SegmentedVersion)]
@@ -115,6 +118,7 @@ class CompiledModel:
         freestanding: bool = False,
         optimize_for: str = "speed",
         shared: bool = False,
+        force: bool = False,
     ) -> Bundle:
         """Compile it anew for a target, as files that a C program links: see docs/bundles.md.
 
@@ -122,7 +126,8 @@ class CompiledModel:
         object), a description, and a program with all that builds it. A freestanding object asks
         nothing of a C library. `optimize_for` is "speed" or "size". `shared` links a library, too,
         which `afterglow.load` reads. A model with free dimensions is exported for the shapes of all
-        versions that are compiled.
+        versions that are compiled. Files in the folder that are not of a bundle are replaced only
+        with `force`.
         """
         versions = self._whole_versions()
         if optimize_for not in ("speed", "size"):
@@ -130,7 +135,7 @@ class CompiledModel:
                 f"code cannot be optimised for {optimize_for!r}", help='say "speed" or "size"'
             )
         small, bindings = optimize_for == "size", self._bindings(versions)
-        wish = BundleWish(target, name, embed_weights, freestanding, small, bindings)
+        wish = BundleWish(target, name, embed_weights, freestanding, small, bindings, force)
         return self._specialiser.export(wish, Path(folder), shared=shared)
 
     def _bindings(self, versions: Sequence[Version]) -> list[dict[str, tuple[int, ...]]]:

@@ -17,7 +17,12 @@ from afterglow.runtime.saved_versions import AnyVersions, Resumer, VersionReader
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.runtime.version import SourceLeft, Version
 from afterglow.runtime.versions import Versions
-from afterglow.support.container import Container, read_container, write_container
+from afterglow.support.container import (
+    Container,
+    is_container,
+    read_container,
+    write_container,
+)
 from afterglow.support.errors import UsageError
 from afterglow.types.dtype import DTYPES
 
@@ -56,6 +61,18 @@ def save_versions(
     if source is not None:
         writer.sections.update({GRAPH: source.graph, WEIGHTS: source.weights})
     write_container(Path(path), metadata, writer.sections, durable=durable)
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse to save a model over a file that holds something else."""
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        if not is_container(file.read(64)):
+            raise UsageError(
+                f"{path} is there already, and is not a compiled model that Afterglow wrote",
+                help="give another name, or force=True to replace it",
+            )
 
 
 def _described(writer: VersionWriter, versions: Version | AnyVersions) -> dict[str, Any]:
