@@ -15,6 +15,7 @@ from afterglow.cli.arrays import write_arrays
 from afterglow.cli.destination import takes_force, unwritable
 from afterglow.cli.each import for_each_extent
 from afterglow.cli.feed import build_feed, takes_inputs
+from afterglow.cli.parameters import Number
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
@@ -70,7 +71,13 @@ class Outcome:
 @click.option(
     "--compare", "reference", type=click.Choice(["onnxruntime"]), help="Compare the outputs."
 )
-@click.option("--tolerance", default=1e-4, show_default=True, help="Largest error that agrees.")
+@click.option(
+    "--tolerance",
+    type=Number("ERROR", zero=True),
+    default=1e-4,
+    show_default=True,
+    help="Largest error that agrees.",
+)
 @takes_force
 @for_each_extent("--output-dir", ranges=True)
 def run(

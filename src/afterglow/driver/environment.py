@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from afterglow.support.disk_cache import default_folder
+from afterglow.support.errors import UsageError
 
 
 def verify_by_default() -> bool:
@@ -22,6 +23,10 @@ def cache_folder(wish: bool | str | Path) -> Path | None:
     """The folder of the cache: the one given, the usual one for True, none for False."""
     if isinstance(wish, bool):
         return default_folder(os.environ) if wish else None
+    if not isinstance(wish, (str, os.PathLike)):
+        raise UsageError(
+            f"cache must be a folder, True or False, got {wish!r}", help="write cache='FOLDER'"
+        )
     return Path(wish)
 
 
