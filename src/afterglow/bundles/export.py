@@ -10,7 +10,7 @@ from pathlib import Path
 from afterglow.backends.cpu.bundle import BundleCode, describe_object
 from afterglow.bundles.description import describe, digest_of, to_json
 from afterglow.bundles.header import write_header
-from afterglow.bundles.makefiles import write_cmake, write_makefile, write_readme
+from afterglow.bundles.makefiles import building_files, write_readme
 from afterglow.bundles.manifest import (
     Content,
     check_replaceable,
@@ -18,11 +18,8 @@ from afterglow.bundles.manifest import (
     manifest_name,
     write_manifest,
 )
-from afterglow.bundles.pool import POOL_C, POOL_H
-from afterglow.bundles.program import write_program
 from afterglow.bundles.shared import library_name, link_library
 from afterglow.runtime.bundle import Bundle
-from afterglow.runtime.native.status import Status
 from afterglow.support.atomic_file import replace_file
 
 
@@ -59,16 +56,11 @@ def write_bundle(
 
 def _files(code: BundleCode, made_by: str, digest: str, text: str) -> dict[str, Content]:
     """The files of a bundle, but for those that are made of them; the text describes it."""
-    meanings = [status.meaning for status in Status]
     texts = {
         f"{code.name}.h": write_header(code, made_by, digest),
         f"{code.name}.json": text,
-        "main.c": write_program(code, meanings),
-        "pool.c": POOL_C,
-        "pool.h": POOL_H,
-        "Makefile": write_makefile(code),
-        "CMakeLists.txt": write_cmake(code),
         "README.md": write_readme(code, made_by),
+        **building_files(code),
     }
     files: dict[str, Content] = {name: content.encode() for name, content in texts.items()}
     files[f"{code.name}.o"] = code.object

@@ -283,12 +283,18 @@ WRONG = {
     ),
     "name": ({"z": X}, NO_Z),
     "one too many": ({"x": X, "z": X}, NO_Z),
-    "none given": ({}, "error: input 'x' is missing"),
+    "none given": (
+        {},
+        """
+        error: input 'x' is missing
+          help: the model takes x: f32[2, 3]
+        """,
+    ),
     "nothing": (
         {"x": None},
         """
-        error: input 'x' holds float32, got object
-          help: convert it: array.astype('float32')
+        error: input 'x' is None
+          help: it takes x: f32[2, 3]
         """,
     ),
     "ragged list": (

@@ -124,7 +124,7 @@ def _keep(runner: Runner, ran: Any, job: Job) -> None:
     """Write the outputs where whoever compares them will look."""
     tensors = (tensor for output in runner.fetch(ran) for tensor in tensors_of(output))
     arrays = {f"{place}": tensor for place, tensor in enumerate(tensors)}
-    np.savez(job.folder / RESULTS, **arrays)  # type: ignore[arg-type]  # NumPy's stub
+    np.savez(job.folder / RESULTS, **arrays)
 
 
 def tensors_of(output: Any) -> list[Any]:
