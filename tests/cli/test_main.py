@@ -309,3 +309,8 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path):
     os.close(write)
     assert finished.stderr == ""
     assert finished.returncode == 0
+
+
+@pytest.mark.parametrize("verb", ["bench", "check", "compile", "dump", "explain", "profile", "run"])
+def test_an_empty_name(command, verb):
+    command.fails(2, "error: the name of the model's file is empty", verb, "")

@@ -81,6 +81,13 @@ WRONG_CALLS: list[tuple[Callable[[Any], Any], str]] = [
         """,
     ),
     (
+        lambda m: m.run(3, {"image": IMAGE}),
+        """
+        error: names of outputs are a list, got 3
+          help: None asks for all
+        """,
+    ),
+    (
         lambda m: m.run("p", {"image": IMAGE}),
         """
         error: the model has no output 'p'
@@ -168,6 +175,13 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
         """
         error: 1.5 is no amount of memory
           help: write 256KiB, 1MB, or a number of bytes
+        """,
+    ),
+    (
+        {"backend": ["cpu"]},
+        """
+        error: no backend ['cpu']
+          help: there are cpu, interpreter, primitives
         """,
     ),
     (

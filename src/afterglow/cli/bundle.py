@@ -20,6 +20,7 @@ from afterglow.cli.session import Session, table
 from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.sources import Source
 from afterglow.runtime.bundle import Bundle, BundleWish
+from afterglow.support.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,11 @@ def write_to_folder(
     session: Session, request: Request, folder: Path, flags: BundleFlags, *, force: bool
 ) -> int:
     """Compile a model for its target and write a bundle."""
+    if request.options.backend != "cpu":
+        raise UsageError(
+            f"a bundle is machine code, and backend {request.options.backend!r} makes none",
+            help="leave --backend out, or use --backend cpu",
+        )
     kind = (flags.embed_weights, flags.freestanding, flags.small)
     with StageClock(session.err) as clock:
         request = request.watched(clock)

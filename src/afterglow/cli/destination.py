@@ -182,7 +182,7 @@ def not_ours(path: Path, wanted: str) -> UsageError:
 def _no_kind(text: str, kinds: Sequence[FileKind], option: str, *others: str) -> UsageError:
     names = (f"{' or '.join(kind.suffixes)} for {kind.name}" for kind in kinds)
     return UsageError(
-        f"{option} {text}: the name does not say what to write",
+        f"{option} {text or repr(text)}: the name does not say what to write",
         help=f"let it end with {'; '.join((*names, *others))}",
     )
 

@@ -88,6 +88,11 @@ def _given(inputs: Mapping[str, TensorInfo], given: Sequence[str]) -> dict[str, 
     found: dict[str, Array] = {}
     for text in given:
         name, equals, file = text.partition("=")
+        if not equals and (name in inputs or not name):
+            raise UsageError(
+                f"--input {text or repr(text)} names no file",
+                help=f"write --input {name or 'NAME'}=FILE.npy, or FILE.npz for all of them",
+            )
         if not equals:
             found.update(read_arrays(Path(text)))
         elif file != RANDOM:

@@ -65,6 +65,8 @@ class Request:
 
     def refuse_saved(self) -> None:
         """Say that there is nothing to compile, if so it is."""
+        if not self.path:
+            raise UsageError("the name of the model's file is empty")
         if self.is_saved:
             raise UsageError(
                 f"{self.path} is a compiled model: it holds code, and no graph",

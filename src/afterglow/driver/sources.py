@@ -71,6 +71,8 @@ class Source(Protocol):
 def open_source(source: Any) -> Source:
     """Find out what kind of model was given."""
     match source:
+        case "":
+            raise UsageError("the name of the model's file is empty")
         case Module():
             return ModuleSource(source)
         case str() | Path() | bytes() | onnx.ModelProto():

@@ -231,7 +231,7 @@ def _check_precision(options: Options) -> None:
 
 def find_backend(options: Options) -> Backend:
     """The backend that options ask for."""
-    make = BACKENDS.get(options.backend)
+    make = BACKENDS.get(options.backend) if isinstance(options.backend, str) else None
     if make is None:
         names = ", ".join(BACKENDS)
         raise UsageError(f"no backend {options.backend!r}", help=f"there are {names}")

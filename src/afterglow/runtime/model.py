@@ -217,6 +217,10 @@ class CompiledModel:
         """The outputs of some names; a text is one name."""
         if isinstance(output_names, str):
             output_names = [output_names]
+        if not isinstance(output_names, Iterable):
+            raise UsageError(
+                f"names of outputs are a list, got {output_names!r}", help="None asks for all"
+            )
         by_name = dict(zip((info.name for info in self.outputs), outputs, strict=True))
         unknown = [name for name in output_names if name not in by_name]
         if unknown:

@@ -324,7 +324,7 @@ def test_wrong_inputs_are_refused(tiny: CompiledModel, feed: dict, message: str)
 def test_wrong_calls_are_refused(tiny: CompiledModel) -> None:
     with pytest.raises(UsageError) as caught:
         tiny(X, X)
-    assert str(caught.value) == "error: the model has 1 inputs, got 2 arrays"
+    assert str(caught.value) == "error: the model takes 1 input, got 2\n  help: it takes x"
     with pytest.raises(UsageError) as caught:
         tiny(X, x=X)
     assert str(caught.value) == "error: input 'x' is given by position and by name"

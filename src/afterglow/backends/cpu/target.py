@@ -95,6 +95,8 @@ class Target(Facts):
 
         The CPU of the last form brings the features of the target of that name, if there is one.
         """
+        if not isinstance(text, str):
+            raise UsageError(f"target must be a name, got {text!r}", help=_known())
         if text == "host":
             return Target.host()
         if text in NAMED:
