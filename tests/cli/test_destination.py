@@ -196,7 +196,7 @@ def test_a_projects_files_are_not_overwritten_by_a_bundle(command, tmp_path):
     command.fails(
         2,
         f"""
-        error: {tmp_path} has files that are not of a bundle: main.c, Makefile, README.md
+        error: {tmp_path} has files that are not of a bundle: Makefile, README.md, main.c
           help: give another folder, or force (--force) to replace them
         """,
         *words,

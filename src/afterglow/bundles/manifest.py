@@ -63,7 +63,7 @@ def check_replaceable(
     if force or not there:
         return
     manifests = [read_manifest(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
-    foreign = [p.name for p in there if not _is_ours(p, files[p.name], manifests)]
+    foreign = sorted(p.name for p in there if not _is_ours(p, files[p.name], manifests))
     if foreign:
         raise UsageError(
             f"{folder} has files that are not of a bundle: {', '.join(foreign)}",

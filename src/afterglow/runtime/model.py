@@ -178,7 +178,7 @@ class CompiledModel:
         A single dictionary gives inputs by name. A sequence is a list of arrays, an empty optional
         None, in and out. Lists and numbers of Python become arrays of the input's element type.
         """
-        if len(arrays) == 1 and not named and self._is_feed(arrays[0]):
+        if len(arrays) == 1 and type(arrays[0]) is dict and not named and self._takes_tensors:
             return _alone(self.run(None, arrays[0]))
         if len(arrays) > len(self.inputs):
             listed = ", ".join(info.name for info in self.inputs)
@@ -192,10 +192,10 @@ class CompiledModel:
             raise UsageError(f"input {twice[0]!r} is given by position and by name")
         return _alone(self.run(None, {**feed, **named}))
 
-    def _is_feed(self, given: Any) -> bool:
-        """Whether the only argument is a dictionary of inputs, rather than an input itself."""
-        is_tensor = bool(self.inputs) and self.inputs[0].dtype is not None
-        return isinstance(given, Mapping) and is_tensor
+    @property
+    def _takes_tensors(self) -> bool:
+        """Whether all inputs are tensors, so that a dictionary is none of them."""
+        return all(info.dtype is not None for info in self.inputs)
 
     def run(self, output_names: Sequence[str] | None, feed: Mapping[str, Any]) -> list[Any]:
         """Run on arrays by name and return the outputs asked for, or all of them, in order."""
@@ -290,7 +290,8 @@ class _Recent:
 
     def takes(self, feed: Mapping[str, Any]) -> bool:
         """Whether the feed needs no closer look: arrays of just the types that are wanted."""
-        if not isinstance(feed, Mapping) or len(feed) != len(self.exact):
+        is_mapping = type(feed) is dict or isinstance(feed, Mapping)  # the first is faster
+        if not is_mapping or len(feed) != len(self.exact):
             return False
         for name, dtype, shape in self.exact:
             array = feed.get(name)
