@@ -32,7 +32,7 @@ from tests.frontends.models import info, model, node
 MEMORY = {"memcpy", "memmove", "memset"}
 FILES = {
     *("digits.o", "digits.h", "digits.weights", "digits.json", "main.c", "pool.c", "pool.h"),
-    *("Makefile", "CMakeLists.txt", "README.md"),
+    *("Makefile", "CMakeLists.txt", "README.md", "digits.sha256"),
 }
 ALL_TARGETS = ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
 

@@ -119,7 +119,8 @@ CONTRADICTORY = {
     "error: no input has a dimension 'size': there are 'batch', 'length'": Binding(
         dims={"size": 1}
     ),
-    "error: input 'x' is too large: f32[1099511627776, 3] takes over 1,099,511,627,776 bytes": (
+    "error: input 'x' is too large: f32[1099511627776, 3] takes 13,194,139,533,312 bytes\n"
+    "  help: give smaller extents: at most 1,099,511,627,776 bytes are possible": (
         Binding(dims={"batch": 2**40, "length": 1})
     ),
 }

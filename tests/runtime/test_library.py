@@ -12,8 +12,8 @@ import pytest
 import afterglow
 from afterglow.backends.cpu.target import Target
 from afterglow.bundles import write_bundle
-from afterglow.bundles.makefiles import zig_target
 from afterglow.bundles.shared import library_name, link_library
+from afterglow.bundles.systems import zig_target
 from afterglow.runtime.bundle import Bundle
 from afterglow.support.errors import UsageError
 from tests.bundles.building import bundle_code, compiler, interpreted, random_inputs

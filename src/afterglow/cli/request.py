@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 import click
 
 from afterglow.backends.registry import BACKENDS
-from afterglow.cli.parameters import Dim, Shape, Size, Value
+from afterglow.cli.parameters import Dim, Number, Shape, Size, Value
 from afterglow.cli.session import Session, general_options
 from afterglow.driver.dims import DimWish, Wishes
 from afterglow.driver.environment import cache_folder, perf_map_by_default, verify_by_default
@@ -65,6 +65,8 @@ class Request:
 
     def refuse_saved(self) -> None:
         """Say that there is nothing to compile, if so it is."""
+        if not self.path:
+            raise UsageError("the name of the model's file is empty")
         if self.is_saved:
             raise UsageError(
                 f"{self.path} is a compiled model: it holds code, and no graph",
@@ -160,7 +162,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--target", default="host", show_default=True, help="The machine to make code for."
     ),
     click.option(
-        "--threads", type=click.IntRange(1), help="How many run the code; by default all cores."
+        "--threads",
+        type=click.IntRange(1),
+        help="How many run the code; by default all cores, for bench and profile one.",
     ),
     click.option("--no-cache", is_flag=True, help="Keep no compiled code, and use none."),
     click.option("--max-arena", type=Size(), help="Split nodes until the arena has no more bytes."),
@@ -179,7 +183,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         show_default=True,
         help="weights_…: weights of layers that wait for memory are held in 16 bits.",
     ),
-    click.option("--tune", type=float, metavar="SECONDS", help="Try algorithms for so long."),
+    click.option("--tune", type=Number("SECONDS"), help="Try algorithms for so long."),
     click.option("--no-optimize", is_flag=True, help="Leave out all optimisations."),
     click.option("--verify-each", is_flag=True, help="Verify the program after each pass."),
     general_options,

@@ -9,9 +9,9 @@ from typing import Any
 from afterglow.driver.dims import Dims, Wishes
 from afterglow.driver.environment import cache_folder, perf_map_by_default, verify_by_default
 from afterglow.driver.kept import find_kept
-from afterglow.driver.options import Options, Progress, policy_of
+from afterglow.driver.options import Options, Progress, check_bindings, policy_of
 from afterglow.runtime import CompiledModel
-from afterglow.support.sizes import parse_size
+from afterglow.support.sizes import as_size
 from afterglow.types import Array
 
 
@@ -54,6 +54,7 @@ def compile(
     `cache` is the folder in which compiled code is kept, True for the usual one, False for none.
     `verify` checks the program after each pass, and each instruction as it runs.
     """
+    check_bindings(shapes, dims, values, target)
     wishes = Wishes.of(dims or {})
     options = Options(
         backend=backend,
@@ -64,7 +65,7 @@ def compile(
         values=values or {},
         optimize=optimize,
         lend_inputs=lend_inputs,
-        max_arena=parse_size(max_arena) if isinstance(max_arena, str) else max_arena,
+        max_arena=None if max_arena is None else as_size(max_arena),
         policy=policy_of(exact, optimize_for),
         precision=precision,
         tune=tune,

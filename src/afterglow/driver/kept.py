@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from afterglow.driver.cache import CompileCache, digest_of_bytes, is_kept, model_key
-from afterglow.driver.options import Options
+from afterglow.driver.options import Options, model_title
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.bundle import Bundle, BundleWish
 from afterglow.runtime.version import SourceLeft, Specialiser
@@ -68,6 +68,10 @@ class _UnreadSource(Specialiser):
     def compile_for(self, feed: Mapping[str, Any]) -> Any:
         """A version that can be run on such inputs."""
         return self.recipe.compile_for(feed)
+
+    def title(self) -> str:
+        """What the source is, and what the model was compiled for."""
+        return model_title(self.source, self.options)
 
     def stage(self, name: str) -> str:
         """The text of a stage of the compiler."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -79,6 +80,43 @@ def describe_options(options: Options) -> dict[str, Any]:
 def restore_options(data: Mapping[str, Any], **others: Any) -> Options:
     """Options that were described so, with others of this process."""
     return Options(**{**data, "policy": Policy(**data["policy"])}, **others)
+
+
+def is_duration(seconds: Any) -> bool:
+    """Whether something is a finite number of seconds above 0."""
+    return isinstance(seconds, (int, float)) and 0 < seconds < math.inf
+
+
+def check_bindings(
+    shapes: Any = None, dims: Any = None, values: Any = None, target: Any = "host"
+) -> None:
+    """Refuse arguments of the wrong kind: bindings that are not by name, a target without one."""
+    for argument, given in (("shapes", shapes), ("dims", dims), ("values", values)):
+        is_mapping = isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
+        if given is not None and not is_mapping:
+            raise UsageError(
+                f"{argument} must be a dictionary with names as keys, got {given!r}",
+                help=f"write {argument}={{'NAME': {_EXAMPLES[argument]}}}",
+            )
+    for name, shape in (shapes or {}).items():
+        if isinstance(shape, str) or not isinstance(shape, Iterable):
+            raise UsageError(
+                f"the shape of input {name!r} cannot be {shape!r}",
+                help=f"write shapes={{{name!r}: {_EXAMPLES['shapes']}}}",
+            )
+    if not isinstance(target, str):
+        raise UsageError(f"target must be a name, got {target!r}", help="write target='host'")
+
+
+_EXAMPLES = {"shapes": "(1, 3, 224, 224)", "dims": "8", "values": "array"}
+"""What is said of a name, for the help."""
+
+
+def model_title(source: Any, options: Options) -> str:
+    """The file of a model, if it has one, and what it is compiled for."""
+    name = f"{Path(source).name}, " if isinstance(source, (str, Path)) else ""
+    target = f", target {options.target}" if options.backend == "cpu" else ""
+    return f"{name}backend {options.backend}{target}"
 
 
 def policy_of(exact: bool, optimize_for: str) -> Policy:

@@ -56,6 +56,9 @@ class Source(Protocol):
     def is_done(self, known: Iterable[str]) -> bool:
         """Whether the outputs take no node besides what is known."""
 
+    def files(self) -> list[Path]:
+        """The files that the model is in; none if it is in memory."""
+
     def signature(self, options: Options) -> Signature:
         """What the model takes and gives, as far as the options bind it."""
 
@@ -69,6 +72,8 @@ class Source(Protocol):
 def open_source(source: Any) -> Source:
     """Find out what kind of model was given."""
     match source:
+        case "":
+            raise UsageError("the name of the model's file is empty")
         case Module():
             return ModuleSource(source)
         case str() | Path() | bytes() | onnx.ModelProto():
@@ -118,6 +123,10 @@ class ModuleSource:
     def digest(self, cache: CompileCache) -> str | None:
         """None: a module built by hand is compiled as quickly as it would be digested."""
         return None
+
+    def files(self) -> list[Path]:
+        """None: it is in memory."""
+        return []
 
     def signature(self, options: Options) -> Signature:
         """The main function's."""
@@ -182,6 +191,10 @@ class OnnxSource:
         except OSError:
             return None
 
+    def files(self) -> list[Path]:
+        """The model's file, and those beside it that hold its tensors."""
+        return [path for path in self._find_paths() if path is not None]
+
     def _find_paths(self) -> list[Path | None]:
         """The files that the model is in; None for those that may not be read."""
         if not isinstance(self.source, (str, Path)):
@@ -204,6 +217,7 @@ class LeftSource(OnnxSource):
     """What was left of an ONNX model when it was saved."""
 
     def __init__(self, left: Remainder) -> None:
+        self.source = b""
         self.left = left
         self.file = left.open()
 

@@ -11,7 +11,7 @@ from afterglow.backends.cpu.backend import Cpu
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.registry import BACKENDS
 from afterglow.driver.kernel_cache import caching_compiler
-from afterglow.driver.options import PRECISIONS, Options
+from afterglow.driver.options import PRECISIONS, Options, is_duration
 from afterglow.driver.pipelines import (
     lowering_pipeline,
     narrowing_pipeline,
@@ -169,7 +169,7 @@ class Stages:
 
     def finish(self, module: Module) -> CompiledFunction:
         """All stages from an imported module on."""
-        self._check_runs_here()
+        self.check_runs_here()
         inputs = [placeholder.name for placeholder in module.main.inputs]
         outputs = [output.name for output in module.main.outputs]
         program, plan = self.plan(self.lower(self.optimise(module)))
@@ -178,7 +178,7 @@ class Stages:
         executable = backend.compile(program)
         return CompiledFunction(interface_of(program), plan, executable, inputs, outputs, program)
 
-    def _check_runs_here(self) -> None:
+    def check_runs_here(self) -> None:
         """Refuse code for another machine before it is made: what is finished is loaded."""
         target = self.options.target
         missing = Target.of(target).missing_on(Target.host())
@@ -231,11 +231,11 @@ def _check_precision(options: Options) -> None:
 
 def find_backend(options: Options) -> Backend:
     """The backend that options ask for."""
-    make = BACKENDS.get(options.backend)
+    make = BACKENDS.get(options.backend) if isinstance(options.backend, str) else None
     if make is None:
         names = ", ".join(BACKENDS)
         raise UsageError(f"no backend {options.backend!r}", help=f"there are {names}")
-    if options.tune is not None and (options.tune <= 0 or options.backend != "cpu"):
+    if options.tune is not None and not (is_duration(options.tune) and options.backend == "cpu"):
         raise UsageError(
             f"cannot tune for {options.tune} s on backend {options.backend!r}",
             help="give seconds above 0, and backend='cpu'",

@@ -141,6 +141,10 @@ class _Saved(Specialiser):
             texts.append(f"{replace(info, shape=shapes[info.name])}{value}")
         return ", ".join(texts)
 
+    def title(self) -> str:
+        """The file that it was loaded from."""
+        return f"loaded from {self.path}"
+
     def stage(self, name: str) -> str:
         """Refuse: only code was saved."""
         raise UsageError("a loaded model has no stages to print", help="compile it from its source")

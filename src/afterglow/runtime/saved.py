@@ -20,6 +20,7 @@ from afterglow.runtime.versions import Versions
 from afterglow.support.container import (
     Container,
     container_parts,
+    is_container,
     read_container,
     write_container,
 )
@@ -81,6 +82,18 @@ def _content(
     if source is not None:
         writer.sections.update({GRAPH: source.graph, WEIGHTS: source.weights})
     return metadata, writer.sections
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse to save a model over a file that holds something else."""
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        if not is_container(file.read(64)):
+            raise UsageError(
+                f"{path} is there already, and is not a compiled model that Afterglow wrote",
+                help="give another name, or force=True to replace it",
+            )
 
 
 def _described(writer: VersionWriter, versions: Version | AnyVersions) -> dict[str, Any]:

@@ -72,6 +72,10 @@ class Specialiser:
         """A version that can be run on such inputs."""
         raise NotImplementedError
 
+    def title(self) -> str:
+        """What it compiles, and for what: for people."""
+        return ""
+
     def stage(self, name: str) -> str:
         """The text of a stage of the compiler."""
         raise NotImplementedError

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from afterglow.support.regular_file import check_regular
 
@@ -17,7 +18,15 @@ _MOST_OF_NAME = 48
 
 
 def replace_file(path: Path, parts: Iterable[bytes | memoryview], *, durable: bool = False) -> None:
-    """Write a file beside its place and then put it there, over what was there before.
+    """Write a file beside its place and then put it there, over what was there before."""
+    with replacing(path, durable=durable) as file:
+        for data in parts:
+            file.write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
+    """A file to write to, which takes its place once all is written.
 
     Whoever reads sees the old file or the new one. A durable file is so even if the machine
     loses its power right afterwards; that takes as long as the disk takes. The new file may be read
@@ -26,11 +35,10 @@ def replace_file(path: Path, parts: Iterable[bytes | memoryview], *, durable: bo
     mode = _mode(path)
     part = path.with_name(f".{path.name[:_MOST_OF_NAME]}.{os.urandom(4).hex()}{PART_SUFFIX}")
     try:
-        with part.open("xb") as file:
+        with part.open("x+b") as file:
             if mode is not None:
                 part.chmod(mode)
-            for data in parts:
-                file.write(data)
+            yield file
             if durable:
                 file.flush()
                 os.fsync(file.fileno())

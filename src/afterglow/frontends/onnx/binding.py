@@ -73,7 +73,10 @@ def bind_inputs(inputs: Sequence[Parameter], binding: Binding) -> dict[str, Tens
     types = {p.name: binder.type_of(p) for p in binder.tensors}
     for name, type in types.items():
         if type.nbytes > MOST_BYTES:
-            raise UsageError(f"input {name!r} is too large: {type} takes over {MOST_BYTES:,} bytes")
+            raise UsageError(
+                f"input {name!r} is too large: {type} takes {type.nbytes:,} bytes",
+                help=f"give smaller extents: at most {MOST_BYTES:,} bytes are possible",
+            )
     return types
 
 
