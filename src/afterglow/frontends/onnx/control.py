@@ -8,6 +8,7 @@ drives the body while the model runs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import count
 
@@ -26,6 +27,7 @@ from afterglow.frontends.onnx.registry import Results, onnx_op
 from afterglow.graph import Constant, Function, Subgraph, Value
 from afterglow.ops.control import If, Loop, Scan
 from afterglow.ops.indexing import Iota
+from afterglow.ops.loop_bounds import Carried, LoopFacts
 from afterglow.ops.movement import Concat, Reshape
 from afterglow.support.errors import CompileError, ModelError, UnsupportedError
 from afterglow.types import TensorType
@@ -145,6 +147,7 @@ def _loop_as_op(
     _check_count(len(returned), len(carried))
     if returned[: len(carried)] != types:
         raise ChangesTypesError("carried values change their types")
+    n.graph.session.end_loop(_facts(n, function, limit, carried))
     if _is_true(function.outputs[0].value):
         trips = _trips(n, limit, condition, must=len(returned) > len(carried))
         if trips is not None:
@@ -152,6 +155,16 @@ def _loop_as_op(
     if len(returned) > len(carried):
         raise NeedsInliningError("the number of iterations depends on what they compute")
     return n.emit_all(Loop(body, len(carried)), limit, condition, *carried, *captured)
+
+
+def _facts(n: NodeContext, function: Function, limit: Value, carried: Sequence[Value]) -> LoopFacts:
+    """What a loop tells about the integers in its body."""
+    most = n.value_if_known(limit)
+    trips = math.inf if most is None or most == _UNLIMITED else max(0, int(most))
+    iteration, *inside = function.inputs[: 1 + len(carried)]
+    goes_on, *after = (output.value for output in function.outputs[: 1 + len(carried)])
+    pairs = [Carried(*each) for each in zip(inside, carried, after, strict=True)]
+    return LoopFacts(function, iteration, trips, pairs, goes_on)
 
 
 def _check_count(returned: int, carried: int) -> None:
