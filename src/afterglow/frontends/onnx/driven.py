@@ -87,14 +87,17 @@ def _body(n: NodeContext, name: str) -> _Body:
     assert session.run_body is not None
     fixed: dict[str, Array] = {}
     captured: dict[str, Any] = {}
-    for outer in free_names(graph):
+    before = session.graphs.get(id(graph))  # which keeps it, so that no other has its identity
+    for outer in free_names(graph) if before is None else before.outer_names:
         value = n.graph.scope.look_up(outer)
         if isinstance(value, Constant) and id(value.data) in session.kept:
             fixed[outer] = value.data
         else:
             captured[outer] = _known(n, value)
-    body = BodyGraph(session.file, graph, frame.opsets, frame.attributes, fixed)
-    return _Body(body, captured, session.run_body)
+    if before is None or not before.has_same(frame.attributes, fixed):
+        before = BodyGraph(session.file, graph, frame.opsets, frame.attributes, fixed)
+        session.graphs[id(graph)] = before
+    return _Body(before, captured, session.run_body)
 
 
 def _known(n: NodeContext, value: Imported | None) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from afterglow.frontends.onnx.bodies import RunBody
+from afterglow.frontends.onnx.bodies import BodyGraph, RunBody
 from afterglow.frontends.onnx.known import KnownValues
 from afterglow.frontends.onnx.problems import NeedsInliningError
 from afterglow.frontends.onnx.reader import ModelFile
@@ -38,9 +38,10 @@ class TooLargeError(UnsupportedError):
 class Session:
     """What the import of one model shares among its graphs.
 
-    Where all values are known, `run_body` runs the bodies of If, Loop and Scan, and `kept` has the
-    arrays, by their identity, that will be the same ones next time. `given_run_number` makes the
-    value that random numbers depend on, if that is not state of the module.
+    Where all values are known, `run_body` runs the bodies of If, Loop and Scan, `kept` has the
+    arrays, by their identity, that will be the same ones next time, and `graphs` bodies that were
+    met before. `given_run_number` makes the value that random numbers depend on, if that is not
+    state of the module.
     """
 
     file: ModelFile
@@ -50,6 +51,7 @@ class Session:
     known: KnownValues = field(default_factory=KnownValues)
     run_body: RunBody | None = None
     kept: Mapping[int, Array] = field(default_factory=dict)
+    graphs: dict[object, BodyGraph] = field(default_factory=dict)
     given_run_number: Callable[[], Value] | None = None
     expanded: int = 0
     changing: dict[int, onnx.GraphProto] = field(default_factory=dict)
