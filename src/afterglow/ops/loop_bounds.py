@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from afterglow.graph import Function, Node, Value
+from afterglow.graph import Constant, Function, Node, Value
 from afterglow.ops.elementwise import And, Less, LessEqual
 from afterglow.ops.linear_forms import Condition, Interval, LinearForm, LinearForms, Unknown
 
@@ -32,6 +32,30 @@ class LoopFacts:
     trips: float
     carried: Sequence[Carried]
     goes_on: Value | None = None
+
+
+def deciding_values(loop: LoopFacts) -> list[Value]:
+    """What decides how often a loop runs besides its limit: inputs of the body, and first values.
+
+    What it carries counts only as far as whether to go on depends on it.
+    """
+    carried = {each.inside: each for each in loop.carried}
+    found: dict[Value, None] = {}
+    seen: set[Value] = set()
+    waiting = [] if loop.goes_on is None else [loop.goes_on]
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value in carried:
+            found[carried[value].first] = None
+            waiting.append(carried[value].after)
+        elif value.producer is not None:
+            waiting.extend(value.producer.given)
+        elif value is not loop.iteration and not isinstance(value, Constant):
+            found[value] = None
+    return list(found)
 
 
 def conditions_left(

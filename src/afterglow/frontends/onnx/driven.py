@@ -48,7 +48,10 @@ def drive_branch(n: NodeContext, name: str) -> list[Imported | None]:
 def drive_loop(
     n: NodeContext, limit: Value, condition: Value, carried: Sequence[Imported | None]
 ) -> list[Imported | None]:
-    """The body again and again, while the condition holds; values may change their shapes."""
+    """The body again and again, while the condition holds; values may change their shapes.
+
+    Behind what the body returns comes the number of iterations.
+    """
     most, goes_on = int(n.value_of(limit)), bool(n.value_of(condition))
     body, values = _body(n, "body"), [_known(n, value) for value in carried]
     if len(body.graph.output_names) <= len(values):
@@ -63,7 +66,7 @@ def drive_loop(
         values = rest[: len(values)]
         parts.append(rest[len(values) :])
     stacked = _stacked(parts, body.graph.graph.output[1 + len(values) :])
-    return [_imported(n, value) for value in (*values, *stacked)]
+    return [_imported(n, value) for value in (*values, *stacked, np.array([len(parts)]))]
 
 
 def drive_scan(

@@ -50,10 +50,20 @@ class KnownValues:
         names = self._names_behind(value) - {_VARIABLE}
         if _VARYING in names:
             raise NeedsInliningError("a shape depends on a value that changes in a loop")
+        if names and self._is_behind_a_loop(value):
+            raise NeedsInliningError("a shape depends on how often a loop runs")
         if names:
             in_order = (name for name in self.input_names.values() if name in names)
             raise NeedsValuesError(tuple(in_order))
         return self._look_up(value, self._results_behind(value))
+
+    def is_known(self, value: Value) -> bool:
+        """Whether it follows from constants."""
+        return not self._names_behind(self.outermost(value))
+
+    def _is_behind_a_loop(self, value: Value) -> bool:
+        """Whether it takes a loop that ends when it likes: no value of an input is worth that."""
+        return any(isinstance(node.op, Loop) for node in self._nodes_behind(value, ()))
 
     def varies(self, value: Value) -> bool:
         """Whether it depends on a variable, so that it must not be taken for a constant."""
