@@ -62,13 +62,21 @@ class HostNodes:
 
     def run(self, known: Mapping[str, Any]) -> dict[str, Any]:
         """What is wanted by name: arrays, and lists of them where it is a sequence."""
-        if self.replayed is None:
-            return self._compute(self.nodes, self.wanted, known)
         values = {**self.fixed, **known}
-        for each in self.replayed:
+        if self.replayed is not None:
+            try:
+                return self._replay(self.replayed, values)
+            except UnsupportedError:  # a map between two nodes is no value that can be kept
+                pass
+        return self._compute(self.nodes, self.wanted, {**self.fixed, **known})
+
+    def _replay(self, nodes: Sequence[ReplayedNode], values: dict[str, Any]) -> dict[str, Any]:
+        """Run node by node, and note the results with the values."""
+        for each in nodes:
             results = each.run(values)
             if results is None:
-                values.update(self._compute([each.node], each.results, values))
+                read = {name: values[name] for name in each.reads if name in values}
+                values.update(self._compute([each.node], each.results, read))
             else:
                 values.update(zip(each.results, results, strict=True))
         return {name: values[name] for name in self.wanted}
@@ -88,7 +96,7 @@ class HostNodes:
         """Compute once what does not depend on what is given."""
         settled = _fixed_nodes(self.nodes, self.fixed)
         names = [name for node in settled for name in node.output if name]
-        self.fixed.update(self._compute(settled, names, {}))
+        self.fixed.update(self._compute(settled, names, self.fixed))
         done = set(map(id, settled))
         self.nodes = [node for node in self.nodes if id(node) not in done]
 
@@ -103,9 +111,7 @@ class HostNodes:
             number = module.constant("run_number", known[RUN_NUMBER])
             session.given_run_number = lambda: number
         graph = GraphImporter(session, Function("main", module), self.frame)
-        known = {**self.fixed, **known}
-        read = set(wanted).union(*map(reads, nodes)).difference(*(node.output for node in nodes))
-        for name in sorted(read & known.keys()):
+        for name in sorted(self.names & known.keys()):
             parameter = self.parameters.get(name) or _parameter(name, known[name])
             graph.scope.define(name, input_constant(module, parameter, known[name]))
         graph.add_nodes(nodes)

@@ -9,9 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnx
 
+from afterglow.frontends.onnx.bodies import RUN_NUMBER
 from afterglow.frontends.onnx.frame import Frame, Session
 from afterglow.frontends.onnx.graph import GraphImporter
-from afterglow.frontends.onnx.order import subgraphs
+from afterglow.frontends.onnx.order import reads, subgraphs
 from afterglow.frontends.onnx.problems import NeedsValuesError
 from afterglow.frontends.onnx.reader import ModelFile
 from afterglow.graph import Function, Module, Tape, Value
@@ -32,7 +33,8 @@ class ReplayedNode:
     """One node of a model, and what it does for operands of some types.
 
     Of operands whose values decide shapes, it is kept under the values. `results` are the names of
-    those results that matter, `fixed` has the values by name that are always the same.
+    those results that matter, `reads` those that it reads, in bodies too; `fixed` has the values by
+    name that are always the same.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class ReplayedNode:
         self._given = [name for name in read if name not in fixed]
         self._deciding: frozenset[str] = frozenset()
         self._tapes: OrderedDict[tuple[object, ...], Tape] = OrderedDict()
+        self.reads = [*reads(node), RUN_NUMBER]
         self._is_plain = not any(subgraphs(node)) and all(map(_is_plain, self._fixed.values()))
 
     def run(self, known: Mapping[str, Any]) -> list[Array] | None:
