@@ -16,6 +16,7 @@ from afterglow.driver import bodies
 from afterglow.frontends.onnx import control
 from afterglow.frontends.onnx.rows import with_rows
 from afterglow.runtime.model import CompiledModel
+from afterglow.support.errors import ModelError
 from afterglow.types import Array
 
 X = np.linspace(-2, 3, 12, dtype=np.float32).reshape(3, 4)
@@ -169,3 +170,9 @@ def test_loops_that_only_their_limit_ends_stay_as_they_are() -> None:
     text = decoder().replace("on = Not (ended)", "on = Identity (c)")
     proto: onnx.ModelProto = parser.parse_model(text)
     assert with_rows(proto) is proto
+
+
+def test_conditions_that_form_a_cycle_are_looked_at_once() -> None:
+    text = decoder().replace("on = Not (ended)", "on = Identity (on2)  on2 = Identity (on)")
+    with pytest.raises(ModelError, match="nodes form a cycle: 'on2' -> 'on' -> 'on2'"):
+        afterglow.compile(parser.parse_model(text), cache=False)

@@ -81,3 +81,24 @@ def test_arithmetic_in_32_bits_must_stay_in_them() -> None:
     assert not p.forms.holds(condition)
     p.forms.ranges[p.i, 0] = Interval(0, 2**31 - 1)
     assert p.forms.holds(condition)
+
+
+def test_many_unknowns_conditions_and_bounds_cost_little() -> None:
+    p = Program()
+    narrow = p.emit(Cast(i32), p.i)
+    for _ in range(40):
+        narrow = p.emit(Add(), narrow, narrow)
+    assert len(p.forms.of(narrow) or ()) == 1
+    assert len(p.forms.conditions_of(narrow)) <= 16
+    total = p.i
+    for number in range(60):
+        total = p.emit(Add(), total, p.function.input(f"x{number}", p.i.type))
+    assert len(p.form(total).terms) <= 16
+    least = p.i
+    for _ in range(2000):
+        least = p.emit(Min(), least, least)
+    assert p.bounds(least) == (-float("inf"), float("inf"))
+    doubled = p.i
+    for _ in range(100):
+        doubled = p.emit(Add(), doubled, doubled)
+    assert all(abs(factor) < 2**62 for factor in p.form(doubled).terms.values())

@@ -29,8 +29,11 @@ from afterglow.types.dtype import i32, i64
 MOST_ELEMENTS = 64
 """Values of more elements are not looked into: indices and bounds are few."""
 
-_MOST_NESTED = 16
-"""How many ops deep bounds are looked for."""
+_MOST_TERMS = 16
+"""Forms of more unknowns, and values that take more conditions, are unknowns themselves."""
+
+_MOST_BOUNDED = 64
+"""So many values are looked at for the bounds of one form, at most."""
 
 _HUGE = 2**63
 
@@ -143,11 +146,14 @@ class LinearForms:
         """What must hold for the forms to be right: that nothing overflows."""
         return self._conditions.get(self._outermost(value), ())
 
-    def interval(self, form: LinearForm, depth: int = 0) -> Interval:
+    def interval(self, form: LinearForm) -> Interval:
         """Between which bounds it lies."""
+        return self._interval(form, {})
+
+    def _interval(self, form: LinearForm, seen: dict[Value, Interval]) -> Interval:
         total = Interval(form.constant, form.constant)
         for unknown, factor in form.terms.items():
-            total += self._range(unknown, depth).scaled(factor)
+            total += self._range(unknown, seen).scaled(factor)
         return total
 
     def holds(self, condition: Condition) -> bool:
@@ -157,7 +163,7 @@ class LinearForms:
     def may_hold(self, condition: Condition) -> bool:
         """Whether it is too early to tell: something of a loop around is not known yet."""
         is_open = [value in self.open for value, _ in condition.form.terms]
-        ranges = (self._range(unknown, 0) for unknown in condition.form.terms)
+        ranges = (self._range(unknown, {}) for unknown in condition.form.terms)
         bounded = (Interval(-_HUGE, _HUGE).contains(found) for found in ranges)
         return any(is_open) and all(a or b for a, b in zip(is_open, bounded, strict=True))
 
@@ -184,51 +190,60 @@ class LinearForms:
             forms = _apply(node, arrays)
         except _NotLinearError:
             forms = None
-        if forms is None:
+        if forms is None or not all(map(_is_simple, forms.reshape(-1))):
             return _unknowns(result), ()
-        inherited = [c for operand in given for c in self._conditions.get(operand, ())]
-        return forms, (*inherited, *_without_overflow(node, forms))
+        conditions = [c for operand in given for c in self._conditions.get(operand, ())]
+        conditions += _without_overflow(node, forms)
+        if len(conditions) > _MOST_TERMS:
+            return _unknowns(result), ()
+        return forms, tuple(conditions)
 
     def _look_up(self, value: Value) -> Array:
         if value not in self._forms:
             self._forms[value] = _leaf(value)
         return self._forms[value]
 
-    def _range(self, unknown: Unknown, depth: int) -> Interval:
+    def _range(self, unknown: Unknown, seen: dict[Value, Interval]) -> Interval:
         if unknown in self.ranges:
             return self.ranges[unknown]
-        node = unknown[0].producer
-        if node is None or depth > _MOST_NESTED:
-            return Interval()
-        match node:
+        match unknown[0].producer:
             case Node(ArgMax(axis) | ArgMin(axis), [Value() as x]):
                 return Interval(0, x.type.shape[axis] - 1)
             case Node(Clip(low, high), [Value()]):
                 most = inf if high is None else high
                 return Interval(-inf if low is None else min(low, most), most)
             case Node(Mod(truncated), [_, Value() as divisor]):
-                found = self._whole(divisor, depth)
+                found = self._whole(divisor, seen)
                 if found.low > 0:
                     return Interval(1 - found.high if truncated else 0, found.high - 1)
-            case Node(Min() | Max(), [Value() as lhs, Value() as rhs]):
-                one, other = self._whole(lhs, depth), self._whole(rhs, depth)
-                choose = min if isinstance(node.op, Min) else max
+            case Node(Min() | Max() as op, [Value() as lhs, Value() as rhs]):
+                one, other = self._whole(lhs, seen), self._whole(rhs, seen)
+                choose = min if isinstance(op, Min) else max
                 return Interval(choose(one.low, other.low), choose(one.high, other.high))
         return Interval()
 
-    def _whole(self, value: Value, depth: int) -> Interval:
-        """Between which bounds all elements of a value lie."""
+    def _whole(self, value: Value, seen: dict[Value, Interval]) -> Interval:
+        """Between which bounds all elements of a value lie; `seen` has those found before."""
         forms = self.of(value)
-        if not forms:
+        if forms is None or len(seen) > _MOST_BOUNDED:
             return Interval()
-        first, *others = (self.interval(form, depth + 1) for form in forms)
-        for other in others:
-            first = first.hull(other)
-        return first
+        if value not in seen:
+            seen[value] = Interval()
+            first, *others = (self._interval(form, seen) for form in forms)
+            for other in others:
+                first = first.hull(other)
+            seen[value] = first
+        return seen[value]
 
 
 def _has_forms(value: Value) -> bool:
     return value.type.dtype in (i32, i64) and 0 < value.type.size <= MOST_ELEMENTS
+
+
+def _is_simple(form: LinearForm) -> bool:
+    """Whether it has few terms, and no number that 64 bits do not hold with room to spare."""
+    numbers = (form.constant, *form.terms.values())
+    return len(form.terms) <= _MOST_TERMS and all(abs(number) < 2**62 for number in numbers)
 
 
 def _is_first(value: Value) -> bool:

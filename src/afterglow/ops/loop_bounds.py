@@ -130,13 +130,16 @@ def _while_it_goes_on(
 
 def _comparisons(value: Value | None) -> list[tuple[Value, Value, int]]:
     """Pairs of which one is less than the other by so much at least, where a boolean is true."""
-    if value is None or value.type.size != 1:
-        return []
-    match value.producer:
-        case Node(Less(), [Value() as lesser, Value() as greater]):
-            return [(lesser, greater, 1)]
-        case Node(LessEqual(), [Value() as lesser, Value() as greater]):
-            return [(lesser, greater, 0)]
-        case Node(And(), [Value() as one, Value() as other]):
-            return [*_comparisons(one), *_comparisons(other)]
-    return []
+    found: list[tuple[Value, Value, int]] = []
+    waiting, seen = [value], set()
+    while waiting:
+        value = waiting.pop()
+        if value is None or value in seen or value.type.size != 1:
+            continue
+        seen.add(value)
+        match value.producer:
+            case Node(Less() | LessEqual() as op, [Value() as lesser, Value() as greater]):
+                found.append((lesser, greater, 1 if isinstance(op, Less) else 0))
+            case Node(And(), [Value() as one, Value() as other]):
+                waiting += [one, other]
+    return found

@@ -29,6 +29,9 @@ _VARYING = ""
 _VARIABLE = "\0variable"
 """In the place of an input's name: a value that something is differentiated by."""
 
+_LOOPING = "\0looping"
+"""In the place of an input's name: a loop that ends when it likes, which nobody foresees."""
+
 
 @dataclass
 class KnownValues:
@@ -50,7 +53,7 @@ class KnownValues:
         names = self._names_behind(value) - {_VARIABLE}
         if _VARYING in names:
             raise NeedsInliningError("a shape depends on a value that changes in a loop")
-        if names and self._is_behind_a_loop(value):
+        if _LOOPING in names:
             raise NeedsInliningError("a shape depends on how often a loop runs")
         if names:
             in_order = (name for name in self.input_names.values() if name in names)
@@ -61,21 +64,19 @@ class KnownValues:
         """Whether it follows from constants."""
         return not self._names_behind(self.outermost(value))
 
-    def _is_behind_a_loop(self, value: Value) -> bool:
-        """Whether it takes a loop that ends when it likes: no value of an input is worth that."""
-        return any(isinstance(node.op, Loop) for node in self._nodes_behind(value, ()))
-
     def varies(self, value: Value) -> bool:
         """Whether it depends on a variable, so that it must not be taken for a constant."""
         return bool(self.variables) and _VARIABLE in self._names_behind(self.outermost(value))
 
     def varies_alone(self, value: Value) -> bool:
         """Whether it depends on variables, and on constants besides, but on no input."""
-        return self.varies(value) and self._names_behind(self.outermost(value)) == {_VARIABLE}
+        names = self._names_behind(self.outermost(value)) - {_LOOPING}
+        return self.varies(value) and names == {_VARIABLE}
 
     def _names_behind(self, value: Value) -> frozenset[str]:
         for node in self._nodes_behind(value, self._inputs):
-            self._inputs[node] = frozenset().union(*map(self._inputs_of, node.given))
+            own = {_LOOPING} if isinstance(node.op, Loop) else ()
+            self._inputs[node] = frozenset(own).union(*map(self._inputs_of, node.given))
         return self._inputs_of(value)
 
     def outermost(self, value: Value) -> Value:

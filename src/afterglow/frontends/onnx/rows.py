@@ -89,6 +89,7 @@ def _always_goes_on(body: onnx.GraphProto) -> bool:
     """Whether what it returns first is what it was given, or the same each time."""
     producers = {name: node for node in body.node for name in node.output}
     name = body.output[0].name
-    while name in producers and producers[name].op_type == "Identity":
-        name = producers[name].input[0]
+    for _ in body.node:  # as many as may follow each other, unless they form a cycle
+        if name in producers and producers[name].op_type == "Identity" and producers[name].input:
+            name = producers[name].input[0]
     return name not in producers or producers[name].op_type == "Constant"
