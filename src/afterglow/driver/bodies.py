@@ -40,7 +40,7 @@ class Bodies:
         self.source = source
         self.options = options
         self.make_build = make_build
-        self._bodies: OrderedDict[str, _Body] = OrderedDict()
+        self._bodies: OrderedDict[object, _Body] = OrderedDict()
         self._runs = count()
         self._lock = RLock()
 
@@ -50,7 +50,7 @@ class Bodies:
         return [results[name] for name in graph.output_names]
 
     def _find(self, graph: BodyGraph, feed: Mapping[str, Any]) -> _Body:
-        key = f"{graph.key} {[(name, _kind(value)) for name, value in feed.items()]}"
+        key = (graph.key, *((name, _kind(value)) for name, value in feed.items()))
         with self._lock:
             if key not in self._bodies:
                 self._bodies[key] = _Body(self, graph, [*feed, RUN_NUMBER])
@@ -60,9 +60,9 @@ class Bodies:
             return self._bodies[key]
 
 
-def _kind(value: Any) -> str:
+def _kind(value: Any) -> object:
     """What all values must have in common for which versions of one body are kept together."""
-    return str(value.dtype) if isinstance(value, np.ndarray) else type(value).__name__
+    return value.dtype if isinstance(value, np.ndarray) else type(value)
 
 
 class _Body:

@@ -162,7 +162,7 @@ class OnnxSource:
         values: Mapping[str, Any],
         run_body: RunBody,
     ) -> HostRun:
-        """Imported again with each run, as they are few."""
+        """Node by node: each is imported once for the types of its operands, and replayed."""
         return HostNodes(self.file, wanted, given, values, run_body).run
 
     def is_done(self, known: Iterable[str]) -> bool:

@@ -10,6 +10,7 @@ from afterglow.graph.op import OPS, Border, Op, op
 from afterglow.graph.parser import parse_function, parse_module
 from afterglow.graph.printer import print_function, print_module
 from afterglow.graph.subgraph import Subgraph
+from afterglow.graph.tape import Tape
 from afterglow.graph.value import Constant, Gradients, Node, Placeholder, PlaceholderKind, Value
 from afterglow.graph.verifier import verify_function, verify_module
 
@@ -29,6 +30,7 @@ __all__ = [
     "Placeholder",
     "PlaceholderKind",
     "Subgraph",
+    "Tape",
     "Update",
     "Value",
     "op",

@@ -20,10 +20,17 @@ def run_op(
 
     Floats narrower than 32 bits are computed in float32 and rounded once, at the end.
     """
+    with np.errstate(all="ignore"):
+        return evaluate_op(op, operands, types)
+
+
+def evaluate_op(
+    op: Op, operands: Sequence[Array | None], types: Sequence[TensorType]
+) -> tuple[Array, ...]:
+    """The same where NumPy's warnings are off already."""
     if not op.moves_only:
         operands = [None if x is None else _widened(x) for x in operands]
-    with np.errstate(all="ignore"):
-        results = op.evaluate(*operands)
+    results = op.evaluate(*operands)
     if not isinstance(results, tuple):
         results = (results,)
     return tuple(_narrowed(result, type) for result, type in zip(results, types, strict=True))
@@ -40,10 +47,7 @@ def _narrowed(result: Any, type: TensorType) -> Array:
     array = np.asarray(result)
     if array.shape != type.shape:
         raise AssertionError(f"evaluate gave shape {array.shape}, infer {type.shape}")
-    if array.dtype == type.dtype.numpy:
-        return array
-    with np.errstate(all="ignore"):
-        return array.astype(type.dtype.numpy)
+    return array if array.dtype == type.dtype.numpy else array.astype(type.dtype.numpy)
 
 
 def run_function(

@@ -101,6 +101,45 @@ class Gather(Op):
         return axis - indices.rank + 1, None
 
 
+@op("dynamic_slice")
+class DynamicSlice(Op):
+    """Elements start, start + step … of x along an axis, `extent` of them: a slice that moves.
+
+    All of them must be there: what `gather` makes of an index that is not, this op does, too.
+    """
+
+    moves_only = True
+    axis: int
+    extent: int
+    step: int = 1
+
+    def infer(self, x: TensorType, start: TensorType) -> TensorType:
+        """The shape of x with another extent along the axis."""
+        require_integer(start=start)
+        require_rank(0, start=start)
+        require(self.step != 0, "step must not be 0")
+        axis = normal_axis(self.axis, x)
+        span = (self.extent - 1) * abs(self.step) + 1
+        require(
+            self.extent >= 0 and span <= x.shape[axis],
+            f"{self.extent} elements in steps of {self.step} are not in axis {axis} of {x}",
+        )
+        return x.with_shape((*x.shape[:axis], self.extent, *x.shape[axis + 1 :]))
+
+    def evaluate(self, x: Array, start: Array) -> Array:
+        """NumPy's take."""
+        return x.take(int(start) + np.arange(self.extent) * self.step, self.axis)
+
+    def lower(self, b: Builder, x: Value, start: Value) -> Value:
+        """Gather the places, counted from the start."""
+        wide = start if start.type.dtype is i64 else b.emit(Cast(i64), start)
+        places = b.emit(Reshape((1,)), wide)
+        if self.extent != 1:
+            steps = np.arange(self.extent) * self.step
+            places = b.emit(Add(), places, b.constant(steps, "steps"))
+        return b.emit(Gather(self.axis), x, places)
+
+
 @op("gather_elements")
 class GatherElements(Op):
     """Elements of data picked one by one: the index replaces the place along the axis."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.onnx.moving import moving_range
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.movement import Expand
@@ -59,6 +60,9 @@ def eye_like(n: NodeContext) -> Value:
 @onnx_op("Range")
 def value_range(n: NodeContext) -> Value:
     """start + i * delta, computed in double precision and rounded once; integers exactly."""
+    moving = moving_range(n, n[0], n[1], n.value_if_known(n[2]))
+    if moving is not None:
+        return moving
     start, limit, delta = (n.known(i).reshape(()).item() for i in range(3))
     count = max(math.ceil((limit - start) / delta), 0)
     return n.constant((start + np.arange(count) * delta).astype(n[0].type.dtype.numpy))

@@ -239,13 +239,18 @@ class GraphImporter:
             inner = GraphImporter(self.session, function, frame, self.scope)
             names = _input_names(name, graph, len(inputs))
             for input_name, given in zip(names, inputs, strict=True):
-                value = (
-                    function.input(input_name, given) if isinstance(given, TensorType) else given
-                )
-                inner.scope.define(input_name, value)
+                inner.scope.define(input_name, self._body_input(function, input_name, given))
             inner.add_graph(graph)
             _add_outputs(function, [info.name for info in graph.output], inner)
         return Subgraph(function), list(inner.scope.captured)
+
+    def _body_input(self, function: Function, name: str, given: TensorType | Constant) -> Value:
+        """An input of a body: one that is the same each time is none of the function."""
+        if isinstance(given, Constant):
+            return given
+        placeholder = function.input(name, given)
+        self.session.forms.open.add(placeholder)
+        return placeholder
 
 
 def _add_outputs(function: Function, names: Sequence[str], graph: GraphImporter) -> None:

@@ -29,6 +29,9 @@ _VARYING = ""
 _VARIABLE = "\0variable"
 """In the place of an input's name: a value that something is differentiated by."""
 
+_LOOPING = "\0looping"
+"""In the place of an input's name: a loop that ends when it likes, which nobody foresees."""
+
 
 @dataclass
 class KnownValues:
@@ -46,36 +49,45 @@ class KnownValues:
 
     def array(self, value: Value) -> Array:
         """The value; `NeedsValuesError` with the names of all inputs that it depends on."""
-        value = self._outermost(value)
+        value = self.outermost(value)
         names = self._names_behind(value) - {_VARIABLE}
         if _VARYING in names:
             raise NeedsInliningError("a shape depends on a value that changes in a loop")
+        if _LOOPING in names:
+            raise NeedsInliningError("a shape depends on how often a loop runs")
         if names:
             in_order = (name for name in self.input_names.values() if name in names)
             raise NeedsValuesError(tuple(in_order))
         return self._look_up(value, self._results_behind(value))
 
+    def is_known(self, value: Value) -> bool:
+        """Whether it follows from constants."""
+        return not self._names_behind(self.outermost(value))
+
     def varies(self, value: Value) -> bool:
         """Whether it depends on a variable, so that it must not be taken for a constant."""
-        return bool(self.variables) and _VARIABLE in self._names_behind(self._outermost(value))
+        return bool(self.variables) and _VARIABLE in self._names_behind(self.outermost(value))
 
     def varies_alone(self, value: Value) -> bool:
         """Whether it depends on variables, and on constants besides, but on no input."""
-        return self.varies(value) and self._names_behind(self._outermost(value)) == {_VARIABLE}
+        names = self._names_behind(self.outermost(value)) - {_LOOPING}
+        return self.varies(value) and names == {_VARIABLE}
 
     def _names_behind(self, value: Value) -> frozenset[str]:
         for node in self._nodes_behind(value, self._inputs):
-            self._inputs[node] = frozenset().union(*map(self._inputs_of, node.given))
+            own = {_LOOPING} if isinstance(node.op, Loop) else ()
+            self._inputs[node] = frozenset(own).union(*map(self._inputs_of, node.given))
         return self._inputs_of(value)
 
-    def _outermost(self, value: Value) -> Value:
+    def outermost(self, value: Value) -> Value:
+        """What an input of a body stands for, if it is an outer value; else the value itself."""
         while value in self.outer:
             value = self.outer[value]
         return value
 
     def _inputs_of(self, value: Value) -> frozenset[str]:
         """The names of the inputs that a value depends on."""
-        value = self._outermost(value)
+        value = self.outermost(value)
         if isinstance(value, Constant):
             return frozenset()
         if value.producer is not None:
@@ -90,7 +102,7 @@ class KnownValues:
             producers = [v.producer for v in read]
             return [None if node in done else node for node in producers]
 
-        return in_order(left([value]), lambda node: left(map(self._outermost, node.given)))
+        return in_order(left([value]), lambda node: left(map(self.outermost, node.given)))
 
     def _results_behind(self, value: Value) -> dict[Value, Array]:
         """The results of all nodes that a value takes; those of its own are kept."""
@@ -112,7 +124,7 @@ class KnownValues:
         return run_op(node.op, operands, types)
 
     def _look_up(self, value: Value, arrays: dict[Value, Array]) -> Array:
-        value = self._outermost(value)
+        value = self.outermost(value)
         if isinstance(value, Constant):
             return value.data
         return self._computed.get(value.producer, arrays)[value]

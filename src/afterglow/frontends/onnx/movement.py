@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from afterglow.frontends.onnx.context import Imported, NodeContext
+from afterglow.frontends.onnx.moving import moving_windows
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.movement import (
@@ -135,10 +136,13 @@ def slice_attributes(n: NodeContext) -> Value:
 @onnx_op("Slice", since=10)
 def slice_inputs(n: NodeContext) -> Value:
     """Starts, ends, axes and steps as inputs."""
-    starts = n.known_ints(1)
-    axes = n.known_ints(3) if n.get(3) is not None else range(len(starts))
-    steps = n.known_ints(4) if n.get(4) is not None else [1] * len(starts)
-    return _sliced(n, starts, n.known_ints(2), axes, steps)
+    count = n[1].type.size
+    axes = n.known_ints(3) if n.get(3) is not None else range(count)
+    steps = n.known_ints(4) if n.get(4) is not None else [1] * count
+    found = moving_windows(n, n[1], n[2], axes, steps)
+    if found is not None:
+        return found
+    return _sliced(n, n.known_ints(1), n.known_ints(2), axes, steps)
 
 
 def _sliced(

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import onnx
 
 from afterglow.frontends.onnx.order import reads
+from afterglow.frontends.onnx.rows import model_name
 from afterglow.frontends.onnx.scope import Scope
 from afterglow.graph import Constant, Value
 from afterglow.types import TensorType
@@ -156,9 +157,14 @@ def _with_twins(nodes: Iterable[onnx.NodeProto]) -> tuple[tuple[str, ...], dict[
     for node in nodes:
         known = first.setdefault(_meaning(node), node)
         if known is not node:
-            pairs = zip(node.output, known.output, strict=False)
+            pairs = zip(_results(node), _results(known), strict=False)
             twins.update((name, other) for name, other in pairs if name)
-    return tuple(name for node in first.values() for name in node.output if name), twins
+    return tuple(name for node in first.values() for name in _results(node) if name), twins
+
+
+def _results(node: onnx.NodeProto) -> list[str]:
+    """The results of a node as the model calls them: the host stacks just the rows there are."""
+    return [model_name(name) for name in node.output]
 
 
 def _meaning(node: onnx.NodeProto) -> bytes:

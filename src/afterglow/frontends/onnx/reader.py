@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 
 from afterglow.frontends.onnx.external import DataFiles, map_file
 from afterglow.frontends.onnx.order import subgraphs
+from afterglow.frontends.onnx.rows import with_rows
 from afterglow.frontends.onnx.tensors import dense_array, tensor_array
 from afterglow.frontends.onnx.wire import OWN_FILE, without_weights
 from afterglow.support.container import is_container
@@ -105,7 +106,7 @@ def _checked(proto: onnx.ModelProto, files: DataFiles) -> ModelFile:
     for name in chain(*graphs, (entry.domain for entry in proto.opset_import)):
         if not isinstance(name, str):  # what protobuf gives instead of failing
             raise ModelError(f"a name in the model is not UTF-8 text: {name!r}")
-    return ModelFile(proto, files)
+    return ModelFile(with_rows(proto), files)
 
 
 def _names_in_graph(graph: onnx.GraphProto) -> Iterator[str]:
