@@ -77,10 +77,10 @@ def restore_options(data: Mapping[str, Any], **others: Any) -> Options:
     return Options(**{**data, "policy": Policy(**data["policy"])}, **others)
 
 
-def policy_of(exact: bool, optimize_for: str) -> Policy:
+def policy_of(exact: bool, optimize_for: str, unchecked: bool = False) -> Policy:
     """What the choice of algorithms heeds, from what a user says."""
     if optimize_for not in ("speed", "memory"):
         raise UsageError(
             f"a model cannot be optimised for {optimize_for!r}", help='say "speed" or "memory"'
         )
-    return Policy(exact=exact, small_weights=optimize_for == "memory")
+    return Policy(exact=exact, small_weights=optimize_for == "memory", unchecked=unchecked)

@@ -49,6 +49,8 @@ class Source(Protocol):
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
+        *,
+        unchecked: bool = False,
     ) -> HostRun:
         """What computes what is wanted of what is given, by definition, for `HostNodes`."""
 
@@ -102,6 +104,8 @@ class ModuleSource:
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
+        *,
+        unchecked: bool = False,
     ) -> HostRun:
         """Refuse: shapes in a module are exact."""
         raise UsageError("a module has exact shapes: there is nothing to cut")
@@ -138,7 +142,8 @@ class OnnxSource:
 
     def load(self, options: Options) -> tuple[Module, tuple[OutputForm, ...]]:
         """Import it."""
-        return ModelImporter(self.file, _binding(options), options.part).run()
+        unchecked = options.policy.unchecked
+        return ModelImporter(self.file, _binding(options), options.part, unchecked=unchecked).run()
 
     @property
     def output_names(self) -> list[str]:
@@ -151,9 +156,11 @@ class OnnxSource:
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
+        *,
+        unchecked: bool = False,
     ) -> HostRun:
         """Imported again with each run, as they are few."""
-        return HostNodes(self.file, wanted, given, values, run_body).run
+        return HostNodes(self.file, wanted, given, values, run_body, unchecked=unchecked).run
 
     def is_done(self, known: Iterable[str]) -> bool:
         """Whether there is no node between what is known and the outputs."""

@@ -13,6 +13,7 @@ from afterglow.backends.registry import BACKENDS
 from afterglow.driver.kernel_cache import caching_compiler
 from afterglow.driver.options import PRECISIONS, Options
 from afterglow.driver.pipelines import (
+    checking_pipeline,
     lowering_pipeline,
     narrowing_pipeline,
     optimising_pipeline,
@@ -73,9 +74,12 @@ class Stages:
     def optimise(self, module: Module) -> Module:
         """What the backend wants first, then optimisations that serve every backend, in place."""
         self._tell("optimise")
+        checks = checking_pipeline(unchecked=self.options.policy.unchecked)
+        checks.run(module, self._instruments())
         Pipeline("prepare", self.backend.preparation).run(module, self._instruments())
         if self.options.optimize:
             optimising_pipeline().run(module, self._instruments())
+            checks.run(module, self._instruments())  # of what is constant by now
         self.narrowing.run(module, self._instruments())
         return module
 

@@ -34,7 +34,7 @@ class HostNodes:
     """What the host computes of a model: each time it is imported with all values known.
 
     `given` names what there will be, `values` has what is always the same. `run_body` runs the
-    bodies of If, Loop and Scan.
+    bodies of If, Loop and Scan. `unchecked`, indices out of range become the nearest that are not.
     """
 
     def __init__(
@@ -44,10 +44,13 @@ class HostNodes:
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
+        *,
+        unchecked: bool = False,
     ) -> None:
         self.file = file
         self.wanted = wanted
         self.run_body = run_body
+        self.unchecked = unchecked
         self.parameters = {p.name: p for p in model_signature(file).inputs}
         self.frame = Frame(model_opsets(file.proto))
         self.functions = model_functions(file.proto)
@@ -74,6 +77,7 @@ class HostNodes:
         module = Module("host")
         session = Session(self.file, module, self.functions)
         session.run_body = self.run_body
+        session.known.unchecked = self.unchecked
         session.kept = {id(x): x for x in self.fixed.values() if isinstance(x, np.ndarray)}
         if RUN_NUMBER in known:
             number = module.constant("run_number", known[RUN_NUMBER])

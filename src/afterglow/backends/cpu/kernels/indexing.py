@@ -28,7 +28,7 @@ def write_gather(k: Kernel) -> None:
     source = (*before, *_none(indices.type.rank), *after)
     picks = (*_none(len(before)), *indices.strides, *_none(len(after)))
     move = Move.of(out.type.shape, out.strides, source, picks)
-    term = Term(0, data.type.shape[axis], data.strides[axis])
+    term = Term(0, data.strides[axis])
     write_picked(k, data, indices, move, [term])
 
 
@@ -42,7 +42,7 @@ def write_gather_elements(k: Kernel) -> None:
     axis = op.axis % data.type.rank
     source = tuple(0 if at == axis else stride for at, stride in enumerate(data.strides))
     move = Move.of(out.type.shape, out.strides, source, indices.strides)
-    term = Term(0, data.type.shape[axis], data.strides[axis])
+    term = Term(0, data.strides[axis])
     write_picked(k, data, indices, move, [term])
 
 
@@ -58,10 +58,7 @@ def write_gather_nd(k: Kernel) -> None:
     after = data.strides[batch + depth :]
     source = (*data.strides[:batch], *_none(picking), *after)
     picks = (*indices.strides[:-1], *_none(len(after)))
-    terms = [
-        Term(at * indices.strides[-1], data.type.shape[batch + at], data.strides[batch + at])
-        for at in range(depth)
-    ]
+    terms = [Term(at * indices.strides[-1], data.strides[batch + at]) for at in range(depth)]
     move = Move.of(out.type.shape, out.strides, source, picks)
     write_picked(k, data, indices, move, terms)
 
