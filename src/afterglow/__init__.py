@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from afterglow.driver.load import load
     from afterglow.graph import Builder, Function, Module, parse_module, print_module
     from afterglow.runtime import CompiledModel
-    from afterglow.support.errors import AfterglowError
+    from afterglow.support.errors import AfterglowError, IndexRangeError
     from afterglow.types import DType, TensorType
 
     __version__: str
@@ -25,6 +25,7 @@ __all__ = [
     "CompiledModel",
     "DType",
     "Function",
+    "IndexRangeError",
     "Module",
     "TensorType",
     "compile",
@@ -41,7 +42,7 @@ _HOMES = {
     "afterglow.driver.load": ("load",),
     "afterglow.graph": ("Builder", "Function", "Module", "parse_module", "print_module"),
     "afterglow.runtime": ("CompiledModel",),
-    "afterglow.support.errors": ("AfterglowError",),
+    "afterglow.support.errors": ("AfterglowError", "IndexRangeError"),
     "afterglow.types": ("DType", "TensorType"),
 }
 """Where names are imported from, as above; those that are modules are their own homes."""

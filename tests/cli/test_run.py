@@ -230,3 +230,19 @@ def test_without_onnxruntime_there_is_nothing_to_compare_with(command, tmp_path,
 )
 def test_relative_error(ours, theirs, expected):
     assert relative_error(np.array(ours), np.array(theirs)) == pytest.approx(expected)
+
+
+def test_an_index_out_of_range_is_an_error_unless_unchecked(command, tmp_path):
+    path = models.look_up(tmp_path)
+    np.save(tmp_path / "i.npy", np.array([0, 9]))
+    words = ("run", path, "--input", f"i={tmp_path}/i.npy", "--input", "x=random")
+    command.fails(
+        1,
+        """
+        error: gather: indices must be from -3 to 2, got 9
+          in node 'look'
+          help: compile with unchecked=True to have the nearest taken, without an error
+        """,
+        *words,
+    )
+    assert command(*words, "--unchecked").status == 0

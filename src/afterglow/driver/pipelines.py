@@ -11,7 +11,6 @@ from afterglow.transforms.arithmetic import ARITHMETIC
 from afterglow.transforms.blind_taps import DROP_BLIND_TAPS
 from afterglow.transforms.bodies import SIMPLIFY_BODIES
 from afterglow.transforms.casts import SIMPLIFY_CASTS
-from afterglow.transforms.check_indices import CheckIndices
 from afterglow.transforms.clips import RAISE_CLIPS, SIMPLIFY_CLIPS
 from afterglow.transforms.concats import SIMPLIFY_CONCATS
 from afterglow.transforms.drop_dead import DropDead
@@ -38,11 +37,6 @@ from afterglow.transforms.sink_transposes import SinkTransposes
 from afterglow.transforms.slices import SIMPLIFY_SLICES
 from afterglow.transforms.stored_weights import MOVE_STORED_WEIGHTS
 from afterglow.types import DType
-
-
-def checking_pipeline(*, unchecked: bool) -> Pipeline:
-    """What is found out about a model that cannot run as it is."""
-    return Pipeline("check", () if unchecked else (CheckIndices(),))
 
 
 def optimising_pipeline() -> Pipeline:

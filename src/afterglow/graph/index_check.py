@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from afterglow.graph.function import Function
 from afterglow.graph.op import Op
 from afterglow.graph.value import Constant, Node
 from afterglow.support.errors import IndexRangeError
@@ -45,8 +46,18 @@ def _part(indices: Array, ranges: IndexRanges, place: int) -> Array:
     return indices if len(ranges) == 1 else indices[..., place]
 
 
-def check_constants(node: Node) -> None:
-    """Raise `IndexRangeError` if a node takes constants as indices that are out of range."""
+def check_constants(function: Function) -> None:
+    """Raise `IndexRangeError` if a node of a function takes constants out of range as indices.
+
+    That is for functions of which all nodes run; a body may never run, and tells when it does.
+    """
+    escaping = {id(value) for value in function.escaping()}
+    for node in function.nodes:
+        if any(result.use_count or id(result) in escaping for result in node.results):
+            _check_node(node)
+
+
+def _check_node(node: Node) -> None:
     if type(node.op).index_ranges is Op.index_ranges or node.predicate is not None:
         return
     ranges = node.op.index_ranges([None if v is None else v.type for v in node.operands])
