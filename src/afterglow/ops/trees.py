@@ -16,6 +16,7 @@ from afterglow.ops.rules import (
     require_same_dtype,
     require_shape,
 )
+from afterglow.support.errors import IndexRangeError
 from afterglow.types import Array, IndexRange, IndexRanges, TensorType
 from afterglow.types.dtype import i64
 
@@ -93,6 +94,9 @@ class TreeEnsemble(Op):
     ) -> Array:
         """All rows go down all trees at once, a level at a time."""
         leaves = nodes[_leaves(x, nodes, thresholds, roots), 2]
+        if leaves.size and leaves.max() >= len(votes):
+            allowed = (0, len(votes) - 1)
+            raise IndexRangeError.of(self.mnemonic, "nodes", int(leaves.max()), allowed)
         rows = np.arange(x.shape[0])[:, np.newaxis, np.newaxis]
         places = rows * self.targets + votes[leaves]
         is_vote = votes[leaves] >= 0

@@ -54,7 +54,7 @@ class IndexCheck:
         """The same without alarms, and bits where an integer is out of range."""
         allowed, counted = self._allowed(part), self._whole(number)
         if allowed.low < 0 and counted.dtype.is_signed:
-            counted = select(counted < 0, counted - allowed.low, counted)
+            counted = select(counted < 0, counted + -allowed.low, counted)
         near = clamp(counted, 0, allowed.high)
         return convert(near, number.code.index_type), near ^ counted
 
