@@ -18,6 +18,7 @@ if _typing.TYPE_CHECKING:
         AfterglowError,
         AfterglowWarning,
         CompileError,
+        IndexRangeError,
         ModelError,
         ParseError,
         UnsupportedError,
@@ -36,6 +37,7 @@ __all__ = [
     "CompiledModel",
     "DType",
     "Function",
+    "IndexRangeError",
     "ModelError",
     "Module",
     "ParseError",
@@ -58,8 +60,8 @@ _HOMES = {
     "afterglow.graph": ("Builder", "Function", "Module", "parse_module", "print_module"),
     "afterglow.runtime": ("CompiledModel",),
     "afterglow.support.errors": (
-        *("AfterglowError", "AfterglowWarning", "CompileError", "ModelError", "ParseError"),
-        *("UnsupportedError", "UsageError", "VerifyError"),
+        *("AfterglowError", "AfterglowWarning", "CompileError", "IndexRangeError", "ModelError"),
+        *("ParseError", "UnsupportedError", "UsageError", "VerifyError"),
     ),
     "afterglow.types": ("DType", "TensorType"),
 }

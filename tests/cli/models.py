@@ -48,6 +48,16 @@ def parts(folder: Path) -> str:
     return str(folder / "parts.onnx")
 
 
+def look_up(folder: Path) -> str:
+    """Two elements of x, which has three."""
+    return save(
+        folder / "look.onnx",
+        [helper.make_node("Gather", ["x", "i"], ["y"], name="look")],
+        [("x", FLOAT, (3,)), ("i", INT64, (2,))],
+        [("y", FLOAT, (2,))],
+    )
+
+
 def linear(folder: Path) -> str:
     """y = relu(x @ w), with a batch of 2."""
     return save(

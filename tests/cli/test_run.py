@@ -249,3 +249,19 @@ def test_outputs_whose_names_become_one_file_name_are_both_written(tmp_path):
     arrays = {"a/b": np.zeros(1), "a_b": np.ones(1)}
     paths = write_arrays(tmp_path, arrays)
     assert [float(np.load(path)[0]) for path in paths] == [0, 1]
+
+
+def test_an_index_out_of_range_is_an_error_unless_unchecked(command, tmp_path):
+    path = models.look_up(tmp_path)
+    np.save(tmp_path / "i.npy", np.array([0, 9]))
+    words = ("run", path, "--input", f"i={tmp_path}/i.npy", "--input", "x=random")
+    command.fails(
+        1,
+        """
+        error: gather: indices must be from -3 to 2, got 9
+          in node 'look'
+          help: compile with unchecked=True to have the nearest taken, without an error
+        """,
+        *words,
+    )
+    assert command(*words, "--unchecked").status == 0

@@ -14,6 +14,8 @@ class Policy:
     """Whether sums are formed as they are defined: no algorithm that saves multiplications."""
     small_weights: bool = False
     """Whether weights may take no more memory than they do in the model."""
+    unchecked: bool = False
+    """Whether an index out of range becomes the nearest that is not, rather than an error."""
     picks: Mapping[str, str] = field(default_factory=dict)
     """Algorithms by name, for jobs by key, that are taken whatever is estimated of them."""
 

@@ -16,7 +16,7 @@ from afterglow.support.names import NameScope
 from afterglow.types import Array, DType
 from afterglow.types.dtype import Kind
 
-SMALL_INTEGERS = 4
+SMALL_INTEGERS = 2
 """Random integers are below this: they may be indices, and small ones are valid most often."""
 
 

@@ -170,6 +170,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--max-arena", type=Size(), help="Split nodes until the arena has no more bytes."),
     click.option("--exact", is_flag=True, help="Form every sum as it is defined."),
     click.option(
+        "--unchecked", is_flag=True, help="Take the nearest for an index out of range, silently."
+    ),
+    click.option(
         "--optimize-for",
         type=click.Choice(["speed", "memory"]),
         default="speed",
@@ -205,6 +208,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         no_cache: bool,
         max_arena: int | None,
         exact: bool,
+        unchecked: bool,
         optimize_for: str,
         precision: str,
         tune: float | None,
@@ -222,7 +226,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
             dims=wishes.fixed,
             values=_once("--value", values),
             max_arena=max_arena,
-            policy=policy_of(exact, optimize_for),
+            policy=policy_of(exact, optimize_for, unchecked),
             precision=precision,
             tune=tune,
             optimize=not no_optimize,

@@ -29,6 +29,7 @@ def compile(
     max_arena: int | str | None = None,
     exact: bool = False,
     optimize_for: str = "speed",
+    unchecked: bool = False,
     precision: str = "float32",
     tune: float | None = None,
     cache: bool | str | Path = True,
@@ -47,10 +48,11 @@ def compile(
     are computed in parts, and some of it twice.
     `exact` forms every sum as it is defined, without algorithms that save multiplications and round
     more: see docs/accuracy.md. `optimize_for` is "speed", or "memory" if weights must not take more
-    than they do in the model. `precision` is "float32", or "weights_bf16" or "weights_f16" if
-    weights of layers that wait for memory are to be held in 16 bits, rounded once; the arithmetic
-    stays that of float32. `tune` tries the algorithms that kernels choose between, for so many
-    seconds, rather than to go by estimates.
+    than they do in the model. `unchecked` takes the nearest for an index that is out of range,
+    which is an error otherwise: see docs/errors.md. `precision` is "float32", or "weights_bf16" or
+    "weights_f16" if weights of layers that wait for memory are to be held in 16 bits, rounded once;
+    the arithmetic stays that of float32. `tune` tries the algorithms that kernels choose between,
+    for so many seconds, rather than to go by estimates.
     `cache` is the folder in which compiled code is kept, True for the usual one, False for none.
     `verify` checks the program after each pass, and each instruction as it runs.
     """
@@ -66,7 +68,7 @@ def compile(
         optimize=optimize,
         lend_inputs=lend_inputs,
         max_arena=None if max_arena is None else as_size(max_arena),
-        policy=policy_of(exact, optimize_for),
+        policy=policy_of(exact, optimize_for, unchecked),
         precision=precision,
         tune=tune,
         cache=cache_folder(cache),

@@ -50,6 +50,8 @@ class Source(Protocol):
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
+        *,
+        unchecked: bool = False,
     ) -> HostRun:
         """What computes what is wanted of what is given, by definition, for `HostNodes`."""
 
@@ -108,6 +110,8 @@ class ModuleSource:
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
+        *,
+        unchecked: bool = False,
     ) -> HostRun:
         """Refuse: shapes in a module are exact."""
         raise UsageError("a module has exact shapes: there is nothing to cut")
@@ -148,7 +152,8 @@ class OnnxSource:
 
     def load(self, options: Options) -> tuple[Module, tuple[OutputForm, ...]]:
         """Import it."""
-        return ModelImporter(self.file, _binding(options), options.part).run()
+        unchecked = options.policy.unchecked
+        return ModelImporter(self.file, _binding(options), options.part, unchecked=unchecked).run()
 
     @property
     def output_names(self) -> list[str]:
@@ -161,9 +166,11 @@ class OnnxSource:
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
+        *,
+        unchecked: bool = False,
     ) -> HostRun:
         """Node by node: each is imported once for the types of its operands, and replayed."""
-        return HostNodes(self.file, wanted, given, values, run_body).run
+        return HostNodes(self.file, wanted, given, values, run_body, unchecked=unchecked).run
 
     def is_done(self, known: Iterable[str]) -> bool:
         """Whether there is no node between what is known and the outputs."""

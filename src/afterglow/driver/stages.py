@@ -20,6 +20,7 @@ from afterglow.driver.pipelines import (
 from afterglow.driver.tuning import tuned_policy
 from afterglow.graph import Function, Module
 from afterglow.graph.function import subgraphs_of
+from afterglow.graph.index_check import check_constants
 from afterglow.instr import OpInstr, Program, interface_of, print_program, verify_program
 from afterglow.lowering import select_instructions, unsupported_nodes
 from afterglow.lowering.select import Carried
@@ -73,11 +74,17 @@ class Stages:
     def optimise(self, module: Module) -> Module:
         """What the backend wants first, then optimisations that serve every backend, in place."""
         self._tell("optimise")
+        self._check_indices(module)
         Pipeline("prepare", self.backend.preparation).run(module, self._instruments())
         if self.options.optimize:
             optimising_pipeline().run(module, self._instruments())
+            self._check_indices(module)  # again: more is constant by now
         self.narrowing.run(module, self._instruments())
         return module
+
+    def _check_indices(self, module: Module) -> None:
+        if not self.options.policy.unchecked:
+            check_constants(module.main)
 
     def lower(self, module: Module) -> Module:
         """Break up what the backend does not keep whole, and order what comes out, in place."""

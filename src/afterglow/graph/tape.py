@@ -22,12 +22,17 @@ class _Step:
     operands: tuple[int | None, ...]
     types: tuple[TensorType, ...]
     first: int
+    origin: str
 
 
 class Tape:
-    """What a function does, without its graph: it has no state, and does not change any more."""
+    """What a function does, without its graph: it has no state, and does not change any more.
 
-    def __init__(self, function: Function) -> None:
+    `unchecked`, indices out of range become the nearest that are not.
+    """
+
+    def __init__(self, function: Function, *, unchecked: bool = False) -> None:
+        self._unchecked = unchecked
         self._places: dict[Value, int] = {}
         self._arrays: list[Array | None] = []
         self._inputs = len(function.inputs)
@@ -37,7 +42,8 @@ class Tape:
         for node in function.nodes:
             operands = tuple(None if v is None else self._place(v) for v in node.operands)
             types = tuple(result.type for result in node.results)
-            self._steps.append(_Step(node.op, operands, types, len(self._arrays)))
+            origin = node.origin or node.name
+            self._steps.append(_Step(node.op, operands, types, len(self._arrays), origin))
             for result in node.results:
                 self._add(result, None)
         self._outputs = [self._place(output.value) for output in function.outputs]
@@ -49,7 +55,9 @@ class Tape:
         with np.errstate(all="ignore"):
             for step in self._steps:
                 operands = [None if place is None else arrays[place] for place in step.operands]
-                results = evaluate_op(step.op, operands, step.types)
+                results = evaluate_op(
+                    step.op, operands, step.types, origin=step.origin, unchecked=self._unchecked
+                )
                 arrays[step.first : step.first + len(results)] = results
         found = [arrays[place] for place in self._outputs]
         return [array for array in found if array is not None]

@@ -28,7 +28,7 @@ from afterglow.support.errors import UsageError
 from afterglow.types.dtype import DTYPES
 
 KIND = "afterglow model"
-LAYOUT = 2
+LAYOUT = 3
 """Counts changes of the metadata that readers must know about."""
 GRAPH, WEIGHTS = "source.graph", "source.weights"
 """Sections of what is left of the source."""

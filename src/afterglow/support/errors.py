@@ -86,3 +86,26 @@ def warn(text: str) -> None:
 
 def _is_ours(module: str) -> bool:
     return module.partition(".")[0] == _PACKAGE
+
+
+class IndexRangeError(AfterglowError):
+    """Data hold an index, a length or a count that points outside of what there is."""
+
+    @staticmethod
+    def of(
+        op: str, operand: str, value: int, allowed: tuple[int, int], node: str = ""
+    ) -> IndexRangeError:
+        """The error about one number; `node` is the model's own, if it is known."""
+        low, high = allowed
+        rule = f"must be from {low} to {high}" if low <= high else "must pick from something"
+        nearest = "compile with unchecked=True to have the nearest taken, without an error"
+        return IndexRangeError(
+            f"{op}: {operand} {rule}, got {value}",
+            where=f"in node {node!r}" if node else "",
+            help=nearest if low <= high else "the axis has no elements",
+        )
+
+    def at_node(self, node: str) -> IndexRangeError:
+        """The same error about the model's own node, if it does not name one yet."""
+        where = self.where or (f"in node {node!r}" if node else "")
+        return IndexRangeError(self.what, where=where, help=self.help)

@@ -44,9 +44,17 @@ def build(
         arena_bytes=program.arena_bytes or 0,
         workspace_bytes=generated.workspace_bytes,
         scratch_bytes=generated.scratch_bytes,
+        checks=tuple(generated.checks),
         pool=pool_image(target, compiled),
         step_text="\n".join(_one_line(n) for n in step_names(generated.segments)).encode(),
-        host=HostedProgram(program, hosted, generated.host_constants) if hosted else None,
+        host=_hosted(generated, hosted, policy) if hosted else None,
+    )
+
+
+def _hosted(generated: Generated, steps: tuple[int, ...], policy: Policy) -> HostedProgram:
+    """What the host runs."""
+    return HostedProgram(
+        generated.program, steps, generated.host_constants, unchecked=policy.unchecked
     )
 
 

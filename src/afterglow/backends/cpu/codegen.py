@@ -6,8 +6,9 @@ bases tells.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from afterglow.backends.cpu.calls import (
     Call,
@@ -24,14 +25,25 @@ from afterglow.backends.cpu.control import ControlFlow, control_refusal, is_cont
 from afterglow.backends.cpu.emitter import Module
 from afterglow.backends.cpu.frame import Frame, shifted
 from afterglow.backends.cpu.job import Job
-from afterglow.backends.cpu.kernel import Kernel, Operand, Packed, Parameter, Table
+from afterglow.backends.cpu.kernel import Alarm, Kernel, Operand, Packed, Parameter, Table
 from afterglow.backends.cpu.magnified import magnified
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.write import refusal, write_kernel
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.instr import Buffer, Copy, Instr, OpInstr, Program, Region, Stack, Wait
-from afterglow.runtime.native.convention import CONSTANTS
+from afterglow.runtime.native.artefact import CheckedIndex
+from afterglow.runtime.native.convention import (
+    ALARM_BYTES,
+    ALARMS,
+    ANY_ALARM,
+    CONSTANTS,
+    FIRST_ALARM,
+    NO_ALARM,
+)
 from afterglow.types.dtype import string, u8
+
+Alarms: TypeAlias = Mapping[int | None, int]
+"""The numbers of alarms in a program, by their numbers in a kernel; that of all under None."""
 
 
 @dataclass
@@ -46,6 +58,8 @@ class Generated:
     constants: Constants = field(default_factory=Constants)
     host_constants: dict[str, int] = field(default_factory=dict)
     """Where the constants lie that the host reads, by name."""
+    checks: list[CheckedIndex] = field(default_factory=list)
+    """What each alarm is about, in the order in which they are run."""
     loops: list[Module] = field(default_factory=list)
     """Functions that call kernels again and again."""
     main: Module | None = None
@@ -130,6 +144,7 @@ class _Writer:
         self.policy = policy
         self.exact = exact
         self.kernels = generated.kernels
+        self.checks = generated.checks
         self.control = ControlFlow(generated.target, self.calls)
 
     def calls(self, instruction: Instr, frame: Frame) -> list[Call]:
@@ -145,10 +160,27 @@ class _Writer:
             self.kernels[job.key] = write_kernel(job, self.target, policy)
         kernel = self.kernels[job.key]
         size = frame.workspace[1] + kernel.workspace_bytes
+        alarms = self._alarms(kernel, job)
         return [
-            Call(f, tuple(_place(p, job, frame) for p in f.parameters), frame.guards, size)
+            Call(f, tuple(_place(p, job, frame, alarms) for p in f.parameters), frame.guards, size)
             for f in kernel.functions
         ]
+
+    def _alarms(self, kernel: Kernel, job: Job) -> Alarms:
+        """Where the alarms of a kernel lie; what may be left out raises none that is looked at."""
+        step = job.anchor
+        if step is None or not kernel.checks:
+            return {}
+        if step.predicate is not None:
+            return dict.fromkeys([None, *range(len(kernel.checks))], NO_ALARM)
+        first = FIRST_ALARM + len(self.checks)
+        self.checks += [
+            CheckedIndex(
+                step.origin or step.outs[0].name, step.op.mnemonic, check.operand, check.allowed
+            )
+            for check in kernel.checks
+        ]
+        return {None: ANY_ALARM, **{n: first + n for n in range(len(kernel.checks))}}
 
 
 def jobs_of(program: Program) -> list[Job]:
@@ -184,8 +216,10 @@ def _open_segment(parts: list[Segment | Instr]) -> Segment:
     return last
 
 
-def _place(parameter: Parameter, job: Job, frame: Frame) -> Place:
+def _place(parameter: Parameter, job: Job, frame: Frame, alarms: Alarms) -> Place:
     match parameter:
+        case Alarm(number):
+            return ALARMS, alarms[number] * ALARM_BYTES
         case Operand(number):
             return frame.place(job.buffers[number])
         case Packed(number):

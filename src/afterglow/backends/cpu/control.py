@@ -19,7 +19,7 @@ from afterglow.backends.cpu.types import spell
 from afterglow.graph.function import subgraphs_of
 from afterglow.instr import Buffer, Copy, Instr, OpInstr, Program, Region
 from afterglow.ops.control import If, Loop, Scan
-from afterglow.runtime.native.convention import CONSTANTS
+from afterglow.runtime.native.convention import ALARMS, CONSTANTS
 
 CallsOf = Callable[[Instr, Frame], list[Call]]
 """The calls of an instruction."""
@@ -85,7 +85,7 @@ class ControlFlow:
         module, function = write_loop(self.target, name, step, body)
         self.modules.append(module)
         given = [b for b in (*step.outs, *step.ins) if b is not None]
-        arguments = (*map(frame.place, given), (CONSTANTS, 0), frame.workspace)
+        arguments = (*map(frame.place, given), (CONSTANTS, 0), frame.workspace, (ALARMS, 0))
         size = frame.workspace[1] + body.workspace_bytes
         first = [
             call

@@ -45,7 +45,7 @@ def write_loop(target: Target, name: str, step: OpInstr, body: Body) -> tuple[Mo
     """The code of a `Loop` or `Scan`, and how it is called.
 
     It is given the results, whose carried ones hold their first values, then the operands, the
-    constants, and a workspace.
+    constants, a workspace, and the alarms.
     """
     module = Module(target)
     with module.function(name) as e:
@@ -59,7 +59,7 @@ def _write(e: Emitter, step: OpInstr, body: Body) -> None:
     ins = [e.pointer(f"in{number}", u8) for number in range(len(step.ins))]
     constants = e.pointer("constants", u8, align=ALIGNMENT)
     arena = e.pointer("workspace", u8, align=ALIGNMENT)
-    memory = [arena, constants, arena + body.arena_bytes]
+    memory = [arena, constants, arena + body.arena_bytes, e.pointer("alarms", u8)]
     carried = outs[: len(body.program.states)]
 
     def run_body(inputs: Sequence[Pointer], outputs: Sequence[Pointer]) -> None:

@@ -93,7 +93,13 @@ def measure(
     rounds = [dict(picks) for picks in _picks(choices)]
     timers = [
         StepTimer(
-            build(program, target, compiled, apart=True, policy=replace(policy, picks=picks)),
+            build(
+                program,
+                target,
+                compiled,
+                apart=True,
+                policy=replace(policy, picks=picks, unchecked=True),
+            ),
             inputs,
             threads,
         )

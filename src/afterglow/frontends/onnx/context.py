@@ -246,7 +246,8 @@ class NodeContext:
         """Apply an op with any number of results."""
         node = self.builder.emit_node(op, *operands)
         _check_sizes(node)
-        arrays = fold(node, always=self.is_driven)
+        unchecked = self.graph.session.known.unchecked
+        arrays = fold(node, always=self.is_driven, unchecked=unchecked)
         if arrays is None:
             return node.results
         self.builder.function.erase(node)

@@ -31,6 +31,7 @@ from afterglow.ops.elementwise import (
 )
 from afterglow.ops.functions import Tanh
 from afterglow.ops.indexing import Gather, Iota
+from afterglow.ops.lengths import CheckLengths
 from afterglow.ops.movement import Concat, Expand, Pad, Reshape, slice_axis
 from afterglow.support.errors import ModelError
 from afterglow.types import dtype as d
@@ -97,7 +98,8 @@ def _lengths(n: NodeContext, q: Value) -> _Lengths:
     cache = max(total, 0 if past is None else past.type.shape[2])
     if total == queries:
         return _Lengths(queries, cache, None)
-    last = n.emit(Reshape((batch,)), as_dtype(n, n[5], d.i64))
+    last = n.emit(CheckLengths(cache - 1), as_dtype(n, n[5], d.i64))
+    last = n.emit(Reshape((batch,)), last)
     return _Lengths(queries, cache, n.emit(Add(), last, _whole(n, 1 - queries)))
 
 

@@ -36,7 +36,8 @@ class HostNodes:
 
     A node that takes and gives tensors is replayed; others are imported each time with all values
     known. `given` names what there will be, `values` has what is always the same. `run_body` runs
-    the bodies of If, Loop and Scan.
+    the bodies of If, Loop and Scan. `unchecked`, indices out of range become the nearest that are
+    not.
     """
 
     def __init__(
@@ -46,10 +47,13 @@ class HostNodes:
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
+        *,
+        unchecked: bool = False,
     ) -> None:
         self.file = file
         self.wanted = wanted
         self.run_body = run_body
+        self.unchecked = unchecked
         self.parameters = {p.name: p for p in model_signature(file).inputs}
         self.frame = Frame(model_opsets(file.proto))
         self.functions = model_functions(file.proto)
@@ -88,7 +92,12 @@ class HostNodes:
             return None
         parts = (self.file, self.functions, self.frame, self.fixed)
         return [
-            ReplayedNode(node, [name for name in node.output if name in self.names], *parts)
+            ReplayedNode(
+                node,
+                [name for name in node.output if name in self.names],
+                *parts,
+                unchecked=self.unchecked,
+            )
             for node in order.nodes
         ]
 
@@ -106,6 +115,7 @@ class HostNodes:
         module = Module("host")
         session = Session(self.file, module, self.functions)
         session.run_body, session.graphs = self.run_body, self.graphs
+        session.known.unchecked = self.unchecked
         session.kept = {id(x): x for x in self.fixed.values() if isinstance(x, np.ndarray)}
         if RUN_NUMBER in known:
             number = module.constant("run_number", known[RUN_NUMBER])

@@ -48,14 +48,20 @@ def import_onnx(source: ModelSource | ModelFile, binding: Binding | None = None)
 
 
 class ModelImporter:
-    """Imports one model."""
+    """Imports one model; `unchecked`, an index out of range is the nearest that is not."""
 
     def __init__(
-        self, source: ModelSource | ModelFile, binding: Binding, part: Part | None = None
+        self,
+        source: ModelSource | ModelFile,
+        binding: Binding,
+        part: Part | None = None,
+        *,
+        unchecked: bool = False,
     ) -> None:
         self.file = source if isinstance(source, ModelFile) else read_model(source)
         self.binding = binding
         self.part = part
+        self.unchecked = unchecked
         signature = model_signature(self.file)
         self.signature = signature if part is None else _signature_of(part, signature)
         self.opsets = model_opsets(self.file.proto)
@@ -70,6 +76,7 @@ class ModelImporter:
         proto = self.file.proto
         module = Module(proto.graph.name or "model")
         session = Session(self.file, module, model_functions(proto))
+        session.known.unchecked = self.unchecked
         graph = GraphImporter(session, Function("main", module), Frame(self.opsets))
         if self.part is not None and RUN_NUMBER in self.part.given:
             session.given_run_number = partial(_run_number, graph.function)

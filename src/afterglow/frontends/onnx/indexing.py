@@ -19,6 +19,7 @@ from afterglow.ops.indexing import (
     ScatterND,
     ScatterReduction,
 )
+from afterglow.ops.lengths import CheckLengths
 from afterglow.ops.movement import Concat, Expand, slice_axis
 from afterglow.ops.rules import normal_axis
 from afterglow.ops.scatter import ScatterElements
@@ -85,7 +86,7 @@ def reverse_sequence(n: NodeContext) -> Value:
     shape = x.type.shape[:2]
     extents = [1, 1]
     extents[batch] = shape[batch]
-    lengths = reshaped(n, n[1], extents)
+    lengths = reshaped(n, n.emit(CheckLengths(shape[time]), n[1]), extents)
     step = _counts(n, shape, time)
     last = n.emit(e.Sub(), lengths, integer_constant(n, 1))
     mirrored = n.emit(e.Sub(), last, step)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from math import inf
 
 from afterglow.frontends.onnx.problems import NeedsInliningError, NeedsValuesError
-from afterglow.graph import Constant, Function, Node, Op, Value, run_op
+from afterglow.graph import Constant, Function, Node, Op, Value, run_node
 from afterglow.graph.function import subgraphs_of
 from afterglow.graph.order import in_order
 from afterglow.ops.control import Loop, Scan
-from afterglow.support.errors import UnsupportedError
+from afterglow.support.errors import IndexRangeError, UnsupportedError
 from afterglow.types import Array
 
 MOST_COMPUTED_BYTES = 2**30
@@ -38,12 +38,14 @@ class KnownValues:
     """Computes values from constants, across the bounds of bodies.
 
     `input_names` says what the model calls its inputs, `outer` which outer value an input of a body
-    stands for, `variables` what something is differentiated by.
+    stands for, `variables` what something is differentiated by. `unchecked`, indices out of range
+    become the nearest that are not.
     """
 
     input_names: dict[Value, str] = field(default_factory=dict)
     outer: dict[Value, Value] = field(default_factory=dict)
     variables: set[Value] = field(default_factory=set)
+    unchecked: bool = False
     _inputs: dict[Node, frozenset[str]] = field(default_factory=dict)
     _computed: dict[Node | None, dict[Value, Array]] = field(default_factory=dict)
 
@@ -121,7 +123,7 @@ class KnownValues:
         if sum(type.nbytes for type in types) > MOST_COMPUTED_BYTES or steps(node.op) > MOST_STEPS:
             raise UnsupportedError(f"a shape depends on {node.name!r}, which takes long to compute")
         operands = [None if v is None else self._look_up(v, arrays) for v in node.operands]
-        return run_op(node.op, operands, types)
+        return run_node(node, operands, unchecked=self.unchecked)
 
     def _look_up(self, value: Value, arrays: dict[Value, Array]) -> Array:
         value = self.outermost(value)
@@ -130,7 +132,7 @@ class KnownValues:
         return self._computed.get(value.producer, arrays)[value]
 
 
-def fold(node: Node, *, always: bool = False) -> tuple[Array, ...] | None:
+def fold(node: Node, *, always: bool = False, unchecked: bool = False) -> tuple[Array, ...] | None:
     """The results of a node if all its operands are constants and, but for `always`, it is small.
 
     Otherwise None.
@@ -145,7 +147,12 @@ def fold(node: Node, *, always: bool = False) -> tuple[Array, ...] | None:
     if not node.op.pure or subgraphs_of(node.op):
         return None
     operands = [v.data if isinstance(v, Constant) else None for v in node.operands]
-    return run_op(node.op, operands, types)
+    try:
+        return run_node(node, operands, unchecked=unchecked)
+    except IndexRangeError:
+        if always:
+            raise
+        return None  # it may be in a branch that is never taken
 
 
 def steps(op: Op) -> float:

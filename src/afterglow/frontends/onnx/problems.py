@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
+from afterglow.support.errors import AfterglowError, IndexRangeError, ModelError, UnsupportedError
 
 if TYPE_CHECKING:
     from afterglow.frontends.onnx.parts import Cut
@@ -79,6 +79,8 @@ def import_error(problems: Sequence[Problem], help: str = "") -> AfterglowError:
     kind = UnsupportedError if unsupported else ModelError
     if len(problems) == 1:
         error = problems[0].error
+        if isinstance(error, IndexRangeError):  # about what data hold, and says where
+            return error
         where = f"in node {problems[0].node} ({problems[0].op})" if problems[0].op else ""
         return kind(error.what, where=where, excerpt=error.excerpt, help=help or error.help)
     lines = _lines(problems)

@@ -45,7 +45,10 @@ class ReplayedNode:
         functions: Functions,
         frame: Frame,
         fixed: Mapping[str, Any],
+        *,
+        unchecked: bool = False,
     ) -> None:
+        self._unchecked = unchecked
         self.node = node
         self.results = results
         self._file = file
@@ -98,7 +101,7 @@ class ReplayedNode:
         """Import it, with more and more values known until it can be."""
         while True:
             try:
-                return Tape(self._import(arrays))
+                return Tape(self._import(arrays), unchecked=self._unchecked)
             except NeedsValuesError as error:
                 if self._deciding.issuperset(error.inputs):
                     self._is_plain = False

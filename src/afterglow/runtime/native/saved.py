@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.runtime.native.artefact import Artefact, Host, HostProgram, Native
+from afterglow.runtime.native.artefact import Artefact, CheckedIndex, Host, HostProgram, Native
 from afterglow.runtime.native.image import Image
 from afterglow.runtime.native.load import FilePart
 from afterglow.runtime.native.machine import Needs
@@ -37,6 +37,7 @@ def describe(artefact: Artefact) -> dict[str, Any]:
         "arena_bytes": artefact.arena_bytes,
         "workspace_bytes": artefact.workspace_bytes,
         "scratch_bytes": artefact.scratch_bytes,
+        "checks": [check.describe() for check in artefact.checks],
         "host": None if artefact.host is None else artefact.host.describe(),
     }
 
@@ -75,6 +76,7 @@ def restore(data: Mapping[str, Any], container: Container, version: str) -> Arte
         pool=Image.from_bytes(container.section(version + POOL)),
         host=host,
         code_file=FilePart(descriptor, offset),
+        checks=tuple(map(CheckedIndex.restore, data["checks"])),
         step_text=container.section(version + STEPS),
     )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, first_lanes, select
 from afterglow.backends.cpu.fusion import SinkRow
+from afterglow.backends.cpu.index_check import IndexCheck
 from afterglow.backends.cpu.kernel import Kernel, Phase
 from afterglow.backends.cpu.kernels.held import load_held
 from afterglow.backends.cpu.kernels.recurrent.cells import Stage, kept_of, stages_of, states_of
@@ -103,6 +104,7 @@ def _write_begin(p: Phase, problem: Problem, panels: Panels) -> None:
     if _shares_steps(problem):
         for number, _ in enumerate(stages_of(problem.op)):
             p.e.zero(_open_counters(p, panels, number), panels.count)
+    _check_lengths(p, problem)
     for name in states_of(problem.op):
         state = _open_state(p, problem, panels, name)
         given = problem.given.get(INITIAL[name])
@@ -116,6 +118,15 @@ def _write_begin(p: Phase, problem: Problem, panels: Panels) -> None:
                 mask = _mask(p, panels, unit)
                 loaded = convert(line.load(unit, panels.lanes, mask), problem.dtype)
                 state.store(loaded.splat(panels.lanes), row * panels.pitch + unit)
+
+
+def _check_lengths(p: Phase, problem: Problem) -> None:
+    """Once is enough: a step only asks whether it comes before the end of a sequence."""
+    lengths = problem.given.get("lengths")
+    if lengths is not None:
+        check, line = IndexCheck(p, "lengths"), Row(p.pointer(lengths), lengths.strides[0])
+        with p.e.loop(problem.batch, name="row") as row:
+            check.place(line.load(row, 1))
 
 
 def _write_end(p: Phase, problem: Problem, panels: Panels) -> None:
