@@ -87,7 +87,9 @@ class _BodyWork:
         self.source = BodySource(bodies.source, graph, file)
         self.options = replace(bodies.options, shapes={}, dims={}, values=graph.fixed, part=None)
         self.outputs = self.source.output_names
-        self.interpret = self.source.on_host(self.outputs, names, graph.fixed, bodies.run)
+        self.interpret = self.source.on_host(
+            self.outputs, names, graph.fixed, bodies.run, self.options.max_memory
+        )
         self.versions: PatientVersions[Version | SegmentedVersion] = PatientVersions(CONTINUATIONS)
         self.bound = BoundValues(most=1)
         """What changes from iteration to iteration is not worth a version for each value."""

@@ -49,6 +49,7 @@ class Source(Protocol):
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
+        max_memory: int | None = None,
     ) -> HostRun:
         """What computes what is wanted of what is given, by definition, for `HostNodes`."""
 
@@ -102,6 +103,7 @@ class ModuleSource:
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
+        max_memory: int | None = None,
     ) -> HostRun:
         """Refuse: shapes in a module are exact."""
         raise UsageError("a module has exact shapes: there is nothing to cut")
@@ -151,9 +153,10 @@ class OnnxSource:
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
+        max_memory: int | None = None,
     ) -> HostRun:
         """Imported again with each run, as they are few."""
-        return HostNodes(self.file, wanted, given, values, run_body).run
+        return HostNodes(self.file, wanted, given, values, run_body, max_memory).run
 
     def is_done(self, known: Iterable[str]) -> bool:
         """Whether there is no node between what is known and the outputs."""
@@ -228,4 +231,4 @@ def _info(parameter: Parameter, options: Options) -> TensorInfo:
 
 
 def _binding(options: Options) -> Binding:
-    return Binding(shapes=options.shapes, dims=options.dims, values=options.values)
+    return Binding(options.shapes, options.dims, options.values, options.max_memory)

@@ -144,7 +144,8 @@ class CutModel:
 
     def _host_run(self, wanted: Sequence[str], given: Iterable[str]) -> HostRun:
         source, options = self.specialiser.source, self.specialiser.options
-        return source.on_host(wanted, given, options.values, self.specialiser.run_body)
+        run_body = self.specialiser.run_body
+        return source.on_host(wanted, given, options.values, run_body, options.max_memory)
 
     def compile_rest(self, known: Mapping[str, Any]) -> Version | SegmentedVersion:
         """Compile what comes behind, with all that is known as inputs of exact shapes."""

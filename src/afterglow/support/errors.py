@@ -56,6 +56,10 @@ class ModelError(AfterglowError):
     """A model file is malformed."""
 
 
+class MemoryLimitError(AfterglowError):
+    """A model asks for more memory than it may take, or than there is."""
+
+
 class UnsupportedError(AfterglowError):
     """A model is well formed but uses what Afterglow, or the chosen backend, does not have."""
 
@@ -66,3 +70,9 @@ class UsageError(AfterglowError):
     """The caller asked for something that makes no sense."""
 
     exit_status = 2
+
+
+def out_of_memory(purpose: str, error: MemoryError) -> MemoryLimitError:
+    """What to raise where memory for a purpose could not be had."""
+    why = f": {error}" if str(error) else ""
+    return MemoryLimitError(f"there is not enough memory to {purpose}{why}")

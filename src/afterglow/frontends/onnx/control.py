@@ -34,6 +34,9 @@ from afterglow.types.dtype import i64
 MOST_UNROLLED = 2048
 """Nodes into which a loop is unrolled, at most: if it takes more, the host drives it."""
 
+MOST_NUMBERED = 2**17
+"""Iterations whose numbers are a tensor; more are counted when the loop runs, if they can be."""
+
 _UNLIMITED = np.iinfo(np.int64).max
 
 
@@ -147,7 +150,7 @@ def _loop_as_op(
         raise ChangesTypesError("carried values change their types")
     if _is_true(function.outputs[0].value):
         trips = _trips(n, limit, condition, must=len(returned) > len(carried))
-        if trips is not None:
+        if trips is not None and (trips <= MOST_NUMBERED or len(returned) > len(carried)):
             return _counted(n, body, trips, carried, captured)
     if len(returned) > len(carried):
         raise NeedsInliningError("the number of iterations depends on what they compute")

@@ -12,6 +12,7 @@ import onnx
 
 from afterglow.frontends.onnx.bodies import RunBody
 from afterglow.frontends.onnx.known import KnownValues
+from afterglow.frontends.onnx.limits import LEAST_LIMIT, check_tensor, tensor_limit
 from afterglow.frontends.onnx.reader import ModelFile
 from afterglow.graph import Builder, Function, Module, Placeholder, Value
 from afterglow.ops.elementwise import Add
@@ -47,6 +48,10 @@ class Session:
     run_body: RunBody | None = None
     kept: Mapping[int, Array] = field(default_factory=dict)
     given_run_number: Callable[[], Value] | None = None
+    max_memory: int | None = None
+    """Bytes that a tensor may take; None if that follows from `own_bytes`."""
+    own_bytes: int = 0
+    """What the constants and inputs of the model take."""
     expanded: int = 0
     changing: dict[int, onnx.GraphProto] = field(default_factory=dict)
     """By their identity, bodies of loops that can be no functions: what they carry changes."""
@@ -79,6 +84,11 @@ class Session:
             for name in [*self.module.functions][before:]:
                 self.module.erase_function(name)
             raise
+
+    def check_size(self, type: TensorType) -> None:
+        """Raise if a tensor takes more memory than it may."""
+        if type.nbytes > (self.max_memory or LEAST_LIMIT):
+            check_tensor(type, tensor_limit(self.own_bytes, self.max_memory))
 
     def count_expanded(self) -> None:
         """Note a node that the file holds once, but the import may meet many times."""

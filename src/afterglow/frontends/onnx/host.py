@@ -44,10 +44,12 @@ class HostNodes:
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
+        max_memory: int | None = None,
     ) -> None:
         self.file = file
         self.wanted = wanted
         self.run_body = run_body
+        self.max_memory = max_memory
         self.parameters = {p.name: p for p in model_signature(file).inputs}
         self.frame = Frame(model_opsets(file.proto))
         self.functions = model_functions(file.proto)
@@ -74,6 +76,7 @@ class HostNodes:
         module = Module("host")
         session = Session(self.file, module, self.functions)
         session.run_body = self.run_body
+        session.max_memory = self.max_memory
         session.kept = {id(x): x for x in self.fixed.values() if isinstance(x, np.ndarray)}
         if RUN_NUMBER in known:
             number = module.constant("run_number", known[RUN_NUMBER])
@@ -83,6 +86,7 @@ class HostNodes:
         for name in sorted(self.names & known.keys()):
             parameter = self.parameters.get(name) or _parameter(name, known[name])
             graph.scope.define(name, input_constant(module, parameter, known[name]))
+        session.own_bytes = sum(constant.type.nbytes for constant in module.constants.values())
         graph.add_nodes(nodes)
         try:
             values = zip(wanted, graph.results(wanted), strict=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
+from afterglow.support.errors import AfterglowError, MemoryLimitError, ModelError, UnsupportedError
 
 if TYPE_CHECKING:
     from afterglow.frontends.onnx.parts import Cut
@@ -64,8 +64,9 @@ class ProblemsError(AfterglowError):
 
 def import_error(problems: Sequence[Problem], help: str = "") -> AfterglowError:
     """One error for all of them: a sentence if it is one, a line each if there are more."""
-    unsupported = all(isinstance(problem.error, UnsupportedError) for problem in problems)
-    kind = UnsupportedError if unsupported else ModelError
+    kinds = (UnsupportedError, MemoryLimitError)
+    alike = (k for k in kinds if all(isinstance(problem.error, k) for problem in problems))
+    kind = next(alike, ModelError)
     if len(problems) == 1:
         error = problems[0].error
         where = f"in node {problems[0].node} ({problems[0].op})" if problems[0].op else ""
