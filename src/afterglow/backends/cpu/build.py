@@ -28,7 +28,7 @@ def build(
     policy: Policy = DEFAULT,
 ) -> Artefact:
     """Compile a planned program; `apart`, each instruction has a main function of its own."""
-    generated = generate(program, target, apart=apart, policy=policy)
+    generated = generate(program, target, apart=apart, policy=policy, interruptible=True)
     main = generated.main
     assert main is not None
     write_run_alone(main)
@@ -45,6 +45,7 @@ def build(
         workspace_bytes=generated.workspace_bytes,
         scratch_bytes=generated.scratch_bytes,
         pool=pool_image(target, compiled),
+        may_run_long=generated.may_run_long,
         step_text="\n".join(_one_line(n) for n in step_names(generated.segments)).encode(),
         host=HostedProgram(program, hosted, generated.host_constants) if hosted else None,
     )

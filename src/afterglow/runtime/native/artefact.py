@@ -84,6 +84,8 @@ class Artefact:
     """What the host runs, if it runs something."""
     code_file: FilePart | None = None
     """Where the code lies in a file, if it does."""
+    may_run_long: bool = False
+    """Whether a loop in the code looks for interrupts."""
     step_text: bytes | memoryview = b""
     """The names of all steps of machine code, a line for each."""
 

@@ -6,7 +6,12 @@ ALIGNMENT = 64
 """What the addresses of arena, constants, workspace and scratch are multiples of."""
 
 ARENA, CONSTANTS, WORKSPACE, FIRST_OTHER = 0, 1, 2, 3
-"""Places in the table of bases."""
+"""Places in the table of bases: inputs, outputs and states follow, then the cell of interrupts."""
+
+SIGNAL_BYTES = 64
+"""Size of the cell of interrupts: a byte for each signal that arrived, its number, then zeros."""
+INTERRUPT = 2
+"""The number of the signal at which loops end: SIGINT."""
 
 COUNTER_BYTES = 64
 """Counters of a run have a cache line each."""

@@ -37,6 +37,7 @@ def describe(artefact: Artefact) -> dict[str, Any]:
         "arena_bytes": artefact.arena_bytes,
         "workspace_bytes": artefact.workspace_bytes,
         "scratch_bytes": artefact.scratch_bytes,
+        "may_run_long": artefact.may_run_long,
         "host": None if artefact.host is None else artefact.host.describe(),
     }
 
@@ -75,6 +76,7 @@ def restore(data: Mapping[str, Any], container: Container, version: str) -> Arte
         pool=Image.from_bytes(container.section(version + POOL)),
         host=host,
         code_file=FilePart(descriptor, offset),
+        may_run_long=data.get("may_run_long", False),
         step_text=container.section(version + STEPS),
     )
 
