@@ -118,6 +118,14 @@ the limit is 1,048,576
           help: allow more with max_memory, or --max-memory
         """,
     ),
+    "an empty tensor": (
+        one("Pad", "x p", shape=(0, 3), p=np.array([0, 0, 0, 2**61])),
+        MemoryLimitError,
+        """
+        error: a result is too large: no array has the shape of f32[0, 2305843009213693955]
+          in node 'here' (Pad of ai.onnx version 17)
+        """,
+    ),
     "a window": (
         one("HannWindow", "n", n=np.array(2**40)),
         MemoryLimitError,

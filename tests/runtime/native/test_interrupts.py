@@ -15,6 +15,8 @@ import onnx
 import pytest
 
 import afterglow
+from afterglow.backends.cpu import Target
+from afterglow.backends.cpu.codegen import generate
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.native import interrupts
 from afterglow.runtime.native.interrupts import QUIET, interruptible
@@ -81,6 +83,15 @@ def test_a_loaded_model_is_interrupted(counted: CompiledModel, tmp_path: Path) -
     send_soon(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         loaded(X, ENDLESS)
+
+
+def test_only_loops_of_this_process_that_may_be_long_look(counted: CompiledModel) -> None:
+    program, target = counted.compiled.program, Target.host()
+    for_bundles = generate(program, target)
+    assert "interrupts" not in for_bundles.loops[0].text
+    assert "interrupts" in generate(program, target, interruptible=True).loops[0].text
+    short = afterglow.compile(counting(200), cache=False).compiled
+    assert not generate(short.program, target, interruptible=True).may_run_long
 
 
 def test_other_signals_leave_a_loop_alone(counted: CompiledModel) -> None:

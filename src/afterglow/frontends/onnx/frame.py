@@ -87,7 +87,7 @@ class Session:
 
     def check_size(self, type: TensorType) -> None:
         """Raise if a tensor takes more memory than it may."""
-        if type.nbytes > (self.max_memory or LEAST_LIMIT):
+        if not type.size or type.nbytes > (self.max_memory or LEAST_LIMIT):
             check_tensor(type, tensor_limit(self.own_bytes, self.max_memory))
 
     def count_expanded(self) -> None:

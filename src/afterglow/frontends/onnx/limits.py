@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from afterglow.runtime.native.machine import usable_memory
 from afterglow.support.errors import MemoryLimitError
 from afterglow.types import TensorType
@@ -11,6 +13,9 @@ LEAST_LIMIT = 2**31
 
 MOST_GROWTH = 64
 """How many times the bytes of a model's constants and inputs a tensor may take besides."""
+
+MOST_POSITIONS = 2**56
+"""The product of a tensor's extents without those that are 0, at most."""
 
 MOST_TABLE = 2**25
 """Elements of a table that is computed from a few numbers when importing, at most."""
@@ -24,12 +29,14 @@ def tensor_limit(own_bytes: int, max_memory: int | None) -> int:
 
 
 def check_tensor(type: TensorType, limit: int) -> None:
-    """Raise if a tensor takes more bytes than it may."""
+    """Raise if a tensor takes more bytes than it may, or has a shape that no array can have."""
     if type.nbytes > limit:
         raise MemoryLimitError(
             f"a result is too large: {type} takes {type.nbytes:,} bytes, the limit is {limit:,}",
             help="allow more with max_memory, or --max-memory",
         )
+    if math.prod(max(1, extent) for extent in type.shape) > MOST_POSITIONS:
+        raise MemoryLimitError(f"a result is too large: no array has the shape of {type}")
 
 
 def check_table(elements: int) -> None:
