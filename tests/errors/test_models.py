@@ -10,7 +10,13 @@ import pytest
 from onnx import TensorProto, helper
 
 from afterglow.frontends.onnx import import_onnx
-from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
+from afterglow.runtime.native.machine import usable_memory
+from afterglow.support.errors import (
+    AfterglowError,
+    MemoryLimitError,
+    ModelError,
+    UnsupportedError,
+)
 from tests.errors.malformed import Cases, Made, check
 from tests.frontends.models import BOOL, FLOAT, INT64, body, graph, info, model, node, tensor
 
@@ -295,10 +301,12 @@ def a_fault_that_no_importer_foresees() -> onnx.ModelProto:
 
 
 @refused(
-    ModelError,
-    """
-    error: a result is too large: f32[1073741824, 32768, 2, 3] takes over 1,099,511,627,776 bytes
+    MemoryLimitError,
+    f"""
+    error: a result is too large: f32[1073741824, 32768, 2, 3] takes {24 * 2**45:,} bytes, \
+the limit is {min(2**31, usable_memory()):,}
       in node 'wide' (Expand of ai.onnx version 17)
+      help: allow more with max_memory, or --max-memory
     """,
 )
 def a_result_of_absurd_size() -> onnx.ModelProto:
@@ -314,7 +322,7 @@ def a_result_of_absurd_size() -> onnx.ModelProto:
     """,
 )
 def a_value_of_absurd_size_that_decides_a_shape() -> onnx.ModelProto:
-    constants = {"shape": np.array([2**30, 2]), "one": np.ones((), np.float32)}
+    constants = {"shape": np.array([2**28, 2]), "one": np.ones((), np.float32)}
     wide = node("Expand", ["one", "shape"], ["wide"])
     which = node("NonZero", ["wide"], ["y"], name="which")
     return model([wide, which], outputs=(info("y", None, INT64),), constants=constants)

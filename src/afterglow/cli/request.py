@@ -14,7 +14,12 @@ from afterglow.backends.registry import BACKENDS
 from afterglow.cli.parameters import Dim, Number, Shape, Size, Value
 from afterglow.cli.session import Session, general_options
 from afterglow.driver.dims import DimWish, Wishes
-from afterglow.driver.environment import cache_folder, perf_map_by_default, verify_by_default
+from afterglow.driver.environment import (
+    cache_folder,
+    max_memory_by_default,
+    perf_map_by_default,
+    verify_by_default,
+)
 from afterglow.driver.options import PRECISIONS, Options, Progress, policy_of
 from afterglow.driver.sources import Source, open_source
 from afterglow.frontends.onnx import NeedsValuesError, UnboundDimensionsError
@@ -168,6 +173,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option("--no-cache", is_flag=True, help="Keep no compiled code, and use none."),
     click.option("--max-arena", type=Size(), help="Split nodes until the arena has no more bytes."),
+    click.option(
+        "--max-memory", type=Size(), help="Refuse tensors and runs that take more; see memory.md."
+    ),
     click.option("--exact", is_flag=True, help="Form every sum as it is defined."),
     click.option(
         "--unchecked", is_flag=True, help="Take the nearest for an index out of range, silently."
@@ -207,6 +215,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         threads: int | None,
         no_cache: bool,
         max_arena: int | None,
+        max_memory: int | None,
         exact: bool,
         unchecked: bool,
         optimize_for: str,
@@ -226,6 +235,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
             dims=wishes.fixed,
             values=_once("--value", values),
             max_arena=max_arena,
+            max_memory=max_memory_by_default() if max_memory is None else max_memory,
             policy=policy_of(exact, optimize_for, unchecked),
             precision=precision,
             tune=tune,

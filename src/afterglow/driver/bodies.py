@@ -20,7 +20,7 @@ from afterglow.driver.cache import CompileCache, digest_of_texts
 from afterglow.driver.options import Options
 from afterglow.driver.sources import OnnxSource, Source
 from afterglow.driver.specialise import Build, CallSpecialiser, given_type
-from afterglow.frontends.onnx import RUN_NUMBER, BodyGraph, ModelFile, Part
+from afterglow.frontends.onnx import RUN_NUMBER, BodyGraph, HostLimits, ModelFile, Part
 from afterglow.runtime.patience import PatientVersions
 from afterglow.runtime.segmented import CONTINUATIONS, SegmentedVersion
 from afterglow.runtime.version import Version
@@ -87,10 +87,8 @@ class _BodyWork:
         self.source = BodySource(bodies.source, graph, file)
         self.options = replace(bodies.options, shapes={}, dims={}, values=graph.fixed, part=None)
         self.outputs = self.source.output_names
-        unchecked = self.options.policy.unchecked
-        self.interpret = self.source.on_host(
-            self.outputs, names, graph.fixed, bodies.run, unchecked=unchecked
-        )
+        limits = HostLimits(self.options.policy.unchecked, self.options.max_memory)
+        self.interpret = self.source.on_host(self.outputs, names, graph.fixed, bodies.run, limits)
         self.versions: PatientVersions[Version | SegmentedVersion] = PatientVersions(CONTINUATIONS)
         self.bound = BoundValues(most=1)
         """What changes from iteration to iteration is not worth a version for each value."""

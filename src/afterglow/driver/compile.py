@@ -22,7 +22,7 @@ from afterglow.runtime import CompiledModel
 from afterglow.runtime.bundle import Bundle, BundleWish
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.version import SourceLeft, Specialiser, Version
-from afterglow.support.errors import UsageError
+from afterglow.support.errors import UsageError, out_of_memory
 from afterglow.types import Array
 
 STAGES = ("import", "graph", "lowered", "instructions", "llvm", "asm")
@@ -83,8 +83,11 @@ class Recipe(Specialiser):
             return found
         if options.progress is not None:
             options.progress("import")
-        module, forms = self.source.load(options)
-        version = Version(Stages(options).finish(module), forms, frozenset(value_inputs))
+        try:
+            module, forms = self.source.load(options)
+            version = Version(Stages(options).finish(module), forms, frozenset(value_inputs))
+        except MemoryError as error:
+            raise out_of_memory("compile the model", error) from None
         if cache is not None and key is not None:
             cache.keep(key, version)
         return version

@@ -9,6 +9,7 @@ from typing import Any
 from afterglow.support.disk_cache import CACHE_PARTS, default_folder
 from afterglow.support.errors import UsageError, warn
 from afterglow.support.private_folder import why_not_private
+from afterglow.support.sizes import parse_size
 
 
 def verify_by_default() -> bool:
@@ -19,6 +20,12 @@ def verify_by_default() -> bool:
 def perf_map_by_default() -> bool:
     """Whether AFTERGLOW_PERF_MAP asks to tell the profiler `perf` the names of functions."""
     return _is_set("AFTERGLOW_PERF_MAP")
+
+
+def max_memory_by_default() -> int | None:
+    """The limit of memory that AFTERGLOW_MAX_MEMORY sets, as text such as "2GiB"; None without."""
+    text = os.environ.get("AFTERGLOW_MAX_MEMORY", "")
+    return parse_size(text) if text else None
 
 
 def cache_folder(wish: Any) -> Path | None:

@@ -46,6 +46,8 @@ class Options:
     """Whether inputs may be overwritten once they have been read."""
     max_arena: int | None = None
     """The most bytes that the arena may have: nodes are split until it fits."""
+    max_memory: int | None = None
+    """The most bytes that a tensor, and a run, may take; None for what `docs/memory.md` says."""
     policy: Policy = DEFAULT
     """What the choice of algorithms heeds."""
     precision: str = "float32"
@@ -66,7 +68,7 @@ class Options:
 
 _OF_A_PROCESS = (
     *("threads", "shapes", "dims", "values", "part"),
-    *("cache", "verify", "perf_map", "instruments", "progress"),
+    *("max_memory", "cache", "verify", "perf_map", "instruments", "progress"),
 )
 """Options that are not kept with a model that is saved."""
 

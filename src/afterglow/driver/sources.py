@@ -13,6 +13,7 @@ from afterglow.driver.cache import CompileCache, digest_of_bytes, digest_of_text
 from afterglow.driver.options import Options
 from afterglow.frontends.onnx import (
     Binding,
+    HostLimits,
     HostNodes,
     ModelImporter,
     Parameter,
@@ -50,8 +51,7 @@ class Source(Protocol):
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
-        *,
-        unchecked: bool = False,
+        limits: HostLimits,
     ) -> HostRun:
         """What computes what is wanted of what is given, by definition, for `HostNodes`."""
 
@@ -110,8 +110,7 @@ class ModuleSource:
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
-        *,
-        unchecked: bool = False,
+        limits: HostLimits,
     ) -> HostRun:
         """Refuse: shapes in a module are exact."""
         raise UsageError("a module has exact shapes: there is nothing to cut")
@@ -166,11 +165,10 @@ class OnnxSource:
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
-        *,
-        unchecked: bool = False,
+        limits: HostLimits,
     ) -> HostRun:
         """Node by node: each is imported once for the types of its operands, and replayed."""
-        return HostNodes(self.file, wanted, given, values, run_body, unchecked=unchecked).run
+        return HostNodes(self.file, wanted, given, values, run_body, limits).run
 
     def is_done(self, known: Iterable[str]) -> bool:
         """Whether there is no node between what is known and the outputs."""
@@ -259,4 +257,4 @@ def _info(parameter: Parameter, options: Options) -> TensorInfo:
 
 
 def _binding(options: Options) -> Binding:
-    return Binding(shapes=options.shapes, dims=options.dims, values=options.values)
+    return Binding(options.shapes, options.dims, options.values, options.max_memory)

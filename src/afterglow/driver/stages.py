@@ -11,6 +11,7 @@ from afterglow.backends.cpu.backend import Cpu
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.registry import BACKENDS
 from afterglow.driver.kernel_cache import caching_compiler
+from afterglow.driver.limits import check_run
 from afterglow.driver.options import PRECISIONS, Options, is_duration
 from afterglow.driver.pipelines import (
     lowering_pipeline,
@@ -183,7 +184,10 @@ class Stages:
         backend = self._tuned_backend(program)
         self._tell("emit")
         executable = backend.compile(program)
-        return CompiledFunction(interface_of(program), plan, executable, inputs, outputs, program)
+        interface = interface_of(program)
+        function = CompiledFunction(interface, plan, executable, inputs, outputs, program)
+        check_run(function, program, self.options.max_memory)
+        return function
 
     def check_runs_here(self) -> None:
         """Refuse code for another machine before it is made: what is finished is loaded."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from afterglow.runtime.executable import Executable
 from afterglow.runtime.signature import Signature, TensorInfo
-from afterglow.support.errors import UsageError
+from afterglow.support.errors import UsageError, out_of_memory
 from afterglow.types import Array, Interface, MemoryPlan, Port
 
 
@@ -94,7 +94,10 @@ class CompiledFunction:
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Run on arrays of exactly the input types."""
-        return self.executable.run(inputs, self.states)
+        try:
+            return self.executable.run(inputs, self.states)
+        except MemoryError as error:
+            raise out_of_memory("run the model", error) from None
 
 
 def _info(name: str, port: Port) -> TensorInfo:

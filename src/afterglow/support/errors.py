@@ -60,6 +60,10 @@ class ModelError(AfterglowError):
     """A model file is malformed."""
 
 
+class MemoryLimitError(AfterglowError):
+    """A model asks for more memory than it may take, or than there is."""
+
+
 class UnsupportedError(AfterglowError):
     """A model is well formed but uses what Afterglow, or the chosen backend, does not have."""
 
@@ -109,3 +113,9 @@ class IndexRangeError(AfterglowError):
         """The same error about the model's own node, if it does not name one yet."""
         where = self.where or (f"in node {node!r}" if node else "")
         return IndexRangeError(self.what, where=where, help=self.help)
+
+
+def out_of_memory(purpose: str, error: MemoryError) -> MemoryLimitError:
+    """What to raise where memory for a purpose could not be had."""
+    why = f": {error}" if str(error) else ""
+    return MemoryLimitError(f"there is not enough memory to {purpose}{why}")

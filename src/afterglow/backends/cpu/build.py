@@ -28,7 +28,7 @@ def build(
     policy: Policy = DEFAULT,
 ) -> Artefact:
     """Compile a planned program; `apart`, each instruction has a main function of its own."""
-    generated = generate(program, target, apart=apart, policy=policy)
+    generated = generate(program, target, apart=apart, policy=policy, interruptible=True)
     main = generated.main
     assert main is not None
     write_run_alone(main)
@@ -46,6 +46,7 @@ def build(
         scratch_bytes=generated.scratch_bytes,
         checks=tuple(generated.checks),
         pool=pool_image(target, compiled),
+        may_run_long=generated.may_run_long,
         step_text="\n".join(_one_line(n) for n in step_names(generated.segments)).encode(),
         host=_hosted(generated, hosted, policy) if hosted else None,
     )

@@ -62,6 +62,8 @@ class Generated:
     """What each alarm is about, in the order in which they are run."""
     loops: list[Module] = field(default_factory=list)
     """Functions that call kernels again and again."""
+    may_run_long: bool = False
+    """Whether a loop looks for interrupts, if it is interruptible."""
     main: Module | None = None
 
     @property
@@ -93,16 +95,19 @@ def generate(
     apart: bool = False,
     constants: Constants | None = None,
     policy: Policy = DEFAULT,
+    interruptible: bool = False,
 ) -> Generated:
     """Write all code of a program; `apart`, each instruction is a segment of its own.
 
-    Programs that are given the same constants share them.
+    Programs that are given the same constants share them. Loops that are `interruptible` look at a
+    cell that the table of bases ends with.
     """
     generated = Generated(program, target)
     if constants is not None:
         generated.constants = constants
     exact = magnified(jobs_of(program))
-    writer, frame = _Writer(generated, policy, exact), Frame.of(program, generated.constants)
+    writer = _Writer(generated, policy, exact)
+    frame = Frame.of(program, generated.constants, interruptible=interruptible)
     for instruction in program.body:
         if host_reason(instruction):
             generated.parts.append(instruction)
@@ -116,7 +121,7 @@ def generate(
             segment = _open_segment(generated.parts)
             segment.calls.append(call)
             segment.origins.append(instruction)
-    generated.loops = writer.control.modules
+    generated.loops, generated.may_run_long = writer.control.modules, writer.control.may_run_long
     generated.main = _write_main(generated)
     return generated
 

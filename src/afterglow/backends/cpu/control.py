@@ -13,7 +13,7 @@ from typing import TypeGuard
 from afterglow.backends.cpu.calls import Call, Guard, Place
 from afterglow.backends.cpu.emitter import Module
 from afterglow.backends.cpu.frame import Frame, padded, shifted
-from afterglow.backends.cpu.loops import Body, write_loop
+from afterglow.backends.cpu.loops import Body, may_run_long, write_loop
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.types import spell
 from afterglow.graph.function import subgraphs_of
@@ -55,6 +55,8 @@ class ControlFlow:
         self.target = target
         self.calls_of = calls_of
         self.modules: list[Module] = []
+        self.may_run_long = False
+        """Whether a loop looks for interrupts."""
 
     def calls(self, step: OpInstr, frame: Frame) -> list[Call]:
         """The calls of an If, Loop or Scan."""
@@ -80,12 +82,16 @@ class ControlFlow:
     def _repeat(self, step: OpInstr, frame: Frame) -> list[Call]:
         """A function that loops, after copies of the first carried values."""
         (program,) = step.bodies
-        body = Body(program, self._calls_of_body(program, Frame.of(program, frame.constants)))
+        own = Frame.of(program, frame.constants, interruptible=frame.interrupts is not None)
+        body = Body(program, self._calls_of_body(program, own), frame.interrupts is not None)
         name = f"{step.op.mnemonic}_{len(self.modules)}"
         module, function = write_loop(self.target, name, step, body)
         self.modules.append(module)
+        self.may_run_long |= may_run_long(step)
         given = [b for b in (*step.outs, *step.ins) if b is not None]
-        arguments = (*map(frame.place, given), (CONSTANTS, 0), frame.workspace, (ALARMS, 0))
+        cells = () if frame.interrupts is None else (frame.interrupts,)
+        memory = ((CONSTANTS, 0), frame.workspace, (ALARMS, 0), *cells)
+        arguments = (*map(frame.place, given), *memory)
         size = frame.workspace[1] + body.workspace_bytes
         first = [
             call

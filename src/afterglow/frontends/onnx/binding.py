@@ -27,6 +27,8 @@ class Binding:
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
+    max_memory: int | None = None
+    """Bytes that a tensor may take; None if that follows from the model's sizes."""
 
 
 class UnboundDimensionsError(UsageError):

@@ -11,8 +11,7 @@ import onnx
 from afterglow.frontends.onnx.elements import dtype_of
 from afterglow.frontends.onnx.known import fold
 from afterglow.frontends.onnx.problems import NeedsInliningError, NeedsValuesError
-from afterglow.frontends.onnx.tensors import MOST_BYTES
-from afterglow.graph import Builder, Constant, Node, Op, Subgraph, Value
+from afterglow.graph import Builder, Constant, Op, Subgraph, Value
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import Array, DType, TensorType
 
@@ -245,13 +244,18 @@ class NodeContext:
     def emit_all(self, op: Op, *operands: Value | None) -> tuple[Value, ...]:
         """Apply an op with any number of results."""
         node = self.builder.emit_node(op, *operands)
-        _check_sizes(node)
+        for result in node.results:
+            self.check_size(result.type)
         unchecked = self.graph.session.known.unchecked
         arrays = fold(node, always=self.is_driven, unchecked=unchecked)
         if arrays is None:
             return node.results
         self.builder.function.erase(node)
         return tuple(self.constant(array, node.name) for array in arrays)
+
+    def check_size(self, type: TensorType) -> None:
+        """Raise if a tensor takes more memory than it may: to be asked before it is made."""
+        self.graph.session.check_size(type)
 
     def body(
         self, name: str, inputs: Sequence[TensorType | Constant]
@@ -281,11 +285,3 @@ class NodeContext:
     def fail(self, why: str, help: str = "") -> AfterglowError:
         """The error to raise when the node cannot be imported."""
         return UnsupportedError(why, help=help)
-
-
-def _check_sizes(node: Node) -> None:
-    for result in node.results:
-        if result.type.nbytes > MOST_BYTES:
-            raise ModelError(
-                f"a result is too large: {result.type} takes over {MOST_BYTES:,} bytes"
-            )

@@ -40,6 +40,9 @@ MOST_UNROLLED = 2048
 MOST_ROW_BYTES = 2**26
 """What a loop that ends when it likes may stack at most: if it is more, the host drives it."""
 
+MOST_NUMBERED = 2**17
+"""Iterations whose numbers are a tensor; more are counted when the loop runs, if they can be."""
+
 _UNLIMITED = np.iinfo(np.int64).max
 
 
@@ -155,7 +158,7 @@ def _loop_as_op(
     n.graph.session.end_loop(facts)
     if _is_true(function.outputs[0].value):
         trips = _trips(n, limit, condition, must=len(returned) > len(carried))
-        if trips is not None:
+        if trips is not None and (trips <= MOST_NUMBERED or len(returned) > len(carried)):
             return _counted(n, body, trips, carried, captured)
     if len(returned) > len(carried):
         ends = (condition, *deciding_values(facts))

@@ -15,14 +15,20 @@ from afterglow.ops.regions import MaxRoiPool, RegionMode, RoiAlign
 from afterglow.types import Array
 from afterglow.types.dtype import i64
 
+MOST_SAMPLES = 2**10
+"""Samples along each side of a cell of a region, at most: their square is what it takes."""
+
 
 @onnx_op("RoiAlign")
 def roi_align(n: NodeContext) -> Value:
     """Before version 16 there was no shift by half a pixel."""
     shift = "half_pixel" if n.opset >= 16 else "output_half_pixel"
+    samples = n.integer("sampling_ratio", 0)
+    if samples > MOST_SAMPLES:
+        raise n.fail(f"sampling_ratio is {samples:,}, the limit is {MOST_SAMPLES:,}")
     op = RoiAlign(
         cells=(n.integer("output_height", 1), n.integer("output_width", 1)),
-        samples=n.integer("sampling_ratio", 0),
+        samples=samples,
         scale=n.number("spatial_scale", 1.0),
         mode=RegionMode.MAX if n.text("mode", "avg") == "max" else RegionMode.MEAN,
         half_pixel=n.text("coordinate_transformation_mode", shift) == "half_pixel",

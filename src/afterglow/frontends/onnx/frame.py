@@ -13,6 +13,7 @@ import onnx
 
 from afterglow.frontends.onnx.bodies import BodyGraph, RunBody
 from afterglow.frontends.onnx.known import KnownValues
+from afterglow.frontends.onnx.limits import LEAST_LIMIT, check_tensor, tensor_limit
 from afterglow.frontends.onnx.problems import NeedsInliningError
 from afterglow.frontends.onnx.reader import ModelFile
 from afterglow.graph import Builder, Function, Module, Placeholder, Value
@@ -53,6 +54,10 @@ class Session:
     kept: Mapping[int, Array] = field(default_factory=dict)
     graphs: dict[object, BodyGraph] = field(default_factory=dict)
     given_run_number: Callable[[], Value] | None = None
+    max_memory: int | None = None
+    """Bytes that a tensor may take; None if that follows from `own_bytes`."""
+    own_bytes: int = 0
+    """What the constants and inputs of the model take."""
     expanded: int = 0
     changing: dict[int, onnx.GraphProto] = field(default_factory=dict)
     """By their identity, bodies of loops that can be no functions: what they carry changes."""
@@ -108,6 +113,11 @@ class Session:
             for name in [*self.module.functions][before:]:
                 self.module.erase_function(name)
             raise
+
+    def check_size(self, type: TensorType) -> None:
+        """Raise if a tensor takes more memory than it may."""
+        if not type.size or type.nbytes > (self.max_memory or LEAST_LIMIT):
+            check_tensor(type, tensor_limit(self.own_bytes, self.max_memory))
 
     def count_expanded(self) -> None:
         """Note a node that the file holds once, but the import may meet many times."""

@@ -8,11 +8,18 @@ from typing import Any
 import numpy as np
 
 from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.onnx.limits import check_table
 from afterglow.frontends.onnx.moving import moving_range
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
+from afterglow.ops.conversion import Cast
+from afterglow.ops.elementwise import Add, Equal, Mul
+from afterglow.ops.indexing import Iota
 from afterglow.ops.movement import Expand
-from afterglow.types.dtype import f32
+from afterglow.types.dtype import f32, f64, i64
+
+MOST_STORED = 2**17
+"""Elements that are stored as a constant; more are computed when the model runs."""
 
 _PLAIN_CONSTANTS: dict[str, np.dtype[Any]] = {
     "value_float": np.dtype(np.float32),
@@ -52,9 +59,13 @@ def constant_of_shape(n: NodeContext) -> Value:
 @onnx_op("EyeLike")
 def eye_like(n: NodeContext) -> Value:
     """Ones on a diagonal."""
-    rows, columns = n[0].type.shape
-    dtype = n.dtype("dtype", n[0].type.dtype)
-    return n.constant(np.eye(rows, columns, n.integer("k", 0)).astype(dtype.numpy))
+    shape = n[0].type.shape
+    dtype, offset = n.dtype("dtype", n[0].type.dtype), n.integer("k", 0)
+    if math.prod(shape) <= MOST_STORED:
+        return n.constant(np.eye(shape[0], shape[1], offset).astype(dtype.numpy))
+    rows, columns = n.emit(Iota((shape[0], 1), 0, i64)), n.emit(Iota((1, shape[1]), 1, i64))
+    diagonal = n.emit(Add(), rows, integer_constant(n, offset))
+    return n.emit(Cast(dtype), n.emit(Equal(), diagonal, columns))
 
 
 @onnx_op("Range")
@@ -64,8 +75,13 @@ def value_range(n: NodeContext) -> Value:
     if moving is not None:
         return moving
     start, limit, delta = (n.known(i).reshape(()).item() for i in range(3))
-    count = max(math.ceil((limit - start) / delta), 0)
-    return n.constant((start + np.arange(count) * delta).astype(n[0].type.dtype.numpy))
+    count, dtype = max(math.ceil((limit - start) / delta), 0), n[0].type.dtype
+    if count <= MOST_STORED:
+        return n.constant((start + np.arange(count) * delta).astype(dtype.numpy))
+    wide = f64 if dtype.is_float else i64
+    numbers = (n.constant(np.array(number, wide.numpy)) for number in (delta, start))
+    steps = n.emit(Mul(), n.emit(Iota((count,), 0, wide)), next(numbers))
+    return n.emit(Cast(dtype), n.emit(Add(), steps, next(numbers)))
 
 
 @onnx_op("HannWindow")
@@ -89,6 +105,7 @@ def blackman_window(n: NodeContext) -> Value:
 def _window(n: NodeContext, mean: float, first: float, second: float) -> Value:
     """mean - first cos(t) + second cos(2 t), over one turn: whole, or up to the last sample."""
     size = int(n.known(0))
+    check_table(size)
     span = size if n.integer("periodic", 1) else size - 1
     turn = 2 * np.pi * np.arange(size) / span
     window = mean - first * np.cos(turn) + second * np.cos(2 * turn)
@@ -99,6 +116,7 @@ def _window(n: NodeContext, mean: float, first: float, second: float) -> Value:
 def mel_weight_matrix(n: NodeContext) -> Value:
     """Triangles that are equally wide on the mel scale, one a column, over the spectrum's bins."""
     bands, length, rate = (int(n.known(i)) for i in range(3))
+    check_table((bands + 2) * (length // 2 + 1))
     low, high = (2595 * np.log10(1 + float(n.known(i)) / 700) for i in (3, 4))
     mels = low + np.arange(bands + 2) * (high - low) / (bands + 2)
     hertz = 700 * (10 ** (mels / 2595) - 1)

@@ -37,7 +37,7 @@ from afterglow.frontends.onnx.problems import (
 from afterglow.frontends.onnx.registry import Importer, Results, find_importer
 from afterglow.frontends.onnx.scope import BrokenValueError, Scope
 from afterglow.graph import Builder, Constant, Function, Subgraph, Value
-from afterglow.support.errors import AfterglowError, ModelError
+from afterglow.support.errors import AfterglowError, ModelError, out_of_memory
 from afterglow.support.names import NameScope
 from afterglow.types import Array, TensorType
 
@@ -268,6 +268,8 @@ def _guarded(importer: Importer, n: NodeContext) -> Results:
         return importer(n)
     except AfterglowError:
         raise
+    except MemoryError as error:
+        raise out_of_memory("compute it", error) from None
     except Exception as error:
         raise ModelError(
             f"it cannot be imported ({type(error).__name__}: {error})",

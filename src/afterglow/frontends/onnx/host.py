@@ -14,6 +14,7 @@ from afterglow.frontends.onnx.differentiated import variables
 from afterglow.frontends.onnx.frame import Frame, Session
 from afterglow.frontends.onnx.graph import GraphImporter
 from afterglow.frontends.onnx.importer import input_constant, model_functions, model_opsets
+from afterglow.frontends.onnx.limits import HostLimits
 from afterglow.frontends.onnx.order import in_order, reads
 from afterglow.frontends.onnx.parts import needed_nodes
 from afterglow.frontends.onnx.problems import ProblemsError, import_error
@@ -36,8 +37,7 @@ class HostNodes:
 
     A node that takes and gives tensors is replayed; others are imported each time with all values
     known. `given` names what there will be, `values` has what is always the same. `run_body` runs
-    the bodies of If, Loop and Scan. `unchecked`, indices out of range become the nearest that are
-    not.
+    the bodies of If, Loop and Scan.
     """
 
     def __init__(
@@ -47,13 +47,12 @@ class HostNodes:
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
-        *,
-        unchecked: bool = False,
+        limits: HostLimits,
     ) -> None:
         self.file = file
         self.wanted = wanted
         self.run_body = run_body
-        self.unchecked = unchecked
+        self.limits = limits
         self.parameters = {p.name: p for p in model_signature(file).inputs}
         self.frame = Frame(model_opsets(file.proto))
         self.functions = model_functions(file.proto)
@@ -96,7 +95,7 @@ class HostNodes:
                 node,
                 [name for name in node.output if name in self.names],
                 *parts,
-                unchecked=self.unchecked,
+                limits=self.limits,
             )
             for node in order.nodes
         ]
@@ -115,7 +114,8 @@ class HostNodes:
         module = Module("host")
         session = Session(self.file, module, self.functions)
         session.run_body, session.graphs = self.run_body, self.graphs
-        session.known.unchecked = self.unchecked
+        session.known.unchecked = self.limits.unchecked
+        session.max_memory = self.limits.max_memory
         session.kept = {id(x): x for x in self.fixed.values() if isinstance(x, np.ndarray)}
         if RUN_NUMBER in known:
             number = module.constant("run_number", known[RUN_NUMBER])
@@ -124,6 +124,7 @@ class HostNodes:
         for name in sorted(self.names & known.keys()):
             parameter = self.parameters.get(name) or _parameter(name, known[name])
             graph.scope.define(name, input_constant(module, parameter, known[name]))
+        session.own_bytes = sum(constant.type.nbytes for constant in module.constants.values())
         graph.add_nodes(nodes)
         try:
             values = zip(wanted, graph.results(wanted), strict=True)

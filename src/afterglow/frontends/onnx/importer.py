@@ -77,6 +77,7 @@ class ModelImporter:
         module = Module(proto.graph.name or "model")
         session = Session(self.file, module, model_functions(proto))
         session.known.unchecked = self.unchecked
+        session.max_memory = self.binding.max_memory
         graph = GraphImporter(session, Function("main", module), Frame(self.opsets))
         if self.part is not None and RUN_NUMBER in self.part.given:
             session.given_run_number = partial(_run_number, graph.function)
@@ -84,6 +85,7 @@ class ModelImporter:
         try:
             missing = self._add_inputs(graph, types, nodes)
             graph.add_constants(proto.graph, self._read_names(nodes))
+            session.own_bytes = _own_bytes(graph.function)
             graph.add_nodes(nodes)
             outputs = list(self._outputs(graph))
             graph.results([])
@@ -199,6 +201,12 @@ def _add_elements(
     return StaticSequence(
         _add_input(graph, element, name, type) for element, type in zip(named, types, strict=True)
     )
+
+
+def _own_bytes(function: Function) -> int:
+    """Bytes of a model's constants and inputs, before there are nodes."""
+    values = (*function.module.constants.values(), *function.inputs)
+    return sum(value.type.nbytes for value in values)
 
 
 def _run_number(function: Function) -> Placeholder:

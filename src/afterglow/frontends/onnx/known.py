@@ -15,7 +15,7 @@ from afterglow.support.errors import IndexRangeError, UnsupportedError
 from afterglow.types import Array
 
 MOST_COMPUTED_BYTES = 2**30
-"""A value that takes more is not computed when importing."""
+"""A value that takes more, with all on the way to it, is not computed when importing."""
 
 MOST_STEPS = 100_000
 """Nor is one that takes more nodes to run, with those in bodies counted each time."""
@@ -111,7 +111,11 @@ class KnownValues:
         if value.producer in self._computed:
             return self._computed[value.producer]
         arrays: dict[Value, Array] = {}
+        total = 0
         for node in self._nodes_behind(value, self._computed):
+            total += sum(result.type.nbytes for result in node.results)
+            if total > MOST_COMPUTED_BYTES:
+                raise _takes_long(node)
             arrays.update(zip(node.results, self._run(node, arrays), strict=True))
         if value.producer is not None:
             own = {result: arrays[result] for result in value.producer.results}
@@ -119,9 +123,8 @@ class KnownValues:
         return arrays
 
     def _run(self, node: Node, arrays: dict[Value, Array]) -> tuple[Array, ...]:
-        types = [result.type for result in node.results]
-        if sum(type.nbytes for type in types) > MOST_COMPUTED_BYTES or steps(node.op) > MOST_STEPS:
-            raise UnsupportedError(f"a shape depends on {node.name!r}, which takes long to compute")
+        if steps(node.op) > MOST_STEPS:
+            raise _takes_long(node)
         operands = [None if v is None else self._look_up(v, arrays) for v in node.operands]
         return run_node(node, operands, unchecked=self.unchecked)
 
@@ -130,6 +133,10 @@ class KnownValues:
         if isinstance(value, Constant):
             return value.data
         return self._computed.get(value.producer, arrays)[value]
+
+
+def _takes_long(node: Node) -> UnsupportedError:
+    return UnsupportedError(f"a shape depends on {node.name!r}, which takes long to compute")
 
 
 def fold(node: Node, *, always: bool = False, unchecked: bool = False) -> tuple[Array, ...] | None:

@@ -138,9 +138,13 @@ def rms_normalize(n: NodeContext, x: Value, scale: Value) -> Value:
 
 @onnx_op("LRN")
 def lrn(n: NodeContext) -> Value:
-    """Across channels."""
-    numbers = (n.number("alpha", 1e-4), n.number("beta", 0.75), n.number("bias", 1.0))
-    return n.emit(norm.LRN(n.integer("size"), *numbers, axis=1), n[0])
+    """Across channels; a window that is wider than all of them sees what one of their size does."""
+    size, alpha = n.integer("size"), n.number("alpha", 1e-4)
+    widest = max(1, 2 * n[0].type.shape[1] - 1)
+    if size > widest:
+        size, alpha = widest, alpha * widest / size
+    op = norm.LRN(size, alpha, n.number("beta", 0.75), n.number("bias", 1.0), axis=1)
+    return n.emit(op, n[0])
 
 
 @onnx_op("LpNormalization")

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from afterglow.support.errors import AfterglowError, IndexRangeError, ModelError, UnsupportedError
+from afterglow.support.errors import (
+    AfterglowError,
+    IndexRangeError,
+    MemoryLimitError,
+    ModelError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
     from afterglow.frontends.onnx.parts import Cut
@@ -75,8 +81,9 @@ class ProblemsError(AfterglowError):
 def import_error(problems: Sequence[Problem], help: str = "") -> AfterglowError:
     """One error for all of them: a sentence if it is one, a line each if there are more."""
     problems = _one_for_each_file(problems)
-    unsupported = all(isinstance(problem.error, UnsupportedError) for problem in problems)
-    kind = UnsupportedError if unsupported else ModelError
+    kinds = (UnsupportedError, MemoryLimitError)
+    alike = (k for k in kinds if all(isinstance(problem.error, k) for problem in problems))
+    kind = next(alike, ModelError)
     if len(problems) == 1:
         error = problems[0].error
         if isinstance(error, IndexRangeError):  # about what data hold, and says where

@@ -12,6 +12,7 @@ import onnx
 from afterglow.frontends.onnx.bodies import RUN_NUMBER
 from afterglow.frontends.onnx.frame import Frame, Session
 from afterglow.frontends.onnx.graph import GraphImporter
+from afterglow.frontends.onnx.limits import HostLimits
 from afterglow.frontends.onnx.order import reads, subgraphs
 from afterglow.frontends.onnx.problems import NeedsValuesError
 from afterglow.frontends.onnx.reader import ModelFile
@@ -45,10 +46,9 @@ class ReplayedNode:
         functions: Functions,
         frame: Frame,
         fixed: Mapping[str, Any],
-        *,
-        unchecked: bool = False,
+        limits: HostLimits,
     ) -> None:
-        self._unchecked = unchecked
+        self._limits = limits
         self.node = node
         self.results = results
         self._file = file
@@ -101,7 +101,7 @@ class ReplayedNode:
         """Import it, with more and more values known until it can be."""
         while True:
             try:
-                return Tape(self._import(arrays), unchecked=self._unchecked)
+                return Tape(self._import(arrays), unchecked=self._limits.unchecked)
             except NeedsValuesError as error:
                 if self._deciding.issuperset(error.inputs):
                     self._is_plain = False
@@ -114,6 +114,8 @@ class ReplayedNode:
     def _import(self, arrays: Sequence[Array]) -> Function:
         session = Session(self._file, Module("host"), self._functions)
         session.given_run_number = _no_run_number
+        session.known.unchecked = self._limits.unchecked
+        session.max_memory = self._limits.max_memory
         function = Function("main", session.module)
         graph = GraphImporter(session, function, self._frame)
         for name, array in self._fixed.items():

@@ -10,6 +10,9 @@ from afterglow.graph import Value
 from afterglow.ops.movement import Concat
 from afterglow.ops.rules import normal_axis
 
+MOST_PARTS = 2**14
+"""Parts into which a tensor is split, at most: each is a tensor of its own."""
+
 
 @onnx_op("SequenceEmpty")
 def sequence_empty(n: NodeContext) -> StaticSequence:
@@ -70,6 +73,8 @@ def split_to_sequence(n: NodeContext) -> StaticSequence:
     if lengths is not None and lengths.type.rank:
         return StaticSequence(split_along(n, x, axis, n.known_ints(1)))
     length = int(n.known(1)) if lengths is not None else 1
+    if length > 0 and -(-extent // length) > MOST_PARTS:
+        raise n.fail(f"it makes {-(-extent // length):,} parts, the limit is {MOST_PARTS:,}")
     equal = [min(length, extent - start) for start in range(0, extent, length)]
     parts = split_along(n, x, axis, equal)
     if lengths is None and not n.integer("keepdims", 1):

@@ -12,6 +12,8 @@ from afterglow.ops.elementwise import Mul
 from afterglow.ops.indexing import Gather
 from afterglow.ops.rules import normal_axis
 from afterglow.ops.signal import Dft
+from afterglow.types import TensorType
+from afterglow.types.dtype import i64
 
 
 @onnx_op("DFT")
@@ -47,6 +49,7 @@ def stft(n: NodeContext) -> Value:
     if n.get(3) is not None:
         length = int(n.known(3))
     count = (signal.type.shape[1] - length) // step + 1
+    n.check_size(TensorType(i64, (max(0, count), max(0, length))))
     places = np.arange(count)[:, np.newaxis] * step + np.arange(length)
     frames = n.emit(Gather(1), signal, n.constant(places))
     if window is not None:

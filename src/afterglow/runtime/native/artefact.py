@@ -122,6 +122,8 @@ class Artefact:
     """Where the code lies in a file, if it does."""
     checks: tuple[CheckedIndex, ...] = ()
     """What each alarm is about that machine code may raise, in order."""
+    may_run_long: bool = False
+    """Whether a loop in the code looks for interrupts."""
     step_text: bytes | memoryview = b""
     """The names of all steps of machine code, a line for each."""
 

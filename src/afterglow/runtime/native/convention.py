@@ -6,7 +6,12 @@ ALIGNMENT = 64
 """What the addresses of arena, constants, workspace and scratch are multiples of."""
 
 ARENA, CONSTANTS, WORKSPACE, ALARMS, FIRST_OTHER = 0, 1, 2, 3, 4
-"""Places in the table of bases."""
+"""Places in the table of bases: inputs, outputs and states follow, then the cell of interrupts."""
+
+SIGNAL_BYTES = 64
+"""Size of the cell of interrupts: a byte for each signal that arrived, its number, then zeros."""
+INTERRUPT = 2
+"""The number of the signal at which loops end: SIGINT."""
 
 ALARM_BYTES = 16
 """An alarm is two numbers of 64 bits: 1 once it is raised, and the number that is out of range."""

@@ -22,6 +22,7 @@ from afterglow.runtime.native.convention import (
     alarm_bytes,
     counter_bytes,
 )
+from afterglow.runtime.native.interrupts import QUIET, interruptible
 from afterglow.runtime.native.load import load_image
 from afterglow.runtime.native.machine import check_runs_here, usable_cores
 from afterglow.runtime.native.memory import aligned_bytes, empty_bytes
@@ -127,6 +128,14 @@ class NativeExecutable:
             self.check_alarms(context)
             host.execute(part.index)
             return
+        if self.artefact.may_run_long:
+            with interruptible() as cell:
+                context.bases[-1] = cell
+                self._run_native(part, context)
+        else:
+            self._run_native(part, context)
+
+    def _run_native(self, part: Native, context: Context) -> None:
         main = self._mains[part.main]
         if self.threads == 1 or not part.is_shared:
             self._run_alone(main, context.bases_address, context.scratch)
@@ -159,7 +168,8 @@ class Context:
         self.alarms = np.zeros(max(alarm_bytes(len(artefact.checks)), ALARM_BYTES), np.uint8)
         self.any_alarm = ctypes.c_int64.from_address(self.alarms.ctypes.data)
         others = len(interface.inputs) + len(interface.outputs) + len(interface.states)
-        self.bases: Any = (ctypes.c_void_p * (FIRST_OTHER + others))()
+        self.bases: Any = (ctypes.c_void_p * (FIRST_OTHER + others + 1))()
+        self.bases[FIRST_OTHER + others] = QUIET
         self.bases[ARENA] = self.arena.ctypes.data
         self.bases[CONSTANTS] = executable.constants.ctypes.data
         self.bases[WORKSPACE] = workspace

@@ -38,6 +38,7 @@ def describe(artefact: Artefact) -> dict[str, Any]:
         "workspace_bytes": artefact.workspace_bytes,
         "scratch_bytes": artefact.scratch_bytes,
         "checks": [check.describe() for check in artefact.checks],
+        "may_run_long": artefact.may_run_long,
         "host": None if artefact.host is None else artefact.host.describe(),
     }
 
@@ -77,6 +78,7 @@ def restore(data: Mapping[str, Any], container: Container, version: str) -> Arte
         host=host,
         code_file=FilePart(descriptor, offset),
         checks=tuple(map(CheckedIndex.restore, data["checks"])),
+        may_run_long=data["may_run_long"],
         step_text=container.section(version + STEPS),
     )
 
