@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -67,7 +66,7 @@ class ModelImporter:
         An output that is a sequence of tensors becomes several, one that is nothing none at all:
         the forms say how what the main function returns is grouped again.
         """
-        types = bind_inputs(self.signature.inputs, self.binding)
+        types = bind_inputs(self.signature.inputs, self.binding, self.file.warn)
         proto = self.file.proto
         module = Module(proto.graph.name or "model")
         session = Session(self.file, module, model_functions(proto))
@@ -144,12 +143,18 @@ class ModelImporter:
                 seen.add(parameter.name)
                 value = _returned(graph, parameter)
                 if not self.binding.shapes:  # which may well be others than the declared ones
-                    _warn_of_shape(parameter, value)
+                    self._warn_of_shape(parameter, value)
                 yield parameter.name, value
             except BrokenValueError:
                 continue
             except AfterglowError as error:
                 graph.problems.append(Problem(error))
+
+    def _warn_of_shape(self, parameter: Parameter, value: Imported | None) -> None:
+        """Say that a model declares a shape which is not so; what is computed counts."""
+        if isinstance(value, Value) and not parameter.fits(value.type.shape):
+            declared = f"output {parameter.name!r} is declared to be {parameter.type_text}"
+            self.file.warn(f"{declared}, it is {value.type}")
 
     def _help(self) -> str:
         """What may explain problems of the whole model."""
@@ -216,13 +221,6 @@ def _returned(graph: GraphImporter, parameter: Parameter) -> Imported | None:
             f"output {parameter.name!r} is declared to hold {parameter.dtype}, it is {value.type}"
         )
     return value
-
-
-def _warn_of_shape(parameter: Parameter, value: Imported | None) -> None:
-    """Say that a model declares a shape which is not so; what is computed counts."""
-    if isinstance(value, Value) and not parameter.fits(value.type.shape):
-        declared = f"output {parameter.name!r} is declared to be {parameter.type_text}"
-        warnings.warn(f"{declared}, it is {value.type}", stacklevel=2)
 
 
 def _add_output(function: Function, name: str, value: Imported | None) -> OutputForm:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
@@ -30,6 +31,13 @@ class ModelFile:
 
     proto: onnx.ModelProto
     files: DataFiles
+    _warned: set[str] = field(default_factory=set, compare=False, repr=False)
+
+    def warn(self, text: str) -> None:
+        """Warn of something about the model, once however often it is imported."""
+        if text not in self._warned:
+            self._warned.add(text)
+            warnings.warn(text, stacklevel=3)
 
     def array(self, tensor: onnx.TensorProto) -> Array:
         """The elements of a tensor of this model; not to be written."""
