@@ -46,8 +46,8 @@ def pad(n: NodeContext) -> Results:
 @onnx_op("Range", domain=MICROSOFT)
 def value_range(n: NodeContext) -> Value:
     """Steps of 1 unless told otherwise."""
-    start, limit = (n.known(i).reshape(()).item() for i in range(2))
-    step = n.known(2).reshape(()).item() if n.get(2) is not None else 1
+    start, limit = (n.known_number(i) for i in range(2))
+    step = n.known_number(2) if n.get(2) is not None else 1
     if not step:
         raise ModelError("a range needs a step other than 0")
     return n.constant(np.arange(start, limit, step).astype(n[0].type.dtype.numpy))

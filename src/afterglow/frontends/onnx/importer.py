@@ -81,9 +81,7 @@ class ModelImporter:
             outputs = list(self._outputs(graph))
             graph.results([])
         except ProblemsError as error:
-            causes = (problem.error.__cause__ for problem in error.problems)
-            unforeseen = next((cause for cause in causes if cause is not None), None)
-            raise import_error(error.problems, self._help()) from unforeseen
+            raise import_error(error.problems, self._help()) from None
         except NeedsValuesError as error:
             if not missing:
                 names = [output.name for output in self.signature.outputs]
