@@ -13,14 +13,18 @@ from afterglow.frontends.onnx.layout import to_channels_first, to_channels_last
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.frontends.onnx.windows import given_windows
 from afterglow.graph import Value
+from afterglow.ops.conversion import Cast
 from afterglow.ops.convolution import ConvTranspose
+from afterglow.ops.elementwise import Add, Mul, scalar
 from afterglow.ops.grid_sample import GridSample
 from afterglow.ops.image import Coordinates, Interpolation, Resize, Rounding
-from afterglow.ops.movement import Pad, Reshape, Slice, Tile
+from afterglow.ops.indexing import Iota
+from afterglow.ops.movement import Pad, Reshape, Slice, Tile, slice_axis
 from afterglow.ops.rules import normal_axis
 from afterglow.ops.sampling import Border
 from afterglow.support.errors import ModelError
 from afterglow.types import Array
+from afterglow.types.dtype import i64
 
 NumbersT = TypeVar("NumbersT", Array, tuple[int, ...])
 
@@ -172,6 +176,50 @@ def grid_sample(n: NodeContext) -> Value:
     border = n.choice("padding_mode", _BORDERS, "zeros")
     op = GridSample(mode, border, bool(n.integer("align_corners", 0)))
     return to_channels_first(n, n.emit(op, to_channels_last(n, n[0]), n[1]))
+
+
+@onnx_op("AffineGrid")
+def affine_grid(n: NodeContext) -> Value:
+    """Where theta [N, axes, axes + 1] takes each place of an image: [N, spatial…, axes].
+
+    The standard's function is not used: it loses the batch where that is 1.
+    """
+    theta, (batch, _, *spatial) = n[0], _image_size(n)
+    axes = len(spatial)
+    if theta.type.shape != (batch, axes, axes + 1):
+        raise ModelError(f"theta must be [{batch}, {axes}, {axes + 1}], it is {theta.type}")
+    result = _column(n, theta, axes)
+    for axis, extent in enumerate(spatial):
+        places = n.emit(Reshape((extent, *[1] * (axes - axis))), _places(n, extent))
+        factor = _column(n, theta, axes - 1 - axis)
+        result = n.emit(Add(), n.emit(Mul(), factor, places), result)
+    return result
+
+
+def _image_size(n: NodeContext) -> tuple[int, ...]:
+    """Batch, channels, and two or three extents."""
+    size = n.known_ints(1)
+    if len(size) not in (4, 5) or min(size) < 1:
+        raise ModelError(f"size must be [N, C, H, W] or [N, C, D, H, W], it is {list(size)}")
+    return size
+
+
+def _column(n: NodeContext, theta: Value, index: int) -> Value:
+    """A column of each matrix, as [N, 1…, axes]."""
+    batch, axes, _ = theta.type.shape
+    column = n.emit(slice_axis(theta.type, 2, index, 1), theta)
+    return n.emit(Reshape((batch, *[1] * axes, axes)), column)
+
+
+def _places(n: NodeContext, extent: int) -> Value:
+    """Coordinates from -1 to 1 of pixels along an axis: of their centres, or of all there are."""
+    dtype = n[0].type.dtype
+    aligned = bool(n.integer("align_corners", 0))
+    step = 2 / max(1, extent - 1) if aligned else 2 / extent
+    start = -1.0 if aligned else step / 2 - 1
+    places = n.emit(Cast(dtype), n.emit(Iota((extent,), 0, i64)))
+    scaled = n.emit(Mul(), places, scalar(n.builder, step, places))
+    return n.emit(Add(), scaled, scalar(n.builder, start, places))
 
 
 @onnx_op("Col2Im")

@@ -59,11 +59,14 @@ def _running_attributes(n: NodeContext) -> tuple[int, bool, bool]:
 
 @onnx_op("Compress")
 def compress(n: NodeContext) -> Value:
-    """Slices where a known condition holds."""
-    x, kept = n[0], n.constant(np.flatnonzero(n.known(1)))
-    if not n.has("axis"):
-        return n.emit(Gather(0), reshaped(n, x, (x.type.size,)), kept)
-    return n.emit(Gather(normal_axis(n.integer("axis"), x.type)), x, kept)
+    """Slices where a known condition holds; what of it lies beyond the axis counts for nothing."""
+    x, axis = n[0], 0
+    if n.has("axis"):
+        axis = normal_axis(n.integer("axis"), x.type)
+    else:
+        x = reshaped(n, x, (x.type.size,))
+    condition = n.known(1).reshape(-1)[: x.type.shape[axis]]
+    return n.emit(Gather(axis), x, n.constant(np.flatnonzero(condition)))
 
 
 @onnx_op("NonZero")
