@@ -128,12 +128,17 @@ def fold(node: Node, *, always: bool = False) -> tuple[Array, ...] | None:
     types = [result.type for result in node.results]
     if not always:
         elements = sum(type.size for type in types) + sum(value.type.size for value in node.given)
-        if elements > EAGER_ELEMENTS or node.op.unpacks:
+        if elements > EAGER_ELEMENTS or node.op.unpacks or _rounds(node):
             return None
     if not node.op.pure or subgraphs_of(node.op):
         return None
     operands = [v.data if isinstance(v, Constant) else None for v in node.operands]
     return run_op(node.op, operands, types)
+
+
+def _rounds(node: Node) -> bool:
+    """Whether it computes narrow floats, which backends may do in wider ones, without rounding."""
+    return not node.op.moves_only and any(r.type.dtype.is_narrow_float for r in node.results)
 
 
 def steps(op: Op) -> float:
