@@ -33,7 +33,7 @@ def _arg_attributes(n: NodeContext) -> tuple[int, bool, bool]:
 
 @onnx_op("TopK")
 def top_k(n: NodeContext) -> tuple[Value, ...]:
-    """The count was an attribute before version 10; where order is free, it is a heap's."""
+    """The count was an attribute before version 10."""
     count = n.integer("k") if n.has("k") else n.known_int(1)
     axis = normal_axis(n.integer("axis", -1), n[0].type)
     largest, in_order = bool(n.integer("largest", 1)), bool(n.integer("sorted", 1))
