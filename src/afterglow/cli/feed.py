@@ -13,6 +13,7 @@ import numpy as np
 from afterglow.cli.arrays import as_declared, random_array, read_array, read_arrays
 from afterglow.cli.request import Request, how_to_bind
 from afterglow.driver.dims import check_names
+from afterglow.frontends.onnx import NamedExtents
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.signature import check_ranges
 from afterglow.support.errors import UsageError
@@ -134,18 +135,12 @@ def _extents(
     dims: Mapping[str, int],
 ) -> dict[str, int]:
     """The extents of named dimensions: those given, and what follows from whole shapes."""
-    extents = dict(dims)
+    named = NamedExtents(dims)
     for name, shape in shapes.items():
         declared = inputs[name].shape if name in inputs else None
-        for dimension, extent in zip(declared or (), shape, strict=False):
-            if not isinstance(dimension, str):
-                continue
-            bound = extents.setdefault(dimension, extent)
-            if bound != extent:
-                raise UsageError(
-                    f"dimension {dimension!r} is {bound}, but {extent} in input {name!r}"
-                )
-    return extents
+        for problem in named.learn(name, declared or (), shape):
+            raise UsageError(problem)
+    return named.extents
 
 
 def _bound(info: TensorInfo, extents: Mapping[str, int]) -> tuple[int, ...]:

@@ -248,7 +248,7 @@ class ConvTranspose(Convolution):
         windows = self.checked_windows(x, weight)
         require(0 not in x.shape[1:-1], f"x must have spatial extents above 0, got {x}")
         require(
-            x.shape[-1] == weight.shape[0] and weight.shape[0] % self.groups == 0,
+            x.shape[-1] == weight.shape[0] and self.groups > 0 and not x.shape[-1] % self.groups,
             f"channels do not fit {self.groups} groups: x {x}, weight {weight}",
         )
         added = self._added(windows)

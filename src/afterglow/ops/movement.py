@@ -305,6 +305,7 @@ def with_zeros_between(b: Builder, x: Value, steps: Sequence[int]) -> Value:
 
 def slice_axis(x: TensorType, axis: int, start: int, extent: int, step: int = 1) -> Slice:
     """The op that slices x along one axis."""
+    require(-x.rank <= axis < x.rank, f"{x} has no axis {axis} to slice")
     starts, extents, steps = [0] * x.rank, [*x.shape], [1] * x.rank
     starts[axis], extents[axis], steps[axis] = start, extent, step
     return Slice(tuple(starts), tuple(extents), tuple(steps))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from time import perf_counter
 
+import numpy as np
+
 from afterglow.graph import Module
 from afterglow.passes.base import Pass, Property
 from afterglow.passes.instruments import Instrument, StopPipeline
@@ -75,7 +77,8 @@ class _Runner:
             instrument.before(step, self.module)
         started = perf_counter()
         functions = list(self.module.functions.values())  # a pass may drop some
-        changes = [step.run(function) for function in functions]
+        with np.errstate(all="ignore"):  # constants may hold infinity, and overflow
+            changes = [step.run(function) for function in functions]
         seconds = perf_counter() - started
         changed = any(changes)
         for instrument in self.instruments:

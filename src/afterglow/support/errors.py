@@ -70,6 +70,12 @@ class UnsupportedError(AfterglowError):
     exit_status = 3
 
 
+class InternalError(AfterglowError):
+    """A fault of Afterglow itself; its cause is the exception that shows where."""
+
+    exit_status = 70
+
+
 class UsageError(AfterglowError):
     """The caller asked for something that makes no sense."""
 

@@ -38,7 +38,7 @@ from afterglow.frontends.onnx import (
     text,
     training,
 )
-from afterglow.frontends.onnx.binding import Binding, UnboundDimensionsError
+from afterglow.frontends.onnx.binding import Binding, NamedExtents, UnboundDimensionsError
 from afterglow.frontends.onnx.bodies import RUN_NUMBER, BodyGraph, RunBody
 from afterglow.frontends.onnx.host import HostNodes
 from afterglow.frontends.onnx.importer import ModelImporter, import_onnx
@@ -65,6 +65,7 @@ __all__ = [
     "HostNodes",
     "ModelFile",
     "ModelImporter",
+    "NamedExtents",
     "NeedsValuesError",
     "Parameter",
     "ParameterKind",

@@ -91,7 +91,7 @@ def _split_inputs(n: NodeContext) -> tuple[Value, Value, Value]:
 def _lengths(n: NodeContext, q: Value) -> _Lengths:
     """At the beginning there is no past; later on, the last key of each batch tells it."""
     batch, queries = q.type.shape[0], q.type.shape[2]
-    (total,) = n.known_ints(6)
+    total = n.known_int(6)
     past = n.get(3)
     if total < queries:
         raise ModelError(f"there are {queries} new keys, but {total} in all")

@@ -51,8 +51,8 @@ def value_range(n: NodeContext) -> Value:
     moving = moving_range(n, n[0], n[1], delta)
     if moving is not None:
         return moving
-    start, limit = (n.known(i).reshape(()).item() for i in range(2))
-    step = n.known(2).reshape(()).item() if n.get(2) is not None else 1
+    start, limit = (n.known_number(i) for i in range(2))
+    step = n.known_number(2) if n.get(2) is not None else 1
     if not step:
         raise ModelError("a range needs a step other than 0")
     return n.constant(np.arange(start, limit, step).astype(n[0].type.dtype.numpy))

@@ -149,7 +149,7 @@ def fold(node: Node, *, always: bool = False, unchecked: bool = False) -> tuple[
     types = [result.type for result in node.results]
     if not always:
         elements = sum(type.size for type in types) + sum(value.type.size for value in node.given)
-        if elements > EAGER_ELEMENTS or node.op.unpacks:
+        if elements > EAGER_ELEMENTS or node.op.unpacks or _rounds(node):
             return None
     if not node.op.pure or subgraphs_of(node.op):
         return None
@@ -160,6 +160,11 @@ def fold(node: Node, *, always: bool = False, unchecked: bool = False) -> tuple[
         if always:
             raise
         return None  # it may be in a branch that is never taken
+
+
+def _rounds(node: Node) -> bool:
+    """Whether it computes narrow floats, which backends may do in wider ones, without rounding."""
+    return not node.op.moves_only and any(r.type.dtype.is_narrow_float for r in node.results)
 
 
 def steps(op: Op) -> float:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from afterglow.runtime.native.machine import usable_memory
-from afterglow.support.errors import MemoryLimitError
+from afterglow.support.errors import MemoryLimitError, ModelError
 from afterglow.types import TensorType
 
 LEAST_LIMIT = 2**31
@@ -20,6 +20,9 @@ MOST_POSITIONS = 2**56
 
 MOST_TABLE = 2**25
 """Elements of a table that is computed from a few numbers when importing, at most."""
+
+MOST_AXES = 64
+"""As many as NumPy's arrays can have."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ def tensor_limit(own_bytes: int, max_memory: int | None) -> int:
 
 def check_tensor(type: TensorType, limit: int) -> None:
     """Raise if a tensor takes more bytes than it may, or has a shape that no array can have."""
+    if type.rank > MOST_AXES:
+        raise ModelError(f"a result has {type.rank} axes, at most {MOST_AXES} can be")
     if type.nbytes > limit:
         raise MemoryLimitError(
             f"a result is too large: {type} takes {type.nbytes:,} bytes, the limit is {limit:,}",

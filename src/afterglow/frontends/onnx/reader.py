@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
@@ -17,7 +17,7 @@ from afterglow.frontends.onnx.rows import with_rows
 from afterglow.frontends.onnx.tensors import dense_array, tensor_array
 from afterglow.frontends.onnx.wire import OWN_FILE, without_weights
 from afterglow.support.container import is_container
-from afterglow.support.errors import AfterglowError, ModelError, UsageError
+from afterglow.support.errors import AfterglowError, ModelError, UsageError, warn
 from afterglow.types import Array
 
 ModelSource: TypeAlias = "str | Path | bytes | onnx.ModelProto"
@@ -31,6 +31,13 @@ class ModelFile:
 
     proto: onnx.ModelProto
     files: DataFiles
+    _warned: set[str] = field(default_factory=set, compare=False, repr=False)
+
+    def warn(self, text: str) -> None:
+        """Warn of something about the model, once however often it is imported."""
+        if text not in self._warned:
+            self._warned.add(text)
+            warn(text)
 
     def array(self, tensor: onnx.TensorProto) -> Array:
         """The elements of a tensor of this model; not to be written."""

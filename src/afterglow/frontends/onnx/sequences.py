@@ -57,7 +57,7 @@ def sequence_erase(n: NodeContext) -> StaticSequence:
 def _position(n: NodeContext, index: int, positions: int) -> int:
     """A known position, which may count from the end of the sequence."""
     length = len(n.sequence(0))
-    (given,) = n.known_ints(index)
+    given = n.known_int(index)
     position = given + length if given < 0 else given
     if not 0 <= position < positions:
         raise n.fail(f"position {given} is out of range for a sequence of {length}")
@@ -72,8 +72,10 @@ def split_to_sequence(n: NodeContext) -> StaticSequence:
     extent = x.type.shape[axis]
     if lengths is not None and lengths.type.rank:
         return StaticSequence(split_along(n, x, axis, n.known_ints(1)))
-    length = int(n.known(1)) if lengths is not None else 1
-    if length > 0 and -(-extent // length) > MOST_PARTS:
+    length = n.known_int(1) if lengths is not None else 1
+    if length < 1:
+        raise n.fail(f"parts of length {length} do not make up axis {axis} of {x.type}")
+    if -(-extent // length) > MOST_PARTS:
         raise n.fail(f"it makes {-(-extent // length):,} parts, the limit is {MOST_PARTS:,}")
     equal = [min(length, extent - start) for start in range(0, extent, length)]
     parts = split_along(n, x, axis, equal)

@@ -57,7 +57,7 @@ def string_normalizer(n: NodeContext) -> Value:
         x = n.constant(kept)
     if not x.type.size:
         return n.constant(np.full((*x.type.shape[:-1], 1), "", object))
-    case = _CASES[n.text("case_change_action", "NONE")]
+    case = n.choice("case_change_action", _CASES, "NONE")
     return x if case is None else n.emit(ChangeCase(case), x)
 
 
