@@ -179,7 +179,9 @@ def accumulate(
         sums = e.fold(depth, sums, lambda place, sums: turn(place, sums, 1), start=many, name="k")
         return _joined(sums, tile, chains)
     whole = depth - depth % tile.unroll
-    sums = fold_blocks(e, whole, sums, body, step=tile.unroll, chains=chains)
+    # a small tile waits for memory: longer blocks interrupt the loads less often
+    spread = 1 if chains == 1 else 2 * chains
+    sums = fold_blocks(e, whole, sums, body, step=tile.unroll, chains=spread)
     sums = turn(whole, sums, depth - whole)
     return _joined(sums, tile, chains)
 

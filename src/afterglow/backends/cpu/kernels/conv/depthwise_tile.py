@@ -154,7 +154,10 @@ class Tile:
                 result.append(total)
                 continue
             place = x + (tap * across.dilation + j * across.stride) * across.step
-            result.append(_multiply_add(self._load(place), factor, total))
+            # the first product as it is; without a bias to come, -0 must become 0
+            is_first = self.bias is not None and total.constant == 0
+            value = self._load(place)
+            result.append(value * factor if is_first else _multiply_add(value, factor, total))
         return result
 
     def _sees(self, j: int, tap: int) -> bool:
