@@ -200,7 +200,6 @@ class _Steps:
                     self.problem.width,
                     self.problem.dtype,
                     load=load_held(tile, lines.dtype),
-                    initial=[self._initial(stage, place) for place in places],
                 )
                 self._finish(stage, places, sums)
 
@@ -214,21 +213,12 @@ class _Steps:
         """The state that a step ends with."""
         return self.source(name, step + 1)
 
-    def _initial(self, stage: Stage, place: _Place) -> list[Value]:
-        zero = self.e.constant(self.problem.dtype, 0, self.panels.lanes)
-        found = []
-        for gate in stage.gates:
-            for v in range(self.panels.vectors):
-                value = stage.initial(gate, place.vector(v))
-                found.append(zero if value is None else value)
-        return found
-
     def _finish(self, stage: Stage, places: list[_Place], sums: list[list[Value]]) -> None:
         """Of one state in registers; of several by a loop, which is less code."""
         vectors, lanes = self.panels.vectors, self.panels.lanes
         if len(places) == 1:
             for v in range(vectors):
-                stage.finish(places[0].vector(v), sums[0][v::vectors])
+                _finish_vector(stage, places[0].vector(v), sums[0][v::vectors])
             return
         size = len(sums[0]) * lanes
         for number, row in enumerate(sums):
@@ -242,7 +232,14 @@ class _Steps:
                     line.load((gate * vectors + v) * lanes, lanes)
                     for gate in range(len(stage.gates))
                 ]
-                stage.finish(place.vector(v), found)
+                _finish_vector(stage, place.vector(v), found)
+
+
+def _finish_vector(stage: Stage, place: _Place, sums: list[Value]) -> None:
+    """Add what is not a product to the sums of the gates, and finish the stage."""
+    addends = [stage.addend(gate, place) for gate in stage.gates]
+    made = [x if a is None else x + a for x, a in zip(sums, addends, strict=True)]
+    stage.finish(place, made)
 
 
 @dataclass(frozen=True)
