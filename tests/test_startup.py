@@ -154,7 +154,13 @@ def test_every_public_name_is_what_type_checkers_take_it_for() -> None:
     assert sorted(declared) == sorted(afterglow.__all__)
     for name, home in declared.items():
         assert getattr(afterglow, name) is getattr(import_module(home or ""), name)
-    assert {*afterglow.__all__, "__version__"} <= {*dir(afterglow)}
+
+
+def test_the_package_lists_its_public_names_and_no_others() -> None:
+    assert dir(afterglow) == sorted([*afterglow.__all__, "__version__"])
+    assert not {
+        name for name in ("Any", "import_module", "TYPE_CHECKING") if name in vars(afterglow)
+    }
 
 
 def test_a_name_that_is_not_there() -> None:

@@ -17,16 +17,24 @@ const ARRAYS = {
 
 /** The model in a file, or in bytes that are here already. */
 export async function load(source) {
-  const bytes = typeof source === "string" ? await (await fetch(source)).arrayBuffer() : source;
-  const { instance } = await WebAssembly.instantiate(bytes);
+  const { instance } = await WebAssembly.instantiate(
+    typeof source === "string" ? await download(source) : source);
   return new Model(instance.exports);
+}
+
+async function download(address) {
+  const response = await fetch(address);
+  if (!response.ok) throw new Error(`${address}: ${response.status} ${response.statusText}`);
+  return response.arrayBuffer();
 }
 
 class Model {
   constructor(exports) {
     this.exports = exports;
     this.description = this.describe();
+    if (!this.description.weights.embedded) throw new Error("compile it with --embed-weights");
     const [entry] = this.description.entries;
+    this.inputs = entry.inputs;
     this.ports = [...entry.inputs, ...entry.outputs, ...entry.states];
     this.call = exports[`${entry.prefix}_run`];
     this.allocate(entry);
@@ -35,6 +43,7 @@ class Model {
   /** What the module says about itself: a text that ends with a zero. */
   describe() {
     const find = Object.keys(this.exports).find((name) => name.endsWith("_describe"));
+    if (!find) throw new Error("the module describes no model: compile it with --shared");
     const bytes = new Uint8Array(this.exports.memory.buffer, this.exports[find]());
     return JSON.parse(new TextDecoder().decode(bytes.subarray(0, bytes.indexOf(0))));
   }
@@ -64,9 +73,29 @@ class Model {
     return new array(this.exports.memory.buffer, this.places[index], length);
   }
 
-  /** Run once: inputs by name, then outputs by name. */
-  run(inputs) {
-    for (const [name, values] of Object.entries(inputs)) this.view(name).set(values);
+  /** Why the values cannot be an input; nothing if they can. */
+  problem({ name, dtype, shape }, values) {
+    const array = ARRAYS[dtype], length = shape.reduce((product, extent) => product * extent, 1);
+    const kind = dtype.endsWith("64") && dtype !== "f64" ? "bigint" : "number";
+    if (!array) return `input '${name}' holds ${dtype}, for which there is no array here`;
+    if (values === undefined) return `input '${name}' is missing`;
+    if (!(values instanceof array || Array.isArray(values)))
+      return `input '${name}' takes a ${array.name} or an array of numbers`;
+    if (values.length !== length)
+      return `input '${name}' takes ${length} elements (${shape.join(" x ")}), got ` +
+        values.length;
+    if (Array.isArray(values) && !Array.from(values).every((value) => typeof value === kind))
+      return `input '${name}' takes elements of type ${kind}`;
+  }
+
+  /** Run once: every input by name, then outputs by name. Nothing runs if an input is wrong. */
+  run(inputs = {}) {
+    const unknown = Object.keys(inputs).find((name) => !this.inputs.some((i) => i.name === name));
+    const names = this.inputs.map(({ name }) => name).join(", ");
+    if (unknown !== undefined) throw new Error(`no input '${unknown}': there are ${names}`);
+    const problems = this.inputs.map((input) => this.problem(input, inputs[input.name]));
+    if (problems.some(Boolean)) throw new Error(problems.find(Boolean));
+    for (const { name } of this.inputs) this.view(name).set(inputs[name]);
     const status = this.call(this.io, this.arena);
     if (status !== 0) throw new Error(`the model returned ${status}`);
     const { outputs } = this.description.entries[0];

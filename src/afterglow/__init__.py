@@ -4,29 +4,47 @@ Names are imported when they are first used: a program that only loads and runs 
 never imports the compiler.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import importlib as _importlib
+import typing as _typing
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from afterglow import onnx_backend
     from afterglow.driver.api import compile
     from afterglow.driver.compile import import_model
     from afterglow.driver.load import load
     from afterglow.graph import Builder, Function, Module, parse_module, print_module
     from afterglow.runtime import CompiledModel
-    from afterglow.support.errors import AfterglowError
+    from afterglow.support.errors import (
+        AfterglowError,
+        AfterglowWarning,
+        CompileError,
+        IndexRangeError,
+        ModelError,
+        ParseError,
+        UnsupportedError,
+        UsageError,
+        VerifyError,
+    )
     from afterglow.types import DType, TensorType
 
     __version__: str
 
 __all__ = [
     "AfterglowError",
+    "AfterglowWarning",
     "Builder",
+    "CompileError",
     "CompiledModel",
     "DType",
     "Function",
+    "IndexRangeError",
+    "ModelError",
     "Module",
+    "ParseError",
     "TensorType",
+    "UnsupportedError",
+    "UsageError",
+    "VerifyError",
     "compile",
     "import_model",
     "load",
@@ -41,25 +59,28 @@ _HOMES = {
     "afterglow.driver.load": ("load",),
     "afterglow.graph": ("Builder", "Function", "Module", "parse_module", "print_module"),
     "afterglow.runtime": ("CompiledModel",),
-    "afterglow.support.errors": ("AfterglowError",),
+    "afterglow.support.errors": (
+        *("AfterglowError", "AfterglowWarning", "CompileError", "IndexRangeError", "ModelError"),
+        *("ParseError", "UnsupportedError", "UsageError", "VerifyError"),
+    ),
     "afterglow.types": ("DType", "TensorType"),
 }
 """Where names are imported from, as above; those that are modules are their own homes."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     """Import what is asked for."""
     if name == "__version__":
-        return import_module("importlib.metadata").version("afterglow")
+        return _importlib.import_module("importlib.metadata").version("afterglow")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = next((home for home, names in _HOMES.items() if name in names), None)
     if home is None:
-        return import_module(f"{__name__}.{name}")
-    found = globals()[name] = getattr(import_module(home), name)
+        return _importlib.import_module(f"{__name__}.{name}")
+    found = globals()[name] = getattr(_importlib.import_module(home), name)
     return found
 
 
 def __dir__() -> list[str]:
     """All names, imported or not."""
-    return sorted({*globals(), *__all__, "__version__"})
+    return sorted([*__all__, "__version__"])

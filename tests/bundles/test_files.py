@@ -32,7 +32,7 @@ from tests.frontends.models import info, model, node
 MEMORY = {"memcpy", "memmove", "memset"}
 FILES = {
     *("digits.o", "digits.h", "digits.weights", "digits.json", "main.c", "pool.c", "pool.h"),
-    *("Makefile", "CMakeLists.txt", "README.md"),
+    *("Makefile", "CMakeLists.txt", "README.md", "digits.sha256"),
 }
 ALL_TARGETS = ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
 
@@ -123,6 +123,7 @@ def test_the_program_says_what_is_wrong(tmp_path: Path) -> None:
     damaged[0] ^= 1
     weights.write_bytes(damaged)
     assert "another checksum" in run(program, "--self-check", status=1)
+    assert "another checksum" in run(program, status=1), "without inputs, as weights come first"
 
 
 def test_the_makefile_builds_and_checks(tmp_path: Path) -> None:

@@ -48,6 +48,16 @@ def parts(folder: Path) -> str:
     return str(folder / "parts.onnx")
 
 
+def look_up(folder: Path) -> str:
+    """Two elements of x, which has three."""
+    return save(
+        folder / "look.onnx",
+        [helper.make_node("Gather", ["x", "i"], ["y"], name="look")],
+        [("x", FLOAT, (3,)), ("i", INT64, (2,))],
+        [("y", FLOAT, (2,))],
+    )
+
+
 def linear(folder: Path) -> str:
     """y = relu(x @ w), with a batch of 2."""
     return save(
@@ -158,3 +168,47 @@ def texts(folder: Path) -> str:
     opsets = [helper.make_opsetid("", 20)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), folder / "texts.onnx")
     return str(folder / "texts.onnx")
+
+
+def external(folder: Path, location: str) -> str:
+    """The same as `linear`, with the weights in a file of their own."""
+    model = onnx.load(linear(folder))
+    onnx.save(
+        model,
+        folder / "linear.onnx",
+        save_as_external_data=True,
+        location=location,
+        size_threshold=0,
+    )
+    return str(folder / "linear.onnx")
+
+
+def zipped(folder: Path) -> str:
+    """A classifier that gives a map of probabilities for each row."""
+    ml = "ai.onnx.ml"
+    nodes = [
+        helper.make_node(
+            "LinearClassifier",
+            ["x"],
+            ["label", "probabilities"],
+            domain=ml,
+            coefficients=[1.0, 2.0, 3.0, -1.0, -2.0, -3.0],
+            intercepts=[0.0, 0.0],
+            classlabels_ints=[0, 1],
+            post_transform="SOFTMAX",
+        ),
+        helper.make_node(
+            "ZipMap", ["probabilities"], ["maps"], domain=ml, classlabels_int64s=[0, 1]
+        ),
+    ]
+    scalar = helper.make_tensor_type_proto(FLOAT, [])
+    maps = helper.make_sequence_type_proto(helper.make_map_type_proto(INT64, scalar))
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("x", FLOAT, (2, 3))],
+        [helper.make_tensor_value_info("label", INT64, (2,)), helper.make_value_info("maps", maps)],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(ml, 3)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "zipped.onnx")
+    return str(folder / "zipped.onnx")

@@ -4,6 +4,7 @@ import importlib.util
 
 import pytest
 
+from afterglow.cli import bench
 from afterglow.cli.bench import _peers, _show
 from afterglow.cli.session import Session
 from afterglow.report.bench import PEERS, Measurement
@@ -106,3 +107,21 @@ def test_free_dimensions_must_be_bound(command, tmp_path):
         """,
         *("bench", models.batched(tmp_path)),
     )
+
+
+def test_maps_and_sequences_are_compared(command, tmp_path):
+    for model in (models.zipped(tmp_path), models.parts(tmp_path)):
+        finished = command("bench", model, "--seconds", "0.01", "--json")
+        assert finished.status == 0
+        ours, theirs = finished.json["engines"]
+        assert not ours["problem"]
+        assert not theirs["problem"]
+        assert ours["relative_error"] < 1e-5
+
+
+def test_a_model_that_does_not_run_is_no_success(command, tmp_path, monkeypatch):
+    failed = Measurement("afterglow", 1, problem="it broke")
+    monkeypatch.setattr(bench, "compare", lambda *_: [failed])
+    finished = command("bench", models.linear(tmp_path), "--vs", "")
+    assert finished.status == 1
+    assert "afterglow: it broke" in finished.out

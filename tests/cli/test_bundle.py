@@ -39,7 +39,7 @@ def test_options_of_a_bundle_need_a_folder(command, tmp_path):
     command.fails(
         2,
         """
-        error: options of a bundle need a folder for it
+        error: --shared is an option of a bundle, which needs a folder
           help: add -o FOLDER
         """,
         *("compile", models.linear(tmp_path), "--shared"),
@@ -51,3 +51,15 @@ def test_a_folder_that_cannot_be_made_is_said(command, tmp_path):
     finished = command("compile", models.linear(tmp_path), "-o", str(tmp_path / "file" / "out"))
     assert finished.status == 2
     assert "error:" in finished.err
+
+
+def test_a_bundle_is_machine_code(command, tmp_path):
+    command.fails(
+        2,
+        """
+        error: a bundle is machine code, and backend 'interpreter' makes none
+          help: leave --backend out, or use --backend cpu
+        """,
+        *("compile", models.linear(tmp_path), "-o", str(tmp_path / "out")),
+        *("--backend", "interpreter"),
+    )

@@ -118,8 +118,8 @@ def test_free_dimensions_must_be_bound(command, tmp_path):
 
 
 def test_what_can_not_be_written(command, tmp_path):
-    path = tmp_path / "nowhere" / "out"
-    for option in ("--output", "--payload"):
+    for option, name in (("--output", "out.txt"), ("--payload", "out.npz")):
+        path = tmp_path / "nowhere" / name
         command.fails(
             2,
             f"error: cannot write {path}: no such file or directory",

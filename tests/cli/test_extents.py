@@ -198,6 +198,17 @@ def test_a_file_that_contradicts_an_extent(command, tmp_path):
     )
 
 
+@pytest.mark.filterwarnings("ignore:dimension 'batch' has several extents")
+def test_files_may_bring_several_extents_of_one_name(command, tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((1, 3), np.float32))
+    np.save(tmp_path / "b.npy", np.ones((4, 3), np.float32))
+    finished = command(
+        *("run", models.batched(tmp_path), "--input", f"a={tmp_path / 'a.npy'}"),
+        *("--input", f"b={tmp_path / 'b.npy'}"),
+    )
+    assert finished.status == 0
+
+
 def test_what_is_bound_is_not_asked_for_again(command, tmp_path):
     path = models.save(
         tmp_path / "two.onnx",

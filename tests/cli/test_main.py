@@ -3,11 +3,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 from importlib.metadata import version
 
 import pytest
 
 from afterglow.cli import check
+from afterglow.cli.main import LateSession, clean_warnings
+from afterglow.support.errors import warn
 from tests.cli import models
 
 
@@ -52,6 +55,131 @@ def test_an_unknown_option(command):
         "run",
         "model.onnx",
         "--wings",
+    )
+
+
+@pytest.mark.parametrize(("word", "meant"), [("chek", "check"), ("complie", "compile")])
+def test_a_verb_that_is_almost_right(command, word, meant):
+    message = f"""
+        error: no such command '{word}'
+          help: did you mean '{meant}'? see afterglow --help
+        """
+    command.fails(2, message, word, "model.onnx")
+    command.fails(2, message, "help", word)
+
+
+def test_an_option_that_is_almost_right(command):
+    command.fails(
+        2,
+        """
+        error: no such option '--toleranse'
+          help: did you mean '--tolerance'? see afterglow run --help
+        """,
+        *("run", "model.onnx", "--toleranse", "1"),
+    )
+
+
+def test_help_is_a_verb(command):
+    assert command("help").out == command("--help").out
+    assert command("help", "run").out == command("run", "--help").out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fly", "--json"),
+        ("check", "--json"),
+        ("--json",),
+        ("run", "model.onnx", "--wings", "--json"),
+        ("run", "model.onnx", "--backend", "gpu", "--json"),
+        ("run", "model.onnx", "--seed", "-1", "--json"),
+        ("run", "model.onnx", "--json", "--tolerance", "nan"),
+        ("dump", "model.onnx", "-o", "model.onnx", "--json"),
+        ("targets", "extra", "--json"),
+    ],
+)
+def test_wrong_use_is_json_if_that_is_asked_for(command, words):
+    finished = command(*words)
+    assert finished.status == finished.json["exit_status"] == 2
+    assert finished.err.splitlines()[0] == f"error: {finished.json['error']['what']}"
+
+
+def test_an_internal_error_is_json_if_that_is_asked_for(command, tmp_path, monkeypatch):
+    def broken(file):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(check, "survey", broken)
+    finished = command("check", models.linear(tmp_path), "--json")
+    assert finished.status == finished.json["exit_status"] == 70
+    assert finished.json["error"]["kind"] == "InternalError"
+    what = "internal error, ZeroDivisionError: oops: please report it; --debug shows where"
+    assert finished.json["error"]["what"] == what
+
+
+@pytest.mark.parametrize("words", [("dump",), ("check",), ("check", "--json")])
+def test_a_full_device_is_said(tmp_path, words):
+    model = models.linear(tmp_path)
+    command_line = [sys.executable, "-m", "afterglow.cli.main", words[0], model, *words[1:]]
+    with open("/dev/full", "w") as full:
+        finished = subprocess.run(
+            command_line, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert finished.stderr == "error: cannot write the answer: no space left on device\n"
+    assert finished.returncode == 2
+
+
+@pytest.mark.parametrize("verb", ["run", "profile", "bench"])
+def test_a_shape_of_an_input_that_is_not_there(command, tmp_path, verb):
+    command.fails(
+        2,
+        """
+        error: the model has no input 'nosuch'
+          help: it has x
+        """,
+        *(verb, models.linear(tmp_path), "--shapes", "nosuch:7"),
+    )
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-1", "0", "soon"])
+@pytest.mark.parametrize(("verb", "option"), [("compile", "--tune"), ("bench", "--seconds")])
+def test_seconds_are_finite_and_above_zero(command, verb, option, text):
+    command.fails(
+        2,
+        f"error: {option} must be a number above 0, got '{text}'",
+        *(verb, "model.onnx", option, text),
+    )
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-1", "little"])
+def test_a_tolerance_is_finite(command, text):
+    command.fails(
+        2,
+        f"error: --tolerance must be a number of 0 or more, got '{text}'",
+        *("run", "model.onnx", "--tolerance", text),
+    )
+
+
+@pytest.mark.parametrize("verb", ["run", "profile", "bench"])
+def test_a_seed_is_not_negative(command, verb):
+    command.fails(
+        2,
+        f"""
+        error: invalid value for '--seed': -1 is not in the range x>=0
+          help: see afterglow {verb} --help
+        """,
+        *(verb, "model.onnx", "--seed", "-1"),
+    )
+
+
+def test_inputs_for_which_there_is_no_memory(command, tmp_path):
+    command.fails(
+        2,
+        """
+        error: input 'a: f32[batch, 3]' of shape (1000000000000, 3) takes \
+12,000,000,000,000 bytes, and there is no memory for it
+          help: give smaller extents
+        """,
+        *("run", models.batched(tmp_path), "--dim", f"batch={10**12}"),
     )
 
 
@@ -184,3 +312,30 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path):
     os.close(write)
     assert finished.stderr == ""
     assert finished.returncode == 0
+
+
+def test_warnings_are_lines_without_places_in_the_source(command, monkeypatch, tmp_path):
+    open_to_all = tmp_path / "cache"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    monkeypatch.setenv("AFTERGLOW_CACHE", str(open_to_all))
+    finished = command("run", models.linear(tmp_path))
+    assert finished.status == 0
+    assert finished.err == (
+        f"warning: nothing is cached, as what lies in {open_to_all} cannot be trusted: every user "
+        "may write there; set AFTERGLOW_CACHE to a folder that only you may write\n"
+    )
+
+
+def test_each_warning_is_said_once_and_those_of_others_as_usual(capsys):
+    with warnings.catch_warnings(record=True) as others, clean_warnings(LateSession()):
+        for _ in range(2):
+            warn("look at this")
+        warnings.warn("old", UserWarning, stacklevel=1)
+    assert [str(other.message) for other in others] == ["old"]
+    assert capsys.readouterr().err == "warning: look at this\n"
+
+
+@pytest.mark.parametrize("verb", ["bench", "check", "compile", "dump", "explain", "profile", "run"])
+def test_an_empty_name(command, verb):
+    command.fails(2, "error: the name of the model's file is empty", verb, "")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -35,12 +36,16 @@ def test_splitting_is_a_pass_to_look_at(command):
     assert text.startswith("; after fit-arena")
 
 
-def test_a_budget_out_of_reach(command):
+def test_a_budget_out_of_reach_names_one_that_is_enough(command):
     finished = command("compile", DIGITS, "--max-arena", "100")
     assert finished.status == 3
-    assert finished.err.startswith(
-        "error: the arena does not fit 100 bytes: splitting found none below "
-    )
+    first, *_, last = finished.err.splitlines()
+    found = re.fullmatch(r"error: the arena does not fit 100 bytes, but would fit ([\d,]+)", first)
+    assert found
+    assert last.startswith(f"  help: allow {found[1]} bytes, or make the tensors there smaller")
+    enough = found[1].replace(",", "")
+    assert int(enough) < 4096
+    assert command("compile", DIGITS, "--max-arena", enough).status == 0
 
 
 def test_a_size_that_is_none(command):

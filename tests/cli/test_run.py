@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from afterglow.cli import results, run
+from afterglow.cli.arrays import write_arrays
 from afterglow.report.agreement import relative_error
 from tests.cli import models
 
@@ -230,3 +231,37 @@ def test_without_onnxruntime_there_is_nothing_to_compare_with(command, tmp_path,
 )
 def test_relative_error(ours, theirs, expected):
     assert relative_error(np.array(ours), np.array(theirs)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("text", "name"), [("x", "x"), ("", "NAME")])
+def test_an_input_without_a_file(command, tmp_path, text, name):
+    command.fails(
+        2,
+        f"""
+        error: --input {text or "''"} names no file
+          help: write --input {name}=FILE.npy, or FILE.npz for all of them
+        """,
+        *("run", models.linear(tmp_path), "--input", text),
+    )
+
+
+def test_outputs_whose_names_become_one_file_name_are_both_written(tmp_path):
+    arrays = {"a/b": np.zeros(1), "a_b": np.ones(1)}
+    paths = write_arrays(tmp_path, arrays)
+    assert [float(np.load(path)[0]) for path in paths] == [0, 1]
+
+
+def test_an_index_out_of_range_is_an_error_unless_unchecked(command, tmp_path):
+    path = models.look_up(tmp_path)
+    np.save(tmp_path / "i.npy", np.array([0, 9]))
+    words = ("run", path, "--input", f"i={tmp_path}/i.npy", "--input", "x=random")
+    command.fails(
+        1,
+        """
+        error: gather: indices must be from -3 to 2, got 9
+          in node 'look'
+          help: compile with unchecked=True to have the nearest taken, without an error
+        """,
+        *words,
+    )
+    assert command(*words, "--unchecked").status == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -15,9 +16,10 @@ import pytest
 
 import afterglow
 from afterglow.driver import cache as cache_module
-from afterglow.driver import kernel_cache
+from afterglow.driver import environment, kernel_cache
 from afterglow.driver.cache import CompileCache, digest_of_texts, model_key
 from afterglow.driver.options import Options
+from afterglow.support.errors import UsageError
 from tests.backends.cpu import networks
 from tests.frontends.models import BOOL, INT64, info, model, node
 
@@ -261,6 +263,78 @@ def with_weight(weight: onnx.TensorProto, place: str) -> onnx.ModelProto:
         [node("If", ["c"], ["y"], then_branch=then, else_branch=other)],
         inputs=["x", info("c", (), BOOL)],
     )
+
+
+@pytest.mark.parametrize("kind", ["models", "kernels", "digests"])
+def test_entries_under_each_others_names_are_not_believed(
+    kind: str, tmp_path: Path, folder: Path
+) -> None:
+    long_ago = time.time() - 1000  # so that digests are kept
+    paths = {factor: write(tmp_path / f"{factor}.onnx", factor) for factor in (2.0, 3.0)}
+    for path in paths.values():
+        os.utime(path, (long_ago, long_ago))
+        afterglow.compile(path, cache=folder)
+    if kind == "kernels":
+        for path in entries(folder, "models"):
+            path.unlink()
+    contents = [path.read_bytes() for path in entries(folder, kind)]
+    for path, other in zip(entries(folder, kind), contents[::-1], strict=True):
+        path.write_bytes(other)
+    for factor, path in paths.items():
+        compiled = afterglow.compile(path, cache=folder)
+        np.testing.assert_allclose(compiled(X), softmax(factor * X), rtol=1e-5)
+
+
+def test_the_folders_of_the_cache_are_their_owners_alone(source: Path, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        afterglow.compile(source, cache=tmp_path / "some" / "where" / "cache")
+    finally:
+        os.umask(before)
+    made = [path for path in (tmp_path / "some").rglob("*") if path.is_dir()]
+    assert {path.name for path in made} >= {"where", "cache", "models", "kernels", "digests"}
+    assert {path.stat().st_mode & 0o777 for path in [tmp_path / "some", *made]} == {0o700}
+
+
+@pytest.mark.parametrize("part", ["", "models", "kernels"])
+def test_a_cache_that_everybody_may_write_is_not_used(
+    part: str, source: Path, folder: Path
+) -> None:
+    afterglow.compile(source, cache=folder)
+    (folder / part).chmod(0o777)
+    for path in entries(folder, "models"):
+        path.unlink()
+    message = (
+        f"nothing is cached, as what lies in {folder / part} cannot be trusted: every user may "
+        "write there; set AFTERGLOW_CACHE to a folder that only you may write"
+    )
+    with pytest.warns(afterglow.AfterglowWarning, match=f"^{re.escape(message)}$") as caught:
+        compiled = afterglow.compile(source, cache=folder)
+    assert caught[0].filename == __file__
+    np.testing.assert_allclose(compiled(X), softmax(X), rtol=1e-6)
+    assert entries(folder, "models") == []
+
+
+def test_a_cache_of_another_user_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.mkdir()
+    real = Path.stat
+
+    def of_another_user(self: Path, **options: bool) -> os.stat_result:
+        status = list(real(self, **options))
+        status[4] = os.geteuid() + 1
+        return os.stat_result(status)
+
+    monkeypatch.setattr(Path, "stat", of_another_user)
+    with pytest.warns(afterglow.AfterglowWarning, match="it belongs to another user; set AFTER"):
+        assert environment.cache_folder(folder) is None
+
+
+def test_what_is_no_cache() -> None:
+    for wish in (5, None, "", b"folder"):
+        with pytest.raises(UsageError) as caught:
+            afterglow.compile(networks.tiny(), cache=wish)  # type: ignore[arg-type]
+        assert caught.value.what == f"the cache cannot be {wish!r}"
+        assert caught.value.help == "give a folder, True for the usual one, or False"
 
 
 @pytest.mark.parametrize("kind", ["models", "kernels"])

@@ -14,7 +14,7 @@ from afterglow.driver.stages import Stages
 from afterglow.graph import Module
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.versions import SPECIALISATIONS
-from afterglow.support.errors import UsageError
+from afterglow.support.errors import ModelError, UsageError
 from afterglow.types import Array
 from tests.frontends.models import info, model, node
 
@@ -113,3 +113,57 @@ def test_wishes_that_make_no_sense_are_refused(dims: dict[str, object], message:
     with pytest.raises(UsageError) as caught:
         afterglow.compile(perceptron()[0], dims=dims)
     assert message in str(caught.value)
+
+
+def wide(*more: onnx.NodeProto) -> onnx.ModelProto:
+    """Outer product of a: f32[width] and b: f32[width], which exporters call by one name."""
+    nodes = [node("Einsum", ["a", "b"], ["t"], equation="i,j->ij"), *more]
+    inputs = [info("a", ("width",)), info("b", ("width",))]
+    return model(nodes, inputs=inputs, outputs=[info("y", None)])
+
+
+PLAIN = node("Neg", ["t"], ["y"])
+CUT = (node("NonZero", ["t"], ["i"]), node("Transpose", ["i"], ["j"]))
+FOUND = node("GatherND", ["t", "j"], ["y"])
+
+
+@pytest.mark.parametrize("more", [(PLAIN,), (*CUT, FOUND)])
+def test_a_name_may_mean_several_extents(more, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(wide(*more), path)
+    a, b = np.arange(1, 5, dtype=np.float32), np.arange(1, 4, dtype=np.float32)
+    want = np.outer(a, b).reshape(-1) * (1 if len(more) > 1 else -1)
+    compiled = afterglow.compile(path, cache=tmp_path / "cache")
+    compiled(a, a)
+    with pytest.warns(UserWarning, match="dimension 'width'") as caught:
+        result = compiled(a, b)
+    assert [str(warning.message) for warning in caught] == [
+        "dimension 'width' has several extents, in 'a' and 'b': each is taken as it is"
+    ]
+    np.testing.assert_array_equal(result.reshape(-1), want)
+    compiled.save(tmp_path / "model.agc")
+    for again in (
+        afterglow.load(tmp_path / "model.agc"),
+        afterglow.compile(path, cache=tmp_path / "cache"),
+    ):
+        np.testing.assert_array_equal(again(a, b).reshape(-1), want)
+        np.testing.assert_array_equal(again(a, a).reshape(-1)[:1], want[:1])
+
+
+def test_a_name_with_several_extents_is_refused_where_the_model_needs_one() -> None:
+    compiled = afterglow.compile(
+        model(
+            [node("Add", ["a", "b"], ["y"])],
+            inputs=[info("a", ("width",)), info("b", ("width",))],
+            outputs=[info("y", ("width",))],
+        )
+    )
+    with pytest.warns(UserWarning, match="dimension 'width'"), pytest.raises(ModelError) as caught:
+        compiled(np.ones(4, np.float32), np.ones(3, np.float32))
+    assert "f32[4]" in str(caught.value)
+
+
+def test_an_extent_given_by_name_holds_for_every_input() -> None:
+    compiled = afterglow.compile(wide(PLAIN), dims={"width": 4})
+    with pytest.raises(UsageError, match="does not take an array of shape"):
+        compiled(np.ones(4, np.float32), np.ones(3, np.float32))

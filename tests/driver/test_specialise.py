@@ -188,6 +188,39 @@ def test_a_body_whose_shapes_data_decide_runs_on_the_host() -> None:
     check(proto, [x, np.array(True)], [-x, np.array(True)], [x, np.array(False)])
 
 
+def thirds_in_parts(narrow: int) -> onnx.ModelProto:
+    """x / 3 in a narrow type, without zeros; then without what is 1, and what is left of x / 3."""
+    nodes = [
+        node("Cast", ["x"], ["small"], to=narrow),
+        node("Cast", ["three"], ["divisor"], to=narrow),
+        node("Div", ["small", "divisor"], ["third"]),
+        node("NonZero", ["third"], ["i"]),
+        node("Transpose", ["i"], ["j"]),
+        node("GatherND", ["third", "j"], ["some"]),
+        node("Floor", ["some"], ["whole"]),
+        node("NonZero", ["whole"], ["k"]),
+        node("Transpose", ["k"], ["l"]),
+        node("GatherND", ["some", "l"], ["fewer"]),
+        node("ReduceSum", ["third"], ["sum"], keepdims=0),
+        node("Mul", ["fewer", "sum"], ["product"]),
+        node("Cast", ["product"], ["y"], to=FLOAT),
+    ]
+    constants = {"three": np.float32(3)}
+    return model(nodes, inputs=[info("x", (6,))], outputs=[info("y", ("n",))], constants=constants)
+
+
+@pytest.mark.parametrize("narrow", [onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16])
+def test_narrow_floats_cross_cuts_without_being_rounded(narrow: int, tmp_path: Path) -> None:
+    compiled = afterglow.compile(thirds_in_parts(narrow), cache=False)
+    x = np.array([1, 0, 4, 5, 0, 7], np.float32)
+    want = np.array([4, 5, 7], np.float32) / 3 * np.float32(17 / 3)
+    np.testing.assert_allclose(compiled(x), want, rtol=1e-6)
+    compiled.save(tmp_path / "parts.agc")
+    loaded = afterglow.load(tmp_path / "parts.agc", cache=False)
+    for feed in (x, x[::-1].copy()):
+        np.testing.assert_allclose(np.sort(loaded(feed)), want, rtol=1e-6)
+
+
 def test_continuations_are_bounded() -> None:
     nodes = [node("NonZero", ["x"], ["p"]), node("Add", ["p", "p"], ["y"])]
     proto = model(nodes, inputs=[info("x", (100,))], outputs=[info("y", (1, "n"), INT64)])

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from tests.frontends.models import info, model, node
+from tests.frontends.models import INT64, info, model, node
 
 DIGITS = Path("examples/digits/digits.onnx")
 
@@ -170,6 +170,25 @@ def _model(
 ) -> onnx.ModelProto:
     inputs, outputs = [info("x", shape)], [info("y", out)]  # type: ignore[arg-type]
     return model(nodes, opset=opset, inputs=inputs, outputs=outputs, constants=w.constants)
+
+
+def look_ups() -> onnx.ModelProto:
+    """x[i, j] + x[i, 0], for pairs of indices."""
+    nodes = [
+        node("GatherND", ["x", "pairs"], ["one"]),
+        node("Split", ["pairs"], ["i", "j"], axis=1, num_outputs=2),
+        node("Squeeze", ["i"], ["rows"]),
+        node("Gather", ["x", "rows"], ["lines"]),
+        node("Gather", ["lines", "first"], ["other"], axis=1),
+        node("Add", ["one", "other"], ["y"]),
+    ]
+    return model(
+        nodes,
+        opset=18,
+        inputs=[info("x", (7, 3)), info("pairs", (2, 2), INT64)],
+        outputs=[info("y", (2,))],
+        constants={"first": np.array(0)},
+    )
 
 
 def wide_numbers() -> onnx.ModelProto:

@@ -59,11 +59,15 @@ class EmulatedModel:
         self.io = self.machine.allocate(len(ports) * word)
         self.machine.write(self.io, b"".join(p.to_bytes(word, "little") for p in self._places))
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Run it once."""
+    def run_status(self, inputs: Sequence[Array]) -> int:
+        """Run it once; the status."""
         for place, array in zip(self._places, inputs, strict=False):
             self.machine.write(place, np.ascontiguousarray(array).tobytes())
-        status = self.machine.call(f"{NAME}_run", self.io, self.arena, self.weights)
+        return self.machine.call(f"{NAME}_run", self.io, self.arena, self.weights)
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run it once."""
+        status = self.run_status(inputs)
         assert status == 0, f"status {status}"
         interface = self.entry.interface
         results = []

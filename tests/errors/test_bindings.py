@@ -73,6 +73,19 @@ def test_free_dimensions_are_listed(source: onnx.ModelProto, binding: Binding, t
     check(source, UnboundDimensionsError, inspect.cleandoc(text), binding)
 
 
+def test_a_name_that_means_several_extents_binds_no_other_input() -> None:
+    source = relu(
+        inputs=tuple(info(name, ("width", 3)) for name in ("x", "y1", "z")),
+        outputs=(info("y", None),),
+    )
+    text = """
+        error: the model has inputs with free dimensions: 'z': f32[width, 3]
+          help: bind them, for example shapes={'z': (1, 3)}
+        """
+    binding = Binding(shapes={"x": (4, 3), "y1": (5, 3)})
+    check(source, UnboundDimensionsError, inspect.cleandoc(text), binding)
+
+
 def test_the_error_names_what_is_free() -> None:
     with pytest.raises(UnboundDimensionsError) as caught:
         import_onnx(two_inputs(), Binding(dims={"batch": 4}))
@@ -110,7 +123,7 @@ def test_bindings_that_contradict_the_model(text: str, binding: Binding) -> None
 
 CONTRADICTORY = {
     "error: dimension 'batch' is 4, but 5 in input 'mask'": Binding(
-        shapes={"x": (4, 3), "mask": (5, 2)}
+        dims={"batch": 4}, shapes={"x": (4, 3), "mask": (5, 2)}
     ),
     "error: dimension 'batch' is 4, but 5 in input 'x'": Binding(
         dims={"batch": 4}, shapes={"x": (5, 3)}
@@ -119,7 +132,8 @@ CONTRADICTORY = {
     "error: no input has a dimension 'size': there are 'batch', 'length'": Binding(
         dims={"size": 1}
     ),
-    "error: input 'x' is too large: f32[1099511627776, 3] takes over 1,099,511,627,776 bytes": (
+    "error: input 'x' is too large: f32[1099511627776, 3] takes 13,194,139,533,312 bytes\n"
+    "  help: give smaller extents: at most 1,099,511,627,776 bytes are possible": (
         Binding(dims={"batch": 2**40, "length": 1})
     ),
 }

@@ -6,7 +6,12 @@ import onnx
 import pytest
 from onnx import helper
 
-from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
+from afterglow.support.errors import (
+    AfterglowError,
+    MemoryLimitError,
+    ModelError,
+    UnsupportedError,
+)
 from tests.errors.malformed import Cases, Made, check
 from tests.frontends.models import BOOL, INT64, body, info, model, node
 
@@ -190,10 +195,12 @@ def a_loop_without_end() -> onnx.ModelProto:
 
 
 @refused(
-    ModelError,
+    MemoryLimitError,
     """
-    error: a result is too large: f32[137438953472, 3] takes over 1,099,511,627,776 bytes
+    error: a result is too large: f32[268435456, 3] takes 3,221,225,472 bytes, \
+the limit is 2,147,483,648
       in node 'double' in body of 'loop' (Concat of ai.onnx version 17)
+      help: allow more with max_memory, or --max-memory
     """,
 )
 def a_loop_that_grows_without_end() -> onnx.ModelProto:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+import socket
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto
 
+import afterglow
 from afterglow.frontends.onnx import import_onnx, read_model
 from afterglow.support.errors import AfterglowError, ModelError, UsageError
 from tests.errors.malformed import check
@@ -173,12 +175,31 @@ EXTERNAL = {
         "length": "all",
     },
     "it has 8,000 bytes, its shape (1000, 3) needs 12,000": {"location": "w.bin", "length": 8000},
+    "the offset of its external data has 5,000 digits: no file is that long": {
+        "location": "w.bin",
+        "offset": "9" * 5000,
+    },
+    "the length of its external data has 20 digits: no file is that long": {
+        "location": "w.bin",
+        "length": "0" * 30 + "9" * 20,
+    },
+    f"the length of its external data is '{'x' * 80}…', not a number of bytes": {
+        "location": "w.bin",
+        "length": "x" * 9000,
+    },
+    "its data are in the file 'pipe.bin', which cannot be read: not a regular file": {
+        "location": "pipe.bin"
+    },
+    "its data are in the file 'socket.bin', which cannot be read: not a regular file": {
+        "location": "socket.bin"
+    },
+    "its data are outside of the model's folder, in 'zero.bin'": {"location": "zero.bin"},
 }
 
 
 @pytest.mark.parametrize(("text", "entries"), EXTERNAL.items())
 def test_external_data_that_cannot_be(
-    tmp_path: Path, text: str, entries: dict[str, object]
+    tmp_path: Path, text: str, entries: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
@@ -186,9 +207,71 @@ def test_external_data_that_cannot_be(
     (tmp_path / "w.bin").write_bytes(LARGE.tobytes())
     (folder / "link.bin").symlink_to(tmp_path / "w.bin")
     (folder / "loop.bin").symlink_to(folder / "loop.bin")
+    (folder / "zero.bin").symlink_to("/dev/zero")
+    os.mkfifo(folder / "pipe.bin")
     path = folder / "model.onnx"
     path.write_bytes(external(**entries).SerializeToString())
-    check(path, ModelError, f"error: tensor 'w': {text}")
+    monkeypatch.chdir(folder)  # the path of a socket must be short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket.bin")
+        check(path, ModelError, f"error: tensor 'w': {text}")
+        with pytest.raises(ModelError) as caught:
+            afterglow.compile(path, cache=tmp_path / "cache")
+    assert caught.value.what == f"tensor 'w': {text}"
+
+
+def test_data_outside_of_the_folder_are_not_read_for_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    real = os.open
+    monkeypatch.setattr(os, "open", lambda p, *rest: opened.append(str(p)) or real(p, *rest))
+    unused = external(location="/dev/zero")
+    unused.graph.node[0].input[1] = "x"
+    path = tmp_path / "model.onnx"
+    path.write_bytes(unused.SerializeToString())
+    for _ in range(2):
+        with pytest.raises(ModelError, match="outside of the model's folder"):
+            afterglow.compile(path, cache=tmp_path / "cache")
+    assert str(path) in opened
+    assert "/dev/zero" not in opened
+
+
+def test_a_missing_file_of_many_tensors_is_one_line(tmp_path: Path) -> None:
+    made = external(location="w.data")
+    for name in ("v", "u"):
+        made.graph.node.append(node("Add", ["x", name], [f"{name}_out"]))
+        made.graph.initializer.append(made.graph.initializer[0])
+        made.graph.initializer[-1].name = name
+    path = tmp_path / "model.onnx"
+    path.write_bytes(made.SerializeToString())
+    missing = (
+        "the file 'w.data', which holds the data of 3 tensors, cannot be read: "
+        "no such file or directory"
+    )
+    beside = "put it where the model's own file is"
+    check(path, ModelError, f"error: {missing}\n  help: {beside}")
+    made.graph.node.append(node("Frobnicate", ["x"], ["z"], name="odd"))
+    path.write_bytes(made.SerializeToString())
+    with pytest.raises(ModelError) as caught:
+        import_onnx(path)
+    assert caught.value.what == "the model cannot be imported: 2 problems"
+    assert caught.value.excerpt[0] == f"{missing}; {beside}"
+
+
+@pytest.mark.parametrize("name", ["pipe", "/dev/zero"])
+def test_models_that_are_no_files(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if name == "pipe":
+        os.mkfifo(path)
+    with pytest.raises(UsageError) as caught:
+        afterglow.compile(path, cache=tmp_path / "cache")
+    assert caught.value.what == "cannot read the model: not a regular file"
+
+
+def test_paths_that_no_file_can_have(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot read the model: embedded null byte"):
+        afterglow.compile(f"{tmp_path}/a\0b.onnx", cache=tmp_path / "cache")
 
 
 def test_external_data_of_a_model_without_folder() -> None:

@@ -10,7 +10,17 @@ import pytest
 from onnx import TensorProto, helper
 
 from afterglow.frontends.onnx import import_onnx
-from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
+from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.onnx.registry import IMPORTERS
+from afterglow.graph import Value
+from afterglow.runtime.native.machine import usable_memory
+from afterglow.support.errors import (
+    AfterglowError,
+    InternalError,
+    MemoryLimitError,
+    ModelError,
+    UnsupportedError,
+)
 from tests.errors.malformed import Cases, Made, check
 from tests.frontends.models import BOOL, FLOAT, INT64, body, graph, info, model, node, tensor
 
@@ -283,22 +293,58 @@ def an_operand_that_is_missing() -> onnx.ModelProto:
 @refused(
     ModelError,
     """
-    error: it cannot be imported (ValueError: 'cubist' is not a valid Interpolation)
-      in node 'scale' (Resize of ai.onnx version 17)
-      help: its attributes or operands may be malformed
+    error: attribute 'pads' must have 4 numbers, it has 3
+      in node 'pool' (MaxPool of ai.onnx version 17)
     """,
 )
-def a_fault_that_no_importer_foresees() -> onnx.ModelProto:
+def a_list_that_is_too_short() -> onnx.ModelProto:
+    pool = node("MaxPool", ["x"], ["y"], name="pool", kernel_shape=[2, 2], pads=[0, 0, 0])
+    return model([pool], inputs=[info("x", (1, 1, 4, 4))], outputs=[info("y", None)])
+
+
+@refused(
+    ModelError,
+    """
+    error: input 1 must hold one number, it is i64[0]
+      in node 'best' (TopK of ai.onnx version 17)
+    """,
+)
+def a_number_that_is_none() -> onnx.ModelProto:
+    best = node("TopK", ["x", "k"], ["y", "i"], name="best")
+    return model([best], constants={"k": np.zeros(0, np.int64)})
+
+
+@refused(
+    ModelError,
+    """
+    error: 'x' must have 4 axes, it is f32[2, 3]
+      in node 'shuffle' (DepthToSpace of ai.onnx version 17)
+    """,
+)
+def a_rank_that_an_op_has_not() -> onnx.ModelProto:
+    return model([node("DepthToSpace", ["x"], ["y"], name="shuffle", blocksize=2)])
+
+
+@refused(
+    ModelError,
+    """
+    error: attribute 'mode' must be one of 'nearest', 'linear', 'bilinear', 'cubic', it is 'cubist'
+      in node 'scale' (Resize of ai.onnx version 17)
+    """,
+)
+def a_mode_that_there_is_not() -> onnx.ModelProto:
     scales = {"scales": np.array([2, 2], np.float32)}
     resize = node("Resize", ["x", "", "scales"], ["y"], name="scale", mode="cubist")
     return model([resize], constants=scales)
 
 
 @refused(
-    ModelError,
-    """
-    error: a result is too large: f32[1073741824, 32768, 2, 3] takes over 1,099,511,627,776 bytes
+    MemoryLimitError,
+    f"""
+    error: a result is too large: f32[1073741824, 32768, 2, 3] takes {24 * 2**45:,} bytes, \
+the limit is {min(2**31, usable_memory()):,}
       in node 'wide' (Expand of ai.onnx version 17)
+      help: allow more with max_memory, or --max-memory
     """,
 )
 def a_result_of_absurd_size() -> onnx.ModelProto:
@@ -314,7 +360,7 @@ def a_result_of_absurd_size() -> onnx.ModelProto:
     """,
 )
 def a_value_of_absurd_size_that_decides_a_shape() -> onnx.ModelProto:
-    constants = {"shape": np.array([2**30, 2]), "one": np.ones((), np.float32)}
+    constants = {"shape": np.array([2**28, 2]), "one": np.ones((), np.float32)}
     wide = node("Expand", ["one", "shape"], ["wide"])
     which = node("NonZero", ["wide"], ["y"], name="which")
     return model([wide, which], outputs=(info("y", None, INT64),), constants=constants)
@@ -385,7 +431,34 @@ def test_an_op_of_onnx_that_is_not_supported() -> None:
     """)
 
 
-def test_what_no_importer_foresaw_keeps_its_cause() -> None:
-    with pytest.raises(ModelError) as caught:
-        import_onnx(a_fault_that_no_importer_foresees())
-    assert isinstance(caught.value.__cause__, ValueError)
+def relu_that_raises(monkeypatch: pytest.MonkeyPatch, error: Exception) -> onnx.ModelProto:
+    """A model with a Relu, which fails to be imported so."""
+
+    def fail(n: NodeContext) -> Value:
+        raise error
+
+    monkeypatch.setitem(IMPORTERS, ("", "Relu"), [(1, fail)])
+    return model([node("Relu", ["x"], ["y"], name="first")])
+
+
+def test_a_fault_of_an_importer_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    cause = KeyError("axis")
+    broken = relu_that_raises(monkeypatch, cause)
+    with pytest.raises(InternalError) as caught:
+        import_onnx(broken)
+    assert caught.value.__cause__ is cause
+    assert caught.value.exit_status == 70
+    assert str(caught.value) == inspect.cleandoc("""
+        error: internal error, KeyError: 'axis'
+          in node 'first' (Relu of ai.onnx version 17)
+          help: please report it; the node may be malformed, and should have been refused
+        """)
+
+
+def test_what_a_signal_handler_raises_passes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    class OutOfTimeError(Exception):
+        pass
+
+    broken = relu_that_raises(monkeypatch, OutOfTimeError())
+    with pytest.raises(OutOfTimeError):
+        import_onnx(broken)

@@ -19,7 +19,7 @@ from afterglow.cli.main import execute
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PAGE = EXAMPLES / "browser"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-MOST_LINES = 100
+MOST_LINES = 110
 IMAGES = 20
 
 SCRIPT = """
@@ -35,6 +35,46 @@ for (let y = 8; y < 56; y++) ink.fill(1, y * 64 + 28, y * 64 + 36);  // a stroke
 const drawn = Array.from(model.run({ image: levels(ink, 64) }).probabilities);
 console.log(JSON.stringify({ runs, drawn }));
 """
+
+
+WRONG = """
+import { readFileSync } from "node:fs";
+import { load } from "./afterglow.js";
+
+const model = await load(readFileSync(process.argv[2]));
+const said = (inputs) => {
+  try {
+    return Array.from(model.run(inputs).probabilities);
+  } catch (error) {
+    return error.message;
+  }
+};
+const image = new Float32Array(64);
+const wrong = [
+  undefined,
+  {},
+  { picture: image },
+  { image, more: image },
+  { image: new Float32Array(63) },
+  { image: new Float64Array(64) },
+  { image: new Uint8Array(64) },
+  { image: "zeros" },
+  { image: null },
+  { image: 3 },
+  { image: new Array(64) },
+  { image: new Array(64).fill("1") },
+];
+console.log(JSON.stringify(wrong.map(said)));
+"""
+
+REFUSALS = [
+    *["input 'image' is missing"] * 2,
+    "no input 'picture': there are image",
+    "no input 'more': there are image",
+    "input 'image' takes 64 elements (1 x 1 x 8 x 8), got 63",
+    *["input 'image' takes a Float32Array or an array of numbers"] * 5,
+    *["input 'image' takes elements of type number"] * 2,
+]
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +132,16 @@ def test_the_loader_in_node(site, data, tmp_path):
     found = json.loads(printed)
     np.testing.assert_allclose(found["runs"], wanted, atol=1e-5)
     assert int(np.argmax(found["drawn"])) == 1
+
+
+def test_wrong_inputs_are_refused_and_nothing_is_computed(site):
+    if shutil.which("node") is None:
+        pytest.skip("node, which runs JavaScript, is not here")
+    (site / "wrong.mjs").write_text(WRONG)
+    (site / "package.json").write_text('{"type": "module"}')
+    command = ["node", site / "wrong.mjs", site / "build" / "digits.wasm"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert json.loads(printed) == REFUSALS
 
 
 def test_the_page_in_a_browser(site):

@@ -108,6 +108,16 @@ TIES = np.array([[3, 1, 3, 2], [0, 0, 0, 0]], np.float32)
     form("TopK", 11, X, const(0), outputs=2),
     form("TopK", 11, X, const(2), sorted=1, outputs=(False, True)),
     fed(form("TopK", 10, X, const(1), outputs=2)),
+    *(
+        form("TopK", 11, given, const(k), axis=axis, sorted=0, largest=largest, outputs=2)
+        for given, axis, counts in (
+            (f32(2, 40), 1, (1, 3, 4, 13, 16, 39, 40)),
+            (f32(100, 3), 0, (28, 29, 99)),
+            (np.arange(60).reshape(1, 60) * 7 % 11, -1, (5, 20, 59)),
+        )
+        for k in counts
+        for largest in (0, 1)
+    ),
 )
 def test_top_k_takes_its_count_as_an_attribute_then_as_an_input(form: Form) -> None:
     check(form)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+import afterglow
+from tests.frontends.models import info, model, node
 from tests.frontends.one_node import Fixed, Form, check, const, each_form, form, scalar
 from tests.ops.case import f32, f64
 
@@ -72,6 +74,24 @@ def test_losses(form: Form) -> None:
 @each_form(
     form("AffineGrid", 20, f32(2, 2, 3), const(2, 3, 4, 5)),
     form("AffineGrid", 20, f32(1, 3, 4), const(1, 1, 2, 3, 4), align_corners=1),
+    form("AffineGrid", 20, f32(1, 2, 3), const(1, 3, 4, 5)),
+    form("AffineGrid", 20, f32(1, 2, 3), const(1, 1, 1, 3)),
+    form("AffineGrid", 20, f32(1, 2, 3), const(1, 3, 4, 5), align_corners=1),
 )
 def test_grids(form: Form) -> None:
     check(form)
+
+
+def test_a_single_pixel_between_aligned_corners_is_at_the_first() -> None:
+    """As ONNX's reference has it; ONNX Runtime puts it at the last."""
+    theta = np.array([[[1, 0, 0], [0, 1, 0]]], np.float32)
+    nodes = [node("AffineGrid", ["theta", "size"], ["y"], align_corners=1)]
+    proto = model(
+        nodes,
+        opset=20,
+        inputs=[info("theta", (1, 2, 3))],
+        outputs=[info("y", None)],
+        constants={"size": np.array([1, 1, 1, 2])},
+    )
+    y = afterglow.compile(proto, cache=False)(theta)
+    assert y.tolist() == [[[[-1, -1], [1, -1]]]]

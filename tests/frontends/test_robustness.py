@@ -213,7 +213,7 @@ def test_a_newer_file_format_is_tried() -> None:
 def test_declared_output_shapes_that_are_wrong(shape: tuple[int, ...]) -> None:
     made = model([node("Neg", ["x"], ["y"])], outputs=[info("y", shape)])
     message = f"output 'y' is declared to be f32{list(shape)}, it is f32[2, 3]"
-    with pytest.warns(UserWarning, match=re.escape(message)):
+    with pytest.warns(afterglow.AfterglowWarning, match=re.escape(message)):
         y = run(made, X)
     np.testing.assert_array_equal(y, -X)
 

@@ -173,7 +173,7 @@ def test_a_budget_out_of_reach_is_refused() -> None:
     with pytest.raises(UnsupportedError) as caught:
         stages(100).lower(network(build).module)
     assert str(caught.value) == inspect.cleandoc("""
-        error: the arena does not fit 100 bytes: splitting found none below 256
+        error: the arena does not fit 100 bytes, but would fit 256
           in function @main, where most bytes are in use:
             %columns = softmax(…) : f32[8, 8]
           help: allow 256 bytes, or make the tensors there smaller: fewer samples, rows or channels, or narrower elements
@@ -188,7 +188,7 @@ def test_the_smallest_arena_is_refused_a_byte_less() -> None:
     assert arena(function) == 64
     check(function, 64)
     for budget in (0, 1, 31, 62, 63):
-        with pytest.raises(UnsupportedError, match="found none below 64"):
+        with pytest.raises(UnsupportedError, match="but would fit 64"):
             check(function, budget)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.ops.indexing import Gather, GatherElements, GatherND, Iota
+from afterglow.ops.indexing import DynamicSlice, Gather, GatherElements, GatherND, Iota
 from afterglow.types import dtype as dtypes
 from tests.ops.case import bf16, boolean, case, f32, i8, i32, i64, string, u8
 
@@ -21,6 +21,11 @@ CASES = [
     case(Gather(0), f32(3, 4), i64(), high=2),
     case(Gather(0), f32(0, 4), i64(0)),
     case(Gather(1), f32(2, 3), i64(0)),
+    case(DynamicSlice(0, 1), f32(5, 4), i64(), high=4),
+    case(DynamicSlice(1, 3), f32(2, 7, 3), i32(), high=4),
+    case(DynamicSlice(-1, 3, 2), string(2, 7), i64(), high=2),
+    case(DynamicSlice(0, 3, -2), bf16(7, 2), i64(), low=4, high=6),
+    case(DynamicSlice(0, 0), f32(3, 2), u8(), high=2),
     case(GatherElements(0), f32(3, 4), i64(5, 4), low=-3, high=2),
     case(GatherElements(1), f32(3, 4, 2), i32(2, 5, 1), low=-4, high=3),
     case(GatherElements(-1), string(2, 3), i64(2, 2), low=-3, high=2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from afterglow.types import TensorType
 from tests.ops.case import Case, case, f32, i8, i32, u8
 
 _SAME = QuantizedConv((1, 1), (1, 1, 1, 1), (1, 1), x_zero_point=7)
+_PADDED = QuantizedConv((1, 1), (1, 0, 1, 2), (1, 1))
 _PLAIN = QuantizedConv((1, 1), (0, 0, 0, 0), (1, 1))
 
 
@@ -51,4 +53,12 @@ CASES = [
     _case(QuantizedMatMul(lhs_zero_point=9), u8(5, 30), i8(30, 21)),
     _case(QuantizedMatMul(lhs_zero_point=9, rhs_zero_point=-2), i8(5, 8), i8(8, 3), None, i32(3)),
     _case(QuantizedMatMul(lhs_zero_point=3), u8(2, 0), i8(0, 3), f32(), i32(3)),
+    _case(_PLAIN, u8(2, 4, 5, 8), i8(6, 1, 1, 8), None, None, u8()),
+    _case(_PADDED, u8(1, 5, 6, 3), i8(4, 3, 3, 3), None, i32(4), u8()),
+    _case(_PADDED, i8(1, 5, 6, 4), u8(37, 3, 3, 4), f32(37), i32(37), i8()),
+    _case(
+        replace(_PADDED, weight_zero_point=-9), u8(1, 5, 6, 8), i8(5, 3, 3, 8), f32(), None, u8()
+    ),
+    _case(replace(_PADDED, groups=20), u8(1, 5, 6, 20), i8(20, 3, 3, 1), None, None, u8()),
+    _case(replace(_PADDED, groups=20), i8(1, 5, 6, 20), i8(20, 3, 3, 1), f32(20), i32(20), i8()),
 ]

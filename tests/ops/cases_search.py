@@ -16,6 +16,8 @@ CASES = [
     case(TopK(4, axis=1), i64(2, 9, 2)),
     case(TopK(3, largest=False), u8(9), high=3),
     case(TopK(3, sorted=False), f32(2, 9)),
+    case(TopK(8, sorted=False), f32(2, 9)),
+    case(TopK(20, axis=0, largest=False, sorted=False), i64(24, 2), low=-3, high=3),
     case(TopK(0), f32(2, 3)),
     case(TopK(1), f32(0, 3)),
     *(case(TopK(3, largest=largest), f32(2, 4), given={0: _NAN}) for largest in (True, False)),

@@ -20,4 +20,9 @@ CASES = [
     case(Dft(0, 1200, inverse=True), f64(1200, 2)),
     *(case(Dft(1, n, inverse=True, onesided=True), f64(2, 601, 2)) for n in (1200, 1025)),
     case(Dft(1, 4), f32(0, 4, 2)),
+    case(Dft(1, 4), f64(1, 9, 2)),
+    case(Dft(0, 1031), f64(1031, 2)),
+    case(Dft(1, 1031, onesided=True), f64(2, 999, 1)),
+    case(Dft(0, 2062, inverse=True), f64(7, 2, 2)),
+    case(Dft(0, 1031, inverse=True, onesided=True), f64(516, 2)),
 ]

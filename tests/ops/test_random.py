@@ -35,6 +35,15 @@ def drawn(op: RandomUniform, run: int = 0) -> Array:
 
 
 @pytest.mark.parametrize("dtype", [d.f32, d.f64], ids=str)
+def test_blocks_may_be_evaluated_a_few_at_a_time(
+    dtype: d.DType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = drawn(RandomUniform((7, 5), dtype), run=3)
+    monkeypatch.setattr("afterglow.ops.random.MOST_BLOCKS", 4)
+    assert drawn(RandomUniform((7, 5), dtype), run=3).tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [d.f32, d.f64], ids=str)
 def test_numbers_are_spread_evenly(dtype: d.DType) -> None:
     x = drawn(RandomUniform((100_000,), dtype))
     assert x.min() >= 0

@@ -12,8 +12,8 @@ import pytest
 import afterglow
 from afterglow.backends.cpu.target import Target
 from afterglow.bundles import write_bundle
-from afterglow.bundles.makefiles import zig_target
-from afterglow.bundles.shared import library_name
+from afterglow.bundles.shared import library_name, link_library
+from afterglow.bundles.systems import zig_target
 from afterglow.runtime.bundle import Bundle
 from afterglow.support.errors import UsageError
 from tests.bundles.building import bundle_code, compiler, interpreted, random_inputs
@@ -110,3 +110,55 @@ def test_zig_has_its_own_names_of_machines(triple: str, wanted: str) -> None:
 )
 def test_libraries_are_called_as_their_systems_like(target: str, wanted: str) -> None:
     assert library_name("net", Target.of(target)) == wanted
+
+
+def damaged(library: Path, folder: Path, content: bytes) -> str:
+    """What loading a library says that has other content."""
+    for file in library.parent.iterdir():
+        shutil.copy(file, folder)
+    path = folder / library.name
+    path.write_bytes(content)
+    with pytest.raises(UsageError) as caught:
+        afterglow.load(path)
+    return caught.value.what.removeprefix(f"{path} cannot be loaded: ")
+
+
+def test_a_changed_bit_in_a_library_is_found(bundle: Bundle, tmp_path: Path) -> None:
+    assert bundle.library is not None
+    whole = bundle.library.read_bytes()
+    for place in (5, len(whole) // 2, len(whole) - 6):
+        content = whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :]
+        said = damaged(bundle.library, tmp_path, content)
+        assert said == "it is not what was exported: its checksum is off"
+
+
+def test_a_truncated_library_is_not_loaded(bundle: Bundle, tmp_path: Path) -> None:
+    assert bundle.library is not None
+    whole = bundle.library.read_bytes()
+    for size in (6, 63, 64, 200, len(whole) // 3):
+        assert damaged(bundle.library, tmp_path, whole[:size]) == "it is truncated"
+    assert damaged(bundle.library, tmp_path, b"") == "cannot mmap an empty file"
+
+
+def test_a_library_without_a_seal_is_loaded(bundle: Bundle, tmp_path: Path) -> None:
+    """As it is if another tool has written it."""
+    assert bundle.library is not None
+    for file in bundle.library.parent.iterdir():
+        shutil.copy(file, tmp_path)
+    path = tmp_path / bundle.library.name
+    path.write_bytes(bundle.library.read_bytes()[:-24])
+    x = random_inputs(bundle)[0]
+    np.testing.assert_array_equal(afterglow.load(path)(x), afterglow.load(bundle.library)(x))
+
+
+def test_a_damaged_description_beside_a_library(tmp_path: Path) -> None:
+    code = bundle_code(MODELS["mlp"](), "net", "host")
+    bundle = write_bundle(code, tmp_path)
+    library = tmp_path / "libnet.so"
+    link_library([tmp_path / "net.o"], library, code.target)
+    assert afterglow.load(library).inputs
+    for content in (b"\xff", b"{"):
+        (tmp_path / f"{bundle.name}.json").write_bytes(content)
+        with pytest.raises(UsageError) as caught:
+            afterglow.load(library)
+        assert caught.value.what == f"{library}: the description of the model is damaged"

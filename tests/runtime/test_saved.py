@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -247,15 +248,36 @@ def test_every_changed_byte_is_found(tmp_path: Path) -> None:
         assert refusal(path)
 
 
+def test_damage_anywhere_in_a_large_file_is_found(tmp_path: Path) -> None:
+    wide = model(
+        [node("MatMul", ["x", "w"], ["y"])],
+        inputs=[info("x", (2, 512))],
+        outputs=[info("y", (2, 640))],
+        constants={"w": np.ones((512, 640), np.float32)},
+    )
+    path = saved(afterglow.compile(wide), tmp_path)
+    container = read_container(path)
+    sizes = {name: len(container.section(name)) for name in container.names}
+    assert max(sizes.values()) > 1 << 20
+    whole, random = path.read_bytes(), np.random.default_rng(3)
+    for name, size in sizes.items():
+        _, start = container.locate(name)
+        for place in (0, size - 1, *random.integers(0, size, 6)):
+            changed = bytearray(whole)
+            changed[start + place] ^= 1 << int(random.integers(8))
+            path.write_bytes(changed)
+            assert refusal(path) == f"section '{name}' is not what was saved: its checksum is off"
+
+
 def test_a_file_of_another_version(tmp_path: Path) -> None:
     path = saved(afterglow.compile(networks.tiny()), tmp_path)
     whole = bytearray(path.read_bytes())
-    for version, by in ((3, "a newer"), (1, "an older")):
+    for version, by in ((4, "a newer"), (2, "an older")):
         whole[8:12] = version.to_bytes(4, "little")
         whole[60:64] = zlib.crc32(bytes(whole[:60])).to_bytes(4, "little")
         path.write_bytes(whole)
         expected = (
-            f"saved in format {version} by {by} version of Afterglow; this one reads format 2"
+            f"saved in format {version} by {by} version of Afterglow; this one reads format 3"
         )
         assert refusal(path) == expected
 
@@ -308,3 +330,60 @@ def test_outputs_that_are_no_tensors(tmp_path: Path) -> None:
     parts, y = loaded(X)
     np.testing.assert_array_equal(np.concatenate(parts, 1), X)
     np.testing.assert_array_equal(y, -X)
+
+
+def test_where_a_model_cannot_be_saved(tmp_path: Path) -> None:
+    compiled = afterglow.compile(networks.tiny())
+    (tmp_path / "file").touch()
+    for path, reason in (
+        (tmp_path, "is a directory"),
+        (tmp_path / "missing" / "model.agc", "no such file or directory"),
+        (tmp_path / "file" / "model.agc", "not a directory"),
+        (Path("/dev/null"), "not a regular file"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            compiled.save(path)
+        assert str(caught.value) == f"error: cannot write {path}: {reason}"
+    with pytest.raises(UsageError) as caught:
+        compiled.save(None)  # type: ignore[arg-type]
+    assert caught.value.what == (
+        "the path of a saved model must be text or a pathlib.Path, got None"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_where_a_bundle_cannot_be_written(tmp_path: Path) -> None:
+    compiled = afterglow.compile(networks.tiny())
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(UsageError) as caught:
+        compiled.export_bundle(file)
+    assert str(caught.value) == (
+        f"error: cannot write {file}: it is no folder\n  help: give one, new or not"
+    )
+    with pytest.raises(UsageError, match=f"cannot write {file}/below: not a directory"):
+        compiled.export_bundle(file / "below")
+    with pytest.raises(UsageError, match="the path of a folder must be text"):
+        compiled.export_bundle(3)  # type: ignore[arg-type]
+
+
+def test_what_is_no_path_of_a_saved_model() -> None:
+    for given in (None, 3, b"model.agc"):
+        with pytest.raises(UsageError, match="the path of a saved model must be text"):
+            afterglow.load(given)  # type: ignore[arg-type]
+
+
+def test_saving_that_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(afterglow.compile(networks.tiny()), tmp_path)
+    before = path.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UsageError, match=r"cannot write .*: no space left on device"):
+        afterglow.compile(networks.tiny()).save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]

@@ -14,6 +14,7 @@ import pytest
 
 from afterglow.support import disk_cache
 from afterglow.support.disk_cache import DiskCache, default_folder
+from afterglow.support.errors import AfterglowWarning
 
 FOOTER = 24
 
@@ -135,7 +136,7 @@ def test_files_that_were_never_finished_go(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_means_no_cache(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"in the way")
     cache = DiskCache(tmp_path / "file" / "cache", 1000)
-    with pytest.warns(UserWarning, match="nothing is cached in .*cache: "):
+    with pytest.warns(AfterglowWarning, match="nothing is cached in .*cache: not a directory$"):
         cache.put(key(1), b"one")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -149,7 +150,7 @@ def test_a_full_disk_means_no_cache(cache: DiskCache, monkeypatch: pytest.Monkey
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(disk_cache, "replace_file", full)
-    with pytest.warns(UserWarning, match="No space left on device"):
+    with pytest.warns(AfterglowWarning, match="nothing is cached in .*: no space left on device$"):
         cache.put(key(1), b"one")
     assert cache.get(key(1)) is None
 

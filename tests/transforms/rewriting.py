@@ -9,6 +9,8 @@ import numpy as np
 from afterglow.graph import Function, parse_module, print_module, run_function, verify_module
 from afterglow.passes import Pass
 from afterglow.types import Array
+from tests.transforms.inputs import random_inputs as random_inputs
+from tests.transforms.special_constants import check_special_constants
 
 
 def check_rewrites(step: Pass, *, before: str, after: str, tolerance: float = 1e-4) -> None:
@@ -22,6 +24,7 @@ def check_rewrites(step: Pass, *, before: str, after: str, tolerance: float = 1e
     drop_unused_constants(module.main)
     assert print_module(module).strip() == inspect.cleandoc(after).strip()
     assert_same_meaning(reference.main, module.main, tolerance)
+    check_special_constants(step, reference, tolerance)
 
 
 def program(signature: str, *lines: str) -> str:
@@ -63,16 +66,3 @@ def assert_same_meaning(expected: Function, got: Function, tolerance: float = 1e
 def _outputs_and_states(function: Function, inputs: list[Array]) -> list[Array]:
     states = {s.name: np.zeros(s.type.shape, s.type.dtype.numpy) for s in function.states()}
     return [*run_function(function, inputs, states), *states.values()]
-
-
-def random_inputs(function: Function, seed: int = 0) -> list[Array]:
-    """One array an input: normal numbers, small integers."""
-    rng = np.random.default_rng(seed)
-    arrays: list[Array] = []
-    for placeholder in function.inputs:
-        type = placeholder.type
-        if type.dtype.is_float:
-            arrays.append(rng.standard_normal(type.shape).astype(type.dtype.numpy))
-        else:
-            arrays.append(rng.integers(0, 2, type.shape).astype(type.dtype.numpy))
-    return arrays

@@ -7,6 +7,7 @@ from afterglow.graph import Builder, Function, Op, verify_module
 from afterglow.ops.elementwise import Add, Mul
 from afterglow.ops.functions import Exp
 from afterglow.ops.movement import Expand, Reshape, Slice, Transpose
+from afterglow.support.errors import UsageError
 from afterglow.transforms.fold_constants import FREE_BYTES, FoldConstants
 from tests.transforms.rewriting import check_declines, check_rewrites
 
@@ -124,10 +125,21 @@ def test_constants_are_forgotten_when_the_last_use_goes() -> None:
 
 
 class Failing(Exp):
-    """Cannot be evaluated."""
+    """Refuses what it is given."""
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
-        raise ZeroDivisionError
+        raise UsageError("no such number")
+
+
+class OutOfTimeError(Exception):
+    """What a signal handler of the caller raises."""
+
+
+class Interrupted(Exp):
+    """Takes so long that a signal comes."""
+
+    def evaluate(self, x: np.ndarray) -> np.ndarray:
+        raise OutOfTimeError
 
 
 class Random(Exp):
@@ -141,6 +153,11 @@ def test_a_node_is_left_for_run_time_if_it(kept: Op) -> None:
     function = function_of(np.ones(2, np.float32), kept)
     assert not FoldConstants().run(function)
     assert len(function) == 1
+
+
+def test_what_a_signal_handler_raises_passes_through() -> None:
+    with pytest.raises(OutOfTimeError):
+        FoldConstants().run(function_of(np.ones(2, np.float32), Interrupted()))
 
 
 def test_quantized_weights_stay_quantized_until_told() -> None:

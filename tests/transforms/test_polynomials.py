@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import afterglow.ops  # noqa: F401  fills the catalogue
@@ -53,6 +54,20 @@ OTHERS = [
 def test_what_is_no_polynomial_is_not_read(lines: tuple[str, ...]) -> None:
     found = values(*lines)
     assert polynomial(found["y"], found["x"], found["z"]) is None
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 3e38])
+def test_exponents_that_no_polynomial_has_are_not_read(number: float) -> None:
+    text = """
+        const @c : f32[]
+        func @main(%x: f32[3]) {
+          %a = mul(%x, @c) : f32[3]
+          %y = pow(%a, @c) : f32[3]
+          return %y
+        }
+        """
+    function = parse_function(text, {"c": np.array(number, np.float32)})
+    assert polynomial(function.outputs[0].value, function.inputs[0]) is None
 
 
 def test_an_atom_is_not_looked_into() -> None:

@@ -56,6 +56,46 @@ def test_a_known_zero_point_is_part_of_the_convolution() -> None:
     )
 
 
+def test_a_value_as_zero_point_is_an_operand_of_the_convolution() -> None:
+    attributes = "strides = (1,), pads = (1, 1), dilations = (1,), groups = 1"
+    check_rewrites(
+        RECOGNISE_INTEGERS,
+        before=program(
+            "%x: u8[1, 4, 1], %z: u8[]",
+            "const @w : i32[1, 3, 1] = [1, -2, 3]",
+            f"%v = cast(%x) {CAST} : i32[1, 4, 1]",
+            f"%s = cast(%z) {CAST} : i32[]",
+            "%d = sub(%v, %s) : i32[1, 4, 1]",
+            f"%y = conv(%d, @w) {{{attributes}}} : i32[1, 4, 1]",
+        ),
+        after=program(
+            "%x: u8[1, 4, 1], %z: u8[]",
+            "const @y.weight : i8[1, 3, 1] = [1, -2, 3]",
+            f"%y = quantized_conv(%x, @y.weight, none, none, %z) {{{attributes}, x_zero_point = 0, "
+            "weight_zero_point = 0} : i32[1, 4, 1]",
+        ),
+    )
+
+
+@pytest.mark.parametrize("zero", ["%z: i32[]", "%z: i8[]", "%z: f32[]"])
+def test_a_zero_point_that_may_be_no_byte_of_x_stays_in_front_of_the_convolution(
+    zero: str,
+) -> None:
+    attributes = "strides = (1,), pads = (1, 1), dilations = (1,), groups = 1"
+    made = [] if "i32" in zero else [f"%s = cast(%z) {CAST} : i32[]"]
+    check_declines(
+        RECOGNISE_INTEGERS,
+        program(
+            f"%x: u8[1, 4, 1], {zero}",
+            "const @w : i32[1, 3, 1] = [1, -2, 3]",
+            f"%v = cast(%x) {CAST} : i32[1, 4, 1]",
+            *made,
+            f"%d = sub(%v, {'%s' if made else '%z'}) : i32[1, 4, 1]",
+            f"%y = conv(%d, @w) {{{attributes}}} : i32[1, 4, 1]",
+        ),
+    )
+
+
 @pytest.mark.parametrize(
     ("weight", "zero_point"),
     [("[1, -129, 3, 127]", -3), ("[256, 2, 3, 128]", -3), ("[1, 2, 3, 4]", 1)],

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
+from onnx import helper
 
 import afterglow
 from afterglow.graph import parse_module, print_module
 from afterglow.transforms.widen_floats import WidenFloats
+from tests.frontends.models import FLOAT, info, model, node
 from tests.transforms.rewriting import check_declines, check_rewrites
 
 CAST = "{dtype = %s, saturate = true, round_mode = up}"
@@ -101,3 +104,24 @@ def test_weights_of_what_is_computed_wide_stay_narrow() -> None:
         }
         """,
     )
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_constants_are_widened_before_they_are_folded(dtype: type) -> None:
+    """x times a third, made of constants by the model, is not rounded to the narrow type."""
+    one, three = (np.full(4, number).astype(dtype) for number in (1, 3))
+    narrow = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    nodes = [
+        node("Div", ["one", "three"], ["third"]),
+        node("Cast", ["x"], ["small"], to=narrow),
+        node("Mul", ["small", "third"], ["product"]),
+        node("Cast", ["product"], ["y"], to=FLOAT),
+    ]
+    proto = model(
+        nodes,
+        inputs=[info("x", (4,))],
+        outputs=[info("y", (4,))],
+        constants={"one": one, "three": three},
+    )
+    y = afterglow.compile(proto, cache=False)(np.ones(4, np.float32))
+    np.testing.assert_allclose(y, 1 / 3, rtol=1e-7)

@@ -16,6 +16,8 @@ class Policy:
     """Whether weights may take no more memory than they do in the model."""
     least_workspace: bool = False
     """Whether kernels that need little memory are preferred to fast ones."""
+    unchecked: bool = False
+    """Whether an index out of range becomes the nearest that is not, rather than an error."""
     picks: Mapping[str, str] = field(default_factory=dict)
     """Variants of algorithms, for jobs by key, that are taken whatever is estimated of them."""
 

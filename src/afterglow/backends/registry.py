@@ -8,7 +8,7 @@ from afterglow.backends.interpreter import INTERPRETER, PRIMITIVES
 
 BACKENDS: dict[str, Callable[[Settings], Backend]] = {
     "cpu": Cpu.of,
-    "interpreter": lambda settings: INTERPRETER,
-    "primitives": lambda settings: PRIMITIVES,
+    "interpreter": INTERPRETER.of,
+    "primitives": PRIMITIVES.of,
 }
 """How to make every backend, by its name."""

@@ -71,6 +71,8 @@ def _describe_entry(entry: EntryCode, code: BundleCode) -> dict[str, Any]:
         "self_check_bytes": max(entry.self_check_bytes, code.alignment),
         "flops": int(entry.work),
         "steps": list(entry.steps),
+        "alarms_at": entry.layout.before_alarms,
+        "checks": [check.describe() for check in entry.checks],
     }
 
 

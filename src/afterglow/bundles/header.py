@@ -73,7 +73,8 @@ _WEIGHTS = Text("""\
 #define @{upper}_WEIGHTS_BYTES @size
 #define @{upper}_WEIGHTS_ALIGN @align
 
-/* Whether these are the weights that the code was made for: their size, and their checksum. */
+/* Whether these are the weights that the code was made for: their size, and their checksum. Call it
+ * once, before the first run, which believes them. It reads all of them and allocates nothing. */
 int32_t @{name}_check_weights(const void *weights, size_t size);
 """)
 

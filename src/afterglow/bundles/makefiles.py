@@ -1,14 +1,20 @@
-"""`Makefile`, `CMakeLists.txt` and `README.md` of a bundle."""
+"""`Makefile`, `CMakeLists.txt` and `README.md` of a bundle, and the programs that they build."""
 
 from __future__ import annotations
 
 from afterglow.backends.cpu.bundle import BundleCode
 from afterglow.bundles.fields import fields_of
+from afterglow.bundles.firmware import firmware_files, firmware_steps
+from afterglow.bundles.pool import POOL_C, POOL_H
+from afterglow.bundles.program import write_program
+from afterglow.bundles.systems import System, system_of, zig_flags
 from afterglow.bundles.template import Text
+from afterglow.bundles.web import web_files, web_steps
+from afterglow.runtime.native.status import Status
 
 _MAKEFILE = Text("""\
 # Builds main, which runs @name on files. CC may be any C compiler for @triple,
-# for example: make CC="python -m ziglang cc -target @zig"
+# for example: make CC="python -m ziglang cc @zig"
 CC ?= cc
 CFLAGS ?= -O2 -Wall -Wextra
 
@@ -29,12 +35,13 @@ _CMAKE = Text("""\
 cmake_minimum_required(VERSION 3.13)
 project(@name C)
 
-find_package(Threads REQUIRED)
-
 add_library(@name INTERFACE)
 target_include_directories(@name INTERFACE ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(@name INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}/@name.o)
+""")
 
+_CMAKE_PROGRAM = Text("""
+find_package(Threads REQUIRED)
 add_executable(@{name}_main main.c pool.c)
 set_target_properties(@{name}_main PROPERTIES OUTPUT_NAME main C_STANDARD 11)
 target_link_libraries(@{name}_main PRIVATE @name Threads::Threads)
@@ -50,9 +57,7 @@ A neural network as machine code for @target, compiled by Afterglow @version.
 | `@name.o` | the code, @code bytes: link it |
 | `@name.h` | how to call it, from C or C++ |
 @weights_row| `@name.json` | everything about it, for programs |
-| `main.c` | a program that runs it on files |
-| `pool.c`, `pool.h` | a pool of POSIX threads, for those who want several |
-| `Makefile`, `CMakeLists.txt` | build `main` |
+@rows| `@name.sha256` | the digests of all these: `sha256sum -c @name.sha256` |
 
 It takes and gives:
 
@@ -63,6 +68,9 @@ It takes and gives:
 Memory that the caller provides: an arena of @arena bytes@weights_note. A call takes
 at most @stack bytes of stack.
 
+@steps""")
+
+_STEPS = Text("""\
     make
     ./main --self-check
     ./main @arguments
@@ -70,42 +78,75 @@ at most @stack bytes of stack.
 A self-check compares what the code computes here with what it computed where it was made.
 """)
 
-
-_ZIG_NAMES = {
-    "thumbv7em": "thumb",
-    "thumbv8m.main": "thumb",
-    "armv7a": "arm",
-    "arm64": "aarch64",
-    "darwin": "macos",
-    "macosx": "macos",
-    "none": "freestanding",
-    "elf": "freestanding",
+_CMAKE_ROW = "| `CMakeLists.txt` | the model as a target to link |\n"
+_ROWS = {
+    System.HOSTED: (
+        "| `main.c` | a program that runs it on files |\n"
+        "| `pool.c`, `pool.h` | a pool of POSIX threads, for those who want several |\n"
+        "| `Makefile`, `CMakeLists.txt` | build `main` |\n"
+    ),
+    System.FIRMWARE: (
+        "| `main.c` | a self-check without an operating system |\n"
+        "@weights_source| `Makefile` | compiles these |\n" + _CMAKE_ROW
+    ),
+    System.WEB: (
+        "| `Makefile` | links a module of WebAssembly |\n"
+        "| `check.mjs` | a self-check of the module, for Node |\n" + _CMAKE_ROW
+    ),
 }
+"""The files of a bundle that depend on what runs it."""
+_WEIGHTS_SOURCE = "| `weights.S` | the weights, to be linked |\n"
 
 
-def zig_target(triple: str) -> str:
-    """How zig calls a machine: x86_64-linux-gnu."""
-    architecture, *rest = triple.split("-")
-    words = [word for word in rest if word not in ("unknown", "pc", "apple")] or ["none"]
-    words[0] = words[0].rstrip("0123456789.")
-    return "-".join(_ZIG_NAMES.get(word, word) for word in (architecture, *words))
+def building_files(code: BundleCode) -> dict[str, str]:
+    """The files that build a program with a bundle, or check it, as its target can."""
+    files = {"CMakeLists.txt": write_cmake(code)}
+    match system_of(code.target):
+        case System.FIRMWARE:
+            return {**firmware_files(code), **files}
+        case System.WEB:
+            return {**web_files(code), **files}
+    return {
+        "main.c": write_program(code, [status.meaning for status in Status]),
+        "pool.c": POOL_C,
+        "pool.h": POOL_H,
+        "Makefile": write_makefile(code),
+        **files,
+    }
 
 
 def write_makefile(code: BundleCode) -> str:
-    """The text of the Makefile."""
-    triple = code.target.triple
-    return _MAKEFILE.substitute(name=code.name, triple=triple, zig=zig_target(triple))
+    """The text of the Makefile, where there is an operating system."""
+    target = code.target
+    return _MAKEFILE.substitute(name=code.name, triple=target.triple, zig=zig_flags(target))
 
 
 def write_cmake(code: BundleCode) -> str:
     """The text of CMakeLists.txt."""
-    return _CMAKE.substitute(name=code.name)
+    hosted = system_of(code.target) is System.HOSTED
+    program = _CMAKE_PROGRAM.substitute(name=code.name) if hosted else ""
+    return _CMAKE.substitute(name=code.name) + program
+
+
+def _steps(code: BundleCode) -> str:
+    """What to do with a bundle."""
+    fields = fields_of(code.entries[0])
+    match system_of(code.target):
+        case System.FIRMWARE:
+            return firmware_steps(code, ", ".join(f".{f.member} = {f.member}" for f in fields))
+        case System.WEB:
+            return web_steps(code)
+    inputs = (f"{f.member}=FILE.npy" for f in fields if f.role == "input")
+    return _STEPS.substitute(arguments=" ".join(inputs))
+
+
+def _rows(code: BundleCode) -> str:
+    source = "" if code.embedded else _WEIGHTS_SOURCE
+    return _ROWS[system_of(code.target)].replace("@weights_source", source)
 
 
 def write_readme(code: BundleCode, version: str) -> str:
     """The text of README.md, for whoever gets the folder."""
-    entry = code.entries[0]
-    fields = fields_of(entry)
     size = f"{code.weights.nbytes:,}"
     row = f"| `{code.name}.weights` | the weights, {size} bytes: map or read them |\n"
     several = len(code.entries) > 1
@@ -124,5 +165,6 @@ def write_readme(code: BundleCode, version: str) -> str:
         ports="\n".join(ports),
         arena=f"{max(e.layout.size for e in code.entries):,}",
         stack=f"{max(e.stack_bytes for e in code.entries):,}",
-        arguments=" ".join(f"{f.member}=FILE.npy" for f in fields if f.role == "input"),
+        rows=_rows(code),
+        steps=_steps(code),
     )

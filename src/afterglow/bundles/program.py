@@ -249,7 +249,7 @@ static const void *read_weights(const char *path) {
 _LOAD_WEIGHTS = Text("""\
     if (weights_file == NULL) weights_file = beside(argv[0], "@name.weights");
     const void *weights = read_weights(weights_file);
-    if (self_check) check(@{name}_check_weights(weights, @{upper}_WEIGHTS_BYTES));
+    check(@{name}_check_weights(weights, @{upper}_WEIGHTS_BYTES));
 """)
 
 _ELEMENT = """\

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 from afterglow.backends.cpu.target import Target
-from afterglow.bundles.makefiles import zig_target
+from afterglow.bundles.systems import zig_target
+from afterglow.bundles.web import LINK_OPTIONS
 from afterglow.support.errors import CompileError, UsageError
 
 
@@ -39,10 +40,7 @@ def c_compiler(target: Target) -> list[str]:
 
 def link_library(objects: list[Path], library: Path, target: Target) -> None:
     """Link objects into a shared library."""
-    if target.architecture == "wasm":
-        options = ["-nostdlib", "-Wl,--no-entry", "-Wl,--export-dynamic"]
-    else:
-        options = ["-shared"]
+    options = LINK_OPTIONS if target.architecture == "wasm" else ("-shared",)
     command = [*c_compiler(target), *options, "-o", str(library), *map(str, objects)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,11 +10,13 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from afterglow.cli.destination import writing
 from afterglow.support.errors import UsageError
+from afterglow.support.names import NameScope
 from afterglow.types import Array, DType
 from afterglow.types.dtype import Kind
 
-SMALL_INTEGERS = 4
+SMALL_INTEGERS = 2
 """Random integers are below this: they may be indices, and small ones are valid most often."""
 
 
@@ -73,12 +76,31 @@ def random_array(dtype: DType, shape: tuple[int, ...], random: np.random.Generat
     return random.standard_normal(shape).astype(dtype.numpy)
 
 
-def write_arrays(folder: Path, arrays: Mapping[str, Array]) -> list[Path]:
-    """One .npy file for each, called like it; characters that file names lack become `_`."""
+def write_arrays(folder: Path, arrays: Mapping[str, Array], *, force: bool = False) -> list[Path]:
+    """One .npy file for each, called like it; characters that file names lack become `_`.
+
+    Nothing tells who wrote a file of numbers: one that holds others is replaced by `force` only.
+    """
+    scope = NameScope()
+    names = (scope.claim(re.sub(r"[^\w.\-]", "_", name)) for name in arrays)
+    paths = [folder / f"{name}.npy" for name in names]
+    contents = dict(zip(paths, map(_npy, arrays.values()), strict=True))
+    there = [path for path in contents if path.exists() and not force]
+    for path in there:
+        if not path.is_file() or path.read_bytes() != contents[path]:
+            raise UsageError(
+                f"{path} is there already, and holds something else",
+                help="give another folder, or --force to replace it",
+            )
     folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, array in arrays.items():
-        path = folder / (re.sub(r"[^\w.\-]", "_", name) + ".npy")
-        np.save(path, array.astype(str) if array.dtype == object else array)
-        paths.append(path)
+    for path, content in contents.items():
+        with writing(path) as file:
+            file.write(content)
     return paths
+
+
+def _npy(array: Array) -> memoryview:
+    """An array as a .npy file holds it."""
+    file = io.BytesIO()
+    np.save(file, array.astype(str) if array.dtype == object else array)
+    return file.getbuffer()

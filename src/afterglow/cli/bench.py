@@ -14,6 +14,7 @@ from rich.table import Table
 
 from afterglow.cli.each import for_each_extent
 from afterglow.cli.feed import build_feed, takes_inputs
+from afterglow.cli.parameters import Number
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
@@ -42,7 +43,13 @@ NOTHING = "–"  # noqa: RUF001  a dash is what tables have
     metavar="NAME,…",
     help=f"The engines to compare with: {', '.join(PEERS)}; or all.",
 )
-@click.option("--seconds", default=3.0, show_default=True, help="Time each engine for so long.")
+@click.option(
+    "--seconds",
+    type=Number("SECONDS"),
+    default=3.0,
+    show_default=True,
+    help="Time each engine for so long.",
+)
 @takes_inputs
 @click.option(
     "--peer-python", default=sys.executable, metavar="PATH", help="A Python that has the peers."
@@ -59,7 +66,8 @@ def bench(session: Session, request: Request, **asked: Any) -> int:
 
     Each engine has a process of its own. All load the model, then they take turns: A B C A B C …
     Whoever waits is frozen. Timed is the call alone, on inputs that are there already. By default
-    one thread runs it. The error is the distance from the first of the other engines.
+    one thread runs it. The error is the distance from the first of the other engines. The exit
+    status is 1 if Afterglow itself cannot run the model.
     """
     with StageClock(session.err) as clock:
         plan = _plan(request, asked, clock)
@@ -73,12 +81,13 @@ def bench(session: Session, request: Request, **asked: Any) -> int:
         "engines": [measured.data(flops) for measured in found],
     }
     session.answer(data, lambda: _show(session, found, flops))
-    return 0
+    return 1 if found[0].problem else 0
 
 
 def _plan(request: Request, asked: dict[str, Any], clock: StageClock) -> Plan:
     clock("read")
     options, peers = request.options, _peers(asked["peers"])
+    Stages(options).check_runs_here()
     if request.is_saved:
         if peers and is_given("peers"):
             raise no_other_engine(request, "--vs")

@@ -16,10 +16,11 @@ from afterglow.cli.progress import StageClock
 from afterglow.cli.report import stage_table
 from afterglow.cli.request import Request, command_line_help
 from afterglow.cli.session import Session, table
-from afterglow.cli.texts import unwritable
 from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.sources import Source
 from afterglow.runtime.bundle import Bundle, BundleWish
+from afterglow.support.errors import UsageError
+from afterglow.support.output_path import unwritable
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,10 @@ class BundleFlags:
     shared: bool
 
     @property
-    def any_given(self) -> bool:
-        """Whether one of them asks for a bundle."""
-        wishes = (self.embed_weights, self.freestanding, self.small, self.shared)
-        return self.name is not None or any(wishes)
+    def given(self) -> list[str]:
+        """The options that were given, as the command line spells them."""
+        names = (f"--{name.replace('_', '-')}" for name in vars(self))
+        return [name for name, value in zip(names, vars(self).values(), strict=True) if value]
 
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
@@ -78,8 +79,15 @@ def takes_bundle_flags(command: Callable[..., int]) -> Callable[..., int]:
     return decorated
 
 
-def write_to_folder(session: Session, request: Request, folder: Path, flags: BundleFlags) -> int:
+def write_to_folder(
+    session: Session, request: Request, folder: Path, flags: BundleFlags, *, force: bool
+) -> int:
     """Compile a model for its target and write a bundle."""
+    if request.options.backend != "cpu":
+        raise UsageError(
+            f"a bundle is machine code, and backend {request.options.backend!r} makes none",
+            help="leave --backend out, or use --backend cpu",
+        )
     kind = (flags.embed_weights, flags.freestanding, flags.small)
     with StageClock(session.err) as clock:
         request = request.watched(clock)
@@ -92,7 +100,9 @@ def write_to_folder(session: Session, request: Request, folder: Path, flags: Bun
             code = compile_bundle(source, bound[0].options, wish)
         clock("write")
         try:
-            bundle = write_bundle(code, folder, shared=flags.shared)
+            bundle = write_bundle(
+                code, folder, shared=flags.shared, force=force, never=source.files()
+            )
         except OSError as error:
             raise unwritable(folder, error) from None
     data = {

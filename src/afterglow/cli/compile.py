@@ -11,13 +11,18 @@ import click
 from rich.table import Table
 
 from afterglow.cli.bundle import BundleFlags, takes_bundle_flags, write_to_folder
+from afterglow.cli.destination import (
+    COMPILED,
+    Destination,
+    compiled_place,
+    takes_force,
+)
 from afterglow.cli.each import refuse_lists
 from afterglow.cli.parts import compile_parts
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import memory_table, stage_table
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session, table
-from afterglow.cli.texts import unwritable, write_text
 from afterglow.driver.compile import Recipe
 from afterglow.driver.sources import Source
 from afterglow.driver.stages import Stages
@@ -26,10 +31,7 @@ from afterglow.instr import Instr, OpInstr, Stack, print_program
 from afterglow.runtime.model import CompiledModel
 from afterglow.runtime.saved import save_versions
 from afterglow.runtime.version import Version
-from afterglow.support.errors import UsageError
-
-TEXTS = (".txt", ".agi")
-"""How the names of files end that the planned program is written to, as text."""
+from afterglow.support.output_path import unwritable
 
 
 @dataclass(frozen=True)
@@ -55,32 +57,33 @@ class Built:
 @click.command("compile")
 @takes_model
 @takes_bundle_flags
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Save it there.")
+@click.option("-o", "--output", metavar="FILE|FOLDER", help="Save it there.")
+@takes_force
 def compile_command(
-    session: Session, request: Request, output: Path | None, flags: BundleFlags
+    session: Session, request: Request, output: str | None, force: bool, flags: BundleFlags
 ) -> int:
     """Compile MODEL, and say how long each stage took and how much memory it needs.
 
     With -o FILE.agc the compiled model is saved, for afterglow.load. With -o FILE.txt the planned
     program is written as text: every instruction, every buffer with its address. With -o FOLDER it
-    becomes a bundle for the target: an object file and a header that a C program links. Where --dim
-    lists extents, all of them are compiled, and saved together.
+    becomes a bundle for the target: an object file and a header that a C program links; a name with
+    a dot is that of a folder if it ends with a slash. Where --dim lists extents, all of them are
+    compiled, and saved together.
     """
     request.refuse_ranges()
-    if output is not None and (output.suffix == "" or output.is_dir() or flags.any_given):
-        return write_to_folder(session, request, output, flags)
-    if flags.any_given:
-        raise UsageError("options of a bundle need a folder for it", help="add -o FOLDER")
-    if output is not None and output.suffix in TEXTS:
+    place = compiled_place(output, flags.given, request.path, force=force)
+    if isinstance(place, Path):
+        return write_to_folder(session, request, place, flags, force=force)
+    if place is not None and place.kind is not COMPILED:
         refuse_lists(request, "a text")
-        return _compile(session, request, output)
+        return _compile(session, request, place)
     try:
-        return _compile(session, request, output)
+        return _compile(session, request, place)
     except NeedsValuesError as error:
-        return compile_parts(session, request, error, output)
+        return compile_parts(session, request, error, None if place is None else place.path)
 
 
-def _compile(session: Session, request: Request, output: Path | None) -> int:
+def _compile(session: Session, request: Request, output: Destination | None) -> int:
     """Compile a model whole, for each binding that is asked for."""
     with StageClock(session.err) as clock:
         request = request.watched(clock)
@@ -95,9 +98,10 @@ def _compile(session: Session, request: Request, output: Path | None) -> int:
         "backend": request.options.backend,
         **_data(built),
         "seconds": clock.seconds,
-        "output": None if output is None else str(output),
+        "output": None if output is None else str(output.path),
     }
-    session.answer(data, lambda: _show(session, built, clock, output))
+    path = None if output is None else output.path
+    session.answer(data, lambda: _show(session, built, clock, path))
     return 0
 
 
@@ -116,9 +120,13 @@ def _count(body: Sequence[Instr]) -> tuple[int, int]:
     return alone + sum(len(stack.body) for stack in stacks), len(stacks)
 
 
-def _write(path: Path, request: Request, source: Source, versions: Sequence[Version]) -> None:
-    if path.suffix in TEXTS:
-        write_text(path, print_program(versions[0].compiled.program))
+def _write(
+    output: Destination, request: Request, source: Source, versions: Sequence[Version]
+) -> None:
+    path = output.path
+    assert path is not None
+    if output.kind is not COMPILED:
+        output.write_text(print_program(versions[0].compiled.program))
         return
     try:
         if not request.wishes.ahead:
@@ -129,7 +137,7 @@ def _write(path: Path, request: Request, source: Source, versions: Sequence[Vers
         )
         for version in versions:
             model.keep(version, version.input_shapes)
-        model.save(path)
+        model.save(path, force=True)
     except OSError as error:
         raise unwritable(path, error) from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,12 +13,27 @@ from typing import Any
 import click
 import numpy as np
 
+from afterglow.cli.destination import (
+    ARCHIVE,
+    ASSEMBLY,
+    DOT,
+    GRAPH,
+    LLVM,
+    MARK,
+    PICTURE,
+    PROGRAM,
+    STANDARD_OUTPUT,
+    Destination,
+    FileKind,
+    file_for,
+    takes_force,
+    writing,
+)
 from afterglow.cli.each import refuse_lists
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import pass_table
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session
-from afterglow.cli.texts import unwritable, write_text
 from afterglow.driver.compile import STAGES
 from afterglow.driver.pipelines import lowering_pipeline, optimising_pipeline
 from afterglow.driver.stages import Stages
@@ -29,6 +45,9 @@ from afterglow.passes import Dump, Instrument, StopAfter, Timing
 from afterglow.support.errors import UnsupportedError, UsageError
 from afterglow.types import Array
 
+_KINDS = {"instructions": PROGRAM, "llvm": LLVM, "asm": ASSEMBLY}
+"""What is written of a stage; of all others a graph."""
+
 
 @dataclass
 class Form:
@@ -37,8 +56,9 @@ class Form:
     dot: bool
     svg: bool
     origins: bool
-    output: Path | None
-    payload: Path | None
+    output: str | None
+    payload: str | None
+    force: bool
 
     def check(self, stage: str) -> None:
         """Refuse what does not go together."""
@@ -57,6 +77,21 @@ class Form:
                 "--svg needs Graphviz, and its program 'dot' is not there",
                 help="install Graphviz, or take --dot and draw it elsewhere",
             )
+
+    def kind(self, stage: str) -> FileKind:
+        """The kind of file that a stage is written as."""
+        if self.dot or self.svg:
+            return DOT if self.dot else PICTURE
+        return _KINDS.get(stage, GRAPH)
+
+    def place(self, stage: str, model: str) -> Destination:
+        """Where the program is written to."""
+        output = None if self.output == STANDARD_OUTPUT else self.output
+        return file_for(output, (self.kind(stage),), model, option="-o", force=self.force)
+
+    def payload_place(self, model: str) -> Path | None:
+        """Where its constants are written to, if that is wanted."""
+        return file_for(self.payload, (ARCHIVE,), model, option="--payload", force=self.force).path
 
     def text(self, dumped: Module | Program | str) -> str:
         """The program in that form."""
@@ -103,8 +138,9 @@ class Watch:
 @click.option("--dot", is_flag=True, help="Print the graph in Graphviz's language.")
 @click.option("--svg", is_flag=True, help="Draw the graph; needs Graphviz.")
 @click.option("--origins", is_flag=True, help="Say which node of the model each node came from.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
-@click.option("--payload", type=click.Path(path_type=Path), help="Write the constants to a .npz.")
+@click.option("-o", "--output", metavar="FILE", help="Write to a file.")
+@click.option("--payload", metavar="FILE.npz", help="Write the constants to a .npz.")
+@takes_force
 @click.option("--dump-after", multiple=True, metavar="PASS", help="Print after this pass too.")
 @click.option("--dump-changed", is_flag=True, help="Print after each pass that changed something.")
 @click.option("--stop-after", type=click.IntRange(0), metavar="N", help="Run the first N passes.")
@@ -126,6 +162,7 @@ def dump(
     """
     written = Form(**form)
     written.check(stage)
+    place, payload = written.place(stage, request.path), written.payload_place(request.path)
     request.refuse_ranges()
     refuse_lists(request, "a dump")
     watch = Watch(
@@ -137,12 +174,17 @@ def dump(
     with StageClock(session.err) as clock:
         dumped = _reach(stage, request.watched(clock, *watch.instruments()), watch)
         text = written.text(dumped)
-    if written.payload is not None:
-        _write_payload(written.payload, _constants(dumped))
+    if payload is not None:
+        _write_payload(payload, _constants(dumped))
     parts = [f"; {title}\n{seen}" for title, seen in watch.seen]
     whole = "\n".join([*parts, f"; stage {stage}\n{text}" if parts else text])
     data = {"model": request.path, "stage": stage, "text": text, **_watched_data(watch)}
-    session.answer(data, lambda: write_text(written.output, whole))
+    if place.path is not None:
+        place.write_text(whole)
+        data["output"] = str(place.path)
+        session.answer(data, lambda: None)
+    else:
+        session.answer(data, lambda: place.write_text(whole))
     if watch.timing is not None and not session.json:
         session.err.print(pass_table(watch.timing))
     return 0
@@ -198,11 +240,11 @@ def _constants(dumped: Module | Program | str) -> dict[str, Array]:
 
 
 def _write_payload(path: Path, constants: Mapping[str, Array]) -> None:
-    try:
-        with path.open("wb") as file:
-            np.savez(file, allow_pickle=False, **constants)
-    except OSError as error:
-        raise unwritable(path, error) from None
+    """Write arrays as an archive that says who wrote it."""
+    with writing(path) as file:
+        np.savez(file, allow_pickle=False, **constants)
+        with zipfile.ZipFile(file, "a") as archive:
+            archive.comment = MARK
 
 
 def _watched_data(watch: Watch) -> dict[str, Any]:

@@ -10,11 +10,11 @@ import click
 from rich.table import Table
 
 from afterglow.cli.choices import choice_data, choice_table, find_choices
+from afterglow.cli.destination import PICTURE, file_for, takes_force
 from afterglow.cli.each import for_each_extent
 from afterglow.cli.progress import StageClock
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session, table
-from afterglow.cli.texts import write_text
 from afterglow.driver.stages import Stages
 from afterglow.instr import Copy, Stack
 from afterglow.memory.picture import memory_svg
@@ -35,15 +35,17 @@ MEASURED_SECONDS = 2.0
 @click.option(
     "--memory",
     "memory",
-    type=click.Path(path_type=Path),
     metavar="FILE.svg",
     help="Draw the arena, address over time.",
 )
 @click.option(
     "--measure", is_flag=True, help="Try the algorithms that kernels choose between, and time them."
 )
+@takes_force
 @for_each_extent("--memory")
-def explain(session: Session, request: Request, memory: Path | None, measure: bool) -> int:
+def explain(
+    session: Session, request: Request, memory: str | None, measure: bool, force: bool
+) -> int:
     """Compile MODEL and say where its memory goes: the plan, its largest buffers, and its peak.
 
     The lower bound is the largest sum of bytes in use at once: no plan of the same program needs
@@ -52,6 +54,7 @@ def explain(session: Session, request: Request, memory: Path | None, measure: bo
     Then, for convolutions and matrix products, the algorithm that was chosen, and the others. The
     estimate is how many operations would take as long. With --measure each is timed on one thread.
     """
+    place = file_for(memory, (PICTURE,), request.path, option="--memory", force=force)
     with StageClock(session.err) as clock:
         request = request.watched(clock)
         stages = Stages(request.options)
@@ -61,7 +64,7 @@ def explain(session: Session, request: Request, memory: Path | None, measure: bo
         if memory is not None:
             clock("draw")
             title = Path(request.path).name
-            write_text(memory, memory_svg(program, plan.lower_bound_bytes, title))
+            place.write_text(memory_svg(program, plan.lower_bound_bytes, title))
         clock("choices")
         choices = find_choices(
             lambda policy: stages.within(policy).plan(module)[0],
@@ -74,10 +77,10 @@ def explain(session: Session, request: Request, memory: Path | None, measure: bo
             **_plan_data(plan, timeline),
             "largest": [_buffer_data(stay) for stay in _largest(timeline)],
             "peak": _peak_data(timeline),
-            "picture": None if memory is None else str(memory),
+            "picture": None if memory is None else str(place.path),
             "kernels": [choice_data(choice) for choice in choices],
         },
-        lambda: _show(session, plan, timeline, choices, memory),
+        lambda: _show(session, plan, timeline, choices, place.path),
     )
     return 0
 

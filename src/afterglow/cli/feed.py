@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 from afterglow.cli.arrays import as_declared, random_array, read_array, read_arrays
 from afterglow.cli.request import Request, how_to_bind
 from afterglow.driver.dims import check_names
+from afterglow.frontends.onnx import NamedExtents
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.signature import check_ranges
 from afterglow.support.errors import UsageError
@@ -29,7 +31,13 @@ def takes_inputs(command: Callable[..., int]) -> Callable[..., int]:
         metavar="NAME=FILE.npy|NAME=random|FILE.npz",
         help="What an input holds; those not given are random.",
     )
-    seed = click.option("--seed", default=0, show_default=True, help="Of the random numbers.")
+    seed = click.option(
+        "--seed",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        help="Of the random numbers.",
+    )
     return inputs(seed(command))
 
 
@@ -48,6 +56,9 @@ def build_feed(
     check_names((*options.dims, *ranges), inputs)
     by_name = {info.name: info for info in inputs}
     arrays = _given(by_name, given)
+    for name in options.shapes:
+        if name not in by_name:
+            raise _no_input(name, by_name)
     shapes = {name: tuple(shape) for name, shape in options.shapes.items()}
     shapes.update((name, array.shape) for name, array in arrays.items())
     extents = _extents(by_name, shapes, options.dims)
@@ -55,9 +66,22 @@ def build_feed(
     for info in inputs:
         if info.name not in arrays:
             shape = shapes[info.name] if info.name in shapes else _bound(info, extents)
-            arrays[info.name] = random_array(_dtype(info), shape, random)
+            arrays[info.name] = _random(info, shape, random)
         check_ranges(info, arrays[info.name].shape, ranges)
     return {info.name: arrays[info.name] for info in inputs}
+
+
+def _random(info: TensorInfo, shape: tuple[int, ...], random: np.random.Generator) -> Array:
+    """A random array for an input, if there is memory for it."""
+    dtype = _dtype(info)
+    try:
+        return random_array(dtype, shape, random)
+    except (MemoryError, ValueError):  # NumPy's error for more bytes than an address can count
+        size = math.prod(shape) * dtype.itemsize
+        raise UsageError(
+            f"input '{info}' of shape {shape} takes {size:,} bytes, and there is no memory for it",
+            help="give smaller extents",
+        ) from None
 
 
 def _given(inputs: Mapping[str, TensorInfo], given: Sequence[str]) -> dict[str, Array]:
@@ -65,6 +89,11 @@ def _given(inputs: Mapping[str, TensorInfo], given: Sequence[str]) -> dict[str, 
     found: dict[str, Array] = {}
     for text in given:
         name, equals, file = text.partition("=")
+        if not equals and (name in inputs or not name):
+            raise UsageError(
+                f"--input {text or repr(text)} names no file",
+                help=f"write --input {name or 'NAME'}=FILE.npy, or FILE.npz for all of them",
+            )
         if not equals:
             found.update(read_arrays(Path(text)))
         elif file != RANDOM:
@@ -106,18 +135,12 @@ def _extents(
     dims: Mapping[str, int],
 ) -> dict[str, int]:
     """The extents of named dimensions: those given, and what follows from whole shapes."""
-    extents = dict(dims)
+    named = NamedExtents(dims)
     for name, shape in shapes.items():
         declared = inputs[name].shape if name in inputs else None
-        for dimension, extent in zip(declared or (), shape, strict=False):
-            if not isinstance(dimension, str):
-                continue
-            bound = extents.setdefault(dimension, extent)
-            if bound != extent:
-                raise UsageError(
-                    f"dimension {dimension!r} is {bound}, but {extent} in input {name!r}"
-                )
-    return extents
+        for problem in named.learn(name, declared or (), shape):
+            raise UsageError(problem)
+    return named.extents
 
 
 def _bound(info: TensorInfo, extents: Mapping[str, int]) -> tuple[int, ...]:

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from afterglow.cli.complaints import as_ours
 from afterglow.cli.verbs import Verbs
-from afterglow.support.errors import AfterglowError, UsageError
+from afterglow.support.errors import AfterglowError, AfterglowWarning, UsageError
 
 if TYPE_CHECKING:
     from afterglow.cli.session import Session
 
 INTERRUPTED = 130
-INTERNAL_ERROR = 70
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of standard output when it takes no more."""
+
+
+class InternalError(AfterglowError):
+    """A fault of Afterglow itself."""
+
+    exit_status = 70
 
 
 class LateSession:
@@ -58,48 +69,97 @@ def main() -> None:
 def execute(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit status; no error leaves as a traceback."""
     late = LateSession()
+    with clean_warnings(late):
+        return _written(arguments, late)
+
+
+@contextmanager
+def clean_warnings(late: LateSession) -> Iterator[None]:
+    """Print our own warnings as a line each, on standard error, and the same one only once."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if not issubclass(category, AfterglowWarning):
+            usual(message, category, *where, **more)
+        elif str(message) not in said:
+            said.add(str(message))
+            late.session.warn(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", AfterglowWarning)
+        usual, warnings.showwarning = warnings.showwarning, show
+        yield
+
+
+def _written(arguments: Sequence[str], late: LateSession) -> int:
+    """The same, whether or not all that is written finds its way."""
+    try:
+        return _execute(arguments, late)
+    except BrokenPipeError:  # the reader has seen enough
+        _drop_output()
+        return 0
+    except OSError as error:
+        if error.errno not in _FULL:
+            return _report(late.session, error)
+        _drop_output()
+        problem = UsageError(f"cannot write the answer: {(error.strerror or '').lower()}")
+        with suppress(OSError):  # standard error may be full, too
+            late.session.err.print(str(problem), soft_wrap=True, markup=False)
+        return problem.exit_status
+
+
+def _execute(arguments: Sequence[str], late: LateSession) -> int:
+    """The same, where all that is written finds its way."""
     try:
         status = cli.main(list(arguments), "afterglow", standalone_mode=False, obj=late)
         sys.stdout.flush()
         return int(status or 0)
     except AfterglowError as error:
-        late.session.fail(error)
-        return error.exit_status
+        return _fail(late, arguments, error)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return UsageError.exit_status
     except click.ClickException as error:
-        late.session.fail(_as_ours(error))
-        return UsageError.exit_status
+        return _fail(late, arguments, as_ours(error))
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except SystemExit:  # how click ends where the reader has seen enough
         return 0
-    except BrokenPipeError:  # the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except MemoryError as error:
+        text = f"there is not enough memory: {first_line(error)}".rstrip(": ")
+        return _fail(late, arguments, AfterglowError(text, help="give smaller extents"))
+    except OSError:
+        raise
     except Exception as error:
-        _report(late.session, error)
-        return INTERNAL_ERROR
+        return _report(late.session, error)
 
 
-def _as_ours(error: click.ClickException) -> UsageError:
-    """Click's own complaint about the command line, in the form of all others."""
-    message = " ".join(error.format_message().split()).rstrip(".")
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else "afterglow"
-    return UsageError(message[:1].lower() + message[1:], help=f"see {path} --help")
+def _fail(late: LateSession, arguments: Sequence[str], error: AfterglowError) -> int:
+    """Print an error; as JSON even if the options were not understood that ask for it."""
+    late.session.json |= "--json" in arguments
+    late.session.fail(error)
+    sys.stdout.flush()
+    return error.exit_status
 
 
-def _report(session: Session, error: Exception) -> None:
+def _drop_output() -> None:
+    """Let what is still to be written to standard output go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says first."""
+    return next(iter(str(error).splitlines()), "")
+
+
+def _report(session: Session, error: Exception) -> int:
+    """Print an error that is a fault of ours."""
     if session.debug:
         traceback.print_exception(error)
-    first = str(error).splitlines()[:1]
-    what = ": ".join([type(error).__name__, *first])
+    what = ": ".join(filter(None, [type(error).__name__, first_line(error)]))
     help = "" if session.debug else "; --debug shows where"
-    session.err.print(
-        f"error: internal error, {what}: please report it{help}", soft_wrap=True, markup=False
-    )
+    session.fail(InternalError(f"internal error, {what}: please report it{help}"))
+    return InternalError.exit_status
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,26 @@ class Value(click.ParamType[tuple[str, Any]]):
         if not name or not file:
             raise UsageError(f"{value!r} names no value", help="write NAME=FILE.npy")
         return name, read_array(Path(file))
+
+
+class Number(click.ParamType[float]):
+    """A finite number that is not negative; above zero, unless zero makes sense."""
+
+    def __init__(self, name: str, *, zero: bool = False) -> None:
+        self.name = name
+        self.zero = zero
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> float:
+        """The number."""
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if math.isfinite(number) and (number > 0 or (self.zero and number == 0)):
+            return number
+        option = param.opts[0] if param is not None else self.name
+        least = "of 0 or more" if self.zero else "above 0"
+        raise UsageError(f"{option} must be a number {least}, got {value!r}")
 
 
 class Size(click.ParamType[int]):

@@ -10,11 +10,11 @@ from afterglow.cli.progress import StageClock
 from afterglow.cli.report import memory_table, stage_table
 from afterglow.cli.request import Request
 from afterglow.cli.session import Session
-from afterglow.cli.texts import unwritable
 from afterglow.driver.compile import compile_with
 from afterglow.frontends.onnx import NeedsValuesError
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.segmented import SegmentedVersion
+from afterglow.support.output_path import unwritable
 
 
 def compile_parts(
@@ -64,6 +64,6 @@ def _memory(version: SegmentedVersion) -> dict[str, int] | None:
 
 def _save(model: CompiledModel, path: Path) -> None:
     try:
-        model.save(path)
+        model.save(path, force=True)
     except OSError as error:
         raise unwritable(path, error) from None

@@ -11,10 +11,15 @@ from typing import Any, Protocol, TypeVar
 import click
 
 from afterglow.backends.registry import BACKENDS
-from afterglow.cli.parameters import Dim, Shape, Size, Value
+from afterglow.cli.parameters import Dim, Number, Shape, Size, Value
 from afterglow.cli.session import Session, general_options
 from afterglow.driver.dims import DimWish, Wishes
-from afterglow.driver.environment import cache_folder, perf_map_by_default, verify_by_default
+from afterglow.driver.environment import (
+    cache_folder,
+    max_memory_by_default,
+    perf_map_by_default,
+    verify_by_default,
+)
 from afterglow.driver.options import PRECISIONS, Options, Progress, policy_of
 from afterglow.driver.sources import Source, open_source
 from afterglow.frontends.onnx import NeedsValuesError, UnboundDimensionsError
@@ -65,6 +70,8 @@ class Request:
 
     def refuse_saved(self) -> None:
         """Say that there is nothing to compile, if so it is."""
+        if not self.path:
+            raise UsageError("the name of the model's file is empty")
         if self.is_saved:
             raise UsageError(
                 f"{self.path} is a compiled model: it holds code, and no graph",
@@ -160,11 +167,19 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--target", default="host", show_default=True, help="The machine to make code for."
     ),
     click.option(
-        "--threads", type=click.IntRange(1), help="How many run the code; by default all cores."
+        "--threads",
+        type=click.IntRange(1),
+        help="How many run the code; by default all cores, for bench and profile one.",
     ),
     click.option("--no-cache", is_flag=True, help="Keep no compiled code, and use none."),
     click.option("--max-arena", type=Size(), help="Split nodes until the arena has no more bytes."),
+    click.option(
+        "--max-memory", type=Size(), help="Refuse tensors and runs that take more; see memory.md."
+    ),
     click.option("--exact", is_flag=True, help="Form every sum as it is defined."),
+    click.option(
+        "--unchecked", is_flag=True, help="Take the nearest for an index out of range, silently."
+    ),
     click.option(
         "--optimize-for",
         type=click.Choice(["speed", "memory"]),
@@ -179,7 +194,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         show_default=True,
         help="weights_…: weights of layers that wait for memory are held in 16 bits.",
     ),
-    click.option("--tune", type=float, metavar="SECONDS", help="Try algorithms for so long."),
+    click.option("--tune", type=Number("SECONDS"), help="Try algorithms for so long."),
     click.option("--no-optimize", is_flag=True, help="Leave out all optimisations."),
     click.option("--verify-each", is_flag=True, help="Verify the program after each pass."),
     general_options,
@@ -200,7 +215,9 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         threads: int | None,
         no_cache: bool,
         max_arena: int | None,
+        max_memory: int | None,
         exact: bool,
+        unchecked: bool,
         optimize_for: str,
         precision: str,
         tune: float | None,
@@ -218,7 +235,8 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
             dims=wishes.fixed,
             values=_once("--value", values),
             max_arena=max_arena,
-            policy=policy_of(exact, optimize_for),
+            max_memory=max_memory_by_default() if max_memory is None else max_memory,
+            policy=policy_of(exact, optimize_for, unchecked),
             precision=precision,
             tune=tune,
             optimize=not no_optimize,

@@ -12,8 +12,10 @@ from typing import Any
 import click
 
 from afterglow.cli.arrays import write_arrays
+from afterglow.cli.destination import takes_force
 from afterglow.cli.each import for_each_extent
 from afterglow.cli.feed import build_feed, takes_inputs
+from afterglow.cli.parameters import Number
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
@@ -25,10 +27,10 @@ from afterglow.cli.results import (
 )
 from afterglow.cli.saved import load_saved, no_other_engine, saved_feed
 from afterglow.cli.session import Session
-from afterglow.cli.texts import unwritable
 from afterglow.driver.compile import compile_with
 from afterglow.report.agreement import relative_error
 from afterglow.runtime import CompiledModel
+from afterglow.support.output_path import unwritable
 from afterglow.types import Array
 
 
@@ -70,9 +72,18 @@ class Outcome:
 @click.option(
     "--compare", "reference", type=click.Choice(["onnxruntime"]), help="Compare the outputs."
 )
-@click.option("--tolerance", default=1e-4, show_default=True, help="Largest error that agrees.")
+@click.option(
+    "--tolerance",
+    type=Number("ERROR", zero=True),
+    default=1e-4,
+    show_default=True,
+    help="Largest error that agrees.",
+)
+@takes_force
 @for_each_extent("--output-dir", ranges=True)
-def run(session: Session, request: Request, output_dir: Path | None, **trial: Any) -> int:
+def run(
+    session: Session, request: Request, output_dir: Path | None, force: bool, **trial: Any
+) -> int:
     """Run MODEL, which may be compiled (FILE.agc, a bundle's library), and show what comes out.
 
     With --compare, the exit status is 1 unless each output agrees: its error is the largest
@@ -82,7 +93,7 @@ def run(session: Session, request: Request, output_dir: Path | None, **trial: An
     with StageClock(session.err) as clock:
         outcome = _run(request.watched(clock), asked, clock)
     if output_dir is not None:
-        _write(output_dir, outcome.results)
+        _write(output_dir, outcome.results, force=force)
     data = {"model": request.path, "backend": request.options.backend, **outcome.data()}
     if asked.reference is not None:
         data.update(reference=asked.reference, agrees=outcome.agrees)
@@ -98,7 +109,7 @@ def _prepare(
         clock("load")
         if trial.reference is not None:
             raise no_other_engine(request, "--compare")
-        model = load_saved(request, "repeat", "output_dir")
+        model = load_saved(request, "repeat", "output_dir", "force")
         return model, saved_feed(model, request, trial.inputs, trial.seed)
     clock("read")
     feed = build_feed(request.inputs(request.source()), request, trial.inputs, trial.seed)
@@ -145,9 +156,9 @@ def _timed(model: CompiledModel, feed: Mapping[str, Array], repeat: int) -> tupl
     return outputs, best
 
 
-def _write(folder: Path, results: Sequence[Result]) -> None:
+def _write(folder: Path, results: Sequence[Result], *, force: bool) -> None:
     try:
-        write_arrays(folder, {result.name: result.array for result in results})
+        write_arrays(folder, {result.name: result.array for result in results}, force=force)
     except OSError as error:
         raise unwritable(folder, error) from None
 

@@ -19,7 +19,7 @@ from afterglow.support.errors import AfterglowError
 WIDE = 160
 """Columns of tables that go to a file or a pipe, where nothing else says how many there are."""
 
-_COLOURS = {"error:": "bold red", "help:": "cyan", ">": "bold"}
+_COLOURS = {"error:": "bold red", "warning:": "bold yellow", "help:": "cyan", ">": "bold"}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -74,6 +74,10 @@ class Session:
             _print_json({"error": error_data(error), "exit_status": error.exit_status})
         for line in str(error).splitlines():
             self.err.print(_coloured(line), soft_wrap=True)
+
+    def warn(self, text: str) -> None:
+        """Print a warning as a line on standard error."""
+        self.err.print(_coloured(f"warning: {text}"), soft_wrap=True)
 
 
 def _print_json(data: Mapping[str, Any]) -> None:

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 import click
 
+from afterglow.cli.complaints import with_guess
+from afterglow.support.errors import UsageError
+
 
 class Verb(NamedTuple):
     """Where a verb is, and what it does."""
@@ -26,6 +29,7 @@ VERBS = {
     "explain": Verb(
         "explain", "explain", "Say where a model's memory goes, and what kernels chose."
     ),
+    "help": Verb("help", "help_command", "Show what the command does, or one of these verbs."),
     "profile": Verb("profile", "profile_command", "Say where the time of a run goes."),
     "run": Verb("run", "run", "Run a model, and compare its outputs."),
     "targets": Verb("targets", "targets", "List the machines that code can be made for."),
@@ -46,6 +50,17 @@ class Verbs(click.Group):
             return None
         found: click.Command = getattr(import_module(f"afterglow.cli.{verb.module}"), verb.command)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The verb that the first argument names, with a guess at what was meant if none."""
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            raise UsageError(
+                f"no such command '{args[0]}'",
+                help=with_guess(args[0], VERBS, "see afterglow --help"),
+            )
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List all verbs with what they do."""

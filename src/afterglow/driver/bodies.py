@@ -20,7 +20,7 @@ from afterglow.driver.cache import CompileCache, digest_of_texts
 from afterglow.driver.options import Options
 from afterglow.driver.sources import OnnxSource, Source
 from afterglow.driver.specialise import Build, CallSpecialiser, given_type
-from afterglow.frontends.onnx import RUN_NUMBER, BodyGraph, ModelFile, Part
+from afterglow.frontends.onnx import RUN_NUMBER, BodyGraph, HostLimits, ModelFile, Part
 from afterglow.runtime.patience import PatientVersions
 from afterglow.runtime.segmented import CONTINUATIONS, SegmentedVersion
 from afterglow.runtime.version import Version
@@ -40,7 +40,7 @@ class Bodies:
         self.source = source
         self.options = options
         self.make_build = make_build
-        self._bodies: OrderedDict[str, _Body] = OrderedDict()
+        self._bodies: OrderedDict[object, _Body] = OrderedDict()
         self._runs = count()
         self._lock = RLock()
 
@@ -50,7 +50,7 @@ class Bodies:
         return [results[name] for name in graph.output_names]
 
     def _find(self, graph: BodyGraph, feed: Mapping[str, Any]) -> _Body:
-        key = f"{graph.key} {[(name, _kind(value)) for name, value in feed.items()]}"
+        key = (graph.key, *((name, _kind(value)) for name, value in feed.items()))
         with self._lock:
             if key not in self._bodies:
                 self._bodies[key] = _Body(self, graph, [*feed, RUN_NUMBER])
@@ -60,9 +60,9 @@ class Bodies:
             return self._bodies[key]
 
 
-def _kind(value: Any) -> str:
+def _kind(value: Any) -> object:
     """What all values must have in common for which versions of one body are kept together."""
-    return str(value.dtype) if isinstance(value, np.ndarray) else type(value).__name__
+    return value.dtype if isinstance(value, np.ndarray) else type(value)
 
 
 class _Body:
@@ -87,7 +87,8 @@ class _BodyWork:
         self.source = BodySource(bodies.source, graph, file)
         self.options = replace(bodies.options, shapes={}, dims={}, values=graph.fixed, part=None)
         self.outputs = self.source.output_names
-        self.interpret = self.source.on_host(self.outputs, names, graph.fixed, bodies.run)
+        limits = HostLimits(self.options.policy.unchecked, self.options.max_memory)
+        self.interpret = self.source.on_host(self.outputs, names, graph.fixed, bodies.run, limits)
         self.versions: PatientVersions[Version | SegmentedVersion] = PatientVersions(CONTINUATIONS)
         self.bound = BoundValues(most=1)
         """What changes from iteration to iteration is not worth a version for each value."""

@@ -7,6 +7,7 @@ model, other options, another machine or another version of Afterglow ask for so
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +26,10 @@ from afterglow.runtime.native.machine import cache_sizes, processor, usable_core
 from afterglow.runtime.saved import read_versions, save_versions
 from afterglow.runtime.version import Version
 from afterglow.support.atomic_file import PART_SUFFIX
-from afterglow.support.disk_cache import DiskCache
+from afterglow.support.disk_cache import CACHE_PARTS, DiskCache
 from afterglow.support.errors import UnsupportedError, UsageError
+from afterglow.support.private_folder import make_private
+from afterglow.support.regular_file import open_regular, path_inside
 
 KERNELS_LIMIT = 512 << 20
 """Bytes of object code that are kept."""
@@ -33,6 +37,8 @@ MODELS_LIMIT = 4 << 30
 """Bytes of compiled models that are kept."""
 LARGEST_MODEL = 1 << 30
 """A model whose constants are larger is not kept: it would push out all others."""
+LARGEST_SOURCE = 16 << 30
+"""A model with a file of more bytes is not kept: finding it would mean to read them."""
 _ABANDONED_AFTER = 3600.0
 """Seconds after which a file that is still being written has lost its writer."""
 _RECENT = 2.0
@@ -43,29 +49,37 @@ class CompileCache:
     """The cache in one folder; where it cannot be written, everything is made anew."""
 
     def __init__(self, folder: Path) -> None:
-        self.kernels = DiskCache(folder / "kernels", KERNELS_LIMIT)
-        self.digests = DiskCache(folder / "digests", 1 << 20, warns=False)
-        self.winners = DiskCache(folder / "winners", 1 << 20)
-        self.models = folder / "models"
+        kernels, digests, winners, self.models = (folder / part for part in CACHE_PARTS)
+        self.kernels = DiskCache(kernels, KERNELS_LIMIT)
+        self.digests = DiskCache(digests, 1 << 20, warns=False)
+        self.winners = DiskCache(winners, 1 << 20)
 
     def digest_of_file(self, path: Path) -> str:
-        """The digest of a file's content; not read again while the file is as it was."""
-        status = path.stat()
+        """The digest of a file's content; not read again while the file is as it was.
+
+        An `OSError` if it is no file that ends.
+        """
+        with open_regular(path) as file:
+            return self._digest_of_open_file(path, file)
+
+    def _digest_of_open_file(self, path: Path, file: BufferedReader) -> str:
+        status = os.fstat(file.fileno())
         times = (status.st_mtime_ns, status.st_ctime_ns)
         if time.time() - max(times) / 1e9 < _RECENT:
-            return _content_digest(path)
+            return _content_digest(file)
         identity = (status.st_dev, status.st_ino, status.st_size, *times)
         key = digest_of_texts([str(path.resolve()), repr(identity)])
         known = self.digests.get(key)
         if known is None:
-            known = _content_digest(path).encode()
+            known = _content_digest(file).encode()
             self.digests.put(key, known)
         return known.decode()
 
     def digest_of_model(self, path: Path) -> str | None:
         """The digest of a model's file with those beside it that hold its tensors.
 
-        None if it was never noted which ones they are.
+        None if it was never noted which ones they are; an `OSError` if one cannot be read, or may
+        not, because it is outside of the model's folder.
         """
         own = self.digest_of_file(path)
         noted = self.digests.get(_key_of_files(own))
@@ -74,18 +88,25 @@ class CompileCache:
     def note_files(self, path: Path, names: Sequence[str]) -> str:
         """The same, noting the names of the files beside the model's own."""
         own = self.digest_of_file(path)
+        joined = self._joined_digest(own, path, names)
         self.digests.put(_key_of_files(own), json.dumps(names).encode())
-        return self._joined_digest(own, path, names)
+        return joined
 
     def _joined_digest(self, own: str, path: Path, names: Sequence[str]) -> str:
-        beside = (self.digest_of_file(path.parent / name) for name in names)
+        beside = (self._digest_beside(path, name) for name in names)
         return digest_of_texts([own, *beside])
+
+    def _digest_beside(self, path: Path, name: str) -> str:
+        inside = path_inside(path.parent, name)
+        if inside is None:
+            raise PermissionError(errno.EACCES, "outside of the model's folder", name)
+        return self.digest_of_file(inside)
 
     def find(self, key: str, options: Options) -> Version | None:
         """What was kept under a key, if it is there and whole."""
         path = self._path(key)
         try:
-            saved = read_versions(path, options.threads, verify=True, perf_map=options.perf_map)
+            saved = read_versions(path, options.threads, key=key, perf_map=options.perf_map)
         except UsageError:
             with contextlib.suppress(OSError):
                 path.unlink()  # damaged, or of another format: if it was there at all
@@ -99,8 +120,8 @@ class CompileCache:
         if compiled.compiled.memory.weight_bytes > LARGEST_MODEL:
             return
         try:
-            self.models.mkdir(mode=0o700, parents=True, exist_ok=True)
-            save_versions(self._path(key), compiled.signature, compiled, durable=False)
+            make_private(self.models)
+            save_versions(self._path(key), compiled.signature, compiled, key=key, durable=False)
             self._make_room()
         except (OSError, UnsupportedError):
             return
@@ -132,7 +153,7 @@ def model_key(digest: str, options: Options) -> str:
     values = [f"{name} {_content(value)}" for name, value in options.values.items()]
     bound = [f"{name} {tuple(shape)}" for name, shape in sorted(options.shapes.items())]
     dims = [f"{name} {extent}" for name, extent in sorted(options.dims.items())]
-    flags = f"{options.optimize} {options.lend_inputs} {options.max_arena}"
+    flags = f"{options.optimize} {options.lend_inputs} {options.max_arena} {options.max_memory}"
     choice = f"{options.policy} {options.precision} {options.tune}"
     target = _machine() if options.target == "host" else options.target
     part = repr(options.part)
@@ -172,9 +193,10 @@ def digest_of_bytes(data: bytes | memoryview) -> str:
     return hashlib.blake2b(data, digest_size=20).hexdigest()
 
 
-def _content_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _content_digest(file: BufferedReader) -> str:
+    if os.fstat(file.fileno()).st_size > LARGEST_SOURCE:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @cache

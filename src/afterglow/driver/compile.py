@@ -11,7 +11,7 @@ from afterglow.driver.bodies import Bodies
 from afterglow.driver.bound import BoundValues
 from afterglow.driver.cache import CompileCache, is_kept, model_key
 from afterglow.driver.dims import Wishes
-from afterglow.driver.options import Options, describe_options
+from afterglow.driver.options import Options, check_bindings, describe_options, model_title
 from afterglow.driver.sources import Source, open_source
 from afterglow.driver.specialise import CallSpecialiser
 from afterglow.driver.stages import Stages, find_backend
@@ -22,7 +22,7 @@ from afterglow.runtime import CompiledModel
 from afterglow.runtime.bundle import Bundle, BundleWish
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.version import SourceLeft, Specialiser, Version
-from afterglow.support.errors import UsageError
+from afterglow.support.errors import UsageError, out_of_memory
 from afterglow.types import Array
 
 STAGES = ("import", "graph", "lowered", "instructions", "llvm", "asm")
@@ -58,6 +58,7 @@ def import_model(
 
     Outputs that are sequences have become several tensors, those that are nothing none.
     """
+    check_bindings(shapes, dims, values)
     options = Options(shapes=shapes or {}, dims=dims or {}, values=values or {})
     return open_source(source).load(options)[0]
 
@@ -82,8 +83,11 @@ class Recipe(Specialiser):
             return found
         if options.progress is not None:
             options.progress("import")
-        module, forms = self.source.load(options)
-        version = Version(Stages(options).finish(module), forms, frozenset(value_inputs))
+        try:
+            module, forms = self.source.load(options)
+            version = Version(Stages(options).finish(module), forms, frozenset(value_inputs))
+        except MemoryError as error:
+            raise out_of_memory("compile the model", error) from None
         if cache is not None and key is not None:
             cache.keep(key, version)
         return version
@@ -119,12 +123,17 @@ class Recipe(Specialiser):
         from afterglow.bundles import write_bundle  # noqa: PLC0415
         from afterglow.driver.bundles import compile_bundle  # noqa: PLC0415
 
-        return write_bundle(compile_bundle(self.source, self.options, wish), folder, shared=shared)
+        code, never = compile_bundle(self.source, self.options, wish), self.source.files()
+        return write_bundle(code, folder, shared=shared, force=wish.force, never=never)
 
     def source_left(self, cuts: Sequence[Collection[str]]) -> SourceLeft:
         """The model without what comes before all cuts, with options to compile it."""
         left = self.source.remainder(cuts, self.options.values)
         return SourceLeft(describe_options(self.options), left.graph, left.weights)
+
+    def title(self) -> str:
+        """What the source is, and what the model is compiled for."""
+        return model_title(getattr(self.source, "source", None), self.options)
 
     def stage(self, name: str) -> str:
         """The text of a stage, made anew with the binding used last."""

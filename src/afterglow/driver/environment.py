@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
-from afterglow.support.disk_cache import default_folder
+from afterglow.support.disk_cache import CACHE_PARTS, default_folder
+from afterglow.support.errors import UsageError, warn
+from afterglow.support.private_folder import why_not_private
+from afterglow.support.sizes import parse_size
 
 
 def verify_by_default() -> bool:
@@ -18,11 +22,33 @@ def perf_map_by_default() -> bool:
     return _is_set("AFTERGLOW_PERF_MAP")
 
 
-def cache_folder(wish: bool | str | Path) -> Path | None:
-    """The folder of the cache: the one given, the usual one for True, none for False."""
-    if isinstance(wish, bool):
-        return default_folder(os.environ) if wish else None
-    return Path(wish)
+def max_memory_by_default() -> int | None:
+    """The limit of memory that AFTERGLOW_MAX_MEMORY sets, as text such as "2GiB"; None without."""
+    text = os.environ.get("AFTERGLOW_MAX_MEMORY", "")
+    return parse_size(text) if text else None
+
+
+def cache_folder(wish: Any) -> Path | None:
+    """The folder of the cache: the one given, the usual one for True, none for False.
+
+    None, too, for a folder in which others may have put something: it would be run.
+    """
+    if wish is False:
+        return None
+    if wish is not True and (not isinstance(wish, (str, Path)) or not str(wish)):
+        raise UsageError(
+            f"the cache cannot be {wish!r}", help="give a folder, True for the usual one, or False"
+        )
+    folder = default_folder(os.environ) if wish is True else Path(wish)
+    for path in (folder, *(folder / part for part in CACHE_PARTS)):
+        reason = why_not_private(path)
+        if reason is not None:
+            warn(
+                f"nothing is cached, as what lies in {path} cannot be trusted: {reason}; "
+                "set AFTERGLOW_CACHE to a folder that only you may write"
+            )
+            return None
+    return folder
 
 
 def _is_set(variable: str) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from afterglow.driver.cache import CompileCache, digest_of_bytes, is_kept, model_key
-from afterglow.driver.options import Options
+from afterglow.driver.options import Options, model_title
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.bundle import Bundle, BundleWish
 from afterglow.runtime.version import SourceLeft, Specialiser
@@ -22,8 +22,6 @@ def find_kept(source: Any, options: Options) -> CompiledModel | None:
     """The model that was compiled from a source with the same options; None if there is none."""
     if options.cache is None or not is_kept(options):
         return None
-    if options.threads is not None and options.threads < 1:
-        return None  # refused where everything is checked
     cache = CompileCache(options.cache)
     digest = _digest(source, cache)
     version = None if digest is None else cache.find(model_key(digest, options), options)
@@ -40,7 +38,7 @@ def _digest(source: Any, cache: CompileCache) -> str | None:
         case str() | Path():
             try:
                 return cache.digest_of_model(Path(source))
-            except OSError:
+            except (OSError, ValueError):  # also of a path that no file can have
                 return None
     return None
 
@@ -70,6 +68,10 @@ class _UnreadSource(Specialiser):
     def compile_for(self, feed: Mapping[str, Any]) -> Any:
         """A version that can be run on such inputs."""
         return self.recipe.compile_for(feed)
+
+    def title(self) -> str:
+        """What the source is, and what the model was compiled for."""
+        return model_title(self.source, self.options)
 
     def stage(self, name: str) -> str:
         """The text of a stage of the compiler."""

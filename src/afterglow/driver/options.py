@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from afterglow.backends.policy import DEFAULT, Policy
+from afterglow.runtime.threads import checked_threads
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, DType
 from afterglow.types.dtype import bf16, f16
@@ -44,6 +46,8 @@ class Options:
     """Whether inputs may be overwritten once they have been read."""
     max_arena: int | None = None
     """The most bytes that the arena may have: nodes are split until it fits."""
+    max_memory: int | None = None
+    """The most bytes that a tensor, and a run, may take; None for what `docs/memory.md` says."""
     policy: Policy = DEFAULT
     """What the choice of algorithms heeds."""
     precision: str = "float32"
@@ -58,10 +62,13 @@ class Options:
     instruments: tuple[Instrument, ...] = ()
     progress: Progress | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "threads", checked_threads(self.threads))
+
 
 _OF_A_PROCESS = (
     *("threads", "shapes", "dims", "values", "part"),
-    *("cache", "verify", "perf_map", "instruments", "progress"),
+    *("max_memory", "cache", "verify", "perf_map", "instruments", "progress"),
 )
 """Options that are not kept with a model that is saved."""
 
@@ -77,10 +84,47 @@ def restore_options(data: Mapping[str, Any], **others: Any) -> Options:
     return Options(**{**data, "policy": Policy(**data["policy"])}, **others)
 
 
-def policy_of(exact: bool, optimize_for: str) -> Policy:
+def is_duration(seconds: Any) -> bool:
+    """Whether something is a finite number of seconds above 0."""
+    return isinstance(seconds, (int, float)) and 0 < seconds < math.inf
+
+
+def check_bindings(
+    shapes: Any = None, dims: Any = None, values: Any = None, target: Any = "host"
+) -> None:
+    """Refuse arguments of the wrong kind: bindings that are not by name, a target without one."""
+    for argument, given in (("shapes", shapes), ("dims", dims), ("values", values)):
+        is_mapping = isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
+        if given is not None and not is_mapping:
+            raise UsageError(
+                f"{argument} must be a dictionary with names as keys, got {given!r}",
+                help=f"write {argument}={{'NAME': {_EXAMPLES[argument]}}}",
+            )
+    for name, shape in (shapes or {}).items():
+        if isinstance(shape, str) or not isinstance(shape, Iterable):
+            raise UsageError(
+                f"the shape of input {name!r} cannot be {shape!r}",
+                help=f"write shapes={{{name!r}: {_EXAMPLES['shapes']}}}",
+            )
+    if not isinstance(target, str):
+        raise UsageError(f"target must be a name, got {target!r}", help="write target='host'")
+
+
+_EXAMPLES = {"shapes": "(1, 3, 224, 224)", "dims": "8", "values": "array"}
+"""What is said of a name, for the help."""
+
+
+def model_title(source: Any, options: Options) -> str:
+    """The file of a model, if it has one, and what it is compiled for."""
+    name = f"{Path(source).name}, " if isinstance(source, (str, Path)) else ""
+    target = f", target {options.target}" if options.backend == "cpu" else ""
+    return f"{name}backend {options.backend}{target}"
+
+
+def policy_of(exact: bool, optimize_for: str, unchecked: bool = False) -> Policy:
     """What the choice of algorithms heeds, from what a user says."""
     if optimize_for not in ("speed", "memory"):
         raise UsageError(
             f"a model cannot be optimised for {optimize_for!r}", help='say "speed" or "memory"'
         )
-    return Policy(exact=exact, small_weights=optimize_for == "memory")
+    return Policy(exact=exact, small_weights=optimize_for == "memory", unchecked=unchecked)

@@ -48,6 +48,7 @@ from afterglow.transforms.recognise_softmax import RECOGNISE_SOFTMAX
 from afterglow.transforms.reshapes import SIMPLIFY_RESHAPES
 from afterglow.transforms.sink_transposes import SinkTransposes
 from afterglow.transforms.slices import SIMPLIFY_SLICES
+from afterglow.transforms.sparse_windows import SPLIT_SPARSE_WINDOWS
 from afterglow.transforms.stored_weights import MOVE_STORED_WEIGHTS
 from afterglow.types import DType
 
@@ -84,6 +85,7 @@ def optimising_pipeline() -> Pipeline:
             RECOGNISE_SHUFFLES,  # in their channels-last form
             FOLD_PADS,
             DROP_BLIND_TAPS,  # with all padding in the convolutions
+            SPLIT_SPARSE_WINDOWS,  # what still sees little but padding
             RECOGNISE_QUANTIZED,  # while quantized weights are as stored, and their pads folded
             RECOGNISE_INTEGERS,
             SIMPLIFY_CLIPS,

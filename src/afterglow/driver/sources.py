@@ -13,6 +13,7 @@ from afterglow.driver.cache import CompileCache, digest_of_bytes, digest_of_text
 from afterglow.driver.options import Options
 from afterglow.frontends.onnx import (
     Binding,
+    HostLimits,
     HostNodes,
     ModelImporter,
     Parameter,
@@ -26,6 +27,7 @@ from afterglow.frontends.onnx import (
 from afterglow.graph import Module, verify_module
 from afterglow.runtime import Signature, TensorInfo
 from afterglow.support.errors import UsageError
+from afterglow.support.regular_file import path_inside
 from afterglow.types import Array, OutputForm
 from afterglow.types.output_form import tensor_forms
 
@@ -49,11 +51,15 @@ class Source(Protocol):
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
+        limits: HostLimits,
     ) -> HostRun:
         """What computes what is wanted of what is given, by definition, for `HostNodes`."""
 
     def is_done(self, known: Iterable[str]) -> bool:
         """Whether the outputs take no node besides what is known."""
+
+    def files(self) -> list[Path]:
+        """The files that the model is in; none if it is in memory."""
 
     def signature(self, options: Options) -> Signature:
         """What the model takes and gives, as far as the options bind it."""
@@ -68,6 +74,8 @@ class Source(Protocol):
 def open_source(source: Any) -> Source:
     """Find out what kind of model was given."""
     match source:
+        case "":
+            raise UsageError("the name of the model's file is empty")
         case Module():
             return ModuleSource(source)
         case str() | Path() | bytes() | onnx.ModelProto():
@@ -102,6 +110,7 @@ class ModuleSource:
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
+        limits: HostLimits,
     ) -> HostRun:
         """Refuse: shapes in a module are exact."""
         raise UsageError("a module has exact shapes: there is nothing to cut")
@@ -117,6 +126,10 @@ class ModuleSource:
     def digest(self, cache: CompileCache) -> str | None:
         """None: a module built by hand is compiled as quickly as it would be digested."""
         return None
+
+    def files(self) -> list[Path]:
+        """None: it is in memory."""
+        return []
 
     def signature(self, options: Options) -> Signature:
         """The main function's."""
@@ -138,7 +151,8 @@ class OnnxSource:
 
     def load(self, options: Options) -> tuple[Module, tuple[OutputForm, ...]]:
         """Import it."""
-        return ModelImporter(self.file, _binding(options), options.part).run()
+        unchecked = options.policy.unchecked
+        return ModelImporter(self.file, _binding(options), options.part, unchecked=unchecked).run()
 
     @property
     def output_names(self) -> list[str]:
@@ -151,9 +165,10 @@ class OnnxSource:
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
+        limits: HostLimits,
     ) -> HostRun:
-        """Imported again with each run, as they are few."""
-        return HostNodes(self.file, wanted, given, values, run_body).run
+        """Node by node: each is imported once for the types of its operands, and replayed."""
+        return HostNodes(self.file, wanted, given, values, run_body, limits).run
 
     def is_done(self, known: Iterable[str]) -> bool:
         """Whether there is no node between what is known and the outputs."""
@@ -166,21 +181,32 @@ class OnnxSource:
     def digest(self, cache: CompileCache) -> str | None:
         """A digest of the file and of those beside it that hold its tensors.
 
-        None if they are no longer what was read: there is no telling what the digest would be of.
+        None if they are no longer what was read, as there is no telling what the digest would be
+        of, and if one may not be read, or cannot be.
         """
         if isinstance(self.source, bytes):
             return digest_of_bytes(self.source)
-        seen = self._seen
-        if not seen or None in seen or [_identity(path) for path in self._paths] != seen:
+        if isinstance(self.source, onnx.ModelProto):
             return None
-        return cache.note_files(self._paths[0], self.file.external_files())
+        seen = self._seen
+        if None in seen or [_identity(path) for path in self._paths] != seen:
+            return None
+        try:
+            return cache.note_files(Path(self.source), self.file.external_files())
+        except OSError:
+            return None
 
-    def _find_paths(self) -> list[Path]:
-        """The files that the model is in."""
+    def files(self) -> list[Path]:
+        """The model's file, and those beside it that hold its tensors."""
+        return [path for path in self._find_paths() if path is not None]
+
+    def _find_paths(self) -> list[Path | None]:
+        """The files that the model is in; None for those that may not be read."""
         if not isinstance(self.source, (str, Path)):
             return []
         path = Path(self.source)
-        return [path, *(path.parent / name for name in self.file.external_files())]
+        beside = (path_inside(path.parent, name) for name in self.file.external_files())
+        return [path, *beside]
 
     def signature(self, options: Options) -> Signature:
         """What the file declares, with what the options bind filled in."""
@@ -196,6 +222,7 @@ class LeftSource(OnnxSource):
     """What was left of an ONNX model when it was saved."""
 
     def __init__(self, left: Remainder) -> None:
+        self.source = b""
         self.left = left
         self.file = left.open()
 
@@ -210,8 +237,10 @@ class LeftSource(OnnxSource):
         return self._digest
 
 
-def _identity(path: Path) -> tuple[int, ...] | None:
+def _identity(path: Path | None) -> tuple[int, ...] | None:
     """What changes when a file is replaced or written; None if there is none."""
+    if path is None:
+        return None
     try:
         status = path.stat()
     except OSError:
@@ -228,4 +257,4 @@ def _info(parameter: Parameter, options: Options) -> TensorInfo:
 
 
 def _binding(options: Options) -> Binding:
-    return Binding(shapes=options.shapes, dims=options.dims, values=options.values)
+    return Binding(options.shapes, options.dims, options.values, options.max_memory)

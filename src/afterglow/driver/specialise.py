@@ -13,7 +13,7 @@ import numpy as np
 from afterglow.driver.bound import BoundValues
 from afterglow.driver.options import Options
 from afterglow.driver.sources import HostRun, Source
-from afterglow.frontends.onnx import Cut, Given, NeedsValuesError, Part, RunBody
+from afterglow.frontends.onnx import Cut, Given, HostLimits, NeedsValuesError, Part, RunBody
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.patience import PatientVersions
 from afterglow.runtime.segmented import CONTINUATIONS, SegmentedVersion
@@ -144,7 +144,9 @@ class CutModel:
 
     def _host_run(self, wanted: Sequence[str], given: Iterable[str]) -> HostRun:
         source, options = self.specialiser.source, self.specialiser.options
-        return source.on_host(wanted, given, options.values, self.specialiser.run_body)
+        limits = HostLimits(options.policy.unchecked, options.max_memory)
+        run_body = self.specialiser.run_body
+        return source.on_host(wanted, given, options.values, run_body, limits)
 
     def compile_rest(self, known: Mapping[str, Any]) -> Version | SegmentedVersion:
         """Compile what comes behind, with all that is known as inputs of exact shapes."""

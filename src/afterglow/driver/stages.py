@@ -12,7 +12,8 @@ from afterglow.backends.cpu.target import Target
 from afterglow.backends.policy import Policy
 from afterglow.backends.registry import BACKENDS
 from afterglow.driver.kernel_cache import caching_compiler
-from afterglow.driver.options import PRECISIONS, Options
+from afterglow.driver.limits import check_run
+from afterglow.driver.options import PRECISIONS, Options, is_duration
 from afterglow.driver.pipelines import (
     lowering_pipeline,
     narrowing_pipeline,
@@ -25,6 +26,7 @@ from afterglow.driver.pipelines import (
 from afterglow.driver.tuning import tuned_policy
 from afterglow.graph import Function, Module
 from afterglow.graph.function import subgraphs_of
+from afterglow.graph.index_check import check_constants
 from afterglow.instr import OpInstr, Program, interface_of, print_program, verify_program
 from afterglow.lowering import select_instructions, unsupported_nodes
 from afterglow.lowering.select import Carried
@@ -93,11 +95,17 @@ class Stages:
     def optimise(self, module: Module) -> Module:
         """What the backend wants first, then optimisations that serve every backend, in place."""
         self._tell("optimise")
+        self._check_indices(module)
         Pipeline("prepare", self.backend.preparation).run(module, self._instruments())
         if self.options.optimize:
             optimising_pipeline().run(module, self._instruments())
+            self._check_indices(module)  # again: more is constant by now
         self.narrowing.run(module, self._instruments())
         return module
+
+    def _check_indices(self, module: Module) -> None:
+        if not self.options.policy.unchecked:
+            check_constants(module.main)
 
     def lower(self, module: Module) -> Module:
         """Break up what the backend does not keep whole, and order what comes out, in place."""
@@ -184,16 +192,19 @@ class Stages:
 
     def finish(self, module: Module) -> CompiledFunction:
         """All stages from an imported module on."""
-        self._check_runs_here()
+        self.check_runs_here()
         inputs = [placeholder.name for placeholder in module.main.inputs]
         outputs = [output.name for output in module.main.outputs]
         self.lower(self.optimise(module))
         program, plan = self._tuned(module).plan(module)
         self._tell("emit")
         executable = self.backend.compile(program)
-        return CompiledFunction(interface_of(program), plan, executable, inputs, outputs, program)
+        interface = interface_of(program)
+        function = CompiledFunction(interface, plan, executable, inputs, outputs, program)
+        check_run(function, program, self.options.max_memory)
+        return function
 
-    def _check_runs_here(self) -> None:
+    def check_runs_here(self) -> None:
         """Refuse code for another machine before it is made: what is finished is loaded."""
         target = self.options.target
         missing = Target.of(target).missing_on(Target.host())
@@ -265,17 +276,15 @@ def _check_precision(options: Options) -> None:
 
 def find_backend(options: Options) -> Backend:
     """The backend that options ask for."""
-    make = BACKENDS.get(options.backend)
+    make = BACKENDS.get(options.backend) if isinstance(options.backend, str) else None
     if make is None:
         names = ", ".join(BACKENDS)
         raise UsageError(f"no backend {options.backend!r}", help=f"there are {names}")
-    if options.tune is not None and (options.tune <= 0 or options.backend != "cpu"):
+    if options.tune is not None and not (is_duration(options.tune) and options.backend == "cpu"):
         raise UsageError(
             f"cannot tune for {options.tune} s on backend {options.backend!r}",
             help="give seconds above 0, and backend='cpu'",
         )
-    if options.threads is not None and options.threads < 1:
-        raise UsageError(f"threads must be 1 or more, got {options.threads}")
     _check_precision(options)
     return make(
         Settings(

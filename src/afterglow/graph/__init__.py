@@ -4,12 +4,13 @@ from afterglow.graph.band import Band, Cut
 from afterglow.graph.builder import Builder
 from afterglow.graph.digest import structural_hash
 from afterglow.graph.dot import print_dot
-from afterglow.graph.evaluate import run_function, run_op
+from afterglow.graph.evaluate import run_function, run_node, run_op
 from afterglow.graph.function import Function, Module, Output, Update
 from afterglow.graph.op import OPS, Border, Op, op
 from afterglow.graph.parser import parse_function, parse_module
 from afterglow.graph.printer import print_function, print_module
 from afterglow.graph.subgraph import Subgraph
+from afterglow.graph.tape import Tape
 from afterglow.graph.value import Constant, Gradients, Node, Placeholder, PlaceholderKind, Value
 from afterglow.graph.verifier import verify_function, verify_module
 
@@ -29,6 +30,7 @@ __all__ = [
     "Placeholder",
     "PlaceholderKind",
     "Subgraph",
+    "Tape",
     "Update",
     "Value",
     "op",
@@ -38,6 +40,7 @@ __all__ = [
     "print_function",
     "print_module",
     "run_function",
+    "run_node",
     "run_op",
     "structural_hash",
     "verify_function",

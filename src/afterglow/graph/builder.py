@@ -8,6 +8,7 @@ from afterglow.graph.printer import excerpt
 from afterglow.graph.value import Constant, Node, Value
 from afterglow.support.errors import CompileError, TypeRuleError
 from afterglow.types import Array, TensorType
+from afterglow.types.tensor import ExtentError
 
 
 class Builder:
@@ -85,7 +86,10 @@ def infer_types(op: Op, operands: tuple[Value | None, ...]) -> tuple[TensorType,
     for name, operand in zip(op.operand_names[:least], operands, strict=False):
         if operand is None:
             raise TypeRuleError(f"operand {name} must be given")
-    return result_types(op.infer(*(None if v is None else v.type for v in operands)))
+    try:
+        return result_types(op.infer(*(None if v is None else v.type for v in operands)))
+    except ExtentError as error:
+        raise TypeRuleError(str(error)) from None
 
 
 def _range(least: int, most: int) -> str:

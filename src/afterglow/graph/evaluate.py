@@ -8,22 +8,57 @@ from typing import Any
 import numpy as np
 
 from afterglow.graph.function import Function
+from afterglow.graph.index_check import in_range
 from afterglow.graph.op import Op
-from afterglow.graph.value import Constant, Placeholder, Value
+from afterglow.graph.value import Constant, Node, Placeholder, Value
+from afterglow.support.errors import IndexRangeError
 from afterglow.types import Array, TensorType
 
 
+def run_node(node: Node, operands: Sequence[Array | None], **how: bool) -> tuple[Array, ...]:
+    """Evaluate the op of a node; errors about what the operands hold name the model's own node."""
+    types = [result.type for result in node.results]
+    return run_op(node.op, operands, types, origin=node.origin or node.name, **how)
+
+
 def run_op(
-    op: Op, operands: Sequence[Array | None], types: Sequence[TensorType]
+    op: Op,
+    operands: Sequence[Array | None],
+    types: Sequence[TensorType],
+    *,
+    origin: str = "",
+    unchecked: bool = False,
 ) -> tuple[Array, ...]:
     """Evaluate an op and give each result its inferred element type.
 
-    Floats narrower than 32 bits are computed in float32 and rounded once, at the end.
+    Floats narrower than 32 bits are computed in float32 and rounded once, at the end. An index out
+    of range is an error about the node `origin`, or `unchecked` the nearest that is in range.
     """
+    with np.errstate(all="ignore"):
+        return evaluate_op(op, operands, types, origin=origin, unchecked=unchecked)
+
+
+def evaluate_op(
+    op: Op,
+    operands: Sequence[Array | None],
+    types: Sequence[TensorType],
+    *,
+    origin: str = "",
+    unchecked: bool = False,
+) -> tuple[Array, ...]:
+    """The same where NumPy's warnings are off already."""
+    try:
+        return _evaluated(op, in_range(op, operands, unchecked=unchecked), types)
+    except IndexRangeError as error:  # of this op, or of one in a body that it runs
+        raise error.at_node(origin) from None
+
+
+def _evaluated(
+    op: Op, operands: Sequence[Array | None], types: Sequence[TensorType]
+) -> tuple[Array, ...]:
     if not op.moves_only:
         operands = [None if x is None else _widened(x) for x in operands]
-    with np.errstate(all="ignore"):
-        results = op.evaluate(*operands)
+    results = op.evaluate(*operands)
     if not isinstance(results, tuple):
         results = (results,)
     return tuple(_narrowed(result, type) for result, type in zip(results, types, strict=True))
@@ -40,10 +75,7 @@ def _narrowed(result: Any, type: TensorType) -> Array:
     array = np.asarray(result)
     if array.shape != type.shape:
         raise AssertionError(f"evaluate gave shape {array.shape}, infer {type.shape}")
-    if array.dtype == type.dtype.numpy:
-        return array
-    with np.errstate(all="ignore"):
-        return array.astype(type.dtype.numpy)
+    return array if array.dtype == type.dtype.numpy else array.astype(type.dtype.numpy)
 
 
 def run_function(
@@ -65,7 +97,7 @@ def run_function(
 
     for node in function.nodes:
         operands = [None if v is None else look_up(v) for v in node.operands]
-        results = run_op(node.op, operands, [r.type for r in node.results])
+        results = run_node(node, operands)
         environment.update(zip(node.results, results, strict=True))
     outputs = tuple(look_up(output.value) for output in function.outputs)
     for update in function.updates:

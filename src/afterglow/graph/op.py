@@ -12,6 +12,7 @@ fields           -                           printer, parser, hash, equality
 ``gradient``     builder, values             autodiff; without it, that of the lowering
 ``lower``        builder, values             lowering; without it the op is a primitive
 ``select``       program builder, buffers    instruction selection; without it, one to one
+``index_ranges`` types of operands           interpreter, kernels, the check of constants
 ``permuted``     a permutation of axes       transpose sinking
 ``parallel``     an axis of the result       stacking and splitting
 ``bordered``     types of operands           memory: borders instead of padding
@@ -31,7 +32,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from afterglow.graph.band import Band, Cut
-from afterglow.types import Array, TensorType
+from afterglow.types import Array, IndexRanges, TensorType
 
 if TYPE_CHECKING:
     from afterglow.graph.builder import Builder
@@ -119,6 +120,13 @@ class Op:
         run along the op's own axis.
         """
         return self if self.elementwise else None
+
+    def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
+        """The operands whose numbers point into memory, or count what is there, and their ranges.
+
+        Whoever runs the op sees to it that they are kept: `evaluate` may rely on them.
+        """
+        return {}
 
     def bordered(self, operands: Sequence[TensorType | None]) -> Border | None:
         """The border around its first operand that would make padding free, if it has padding."""

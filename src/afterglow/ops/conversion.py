@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
 import ml_dtypes
@@ -9,6 +10,7 @@ import numpy as np
 
 from afterglow.graph import Builder, Gradients, Op, Value, op
 from afterglow.ops.rules import require
+from afterglow.support.errors import UsageError
 from afterglow.types import Array, DType, TensorType
 from afterglow.types import dtype as d
 from afterglow.types.dtype import Kind
@@ -100,8 +102,8 @@ def _parsed(x: Array, dtype: DType) -> Array:
     if dtype is d.string:
         return x
     if not dtype.is_integer:
-        return x.astype(np.str_).astype(np.float64)
-    numbers = [_integer(str(text)) for text in x.reshape(-1)]
+        return np.array([_number(text, float) for text in x.reshape(-1)]).reshape(x.shape)
+    numbers = [_number(text, _integer) for text in x.reshape(-1)]
     return np.array(numbers, np.uint64 if dtype is d.u64 else np.int64).reshape(x.shape)
 
 
@@ -110,3 +112,11 @@ def _integer(text: str) -> int:
         return int(text)
     except ValueError:
         return int(float(text))
+
+
+def _number(text: object, parse: Callable[[str], float]) -> float:
+    """The number that a text spells; an error about what the model was given if it spells none."""
+    try:
+        return parse(str(text))
+    except (ValueError, OverflowError):
+        raise UsageError(f"cast: {str(text)!r} is not a number of the type asked for") from None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -93,10 +95,13 @@ class Conv(Convolution):
         result = np.zeros((x.shape[0], *counts, weight.shape[0]), x.dtype)
         if result.size and weight.size:
             by_group = result.reshape(*result.shape[:-1], self.groups, -1)
-            depthwise = weight.shape[-1] == 1 < self.groups
-            convolve = _convolve_depthwise if depthwise else _convolve_gathered
-            padded = np.ascontiguousarray(windows.padded(x, 0))  # BLAS wants rows, not strides
-            convolve(windows, padded, np.ascontiguousarray(weight), by_group)
+            if windows.pads_dominate(x.shape, result.size):
+                _convolve_seen(windows, x, weight, by_group)
+            else:
+                depthwise = weight.shape[-1] == 1 < self.groups
+                convolve = _convolve_depthwise if depthwise else _convolve_gathered
+                padded = np.ascontiguousarray(windows.padded(x, 0))  # BLAS wants rows, not strides
+                convolve(windows, padded, np.ascontiguousarray(weight), by_group)
         return result if bias is None else np.add(result, bias, out=result)
 
     def gradient(
@@ -183,6 +188,23 @@ def _convolve_depthwise(windows: Windows, x: Array, weight: Array, result: Array
         result += product
 
 
+def _convolve_seen(windows: Windows, x: Array, weight: Array, result: Array) -> None:
+    """Add to result [N, out…, groups, O / groups] tap by tap what x itself has, not its padding."""
+    groups, results = result.shape[-2:]
+    matrices = weight.reshape(groups, results, *windows.kernel, -1)
+    by_group = x.reshape(*x.shape[:-1], groups, -1)
+    axes = enumerate(zip(x.shape[1:-1], result.shape[1:-2], strict=True))
+    taps = [windows.seeing_taps(axis, extent, count) for axis, (extent, count) in axes]
+    for place in itertools.product(*taps):
+        source = (windows.places(axis, *seen) for axis, seen in enumerate(place))
+        rows = np.moveaxis(by_group[(slice(None), *source)], -2, 0)
+        at: tuple[Any, ...] = (slice(None), slice(None), *(tap for tap, _ in place))
+        matrix = matrices[at].swapaxes(1, 2)
+        flat = multiply_matrices(rows.reshape(groups, -1, rows.shape[-1]), matrix)
+        product = np.moveaxis(flat.reshape(*rows.shape[:-1], results), 0, -2)
+        result[(slice(None), *(slice(w.start, w.stop) for _, w in place))] += product
+
+
 def _convolve_gathered(windows: Windows, x: Array, weight: Array, result: Array) -> None:
     """Fill result [N, out…, groups, O / groups] with products of windows and weights."""
     groups = result.shape[-2]
@@ -226,7 +248,7 @@ class ConvTranspose(Convolution):
         windows = self.checked_windows(x, weight)
         require(0 not in x.shape[1:-1], f"x must have spatial extents above 0, got {x}")
         require(
-            x.shape[-1] == weight.shape[0] and weight.shape[0] % self.groups == 0,
+            x.shape[-1] == weight.shape[0] and self.groups > 0 and not x.shape[-1] % self.groups,
             f"channels do not fit {self.groups} groups: x {x}, weight {weight}",
         )
         added = self._added(windows)
@@ -238,25 +260,23 @@ class ConvTranspose(Convolution):
         return TensorType(x.dtype, (x.shape[0], *extents, results))
 
     def evaluate(self, x: Array, weight: Array, bias: Array | None = None) -> Array:
-        """Spread x by one tap of the kernel after the other, then cut."""
+        """Add x, times one tap of the kernel after the other, to the results that it reaches."""
         windows = self.windows(weight.shape)
         counts, results = x.shape[1:-1], weight.shape[-1] * self.groups
-        taps = [windows.taps(axis, count) for axis, count in enumerate(counts)]
-        whole = (
-            (n - 1) * s + r for n, s, r in zip(counts, self.strides, windows.reach, strict=True)
-        )
-        extents = map(sum, zip(whole, self._added(windows), strict=True))
-        spread = np.zeros((x.shape[0], *extents, results), x.dtype)
+        extents = self._extents(windows, counts)
+        result = np.zeros((x.shape[0], *extents, results), x.dtype)
         inner = x.shape[-1] // self.groups
-        rows = np.moveaxis(x.reshape(math.prod(x.shape[:-1]), self.groups, inner), 1, 0)
         matrices = weight.reshape(self.groups, inner, *weight.shape[1:])
-        for place in np.ndindex(*windows.kernel):
-            matrix = matrices[(slice(None), slice(None), *place)]
+        axes = enumerate(zip(extents, counts, strict=True))
+        taps = [windows.seeing_taps(axis, extent, count) for axis, (extent, count) in axes]
+        for place in itertools.product(*taps):
+            part = x[(slice(None), *(slice(w.start, w.stop) for _, w in place))]
+            rows = np.moveaxis(part.reshape(math.prod(part.shape[:-1]), self.groups, inner), 1, 0)
+            at: tuple[Any, ...] = (slice(None), slice(None), *(tap for tap, _ in place))
+            matrix = matrices[at]
             product = np.moveaxis(multiply_matrices(rows, matrix), 0, 1)
-            window = (slice(None), *(taps[axis][k] for axis, k in enumerate(place)))
-            spread[window] += product.reshape(*x.shape[:-1], results)
-        kept = zip(windows.begins, self._extents(windows, counts), strict=True)
-        result = spread[(slice(None), *(slice(start, start + n) for start, n in kept))]
+            target = (slice(None), *(windows.places(axis, *w) for axis, w in enumerate(place)))
+            result[target] += product.reshape(*part.shape[:-1], results)
         return result if bias is None else result + bias
 
     def gradient(

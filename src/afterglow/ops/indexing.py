@@ -23,7 +23,7 @@ from afterglow.ops.rules import (
     require_same_dtype,
     require_shape,
 )
-from afterglow.types import Array, DType, TensorType
+from afterglow.types import Array, DType, IndexRange, IndexRanges, TensorType
 from afterglow.types.dtype import i64
 
 
@@ -67,6 +67,10 @@ class Gather(Op):
         """NumPy's take."""
         return data.take(indices.astype(np.int64), self.axis)
 
+    def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
+        """Places along the axis."""
+        return along(self.axis, operands)
+
     def gradient(
         self, b: Builder, out: Value, grad: Value, data: Value, indices: Value
     ) -> Gradients:
@@ -101,6 +105,45 @@ class Gather(Op):
         return axis - indices.rank + 1, None
 
 
+@op("dynamic_slice")
+class DynamicSlice(Op):
+    """Elements start, start + step … of x along an axis, `extent` of them: a slice that moves.
+
+    All of them must be there: what `gather` makes of an index that is not, this op does, too.
+    """
+
+    moves_only = True
+    axis: int
+    extent: int
+    step: int = 1
+
+    def infer(self, x: TensorType, start: TensorType) -> TensorType:
+        """The shape of x with another extent along the axis."""
+        require_integer(start=start)
+        require_rank(0, start=start)
+        require(self.step != 0, "step must not be 0")
+        axis = normal_axis(self.axis, x)
+        span = (self.extent - 1) * abs(self.step) + 1
+        require(
+            self.extent >= 0 and span <= x.shape[axis],
+            f"{self.extent} elements in steps of {self.step} are not in axis {axis} of {x}",
+        )
+        return x.with_shape((*x.shape[:axis], self.extent, *x.shape[axis + 1 :]))
+
+    def evaluate(self, x: Array, start: Array) -> Array:
+        """NumPy's take."""
+        return x.take(int(start) + np.arange(self.extent) * self.step, self.axis)
+
+    def lower(self, b: Builder, x: Value, start: Value) -> Value:
+        """Gather the places, counted from the start."""
+        wide = start if start.type.dtype is i64 else b.emit(Cast(i64), start)
+        places = b.emit(Reshape((1,)), wide)
+        if self.extent != 1:
+            steps = np.arange(self.extent) * self.step
+            places = b.emit(Add(), places, b.constant(steps, "steps"))
+        return b.emit(Gather(self.axis), x, places)
+
+
 @op("gather_elements")
 class GatherElements(Op):
     """Elements of data picked one by one: the index replaces the place along the axis."""
@@ -121,6 +164,10 @@ class GatherElements(Op):
         )
         return np.take_along_axis(data[tuple(spanned)], indices.astype(np.int64), axis)
 
+    def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
+        """Places along the axis."""
+        return along(self.axis, operands)
+
     def lower(self, b: Builder, data: Value, indices: Value) -> Value:
         """A gather from the flattened data."""
         flat = b.emit(Reshape((data.type.size,)), data)
@@ -129,6 +176,22 @@ class GatherElements(Op):
     def permuted(self, perm: tuple[int, ...]) -> GatherElements:
         """Along the same axis at its new place."""
         return GatherElements(perm.index(self.axis % len(perm)))
+
+
+def along(axis: int, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
+    """The range of indices along one axis of data, which is the first operand."""
+    data = operands[0]
+    assert data is not None
+    return {"indices": (IndexRange.places(data.shape[axis]),)}
+
+
+def by_tuples(operands: Sequence[TensorType | None], first: int = 0) -> Mapping[str, IndexRanges]:
+    """The ranges of the indices of a tuple, along as many axes of data from the given one on."""
+    data, indices, *_ = operands
+    assert data is not None
+    assert indices is not None
+    extents = data.shape[first : first + indices.shape[-1]]
+    return {"indices": tuple(map(IndexRange.places, extents))}
 
 
 def check_element_indices(axis: int, data: TensorType, indices: TensorType) -> None:
@@ -199,6 +262,10 @@ class GatherND(Op):
             starts = np.arange(math.prod(batch)) * math.prod(indexed)
             places = places + starts.reshape(*batch, *[1] * (places.ndim - len(batch)))
         return data.reshape(math.prod(batch) * math.prod(indexed), *rest)[places]
+
+    def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
+        """Places along the axes that the tuples stand for."""
+        return by_tuples(operands, self.batch_axes)
 
     def lower(self, b: Builder, data: Value, indices: Value) -> Value:
         """A gather of rows, by places computed from the tuples."""
@@ -285,6 +352,10 @@ class ScatterND(Op):
         rows = data.reshape(math.prod(indexed), *rest)
         news = updates.reshape(len(places), *rest)
         return combined(rows, (places,), news, self.reduction).reshape(data.shape)
+
+    def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
+        """Places along the axes that the tuples stand for."""
+        return by_tuples(operands)
 
     def gradient(
         self, b: Builder, out: Value, grad: Value, data: Value, indices: Value, updates: Value

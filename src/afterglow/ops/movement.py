@@ -305,9 +305,14 @@ def with_zeros_between(b: Builder, x: Value, steps: Sequence[int]) -> Value:
 
 def slice_axis(x: TensorType, axis: int, start: int, extent: int, step: int = 1) -> Slice:
     """The op that slices x along one axis."""
+    require(-x.rank <= axis < x.rank, f"{x} has no axis {axis} to slice")
     starts, extents, steps = [0] * x.rank, [*x.shape], [1] * x.rank
     starts[axis], extents[axis], steps[axis] = start, extent, step
     return Slice(tuple(starts), tuple(extents), tuple(steps))
+
+
+MOST_RUNS = 16
+"""Repetitions of x along an axis that a pad writes one by one; more are a tile."""
 
 
 class PadMode(Enum):
@@ -373,6 +378,9 @@ class Pad(Movement):
         for axis in self._padded_axes():
             if self.mode is PadMode.CONSTANT:
                 parts = self._filled(b, x, value, axis)
+            elif self._turns(axis, x.type.shape[axis]) > MOST_RUNS:
+                x = self._repeated(b, x, axis)
+                continue
             else:
                 parts = list(_runs(b, x, axis, self._sources(axis, x.type.shape[axis])))
             x = b.emit(Concat(axis), *parts)
@@ -424,14 +432,39 @@ class Pad(Movement):
         ]
 
     def _sources(self, axis: int, extent: int) -> Array:
-        counts = (self.before[axis], self.after[axis])
-        indices = np.arange(extent)
-        match self.mode:
-            case PadMode.REFLECT:
-                return np.pad(indices, counts, mode="reflect")
-            case PadMode.EDGE:
-                return np.pad(indices, counts, mode="edge")
-        return np.pad(indices, counts, mode="wrap")
+        """The place in x that each element along an axis comes from."""
+        places = np.arange(-self.before[axis], extent + self.after[axis])
+        if self.mode is PadMode.EDGE:
+            return np.clip(places, 0, extent - 1)
+        turn = places % self._period(extent)
+        return np.minimum(turn, self._period(extent) - turn) if self._mirrors else turn
+
+    @property
+    def _mirrors(self) -> bool:
+        return self.mode is PadMode.REFLECT
+
+    def _period(self, extent: int) -> int:
+        """After how many elements along an axis they repeat."""
+        return max(1, 2 * extent - 2) if self._mirrors else extent
+
+    def _turns(self, axis: int, extent: int) -> int:
+        """How often elements repeat along an axis."""
+        if self.mode is PadMode.EDGE:
+            return 1
+        return (self.before[axis] + extent + self.after[axis]) // self._period(extent)
+
+    def _repeated(self, b: Builder, x: Value, axis: int) -> Value:
+        """One period of the elements along an axis, repeated, and cut to what is asked for."""
+        extent = x.type.shape[axis]
+        period, total = self._period(extent), self.before[axis] + extent + self.after[axis]
+        if self._mirrors and extent > 2:
+            back = b.emit(slice_axis(x.type, axis, extent - 2, extent - 2, -1), x)
+            x = b.emit(Concat(axis), x, back)
+        start = -self.before[axis] % period
+        counts = [1] * x.type.rank
+        counts[axis] = -(-(start + total) // period)
+        repeated = b.emit(Tile(tuple(counts)), x)
+        return b.emit(slice_axis(repeated.type, axis, start, total), repeated)
 
     def _filled(self, b: Builder, x: Value, value: Value | None, axis: int) -> list[Value]:
         if value is None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -69,11 +70,24 @@ class Pool(Op):
         """Combine the elements of each window, one axis after the other."""
         windows = self.windows
         counts = windows.counts(x.shape[1:-1])
+        if windows.pads_dominate(x.shape, math.prod(counts) * x.shape[0] * x.shape[-1]):
+            return self._combined_seen(x, function, fill)
         result = windows.padded(x, fill)
         for axis, count in enumerate(counts):
             before = (slice(None),) * (axis + 1)
             result = reduce(function, (result[(*before, tap)] for tap in windows.taps(axis, count)))
         return result
+
+    def _combined_seen(self, x: Array, function: np.ufunc, fill: Any) -> Array:
+        """The same from x alone, without its padding in memory."""
+        for axis, count in enumerate(self.windows.counts(x.shape[1:-1])):
+            before = (slice(None),) * (axis + 1)
+            result = np.full((*x.shape[: axis + 1], count, *x.shape[axis + 2 :]), fill, x.dtype)
+            for tap, seen in self.windows.seeing_taps(axis, x.shape[axis + 1], count):
+                target = result[(*before, slice(seen.start, seen.stop))]
+                function(target, x[(*before, self.windows.places(axis, tap, seen))], out=target)
+            x = result
+        return x
 
 
 def _lowest(dtype: np.dtype[Any]) -> Any:
@@ -155,6 +169,9 @@ class MaxPoolWithIndices(Pool):
 
     def evaluate(self, x: Array) -> tuple[Array, Array]:
         """Go through the places of the window and keep the best."""
+        shape = self.pooled(TensorType.of(x)).shape
+        if self.windows.pads_dominate(x.shape, math.prod(shape)):
+            return self._best_seen(x, shape)
         padded = self.windows.padded(x, _lowest(x.dtype))
         (place, start), *others = self._places(x.shape[1:-1])
         best = padded[place]
@@ -187,6 +204,23 @@ class MaxPoolWithIndices(Pool):
             index = b.emit(Where(), better, b.constant(here, "indices"), index)
         return best, index
 
+    def _best_seen(self, x: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
+        """The same from x alone, without its padding in memory."""
+        extents, windows = x.shape[1:-1], self.windows
+        best = np.full(shape, _lowest(x.dtype), x.dtype)
+        index = np.broadcast_to(self._index(extents, None), shape).copy()
+        axes = enumerate(zip(extents, shape[1:-1], strict=True))
+        taps = [windows.seeing_taps(axis, extent, count) for axis, (extent, count) in axes]
+        for place in product(*taps):
+            inside = (slice(None), *(slice(seen.start, seen.stop) for _, seen in place))
+            source = (windows.places(axis, *at) for axis, at in enumerate(place))
+            candidate = x[(slice(None), *source)]
+            here = self._index(extents, tuple(tap for tap, _ in place))[(slice(None), *inside[1:])]
+            better = (best[inside] < candidate) | (candidate != candidate)
+            best[inside] = np.where(better, candidate, best[inside])
+            index[inside] = np.where(better, here, index[inside])
+        return best, index
+
     def _places(self, extents: tuple[int, ...]) -> Iterator[tuple[tuple[slice, ...], Array]]:
         """For each place in the window: where it is in padded x, and its index for each window.
 
@@ -197,14 +231,20 @@ class MaxPoolWithIndices(Pool):
         counts = windows.counts(extents)
         taps = [windows.taps(axis, count) for axis, count in enumerate(counts)]
         for place in np.ndindex(*self.kernel):
-            index = np.zeros((1, *(1 for _ in extents), 1), np.int64)
-            for axis, extent in enumerate(extents):
-                at = np.arange(counts[axis]) * self.strides[axis] - windows.begins[axis]
-                first_inside = np.where(at < 0, -(at // self.dilations[axis]), 0)
-                step = place[axis] if any(place) else first_inside
-                at = np.clip(at + step * self.dilations[axis], 0, max(0, extent - 1))
-                index = index * extent + at.reshape(-1, *(1 for _ in extents[axis:]))
+            index = self._index(extents, place if any(place) else None)
             yield (slice(None), *(taps[axis][k] for axis, k in enumerate(place))), index
+
+    def _index(self, extents: tuple[int, ...], place: tuple[int, ...] | None) -> Array:
+        """The index of a place for each window; without one, of the first that is not padding."""
+        windows, counts = self.windows, self.windows.counts(extents)
+        index = np.zeros((1, *(1 for _ in extents), 1), np.int64)
+        for axis, extent in enumerate(extents):
+            at = np.arange(counts[axis]) * self.strides[axis] - windows.begins[axis]
+            first_inside = np.where(at < 0, -(at // self.dilations[axis]), 0)
+            step = first_inside if place is None else place[axis]
+            at = np.clip(at + step * self.dilations[axis], 0, max(0, extent - 1))
+            index = index * extent + at.reshape(-1, *(1 for _ in extents[axis:]))
+        return index
 
 
 def _slice_op(place: tuple[slice, ...], shape: tuple[int, ...]) -> Slice:
@@ -253,8 +293,8 @@ class AvgPool(Pool):
         begin, end = self.windows.begins[axis], self.windows.ends[axis]
         low, high = (-begin, extent + end) if self.count_include_pad else (0, extent)
         starts = np.arange(self.windows.count(axis, extent)) * self.strides[axis] - begin
-        seen = starts[:, None] + np.arange(self.kernel[axis]) * self.dilations[axis]
-        return np.maximum(((seen >= low) & (seen < high)).sum(axis=1), 1)
+        first, last = (-((starts - bound) // self.dilations[axis]) for bound in (low, high))
+        return np.maximum(np.minimum(last, self.kernel[axis]) - np.maximum(first, 0), 1)
 
 
 @op("lp_pool")

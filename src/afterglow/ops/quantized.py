@@ -18,7 +18,13 @@ from afterglow.ops.convolution import Conv, Convolution
 from afterglow.ops.elementwise import Add, Sub, scalar
 from afterglow.ops.linear import MatMul
 from afterglow.ops.quantization import DequantizeLinear
-from afterglow.ops.rules import require, require_dtype, require_shape
+from afterglow.ops.rules import (
+    require,
+    require_dtype,
+    require_rank,
+    require_same_dtype,
+    require_shape,
+)
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32, f64, i8, i32, u8
 
@@ -27,7 +33,8 @@ from afterglow.types.dtype import f32, f64, i8, i32, u8
 class QuantizedConv(Convolution):
     """Convolution of (x - zero point) with (weight - zero point), plus bias, times scale.
 
-    Axes are as of `conv`; what pads x is its zero point. Sums are i32, and wrap around.
+    Axes are as of `conv`; what pads x is its zero point. Sums are i32, and wrap around. The zero
+    point of x is an attribute, or the operand `x_zero` where it is known only at run time.
     """
 
     x_zero_point: int = 0
@@ -44,19 +51,30 @@ class QuantizedConv(Convolution):
         weight: TensorType,
         scale: TensorType | None = None,
         bias: TensorType | None = None,
+        x_zero: TensorType | None = None,
     ) -> TensorType:
         """The shape that the convolution has, in f32; without a scale in i32."""
         _check_bytes(self.x_zero_point, x=x)
+        if x_zero is not None:
+            require_same_dtype(x=x, x_zero=x_zero)
+            require_rank(0, x_zero=x_zero)
+            require(self.x_zero_point == 0, "x has two zero points, an attribute and an operand")
         _check_bytes(self.weight_zero_point, weight=weight)
         result = self.plain.infer(x.with_dtype(f32), weight.with_dtype(f32))
         _check_columns(result.shape[-1], scale, bias)
         return result if scale is not None else result.with_dtype(i32)
 
     def evaluate(
-        self, x: Array, weight: Array, scale: Array | None = None, bias: Array | None = None
+        self,
+        x: Array,
+        weight: Array,
+        scale: Array | None = None,
+        bias: Array | None = None,
+        x_zero: Array | None = None,
     ) -> Array:
         """In doubles, in which all the integers are exact."""
-        lhs, rhs = _shifted(x, self.x_zero_point), _shifted(weight, self.weight_zero_point)
+        zero_point = self.x_zero_point if x_zero is None else int(x_zero)
+        lhs, rhs = _shifted(x, zero_point), _shifted(weight, self.weight_zero_point)
         return _scaled(self.plain.evaluate(lhs, rhs), scale, bias)
 
     def lower(
@@ -66,21 +84,24 @@ class QuantizedConv(Convolution):
         weight: Value,
         scale: Value | None = None,
         bias: Value | None = None,
+        x_zero: Value | None = None,
     ) -> Value:
         """In floats, the scale goes to the weight; without one, in 32 bits."""
         if scale is None:
-            lhs = _emit_integers(b, x, self.x_zero_point)
+            lhs = _emit_integers(b, x, x_zero or self.x_zero_point)
             rhs = _emit_integers(b, weight, self.weight_zero_point)
             return b.emit(self.plain, lhs, rhs, bias)
-        lhs = _emit_floats(b, x, self.x_zero_point)
+        lhs = _emit_floats(b, x, x_zero or self.x_zero_point)
         rhs = _emit_floats(b, weight, self.weight_zero_point, scale, axis=0)
         if bias is None:
             return b.emit(self.plain, lhs, rhs)
         return b.emit(self.plain, lhs, rhs, _emit_floats(b, bias, 0, scale, axis=0))
 
     def bordered(self, operands: Sequence[TensorType | None]) -> Border | None:
-        """The zero point all around."""
-        x, weight, *_ = operands
+        """The zero point all around, if it is known."""
+        x, weight, _, _, x_zero, *_ = *operands, None, None, None
+        if x_zero is not None:
+            return None
         assert x is not None
         assert weight is not None
         bare = replace(self, pads=(0,) * len(self.pads))
@@ -223,17 +244,21 @@ def _scaled(total: Array, scale: Array | None, bias: Array | None) -> Array:
 
 
 def _emit_floats(
-    b: Builder, x: Value, zero_point: int, scale: Value | None = None, axis: int = 0
+    b: Builder, x: Value, zero_point: int | Value, scale: Value | None = None, axis: int = 0
 ) -> Value:
     """(x - zero point) scale, along an axis if the scale is a vector."""
     factor = b.constant(np.array(1, np.float32), "one") if scale is None else scale
+    if isinstance(zero_point, Value):
+        return b.emit(DequantizeLinear(axis), x, factor, zero_point)
     if not zero_point:
         return b.emit(DequantizeLinear(axis), x, factor)
     shift = np.full(factor.type.shape, zero_point, x.type.dtype.numpy)
     return b.emit(DequantizeLinear(axis), x, factor, b.constant(shift, "zero_point"))
 
 
-def _emit_integers(b: Builder, x: Value, zero_point: int) -> Value:
+def _emit_integers(b: Builder, x: Value, zero_point: int | Value) -> Value:
     """x - zero point, in 32 bits."""
     wide = b.emit(Cast(i32), x)
+    if isinstance(zero_point, Value):
+        return b.emit(Sub(), wide, b.emit(Cast(i32), zero_point))
     return b.emit(Sub(), wide, scalar(b, zero_point, wide)) if zero_point else wide

@@ -21,6 +21,8 @@ from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import f32, f64, i64, u64
 
 ROUNDS = 10
+MOST_BLOCKS = 1 << 18
+"""Blocks that are evaluated at once: on the way they take several times the memory."""
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _WORD = 0xFFFFFFFF
@@ -84,16 +86,21 @@ class RandomUniform(Op):
         return TensorType(self.dtype, self.shape)
 
     def evaluate(self, run: Array) -> Array:
-        """All blocks at once."""
-        blocks = np.arange(self._blocks, dtype=np.uint64)
-        number = int(run) & (2**64 - 1)
+        """Many blocks at once."""
+        number, each = int(run) & (2**64 - 1), 4 if self.dtype is f32 else 2
+        drawn = np.empty(self._blocks * each, self.dtype.numpy)
+        for first in range(0, self._blocks, MOST_BLOCKS):
+            blocks = np.arange(first, min(first + MOST_BLOCKS, self._blocks), dtype=np.uint64)
+            drawn[first * each : (first + len(blocks)) * each] = self._drawn(blocks, number)
+        return drawn[: self._count].reshape(self.shape)
+
+    def _drawn(self, blocks: Array, number: int) -> Array:
+        """The numbers of some blocks."""
         counter = (blocks, self.stream, number & _WORD, number >> 32)
         words = np.stack(philox(counter, self._key), -1).reshape(-1)
         if self.dtype is f32:
-            drawn = (words >> 8).astype(np.float32) * np.float32(2.0**-24)
-        else:
-            drawn = ((words[::2] >> 5) * 2.0**26 + (words[1::2] >> 6)) * 2.0**-53
-        return drawn[: self._count].reshape(self.shape)
+            return (words >> 8).astype(np.float32) * np.float32(2.0**-24)
+        return ((words[::2] >> 5) * 2.0**26 + (words[1::2] >> 6)) * 2.0**-53
 
     def lower(self, b: Builder, run: Value) -> Value:
         """As `evaluate`, by products and shifts of integers: the same bits on every backend."""

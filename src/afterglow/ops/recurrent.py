@@ -23,7 +23,7 @@ from afterglow.ops.rules import (
     require_shape,
     require_weights,
 )
-from afterglow.types import Array, TensorType
+from afterglow.types import Array, IndexRange, IndexRanges, TensorType
 
 
 class Activation(Enum):
@@ -88,6 +88,12 @@ class Recurrent(Op):
         x = operands[0]
         assert x is not None
         return {"weight": x.shape[0] * x.shape[1], "recurrence": x.shape[1]}
+
+    def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
+        """A sequence ends within the steps that there are."""
+        x = operands[0]
+        assert x is not None
+        return {"lengths": (IndexRange.counts(x.shape[0]),)}
 
     def scan(
         self,

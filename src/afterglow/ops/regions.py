@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import reduce
@@ -24,7 +24,7 @@ from afterglow.ops.rules import (
     require_shape,
 )
 from afterglow.ops.sampling import Axis, Border, Tap, corners, emit_corners
-from afterglow.types import Array, TensorType
+from afterglow.types import Array, IndexRange, IndexRanges, TensorType
 from afterglow.types.dtype import i64
 
 
@@ -76,6 +76,10 @@ class RoiAlign(Op):
             if min(counts) > 0:
                 target[...] = self._pooled(x, image, starts, sizes, counts)
         return result
+
+    def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
+        """The images, counted from the first."""
+        return {"batch_indices": (_images(operands),)}
 
     def _bounds(self, region: Array) -> tuple[Array, Array]:
         """Where a region starts and how large it is, along height and width."""
@@ -177,6 +181,16 @@ class MaxRoiPool(Op):
                     if cell.size:
                         target[i, j] = cell.max(axis=(0, 1))
         return result
+
+    def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
+        """The image that a region begins with; the rest of it may lie anywhere."""
+        return {"rois": (_images(operands), None, None, None, None)}
+
+
+def _images(operands: Sequence[TensorType | None]) -> IndexRange:
+    x = operands[0]
+    assert x is not None
+    return IndexRange.counts(x.shape[0] - 1)
 
 
 def _cell_slices(first: int, last: int, cells: int, extent: int) -> Iterator[slice]:

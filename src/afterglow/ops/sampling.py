@@ -91,6 +91,7 @@ class Axis:
             if self.border is Border.ZEROS:
                 inside = (index >= 0) & (index <= self.extent - 1)
             index = np.clip(self._folded(index), 0, self.extent - 1)
+            index = np.nan_to_num(index)  # NaN must lie somewhere, too
             found.append(Tap(index.astype(np.int64), weight, inside))
         return found
 
@@ -132,7 +133,9 @@ class Axis:
                 above = b.emit(LessEqual(), scalar(b, 0, at), index)
                 inside = b.emit(And(), above, b.emit(LessEqual(), index, last))
             clipped = emit_clipped(b, self._emit_folded(b, index), self.extent - 1)
-            found.append(Tap(b.emit(Cast(i64), clipped), weight, inside))
+            zero = scalar(b, 0, clipped)  # where NaN lies
+            there = b.emit(Where(), b.emit(LessEqual(), zero, clipped), clipped, zero)
+            found.append(Tap(b.emit(Cast(i64), there), weight, inside))
         return found
 
     def _emit_weights(self, b: Builder, part: Value) -> dict[int, Value | None]:

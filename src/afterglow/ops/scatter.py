@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from afterglow.graph import Builder, Op, Value, op
 from afterglow.ops.indexing import (
     ScatterND,
     ScatterReduction,
+    along,
     check_element_indices,
     check_updates,
     combined,
@@ -15,7 +18,7 @@ from afterglow.ops.indexing import (
 )
 from afterglow.ops.movement import Reshape
 from afterglow.ops.rules import require_shape
-from afterglow.types import Array, TensorType
+from afterglow.types import Array, IndexRanges, TensorType
 
 
 @op("scatter_elements")
@@ -38,6 +41,10 @@ class ScatterElements(Op):
         places: list[Array] = [*np.indices(indices.shape, sparse=True)]
         places[self.axis] = indices.astype(np.int64)
         return combined(data, tuple(places), updates, self.reduction)
+
+    def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
+        """Places along the axis."""
+        return along(self.axis, operands)
 
     def lower(self, b: Builder, data: Value, indices: Value, updates: Value) -> Value:
         """A scatter into the flattened data."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +15,13 @@ from afterglow.ops.scatter import ScatterElements
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import Kind, i64
 
+FEW = 4
+"""Fewer are always kept in a heap."""
+FEW_OF_MANY = 0.725
+"""So are those whose logarithm is less than this part of the logarithm of all."""
+SORTED_AT_ONCE = 3
+"""So few elements are not parted any more."""
+
 
 def _require_ordered(x: TensorType) -> None:
     require_number(x=x)
@@ -25,8 +33,9 @@ class TopK(Op):
     """The k largest (or smallest) elements along an axis, and where they were.
 
     Equal ones come in the order of x, and NaN counts as the largest of all. They are sorted, best
-    first, or else a binary heap with the worst first: the first k elements fill it from its end,
-    and each later one that is better than the worst takes its place and sinks.
+    first, or else in an order that ONNX Runtime gives them too. Few of many are a binary heap with
+    the worst first: the first k elements fill it from its end, and each later one that is better
+    than the worst takes its place and sinks. Others are what quickselect leaves in front.
     """
 
     result_names = ("values", "indices")
@@ -53,8 +62,13 @@ class TopK(Op):
         if self.sorted:
             indices = order.take(np.arange(self.k), self.axis)
         else:
-            indices = np.apply_along_axis(_heap, self.axis, np.argsort(order, self.axis), self.k)
+            way = _heap if self.keeps_heap(x.shape[self.axis]) else _quickselect
+            indices = np.apply_along_axis(way, self.axis, np.argsort(order, self.axis), self.k)
         return np.take_along_axis(x, indices, self.axis), indices
+
+    def keeps_heap(self, length: int) -> bool:
+        """Whether those that are not sorted are a heap: few, or few of so many."""
+        return self.k < FEW or math.log2(self.k) / math.log2(length) < FEW_OF_MANY
 
     def gradient(self, b: Builder, out: tuple[Value, ...], grad: Gradients, x: Value) -> Gradients:
         """Back to where the elements were."""
@@ -87,6 +101,45 @@ def _sink(heap: Array, at: int, place: int, ranks: Array) -> None:
             break
         heap[at], at = heap[child], child
     heap[at] = place
+
+
+def _quickselect(ranks: Array, k: int) -> Array:
+    """The places of the k lowest ranks, in the order in which partitions leave them.
+
+    The pivot is the median of the second, the middle and the last; three or fewer are sorted.
+    After many uneven partitions all that is left is sorted, where others keep a heap.
+    """
+    places, start, stop = list(range(len(ranks))), 0, len(ranks)
+    for _ in range(most_partitions(len(ranks))):
+        if stop - start <= SORTED_AT_ONCE:
+            break
+        cut = _partition(places, start, stop, ranks)
+        start, stop = (cut, stop) if cut < k else (start, cut)
+    places[start:stop] = sorted(places[start:stop], key=lambda place: int(ranks[place]))
+    return np.array(places[:k], np.int64)
+
+
+def most_partitions(length: int) -> int:
+    """How many partitions are tried before what is left is sorted: two for each halving."""
+    return 2 * (max(1, length).bit_length() - 1)
+
+
+def _partition(places: list[int], start: int, stop: int, ranks: Array) -> int:
+    """Put a pivot first, then lower ranks before higher ones; return where the higher begin."""
+    at = [start + 1, start + (stop - start) // 2, stop - 1]
+    median = sorted(at, key=lambda index: int(ranks[places[index]]))[1]
+    places[start], places[median] = places[median], places[start]
+    pivot = ranks[places[start]]
+    low, high = start + 1, stop - 1
+    while True:
+        while ranks[places[low]] < pivot:
+            low += 1
+        while ranks[places[high]] > pivot:
+            high -= 1
+        if low >= high:
+            return low
+        places[low], places[high] = places[high], places[low]
+        low, high = low + 1, high - 1
 
 
 @dataclass(frozen=True, repr=False)

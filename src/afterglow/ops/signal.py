@@ -17,6 +17,8 @@ from afterglow.types.dtype import f32
 
 LONGEST_PRODUCT = 1024
 """Transforms up to this length become one matrix product; longer ones are split where they can."""
+LONGEST = 1 << 24
+"""The longest transform: its factors are constants of the program."""
 
 
 @op("dft")
@@ -41,6 +43,7 @@ class Dft(Op):
             f"the last axis of x must hold real and imaginary parts, got {x} and axis {axis}",
         )
         require(self.length > 0, f"length must be positive, got {self.length}")
+        require(self.length <= LONGEST, f"length must be at most {LONGEST:,}, got {self.length:,}")
         parts = 2 if self.inverse and self.onesided else 1
         require(
             not self.onesided or x.shape[-1] == parts,
@@ -66,13 +69,16 @@ class Dft(Op):
         return np.stack([result.real, result.imag], -1)
 
     def lower(self, b: Builder, x: Value) -> Value:
-        """A product with a constant matrix; if that is too large, two shorter transforms."""
+        """A product with a constant matrix; if that is too large, two shorter transforms.
+
+        Lengths that are prime become longer ones that are not.
+        """
         if x.type.dtype.is_narrow_float:
             wide = b.emit(self, b.emit(Cast(f32), x))
             return b.emit(Cast(x.type.dtype), wide)
-        if self.length <= LONGEST_PRODUCT or _factor(self.length) == 1:
+        if self.length <= LONGEST_PRODUCT:
             return self._product(b, x)
-        return self._split(b, x)
+        return self._chirped(b, x) if _factor(self.length) == 1 else self._split(b, x)
 
     def permuted(self, perm: tuple[int, ...]) -> Dft | None:
         """Along the same axis at its new place, if the last one stays."""
@@ -83,6 +89,8 @@ class Dft(Op):
     def _product(self, b: Builder, x: Value) -> Value:
         """Each pair of element and part is a column: the transform is linear in them."""
         axis, rank = self.axis % x.type.rank, x.type.rank
+        used = self.length // 2 + 1 if self.inverse and self.onesided else self.length
+        x = _fitted(b, x, axis, min(used, x.type.shape[axis]))
         perm = (*(a for a in range(rank - 1) if a != axis), axis, rank - 1)
         moved = b.emit(Transpose(perm), x)
         *rest, extent, parts = moved.type.shape
@@ -97,22 +105,50 @@ class Dft(Op):
 
     def _split(self, b: Builder, x: Value) -> Value:
         """Cooley and Tukey's step: n = n1 q + n2 and k = k1 + p k2, where p q is the length."""
-        axis, half = self.axis % x.type.rank, self.length // 2 + 1
-        if self.inverse and self.onesided:
-            x = _whole_spectrum(b, _fitted(b, x, axis, half), axis, self.length)
-        x = _fitted(b, _fitted(b, x, axis, self.length), x.type.rank - 1, 2)
+        x, axis = self._whole(b, x), self.axis % x.type.rank
         shape, p = x.type.shape, _factor(self.length)
         q = self.length // p
         grid = b.emit(Reshape((*shape[:axis], p, q, *shape[axis + 1 :])), x)
         inner = b.emit(Dft(axis, p, self.inverse), grid)
-        outer = b.emit(Dft(axis + 1, q, self.inverse), _twiddled(b, inner, axis, self.inverse))
+        turned = _times(b, inner, axis, self._roots(np.outer(np.arange(p), np.arange(q)), p * q))
+        outer = b.emit(Dft(axis + 1, q, self.inverse), turned)
         perm = [*range(len(shape) + 1)]
         perm[axis : axis + 2] = axis + 1, axis
-        result = b.emit(Reshape(shape), b.emit(Transpose(tuple(perm)), outer))
+        return self._kept(b, b.emit(Reshape(shape), b.emit(Transpose(tuple(perm)), outer)))
+
+    def _chirped(self, b: Builder, x: Value) -> Value:
+        """Bluestein's step: n k = (n^2 + k^2 - (k - n)^2) / 2 makes it a convolution."""
+        x, axis, length = self._whole(b, x), self.axis % x.type.rank, self.length
+        size = 1 << (2 * length - 2).bit_length()
+        chirp = self._roots(np.arange(length) ** 2, 2 * length)
+        kernel = np.zeros(size, np.complex128)
+        kernel[:length] = chirp.conj()
+        kernel[size - length + 1 :] = chirp[:0:-1].conj()
+        wide = _fitted(b, _times(b, x, axis, chirp), axis, size)
+        product = _times(b, b.emit(Dft(axis, size), wide), axis, np.fft.fft(kernel))
+        convolved = _fitted(b, b.emit(Dft(axis, size, inverse=True), product), axis, length)
+        return self._kept(b, _times(b, convolved, axis, chirp / length if self.inverse else chirp))
+
+    def _roots(self, turns: Array, order: int) -> Array:
+        """exp(-2 pi i turns / order), or its conjugate for the inverse."""
+        angles = 2 * np.pi * (turns % order) / order
+        return np.exp(1j * angles if self.inverse else -1j * angles)
+
+    def _whole(self, b: Builder, x: Value) -> Value:
+        """x as the complex signal, or spectrum, of the transform's length."""
+        axis = self.axis % x.type.rank
+        if self.inverse and self.onesided:
+            half = self.length // 2 + 1
+            x = _whole_spectrum(b, _fitted(b, x, axis, half), axis, self.length)
+        return _fitted(b, _fitted(b, x, axis, self.length), x.type.rank - 1, 2)
+
+    def _kept(self, b: Builder, result: Value) -> Value:
+        """What is asked for of a complex transform."""
         if not self.onesided:
             return result
         if self.inverse:
             return b.emit(slice_axis(result.type, result.type.rank - 1, 0, 1), result)
+        axis, half = self.axis % result.type.rank, self.length // 2 + 1
         return b.emit(slice_axis(result.type, axis, 0, half), result)
 
 
@@ -141,18 +177,18 @@ def _whole_spectrum(b: Builder, x: Value, axis: int, length: int) -> Value:
     return b.emit(Concat(axis), x, b.emit(Mul(), mirrored, signs))
 
 
-def _twiddled(b: Builder, x: Value, axis: int, inverse: bool) -> Value:
-    """x times exp(-2 pi i k n / (p q)) along two neighbouring axes of extents p and q."""
-    p, q = x.type.shape[axis : axis + 2]
-    angles = 2 * np.pi * np.outer(np.arange(p), np.arange(q)) / (p * q)
-    sines = np.sin(angles) if inverse else -np.sin(angles)
-    between = [1] * (x.type.rank - axis - 3)
-    pairs = (np.stack([np.cos(angles)] * 2, -1), np.stack([-sines, sines], -1))
+def _times(b: Builder, x: Value, axis: int, factors: Array) -> Value:
+    """x times complex factors that run along an axis and those behind it."""
+    rank, shape = x.type.rank, factors.shape
+    between = [1] * (rank - axis - len(shape) - 1)
+    pairs = (
+        np.stack([factors.real] * 2, -1),
+        np.stack([-factors.imag, factors.imag], -1),
+    )
     same, cross = (
-        b.constant(pair.reshape(p, q, *between, 2).astype(x.type.dtype.numpy), name="twiddle")
+        b.constant(pair.reshape(*shape, *between, 2).astype(x.type.dtype.numpy), name="factors")
         for pair in pairs
     )
-    rank = x.type.rank
     steps = (*[1] * (rank - 1), -1)
     swapped = b.emit(Slice((*[0] * (rank - 1), 1), x.type.shape, steps), x)
     return b.emit(Add(), b.emit(Mul(), x, same), b.emit(Mul(), swapped, cross))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, IntEnum
 
 import numpy as np
@@ -16,7 +16,8 @@ from afterglow.ops.rules import (
     require_same_dtype,
     require_shape,
 )
-from afterglow.types import Array, TensorType
+from afterglow.support.errors import IndexRangeError
+from afterglow.types import Array, IndexRange, IndexRanges, TensorType
 from afterglow.types.dtype import i64
 
 
@@ -93,11 +94,27 @@ class TreeEnsemble(Op):
     ) -> Array:
         """All rows go down all trees at once, a level at a time."""
         leaves = nodes[_leaves(x, nodes, thresholds, roots), 2]
+        if leaves.size and leaves.max() >= len(votes):
+            allowed = (0, len(votes) - 1)
+            raise IndexRangeError.of(self.mnemonic, "nodes", int(leaves.max()), allowed)
         rows = np.arange(x.shape[0])[:, np.newaxis, np.newaxis]
         places = rows * self.targets + votes[leaves]
         is_vote = votes[leaves] >= 0
         scores = self._aggregated(places[is_vote], weights[leaves][is_vote], x.shape[0])
         return scores / max(len(roots), 1) if self.aggregate is Aggregate.AVERAGE else scores
+
+    def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
+        """What nodes name is there. Of a leaf that is its votes, which are fewer than nodes."""
+        x, nodes = operands[:2]
+        assert x is not None
+        assert nodes is not None
+        node, kind = IndexRange.counts(nodes.shape[0] - 1), IndexRange.counts(len(NodeKind) - 1)
+        feature = IndexRange.counts(max(x.shape[1] - 1, 0))
+        return {
+            "nodes": (kind, feature, node, node, None),
+            "roots": (node,),
+            "votes": (IndexRange(-1, self.targets - 1),),
+        }
 
     def gradient(
         self,

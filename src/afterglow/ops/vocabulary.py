@@ -88,6 +88,9 @@ class NgramCount(Op):
         bounds = (0, *self.starts, pool.shape[0])
         ascending = all(a <= b for a, b in pairwise(bounds))
         require(ascending, f"starts {self.starts} do not divide a pool of {pool.shape[0]}")
+        sizes = enumerate(pairwise((*self.starts, pool.shape[0])), 1)
+        ngrams = sum((end - start) // length for length, (start, end) in sizes)
+        require(ngrams <= places.shape[0], f"{ngrams} n-grams need a place each, got {places}")
         return TensorType(f32, (*x.shape[:-1], self.size))
 
     def evaluate(self, x: Array, pool: Array, places: Array) -> Array:
@@ -95,8 +98,8 @@ class NgramCount(Op):
         rows = x.tolist() if x.ndim == 2 else [x.tolist()]
         counts = np.zeros((len(rows), self.size), np.float32)
         for length, place_of in self._ngrams(pool, places).items():
-            distances = range(1, self.most_skipped + 2) if length > 1 else (1,)
-            for distance in distances:
+            farthest = (x.shape[-1] - 1) // (length - 1) if length > 1 else 1
+            for distance in range(1, min(self.most_skipped + 1, farthest) + 1):
                 span = (length - 1) * distance + 1
                 for row, words in zip(counts, rows, strict=True):
                     for start in range(len(words) - span + 1):

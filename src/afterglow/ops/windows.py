@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,11 @@ from numpy.lib.stride_tricks import as_strided
 from afterglow.graph import Border, Cut, Op
 from afterglow.ops.rules import require
 from afterglow.types import Array, TensorType
+
+MOST_GROWTH = 4
+"""Padding dominates if x would grow by more than this factor, or the results be as much less."""
+FREE_ELEMENTS = 1 << 20
+"""Padded tensors up to this size are never too large."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +126,39 @@ class Windows:
         stride, dilation = self.strides[axis], self.dilations[axis]
         starts = (tap * dilation for tap in range(self.kernel[axis]))
         return [slice(start, start + count * stride, stride) for start in starts]
+
+    def pads_dominate(self, x: Sequence[int], results: int) -> bool:
+        """Whether x [N, spatial…, C] with its padding would dwarf both x and the results."""
+        extents = x[1:-1]
+        sides = zip(self.begins, extents, self.needed_ends(extents), strict=True)
+        padded = x[0] * x[-1] * math.prod(map(sum, sides))
+        return padded > MOST_GROWTH * (math.prod(x) + results) + FREE_ELEMENTS
+
+    def seen(self, axis: int, tap: int, extent: int, count: int) -> range:
+        """The windows, of `count` along an axis, in which a tap lies inside x."""
+        stride, first = self.strides[axis], self.begins[axis] - tap * self.dilations[axis]
+        start = max(0, -(-first // stride))
+        return range(start, max(start, min(count, (extent - 1 + first) // stride + 1)))
+
+    def seeing_taps(self, axis: int, extent: int, count: int) -> list[tuple[int, range]]:
+        """The taps along an axis that see some of x, and the windows in which they do."""
+        kernel, dilation = self.kernel[axis], self.dilations[axis]
+        taps: Iterable[int] = range(kernel)
+        if kernel > extent * count:  # most see padding alone: ask the windows
+            firsts = (self.begins[axis] - window * self.strides[axis] for window in range(count))
+            inside = (
+                range(max(0, -(-f // dilation)), min(kernel, (f + extent - 1) // dilation + 1))
+                for f in firsts
+            )
+            taps = sorted({tap for places in inside for tap in places})
+        pairs = ((tap, self.seen(axis, tap, extent, count)) for tap in taps)
+        return [(tap, windows) for tap, windows in pairs if windows]
+
+    def places(self, axis: int, tap: int, windows: range) -> slice:
+        """Where in x itself, without padding, a tap of some windows lies."""
+        stride = self.strides[axis]
+        start = windows.start * stride - self.begins[axis] + tap * self.dilations[axis]
+        return slice(start, start + (len(windows) - 1) * stride + 1, stride)
 
     def views(self, x: Array, counts: tuple[int, ...], groups: int) -> Array:
         """Every window of padded x, as a view [groups, N, counts…, kernel…, C / groups]."""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from afterglow.graph import Module
 from afterglow.instr import Program
 from afterglow.passes.base import AnyPass, Pass, ProgramPass, Property
@@ -58,7 +60,8 @@ class Pipeline(_Passes[Pass]):
 
         def run(step: Pass) -> bool:
             functions = list(module.functions.values())  # a pass may drop some
-            changes = [step.run(function) for function in functions]
+            with np.errstate(all="ignore"):  # constants may hold infinity, and overflow
+                changes = [step.run(function) for function in functions]
             return any(changes)
 
         self._run(module, run, instruments)

@@ -23,6 +23,8 @@ class BundleWish:
     """Whether code should be small rather than fast."""
     shapes: Sequence[Mapping[str, Sequence[int]]] = ()
     """The shapes of the inputs, for each entry; none if there is nothing to bind."""
+    force: bool = False
+    """Whether files that are not of a bundle are replaced."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from afterglow.runtime.executable import Executable
 from afterglow.runtime.signature import Signature, TensorInfo
-from afterglow.support.errors import UsageError
+from afterglow.support.errors import UsageError, out_of_memory
 from afterglow.types import Array, Interface, MemoryPlan, Port
 
 
@@ -56,6 +57,12 @@ class CompiledFunction:
             port.name: np.zeros(port.type.shape, port.type.dtype.numpy) for port in interface.states
         }
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
+        """The same code, which is never changed, with a copy of the states."""
+        copied = copy(self)
+        copied.states = {name: state.copy() for name, state in self.states.items()}
+        return copied
+
     @property
     def program(self) -> Any:
         """The planned program, an `instr.Program`, which is nothing that running needs."""
@@ -87,7 +94,10 @@ class CompiledFunction:
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Run on arrays of exactly the input types."""
-        return self.executable.run(inputs, self.states)
+        try:
+            return self.executable.run(inputs, self.states)
+        except MemoryError as error:
+            raise out_of_memory("run the model", error) from None
 
 
 def _info(name: str, port: Port) -> TensorInfo:

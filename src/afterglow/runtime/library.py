@@ -14,6 +14,9 @@ import numpy as np
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.executable import Footprint
 from afterglow.runtime.lent import spare_lent
+from afterglow.runtime.library_file import check_library
+from afterglow.runtime.native.artefact import CheckedIndex, raise_alarm
+from afterglow.runtime.native.convention import alarm_bytes
 from afterglow.runtime.native.executable import address_of
 from afterglow.runtime.native.machine import Needs, architecture_of, check_runs_here
 from afterglow.runtime.native.memory import empty_bytes
@@ -24,7 +27,7 @@ from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
 from afterglow.types.dtype import DTYPES
 from afterglow.types.output_form import tensor_forms
 
-FORMAT = 2
+FORMAT = 3
 """Counts changes of the description of a bundle that readers must know about."""
 SUFFIXES = (".so", ".dylib", ".dll", ".wasm")
 """How shared libraries are called."""
@@ -40,6 +43,7 @@ class LoadedLibrary:
 
 def load_library(path: Path) -> LoadedLibrary:
     """The entries of a bundle's shared library; its weights lie beside it, unless it has them."""
+    check_library(path)
     try:
         library = ctypes.CDLL(str(path.resolve()))
     except OSError as error:
@@ -67,15 +71,18 @@ def _description(library: ctypes.CDLL, path: Path) -> dict[str, Any]:
     beside = path.with_name(f"{name}.json")
     if describe is not None:
         describe.restype = ctypes.c_char_p
-        text = describe().decode()
+        text = describe()
     elif beside.exists():
-        text = beside.read_text(encoding="utf-8")
+        text = beside.read_bytes()
     else:
         raise UsageError(
             f"{path}: the library describes no model called {name!r}",
             help=f"keep {name}.json beside it, and its own name",
         )
-    description: dict[str, Any] = json.loads(text)
+    try:
+        description: dict[str, Any] = json.loads(text)
+    except ValueError:
+        raise UsageError(f"{path}: the description of the model is damaged") from None
     if description.get("format") != FORMAT:
         raise UsageError(f"{path}: the library was made by another version of Afterglow")
     return description
@@ -152,6 +159,8 @@ class LibraryExecutable:
         self._prefix = entry["prefix"]
         self.scratch_bytes: int = entry["scratch_bytes"]
         self.step_names: list[str] = entry["steps"]
+        self._checks = [CheckedIndex.restore(check) for check in entry["checks"]]
+        self._alarms_at: int = entry["alarms_at"]
         given = 2 if weights is None else 3
         self._run = _function(library, f"{self._prefix}_run", given)
         self._run_team = _function(library, f"{self._prefix}_run_team", given + 1)
@@ -187,6 +196,8 @@ class LibraryExecutable:
             arena = empty_bytes(self.arena_bytes)
         given = () if self.weights is None else (self.weights.ctypes.data,)
         status = run(ctypes.addressof(io), arena.ctypes.data, *given, *others)
+        if status == Status.INDEX:
+            raise_alarm(self._checks, arena[self._alarms_at :][: alarm_bytes(len(self._checks))])
         self._arenas.append(arena)
         _raise_unless_ok(status, f"{self._prefix}_run")
         return outputs

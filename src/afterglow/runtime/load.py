@@ -17,10 +17,13 @@ from afterglow.runtime.saved import read_versions
 from afterglow.runtime.saved_versions import AnyVersions, Resumer
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.signature import Signature, TensorInfo
+from afterglow.runtime.threads import checked_threads
 from afterglow.runtime.version import SourceLeft, Specialiser, Version
 from afterglow.runtime.versions import Key, Versions, by_input
 from afterglow.support.container import is_container
 from afterglow.support.errors import UsageError
+from afterglow.support.output_path import checked_path
+from afterglow.support.regular_file import open_regular
 
 Names: TypeAlias = Mapping[tuple[str, int], str]
 """Of dimensions, by an input and an axis of it."""
@@ -32,18 +35,22 @@ def load_model(
     threads: int | None = None,
     perf_map: bool = False,
     cache: bool | str | Path = True,
+    name: str | None = None,
 ) -> CompiledModel:
     """Load a model that was saved, to be run by so many threads: by default as many as may be.
 
     Code and constants are mapped from the file, and shared by all processes that do the same. The
     shared library of a bundle is loaded too; it runs on the calling thread. `cache` is the folder
-    for what is compiled as the model runs, because data decide shapes in it.
+    for what is compiled as the model runs, because data decide shapes in it. Errors call the model
+    by its `name`, which is its path if nothing else is said.
     """
-    if Path(path).suffix in LIBRARIES:
-        return _load_bundle(Path(path))
+    threads = checked_threads(threads)
+    path = checked_path(path, "saved model")
+    if path.suffix in LIBRARIES:
+        return _load_bundle(path)
     resume = partial(_resume, threads=threads, perf_map=perf_map, cache=cache)
     saved = read_versions(path, threads, perf_map=perf_map, resume=resume)
-    specialiser = _Saved(str(path), saved.signature, saved.versions, saved.resumer)
+    specialiser = _Saved(name or str(path), saved.signature, saved.versions, saved.resumer)
     return CompiledModel(saved.signature, specialiser, saved.static, versions=saved.versions)
 
 
@@ -59,9 +66,9 @@ def is_saved_model(path: str | Path) -> bool:
     if path.suffix in LIBRARIES:
         return True
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return is_container(file.read(64))
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 
@@ -133,6 +140,10 @@ class _Saved(Specialiser):
             value = f" = {values[info.name]}" if info.name in values else ""
             texts.append(f"{replace(info, shape=shapes[info.name])}{value}")
         return ", ".join(texts)
+
+    def title(self) -> str:
+        """The file that it was loaded from."""
+        return f"loaded from {self.path}"
 
     def stage(self, name: str) -> str:
         """Refuse: only code was saved."""

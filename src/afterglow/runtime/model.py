@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,14 @@ import numpy as np
 
 from afterglow.runtime.bundle import Bundle, BundleWish
 from afterglow.runtime.compiled import CompiledFunction, MemoryReport
-from afterglow.runtime.saved import save_versions
+from afterglow.runtime.inputs import checked_input
+from afterglow.runtime.saved import check_replaceable, save_versions, saved_bytes
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.signature import Signature, TensorInfo, check_ranges
-from afterglow.runtime.version import Specialiser, Version
+from afterglow.runtime.version import SourceLeft, Specialiser, Version
 from afterglow.runtime.versions import Key, Shape, Versions, by_input
-from afterglow.support.errors import UsageError
-from afterglow.types.dtype import Kind
+from afterglow.support.errors import AfterglowError, UsageError
+from afterglow.support.output_path import checked_path, writing
 
 
 class CompiledModel:
@@ -42,6 +44,16 @@ class CompiledModel:
         self._ranges = ranges or {}
         self._versions = Versions() if versions is None else versions
         self._recent = None if static is None else _Recent(_exact_inputs(signature), static)
+
+    def __copy__(self) -> CompiledModel:
+        return CompiledModel(
+            self._signature, self._specialiser, self._static, self._ranges, self._versions
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledModel:
+        """A model with states and versions of its own; code and constants are shared."""
+        static, versions = deepcopy(self._static, memo), deepcopy(self._versions, memo)
+        return CompiledModel(self._signature, self._specialiser, static, self._ranges, versions)
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -85,17 +97,30 @@ class CompiledModel:
         """Have a version for shapes of the inputs, as if it had been compiled for a call."""
         self._versions.keep(Key(tuple(shapes)), version)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, force: bool = False) -> None:
         """Save it, with every version that is compiled, as one file that `afterglow.load` reads.
 
         A model in which data decide shapes is compiled on as it runs, after loading too: the file
-        gets what is left of the source behind the part that is compiled for all data.
+        gets what is left of the source behind the part that is compiled for all data. A file that
+        holds anything else than a compiled model is replaced only with `force`.
         """
+        path = checked_path(path, "saved model")
+        source = self._source_left()
+        with writing(path):
+            if not force:
+                check_replaceable(path)
+            save_versions(path, self._signature, self._static or self._versions, source)
+
+    def saved_bytes(self) -> bytes:
+        """The bytes of the file that `save` writes."""
+        return saved_bytes(self._signature, self._static or self._versions, self._source_left())
+
+    def _source_left(self) -> SourceLeft | None:
+        """What is compiled as a saved model runs, if there is something."""
         if not self.versions():
             raise self._not_compiled()
         cuts = [v.crossing for v in self.versions() if isinstance(v, SegmentedVersion)]
-        source = self._specialiser.source_left(cuts) if cuts else None
-        save_versions(path, self._signature, self._static or self._versions, source)
+        return self._specialiser.source_left(cuts) if cuts else None
 
     def _not_compiled(self) -> UsageError:
         free = not all(info.is_exact for info in self.inputs)
@@ -115,6 +140,7 @@ class CompiledModel:
         freestanding: bool = False,
         optimize_for: str = "speed",
         shared: bool = False,
+        force: bool = False,
     ) -> Bundle:
         """Compile it anew for a target, as files that a C program links: see docs/bundles.md.
 
@@ -122,16 +148,19 @@ class CompiledModel:
         object), a description, and a program with all that builds it. A freestanding object asks
         nothing of a C library. `optimize_for` is "speed" or "size". `shared` links a library, too,
         which `afterglow.load` reads. A model with free dimensions is exported for the shapes of all
-        versions that are compiled.
+        versions that are compiled. Files in the folder that are not of a bundle are replaced only
+        with `force`.
         """
+        path = _folder(folder)
         versions = self._whole_versions()
         if optimize_for not in ("speed", "size"):
             raise UsageError(
                 f"code cannot be optimised for {optimize_for!r}", help='say "speed" or "size"'
             )
         small, bindings = optimize_for == "size", self._bindings(versions)
-        wish = BundleWish(target, name, embed_weights, freestanding, small, bindings)
-        return self._specialiser.export(wish, Path(folder), shared=shared)
+        wish = BundleWish(target, name, embed_weights, freestanding, small, bindings, force)
+        with writing(path):
+            return self._specialiser.export(wish, path, shared=shared)
 
     def _bindings(self, versions: Sequence[Version]) -> list[dict[str, tuple[int, ...]]]:
         """The shapes of the inputs of each version; nothing if all are known anyway."""
@@ -170,29 +199,52 @@ class CompiledModel:
     def __call__(self, *arrays: Any, **named: Any) -> Any:
         """Run on arrays by position, then by name; one array, or a tuple if there are several.
 
-        A sequence is a list of arrays, an empty optional None, in and out.
+        A single dictionary gives inputs by name. A sequence is a list of arrays, an empty optional
+        None, in and out. Lists and numbers of Python become arrays of the input's element type.
         """
+        if len(arrays) == 1 and type(arrays[0]) is dict and not named and self._takes_tensors:
+            return _alone(self.run(None, arrays[0]))
         if len(arrays) > len(self.inputs):
-            raise UsageError(f"the model has {len(self.inputs)} inputs, got {len(arrays)} arrays")
+            listed = ", ".join(info.name for info in self.inputs)
+            raise UsageError(
+                f"the model takes {_counted(len(self.inputs), 'input')}, got {len(arrays)}",
+                help=f"it takes {listed}" if listed else "",
+            )
         feed = {info.name: array for info, array in zip(self.inputs, arrays, strict=False)}
         twice = [name for name in named if name in feed]
         if twice:
             raise UsageError(f"input {twice[0]!r} is given by position and by name")
-        outputs = self.run(None, {**feed, **named})
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        return _alone(self.run(None, {**feed, **named}))
+
+    @property
+    def _takes_tensors(self) -> bool:
+        """Whether all inputs are tensors, so that a dictionary is none of them."""
+        return all(info.dtype is not None for info in self.inputs)
 
     def run(self, output_names: Sequence[str] | None, feed: Mapping[str, Any]) -> list[Any]:
         """Run on arrays by name and return the outputs asked for, or all of them, in order."""
         recent = self._recent
         if recent is not None and recent.takes(feed):
-            outputs = recent.version.run(feed)
+            version, arrays = recent.version, feed
         else:
             arrays = self._checked(feed)
             version = self._version_for(arrays)
+        try:
             outputs = version.run(arrays)
+        except MemoryError:
+            raise _out_of_memory(version) from None
+        if arrays is not feed:
             self._remember(version, arrays)
-        if output_names is None:
-            return outputs
+        return outputs if output_names is None else self._wanted(output_names, outputs)
+
+    def _wanted(self, output_names: Sequence[str], outputs: Sequence[Any]) -> list[Any]:
+        """The outputs of some names; a text is one name."""
+        if isinstance(output_names, str):
+            output_names = [output_names]
+        if not isinstance(output_names, Iterable):
+            raise UsageError(
+                f"names of outputs are a list, got {output_names!r}", help="None asks for all"
+            )
         by_name = dict(zip((info.name for info in self.outputs), outputs, strict=True))
         unknown = [name for name in output_names if name not in by_name]
         if unknown:
@@ -211,6 +263,11 @@ class CompiledModel:
 
     def _checked(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         names = [info.name for info in self.inputs]
+        if not isinstance(feed, Mapping):
+            raise UsageError(
+                f"inputs by name are a dictionary, got a {type(feed).__name__}",
+                help=f"write model.run(None, {{{', '.join(f'{name!r}: …' for name in names)}}})",
+            )
         unknown = [name for name in feed if name not in names]
         if unknown:
             raise UsageError(
@@ -218,8 +275,9 @@ class CompiledModel:
             )
         missing = [name for name in names if name not in feed]
         if missing:
-            raise UsageError(f"input {missing[0]!r} is missing")
-        checked = {info.name: _checked(info, feed[info.name]) for info in self.inputs}
+            listed = ", ".join(str(info) for info in self.inputs)
+            raise UsageError(f"input {missing[0]!r} is missing", help=f"the model takes {listed}")
+        checked = {info.name: checked_input(info, feed[info.name]) for info in self.inputs}
         for info in self.inputs:
             check_ranges(info, getattr(checked[info.name], "shape", ()), self._ranges)
         return checked
@@ -227,6 +285,19 @@ class CompiledModel:
     def version_for(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion:
         """The version that runs on such inputs, compiled if there is none."""
         return self._version_for(self._checked(feed))
+
+    def __repr__(self) -> str:
+        about = [self._specialiser.title(), self._size()]
+        inputs, outputs = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))
+        return f"<CompiledModel {', '.join(filter(None, about))}\n  {inputs} -> {outputs}>"
+
+    def _size(self) -> str:
+        """How much is compiled of it, and what the version that ran last needs."""
+        versions = self.versions()
+        if not versions:
+            return "nothing compiled yet"
+        needed = f"{_needed_bytes(versions[-1]):,} bytes"
+        return needed if len(versions) == 1 else f"{len(versions)} versions, the last {needed}"
 
     def _version_for(self, arrays: Mapping[str, Any]) -> Version | SegmentedVersion:
         if self._static is not None:
@@ -243,7 +314,8 @@ class _Recent:
 
     def takes(self, feed: Mapping[str, Any]) -> bool:
         """Whether the feed needs no closer look: arrays of just the types that are wanted."""
-        if len(feed) != len(self.exact):
+        is_mapping = type(feed) is dict or isinstance(feed, Mapping)  # the first is faster
+        if not is_mapping or len(feed) != len(self.exact):
             return False
         for name, dtype, shape in self.exact:
             array = feed.get(name)
@@ -252,40 +324,36 @@ class _Recent:
         return True
 
 
+def _folder(given: Any) -> Path:
+    """The folder of a bundle, which need not be there."""
+    path = checked_path(given, "folder")
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"cannot write {path}: it is no folder", help="give one, new or not")
+    return path
+
+
 def _exact_inputs(signature: Signature) -> list[tuple[str, Any, Any]]:
     """Name, NumPy's element type and shape of each input; what is no tensor fits no array."""
     return [(info.name, info.dtype and info.dtype.numpy, info.shape) for info in signature.inputs]
 
 
-def _as_array(info: TensorInfo, given: Any) -> Any:
-    try:
-        return np.asarray(given)
-    except ValueError:  # a list whose parts have different lengths
-        raise UsageError(
-            f"input {info.name!r} takes an array, and the {type(given).__name__} given makes none",
-            help=f"it takes {info}",
-        ) from None
+def _alone(outputs: Sequence[Any]) -> Any:
+    """The only output, or all as a tuple."""
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
-def _checked(info: TensorInfo, given: Any) -> Any:
-    """The input as an array of the right element type and rank, or an error that says why not."""
-    wanted = info.dtype
-    if wanted is None:
-        return given
-    array = given if isinstance(given, np.ndarray) else _as_array(info, given)
-    if wanted.kind is Kind.STRING and array.dtype.kind in "UST":
-        array = array.astype(object)
-    if array.dtype != wanted.numpy:
-        raise UsageError(
-            f"input {info.name!r} holds {wanted.numpy}, got {array.dtype}",
-            help=f"convert it: array.astype({wanted.numpy.name!r})",
-        )
-    if info.shape is None:
-        return array
-    fits = len(info.shape) == array.ndim and all(
-        not isinstance(want, int) or want == have
-        for want, have in zip(info.shape, array.shape, strict=True)
+def _needed_bytes(version: Version | SegmentedVersion) -> int:
+    """What a run of a version takes: arena, scratch, weights, code, inputs and outputs."""
+    memory = asdict(version.compiled.memory)
+    return sum(count for name, count in memory.items() if name != "lower_bound_bytes")
+
+
+def _out_of_memory(version: Version | SegmentedVersion) -> AfterglowError:
+    return AfterglowError(
+        f"there is not enough memory for a run, which takes {_needed_bytes(version):,} bytes",
+        help="give smaller inputs, or compile with max_arena",
     )
-    if not fits:
-        raise UsageError(f"input '{info}' does not take an array of shape {array.shape}")
-    return array
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

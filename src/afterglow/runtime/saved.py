@@ -17,12 +17,18 @@ from afterglow.runtime.saved_versions import AnyVersions, Resumer, VersionReader
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.runtime.version import SourceLeft, Version
 from afterglow.runtime.versions import Versions
-from afterglow.support.container import Container, read_container, write_container
+from afterglow.support.container import (
+    Container,
+    container_parts,
+    is_container,
+    read_container,
+    write_container,
+)
 from afterglow.support.errors import UsageError
 from afterglow.types.dtype import DTYPES
 
 KIND = "afterglow model"
-LAYOUT = 2
+LAYOUT = 3
 """Counts changes of the metadata that readers must know about."""
 GRAPH, WEIGHTS = "source.graph", "source.weights"
 """Sections of what is left of the source."""
@@ -37,17 +43,37 @@ def save_versions(
     versions: Version | AnyVersions,
     source: SourceLeft | None = None,
     *,
+    key: str | None = None,
     durable: bool = True,
 ) -> None:
     """Save what is compiled of a model: its only version, or several for different shapes.
 
-    `source` is what is needed to compile the rest of it. A file that is not durable may be lost
-    with the power.
+    `source` is what is needed to compile the rest of it. `key` says what the file is, for readers
+    that expect something. A file that is not durable may be lost with the power.
     """
+    metadata, sections = _content(signature, versions, source, key)
+    write_container(Path(path), metadata, sections, durable=durable)
+
+
+def saved_bytes(
+    signature: Signature, versions: Version | AnyVersions, source: SourceLeft | None = None
+) -> bytes:
+    """The bytes of the file that `save_versions` writes."""
+    return b"".join(container_parts(*_content(signature, versions, source)))
+
+
+def _content(
+    signature: Signature,
+    versions: Version | AnyVersions,
+    source: SourceLeft | None,
+    key: str | None = None,
+) -> tuple[dict[str, Any], dict[str, bytes | memoryview]]:
+    """Metadata and sections of a file."""
     writer = VersionWriter()
     metadata = {
         "kind": KIND,
         "layout": LAYOUT,
+        "key": key,
         "signature": _describe_signature(signature),
         "is_static": isinstance(versions, Version),
         **_described(writer, versions),
@@ -55,7 +81,19 @@ def save_versions(
     }
     if source is not None:
         writer.sections.update({GRAPH: source.graph, WEIGHTS: source.weights})
-    write_container(Path(path), metadata, writer.sections, durable=durable)
+    return metadata, writer.sections
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse to save a model over a file that holds something else."""
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        if not is_container(file.read(64)):
+            raise UsageError(
+                f"{path} is there already, and is not a compiled model that Afterglow wrote",
+                help="give another name, or force=True to replace it",
+            )
 
 
 def _described(writer: VersionWriter, versions: Version | AnyVersions) -> dict[str, Any]:
@@ -79,26 +117,19 @@ def read_versions(
     path: str | Path,
     threads: int | None,
     *,
-    verify: bool = False,
+    key: str | None = None,
     perf_map: bool = False,
     resume: Resume | None = None,
 ) -> SavedModel:
     """Load what was saved, to be run by so many threads.
 
-    `verify` reads all of it to check it, `perf_map` tells the profiler `perf` about it. `resume` is
-    asked if some of the model is compiled as it runs.
+    All of it is checked before anything is used; if there is a `key`, it must be saved with that.
+    `perf_map` tells the profiler `perf` about it. `resume` is asked if some of the model is
+    compiled as it runs.
     """
     container = read_container(Path(path))
-    if verify:
-        container.verify()
+    _check_kind(container, key)
     metadata = container.metadata
-    if metadata.get("kind") != KIND:
-        raise UsageError(f"{path}: the file holds no model")
-    if metadata.get("layout") != LAYOUT:
-        raise UsageError(
-            f"{path}: the file was saved by another version of Afterglow",
-            help="compile the model again with this version",
-        )
     source = _source_left(container)
     resumer = None if source is None or resume is None else resume(source)
     reader = VersionReader(container, threads, perf_map, resumer)
@@ -108,6 +139,20 @@ def read_versions(
         return SavedModel(signature, reader.whole(metadata["versions"][0]), versions)
     reader.fill(versions, metadata)
     return SavedModel(signature, None, versions, resumer)
+
+
+def _check_kind(container: Container, key: str | None) -> None:
+    """Raise if a file is something else than a model, than a known layout, or than is expected."""
+    path, metadata = container.path, container.metadata
+    if metadata.get("kind") != KIND:
+        raise UsageError(f"{path}: the file holds no model")
+    if metadata.get("layout") != LAYOUT:
+        raise UsageError(
+            f"{path}: the file was saved by another version of Afterglow",
+            help="compile the model again with this version",
+        )
+    if key is not None and metadata.get("key") != key:
+        raise UsageError(f"{path}: the file holds another model than its name says")
 
 
 def _source_left(container: Container) -> SourceLeft | None:

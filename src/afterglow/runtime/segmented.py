@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from afterglow.runtime.compiled import CompiledFunction
@@ -52,6 +53,10 @@ class SegmentedVersion:
         default_factory=lambda: Versions(CONTINUATIONS)
     )
     unbound: frozenset[str] = frozenset()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SegmentedVersion:
+        first, rest = deepcopy(self.first, memo), deepcopy(self.rest, memo)
+        return replace(self, first=first, rest=rest)
 
     def run(self, arrays: Mapping[str, Any]) -> list[Any]:
         """The outputs as a caller gets them."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -27,6 +28,9 @@ class Version:
     forms: tuple[OutputForm, ...]
     value_inputs: frozenset[str] = frozenset()
     unbound: ClassVar[frozenset[str]] = frozenset()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Version:
+        return replace(self, compiled=deepcopy(self.compiled, memo))
 
     @property
     def signature(self) -> Signature:
@@ -67,6 +71,10 @@ class Specialiser:
     def compile_for(self, feed: Mapping[str, Any]) -> Any:
         """A version that can be run on such inputs."""
         raise NotImplementedError
+
+    def title(self) -> str:
+        """What it compiles, and for what: for people."""
+        return ""
 
     def stage(self, name: str) -> str:
         """The text of a stage of the compiler."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy, deepcopy
 from threading import RLock
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -50,6 +51,14 @@ class Versions(Generic[VersionT]):
         self.value_inputs: frozenset[str] = frozenset()
         self._versions: OrderedDict[Key, VersionT] = OrderedDict()
         self._lock = RLock()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Versions[VersionT]:
+        """The same versions, with states of their own."""
+        with self._lock:
+            copied, versions = copy(self), self._versions.items()
+            copied._versions = OrderedDict((key, deepcopy(v, memo)) for key, v in versions)
+        copied._lock = RLock()
+        return copied
 
     def __len__(self) -> int:
         return len(self._versions)

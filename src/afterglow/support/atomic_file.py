@@ -4,24 +4,41 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
+
+from afterglow.support.regular_file import check_regular
 
 PART_SUFFIX = ".part"
 """How the names of files end that are being written."""
+_MOST_OF_NAME = 48
+"""Characters of the name that it keeps meanwhile: systems bound how long names are."""
 
 
 def replace_file(path: Path, parts: Iterable[bytes | memoryview], *, durable: bool = False) -> None:
-    """Write a file beside its place and then put it there, over what was there before.
+    """Write a file beside its place and then put it there, over what was there before."""
+    with replacing(path, durable=durable) as file:
+        for data in parts:
+            file.write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
+    """A file to write to, which takes its place once all is written.
 
     Whoever reads sees the old file or the new one. A durable file is so even if the machine
-    loses its power right afterwards; that takes as long as the disk takes.
+    loses its power right afterwards; that takes as long as the disk takes. The new file may be read
+    by whoever could read the old one. An `OSError` if there is something else than a file.
     """
-    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}{PART_SUFFIX}")
+    mode = _mode(path)
+    part = path.with_name(f".{path.name[:_MOST_OF_NAME]}.{os.urandom(4).hex()}{PART_SUFFIX}")
     try:
-        with part.open("xb") as file:
-            for data in parts:
-                file.write(data)
+        with part.open("x+b") as file:
+            if mode is not None:
+                part.chmod(mode)
+            yield file
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
@@ -30,3 +47,13 @@ def replace_file(path: Path, parts: Iterable[bytes | memoryview], *, durable: bo
         with contextlib.suppress(OSError):
             part.unlink()
         raise
+
+
+def _mode(path: Path) -> int | None:
+    """Who may read and write the file that is there; None if there is none."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return None
+    check_regular(path, mode)
+    return stat.S_IMODE(mode)

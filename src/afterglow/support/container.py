@@ -14,10 +14,10 @@ All numbers are little endian. The file begins with a prelude of 64 bytes:
 | 60 | 4 | CRC-32 of the 60 bytes before |
 
 The table follows at once. It is JSON, in UTF-8:
-`{"metadata": {…}, "sections": {NAME: {"offset": …, "size": …, "crc32": …}, …}}`.
+`{"metadata": {…}, "sections": {NAME: {"offset": …, "size": …, "checksum": …}, …}}`.
 The sections follow, each at a multiple of 4096 bytes, with zeros between them; their offsets count
 from the first such multiple after the table. Sections that hold the same share their place. The
-file ends with the last section.
+file ends with the last section. The checksums of sections are those of `support.checksum`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from afterglow.support.atomic_file import replace_file
+from afterglow.support.checksum import checksum
 from afterglow.support.errors import UsageError
+from afterglow.support.regular_file import open_regular
 
-VERSION = 2
+VERSION = 3
 """The version of the format that is written, and the only one that is read."""
 ALIGNMENT = 4096
 """What the offsets of sections are multiples of."""
-ALWAYS_VERIFIED = 1 << 20
-"""Sections of up to so many bytes are verified whenever a file is opened."""
 
 _MAGIC = b"AFTERGLW"
 _PRELUDE = struct.Struct("<8sIIQQI24x")
@@ -55,7 +55,7 @@ class _Place:
 
     offset: int
     size: int
-    crc32: int
+    checksum: int
 
 
 def write_container(
@@ -69,11 +69,18 @@ def write_container(
 
     See `replace_file` for what is durable.
     """
+    replace_file(path, container_parts(metadata, sections), durable=durable)
+
+
+def container_parts(
+    metadata: Mapping[str, Any], sections: Mapping[str, bytes | memoryview]
+) -> Iterator[bytes | memoryview]:
+    """What such a file holds, piece by piece."""
     flat = {name: memoryview(data).cast("B") for name, data in sections.items()}
     places = _place_sections(flat)
     table = {"metadata": metadata, "sections": {name: vars(p) for name, p in places.items()}}
     text = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode()
-    replace_file(path, _parts(text, places, flat), durable=durable)
+    return _parts(text, places, flat)
 
 
 def _place_sections(sections: Mapping[str, memoryview]) -> dict[str, _Place]:
@@ -82,12 +89,12 @@ def _place_sections(sections: Mapping[str, memoryview]) -> dict[str, _Place]:
     first: dict[tuple[int, int], str] = {}
     start = 0
     for name, data in sections.items():
-        crc = zlib.crc32(data)
-        known = first.setdefault((len(data), crc), name)
+        content = checksum(data)
+        known = first.setdefault((len(data), content), name)
         if known != name and sections[known] == data:
             places[name] = places[known]
             continue
-        places[name] = _Place(start, len(data), crc)
+        places[name] = _Place(start, len(data), content)
         start = _round_up(start + len(data))
     return places
 
@@ -127,7 +134,8 @@ class Container:
         self._file = file
         self._first = first
         self._places = {name: _Place(**place) for name, place in table["sections"].items()}
-        self._data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        self._pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._data = memoryview(self._pages)
 
     @property
     def names(self) -> list[str]:
@@ -149,14 +157,13 @@ class Container:
 
     def verify(self) -> None:
         """Raise if a section is not what was saved; reads the whole file."""
-        for name in self._places:
-            self._verify_section(name)
-
-    def verify_small_sections(self) -> None:
-        """As `verify`, but only of what is read in no time."""
-        for name, place in self._places.items():
-            if place.size <= ALWAYS_VERIFIED:
-                self._verify_section(name)
+        for place, name in {place: name for name, place in self._places.items()}.items():
+            if checksum(self.section(name)) != place.checksum:
+                fault = f"section '{name}' is not what was saved: its checksum is off"
+                raise _damaged(self.path, fault)
+        if hasattr(mmap, "MADV_DONTNEED"):
+            # so that this process has the pages that it uses, rather than all
+            self._pages.madvise(mmap.MADV_DONTNEED)
 
     def _place(self, name: str) -> _Place:
         if name not in self._places:
@@ -167,12 +174,6 @@ class Container:
             )
         return self._places[name]
 
-    def _verify_section(self, name: str) -> None:
-        if zlib.crc32(self.section(name)) != self._places[name].crc32:
-            raise _damaged(
-                self.path, f"section '{name}' is not what was saved: its checksum is off"
-            )
-
 
 def is_container(beginning: bytes | memoryview) -> bool:
     """Whether a file that begins so is one that `write_container` saved, whole or not."""
@@ -180,11 +181,13 @@ def is_container(beginning: bytes | memoryview) -> bool:
 
 
 def read_container(path: Path) -> Container:
-    """Open a file that `write_container` saved; it is refused if it is not whole."""
+    """Open a file that `write_container` saved; it is refused if anything in it was changed."""
     try:
-        file = path.open("rb")
+        file = open_regular(path)
     except OSError as problem:
         raise UsageError(f"{path}: cannot be opened: {problem.strerror}") from None
+    except ValueError as problem:  # a path that no file can have
+        raise UsageError(f"{str(path)!r} cannot be opened: {problem}") from None
     try:
         return _read(path, file)
     except BaseException:
@@ -198,7 +201,7 @@ def _read(path: Path, file: BinaryIO) -> Container:
     if zlib.crc32(table) != table_checksum:
         raise _damaged(path, "the table of sections was changed: its checksum is off")
     container = Container(path, file, json.loads(table), _round_up(_TABLE_AT + table_size))
-    container.verify_small_sections()
+    container.verify()
     return container
 
 

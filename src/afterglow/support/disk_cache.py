@@ -16,17 +16,20 @@ import os
 import re
 import struct
 import time
-import warnings
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from afterglow.support.atomic_file import PART_SUFFIX, replace_file
+from afterglow.support.errors import warn
+from afterglow.support.private_folder import make_private
 
 _MAGIC = b"AGCACHE1"
 _FOOTER = struct.Struct("<8sQI4x")
 _KEY = re.compile(r"[0-9a-f]{8,128}")
 _SUFFIX = ".entry"
+CACHE_PARTS = ("kernels", "digests", "winners", "models")
+"""The folders in that of the cache."""
 _ABANDONED_AFTER = 3600.0
 """Seconds after which a file that is still being written has lost its writer."""
 
@@ -80,7 +83,7 @@ class DiskCache:
         if size > self.limit_bytes:
             return
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.folder)
             if size > self._room:
                 self._make_room(size)
             replace_file(path, [data, _FOOTER.pack(_MAGIC, len(data), _checksum(key, data))])
@@ -133,7 +136,8 @@ class DiskCache:
     def _warn(self, problem: OSError) -> None:
         if self._warns:
             self._warns = False
-            warnings.warn(f"nothing is cached in {self.folder}: {problem}", stacklevel=3)
+            reason = (problem.strerror or str(problem)).lower()
+            warn(f"nothing is cached in {self.folder}: {reason}")
 
 
 def _checksum(key: str, data: bytes | memoryview) -> int:

@@ -178,6 +178,18 @@ class Mask:
         return value if padded == shape else b.emit(Reshape(shape), value)
 
 
+def hides_rows(mask: Mask) -> bool:
+    """Whether a constant mask leaves some query no key: softmax gives NaN there, attention 0."""
+    value = uncast(mask.value)
+    if not isinstance(value, Constant) or not value.data.size:
+        return False
+    if mask.number is None:
+        hidden = np.isneginf(value.data.astype(np.float64) * mask.factor)
+    else:
+        hidden = (value.data == mask.where) & (mask.number == -math.inf)
+    return bool(np.any(np.all(np.atleast_1d(hidden), axis=-1)))
+
+
 def _in_range(number: float, dtype: DType) -> float:
     """The number, or the least finite one of the type if that is nearer to zero."""
     lowest = float(ml_dtypes.finfo(dtype.numpy).min)  # type: ignore[no-untyped-call]  # ships no types

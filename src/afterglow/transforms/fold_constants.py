@@ -7,6 +7,7 @@ import numpy as np
 from afterglow.graph import Constant, Function, Node, Value, run_op
 from afterglow.graph.function import subgraphs_of
 from afterglow.passes import Pass
+from afterglow.support.errors import AfterglowError
 from afterglow.types import Array
 
 FREE_BYTES = 1 << 20
@@ -98,7 +99,7 @@ def _results(node: Node) -> tuple[Array, ...] | None:
     ]
     try:
         return run_op(node.op, operands, [result.type for result in node.results])
-    except Exception:
+    except (AfterglowError, IndexError, MemoryError):
         return None
 
 

@@ -6,6 +6,7 @@ negative or fractions: x / sqrt(v) is x v**-0.5.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from afterglow.graph import Node, Value
@@ -65,7 +66,7 @@ class _Reader:
                 return {tuple(float(i == index) for i in range(len(self.atoms))): 1.0}
         number = scalar_of(value)
         if number is not None:
-            return self.number(number)
+            return self.number(number) if math.isfinite(number) else None
         if value.producer is None or depth == 0:
             return None
         return self.applied(value.producer, depth - 1)
@@ -84,7 +85,12 @@ class _Reader:
                 return None
             parts.append(part)
         result = combine(*parts)
-        return result if result is not None and len(result) <= MOST_TERMS else None
+        return result if result is not None and _is_usable(result) else None
+
+
+def _is_usable(p: Polynomial) -> bool:
+    """Whether it is short, and all its coefficients are numbers that were not out of range."""
+    return len(p) <= MOST_TERMS and all(map(math.isfinite, p.values()))
 
 
 def _sum(p: Polynomial, q: Polynomial) -> Polynomial:
@@ -147,7 +153,10 @@ def _monomial_power(p: Polynomial, exponent: float) -> Polynomial | None:
     plain = sorted(term)[:-1] == [0.0] * (len(term) - 1) and max(term, default=0.0) in (0.0, 1.0)
     if not whole and not (plain and coefficient > 0):
         return None
-    return {tuple(i * exponent for i in term): coefficient**exponent}
+    try:
+        return {tuple(i * exponent for i in term): coefficient**exponent}
+    except OverflowError:
+        return None
 
 
 RULES: dict[type, Callable[..., Polynomial | None]] = {

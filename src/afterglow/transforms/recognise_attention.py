@@ -16,11 +16,15 @@ from afterglow.transforms.attention_patterns import (
     Matrices,
     Scores,
     Shape,
+    hides_rows,
     matrices,
     scores,
     ungrouped,
 )
 from afterglow.transforms.patterns import maker, scalar_of, serves_only
+
+LARGEST_SCALE = 1e30
+"""Larger ones may overflow where the scores would not: they are left as they are."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,8 @@ def _plan(node: Node, found: Scores) -> _Plan | None:
     causal = [mask.is_causal(queries, k.extents[0]) for mask in found.masks]
     masks = tuple(m for m, known in zip(found.masks, causal, strict=True) if not known)
     scale = found.factor * q.factor * k.factor
+    if not abs(scale) < LARGEST_SCALE or any(map(hides_rows, found.masks)):  # nor if it is NaN
+        return None
     return _Plan(q, *sides, lead, scale, masks, any(causal))
 
 

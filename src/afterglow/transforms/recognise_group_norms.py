@@ -92,8 +92,9 @@ def absorb_channel_parameter(node: Node, b: Builder) -> Value | None:
                     return None
                 if isinstance(node.op, Add):
                     return b.emit(op, x, scale, b.constant(bias.data + vector, f"{b.name}.bias"))
-                scaled = scale.data * vector, bias.data * vector
-                return _emit(b, op, x, *scaled)
+                with np.errstate(all="ignore"):
+                    scaled = scale.data * vector, bias.data * vector
+                return _emit(b, op, x, *scaled) if np.isfinite(scaled).all() else None
     return None
 
 

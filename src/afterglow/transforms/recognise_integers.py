@@ -42,6 +42,14 @@ class Shifted:
                 return Shifted(x, 0, zero) if is_one else None
         return None
 
+    @property
+    def stored_zero(self) -> Value | None:
+        """The zero point as a byte of the type of x; None if it is not made of one."""
+        match self.zero:
+            case Value(Node(Cast(), [Value() as zero])) if zero.type == self.x.type.with_shape(()):
+                return zero
+        return None
+
 
 @dataclass(frozen=True)
 class Weight:
@@ -87,15 +95,22 @@ def recognise_matmul(node: Node, b: Builder) -> Value | None:
 
 @rewrite(Conv)
 def recognise_conv(node: Node, b: Builder) -> Value | None:
-    """conv(x - z, w)  ->  quantized_conv(x, w),  x bytes, z a number, w a constant that fits."""
+    """conv(x - z, w)  ->  quantized_conv(x, w, z),  x and z bytes, w a constant that fits.
+
+    If z is a constant, it is part of the op.
+    """
     match node:
         case Node(Conv() as op, [Value() as x, Constant() as constant]):
             found, weight = Shifted.of(x), Weight.of(constant)
-            if found is None or weight is None or found.zero is not None:
+            if found is None or weight is None:
+                return None
+            zero = None if found.zero is None else found.stored_zero
+            if zero is None and found.zero is not None:
                 return None
             zero_points = (found.zero_point, weight.zero_point)
             integers = QuantizedConv(op.strides, op.pads, op.dilations, op.groups, *zero_points)
-            return b.emit(integers, found.x, b.constant(weight.data, f"{node.name}.weight"))
+            stored = b.constant(weight.data, f"{node.name}.weight")
+            return b.emit(integers, found.x, stored, None, None, zero)
     return None
 
 

@@ -42,7 +42,7 @@ class Quantized:
                 )
             ) if dtype is f32 and stored.type.dtype in (i8, u8) and scale.type.dtype is f32:
                 zero_point = _zero_point(rest[0] if rest else None)
-                if zero_point is not None:
+                if zero_point is not None and np.isfinite(scale.data).all():
                     rank = max(1, stored.type.rank)
                     return Quantized(stored, scale, zero_point, op.axis % rank)
         return None
@@ -129,7 +129,7 @@ def take_bias(node: Node, b: Builder) -> Value | None:
             columns = product.type.shape[-1:]
             if bias.type.shape != columns or _zero_point(rest[0] if rest else None) != 0:
                 return None
-            same = _are_same(scale, bias_scale, columns)
+            same = _are_same(scale, bias_scale, columns) and _fits_sums(bias, weight)
             return b.emit(op, x, weight, scale, bias) if same else None
     return None
 
@@ -145,6 +145,12 @@ def _are_same(scale: Constant, other: Constant, columns: tuple[int, ...]) -> boo
     return other.type.dtype is f32 and np.array_equal(own, others)
 
 
+def _fits_sums(bias: Constant, weight: Value) -> bool:
+    """Whether sums of products of bytes, one for each weight of a result, can be added in i32."""
+    depth = weight.type.size // max(1, bias.type.size)
+    return bool(np.all(np.abs(bias.data.astype(np.int64)) < 2**31 - depth * 2**16))
+
+
 @rewrite(QuantizeLinear)
 def cancel_quantization(node: Node, b: Builder) -> Value | None:
     """quantize(dequantize(x, s, z), s, z)  ->  x:  a multiple of s is as far from z as before."""
@@ -156,8 +162,8 @@ def cancel_quantization(node: Node, b: Builder) -> Value | None:
             if source is None or source.stored.type.dtype is not dtype:
                 return None
             same = source.has_one_scale and np.array_equal(source.scale.data, scale.data)
-            ordinary = bool(LEAST_SCALE < abs(source.scale.data.max()) < LARGEST_SCALE)
-            if same and ordinary and _zero_point(rest[0] if rest else None) == source.zero_point:
+            ordinary = same and bool(LEAST_SCALE < abs(source.scale.data) < LARGEST_SCALE)
+            if ordinary and _zero_point(rest[0] if rest else None) == source.zero_point:
                 return source.stored
     return None
 

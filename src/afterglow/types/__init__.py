@@ -2,6 +2,7 @@
 
 from afterglow.types.array import Array
 from afterglow.types.dtype import DType
+from afterglow.types.index_range import IndexRange, IndexRanges
 from afterglow.types.interface import Interface, Port
 from afterglow.types.memory_plan import MemoryPlan
 from afterglow.types.output_form import OutputForm, OutputKind
@@ -11,6 +12,8 @@ from afterglow.types.tensor import TensorType
 __all__ = [
     "Array",
     "DType",
+    "IndexRange",
+    "IndexRanges",
     "Interface",
     "MemoryPlan",
     "OutputForm",

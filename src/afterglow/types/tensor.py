@@ -13,6 +13,10 @@ from afterglow.types.dtype import DType
 from afterglow.types.quantization import Quantization
 
 
+class ExtentError(ValueError):
+    """A shape that no tensor has."""
+
+
 @dataclass(frozen=True, repr=False)
 class TensorType:
     """Exact: two values of one type are interchangeable. Rank 0 and empty tensors are ordinary."""
@@ -23,7 +27,7 @@ class TensorType:
 
     def __post_init__(self) -> None:
         if any(extent < 0 for extent in self.shape):
-            raise ValueError(f"a shape has no negative extents, got {self.shape}")
+            raise ExtentError(f"a shape has no negative extents, got {self.shape}")
         quantization = self.quantization
         if quantization is None or quantization.axis is None:
             return

@@ -283,12 +283,18 @@ WRONG = {
     ),
     "name": ({"z": X}, NO_Z),
     "one too many": ({"x": X, "z": X}, NO_Z),
-    "none given": ({}, "error: input 'x' is missing"),
+    "none given": (
+        {},
+        """
+        error: input 'x' is missing
+          help: the model takes x: f32[2, 3]
+        """,
+    ),
     "nothing": (
         {"x": None},
         """
-        error: input 'x' holds float32, got object
-          help: convert it: array.astype('float32')
+        error: input 'x' is None
+          help: it takes x: f32[2, 3]
         """,
     ),
     "ragged list": (
@@ -318,7 +324,7 @@ def test_wrong_inputs_are_refused(tiny: CompiledModel, feed: dict, message: str)
 def test_wrong_calls_are_refused(tiny: CompiledModel) -> None:
     with pytest.raises(UsageError) as caught:
         tiny(X, X)
-    assert str(caught.value) == "error: the model has 1 inputs, got 2 arrays"
+    assert str(caught.value) == "error: the model takes 1 input, got 2\n  help: it takes x"
     with pytest.raises(UsageError) as caught:
         tiny(X, x=X)
     assert str(caught.value) == "error: input 'x' is given by position and by name"

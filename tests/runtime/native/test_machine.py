@@ -14,6 +14,7 @@ from afterglow.runtime.native.machine import (
     check_runs_here,
     listed_features,
     processor,
+    usable_memory,
 )
 from afterglow.support.errors import UsageError
 from tests.backends.cpu.running import RUNNABLE
@@ -69,3 +70,15 @@ def test_architectures() -> None:
 def test_the_text_of_a_processor_stays_as_it_is() -> None:
     assert processor() == processor()
     assert "MHz" not in processor()
+
+
+def test_memory_is_what_the_tightest_limit_leaves(tmp_path: Path) -> None:
+    whole = usable_memory(tmp_path)
+    assert whole > 0
+    (tmp_path / "memory.max").write_text("max\n")
+    assert usable_memory(tmp_path) == whole
+    (tmp_path / "memory.max").write_text("1048576\n")
+    assert usable_memory(tmp_path) == 2**20
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("4096\n")
+    assert usable_memory(tmp_path) == 4096

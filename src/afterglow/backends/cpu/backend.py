@@ -96,5 +96,11 @@ class Cpu:
         """Compile and load a planned program."""
         artefact = build(program, self.target, self.compiled, apart=self.verify)
         if self.verify:
-            return VerifyingExecutable(artefact, program, self.threads, perf_map=self.perf_map)
+            return VerifyingExecutable(
+                artefact,
+                program,
+                self.threads,
+                perf_map=self.perf_map,
+                unchecked=self.policy.unchecked,
+            )
         return NativeExecutable(artefact, self.threads, perf_map=self.perf_map)

@@ -24,9 +24,10 @@ def build(
     compiled: Compile = compile_module,
     *,
     apart: bool = False,
+    unchecked: bool = False,
 ) -> Artefact:
     """Compile a planned program; `apart`, each instruction has a main function of its own."""
-    generated = generate(program, target, apart=apart)
+    generated = generate(program, target, apart=apart, unchecked=unchecked, interruptible=True)
     main = generated.main
     assert main is not None
     write_run_alone(main)
@@ -41,10 +42,17 @@ def build(
         parts=parts,
         arena_bytes=program.arena_bytes or 0,
         scratch_bytes=generated.scratch_bytes,
+        checks=tuple(generated.checks),
         pool=pool_image(target, compiled),
+        may_run_long=generated.may_run_long,
         step_text="\n".join(_one_line(n) for n in step_names(generated.segments)).encode(),
-        host=HostedProgram(program, hosted, generated.host_constants) if hosted else None,
+        host=_hosted(generated, hosted, unchecked) if hosted else None,
     )
+
+
+def _hosted(generated: Generated, steps: tuple[int, ...], unchecked: bool) -> HostedProgram:
+    """What the host runs."""
+    return HostedProgram(generated.program, steps, generated.host_constants, unchecked=unchecked)
 
 
 def _one_line(name: str) -> str:

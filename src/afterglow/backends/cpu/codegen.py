@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from afterglow.backends.cpu.calls import (
     Call,
@@ -23,14 +24,25 @@ from afterglow.backends.cpu.control import ControlFlow, control_refusal, is_cont
 from afterglow.backends.cpu.emitter import Module
 from afterglow.backends.cpu.frame import Frame
 from afterglow.backends.cpu.job import Job
-from afterglow.backends.cpu.kernel import Kernel, Operand, Packed, Parameter, Table
+from afterglow.backends.cpu.kernel import Alarm, Kernel, Operand, Packed, Parameter, Table
 from afterglow.backends.cpu.table import DIRECT
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.write import refusal, symbol_of, write_kernel
 from afterglow.instr import Buffer, Copy, Instr, KernelPlan, OpInstr, Program, Region, Stack, Wait
-from afterglow.runtime.native.convention import CONSTANTS
+from afterglow.runtime.native.artefact import CheckedIndex
+from afterglow.runtime.native.convention import (
+    ALARM_BYTES,
+    ALARMS,
+    ANY_ALARM,
+    CONSTANTS,
+    FIRST_ALARM,
+    NO_ALARM,
+)
 from afterglow.support.errors import CompileError
 from afterglow.types.dtype import string, u8
+
+Alarms: TypeAlias = Mapping[int | None, int]
+"""The numbers of alarms in a program, by their numbers in a kernel; that of all under None."""
 
 
 @dataclass
@@ -45,8 +57,12 @@ class Generated:
     constants: Constants = field(default_factory=Constants)
     host_constants: dict[str, int] = field(default_factory=dict)
     """Where the constants lie that the host reads, by name."""
+    checks: list[CheckedIndex] = field(default_factory=list)
+    """What each alarm is about, in the order in which they are run."""
     loops: list[Module] = field(default_factory=list)
     """Functions that call kernels again and again."""
+    may_run_long: bool = False
+    """Whether a loop looks for interrupts, if it is interruptible."""
     main: Module | None = None
 
     @property
@@ -72,16 +88,20 @@ def generate(
     *,
     apart: bool = False,
     constants: Constants | None = None,
+    unchecked: bool = False,
+    interruptible: bool = False,
 ) -> Generated:
     """Write all code of a program whose kernels are planned for the target.
 
-    `apart`, each instruction is a segment of its own. Programs that are
-    given the same constants share them.
+    `apart`, each instruction is a segment of its own. Programs that are given the same constants
+    share them. Indices out of range raise alarms unless they are `unchecked`. Loops that are
+    `interruptible` look at a cell that the table of bases ends with.
     """
     generated = Generated(program, target)
     if constants is not None:
         generated.constants = constants
-    writer, frame = _Writer(generated), Frame.of(program, generated.constants)
+    writer = _Writer(generated, unchecked=unchecked)
+    frame = Frame.of(program, generated.constants, interruptible=interruptible)
     for instruction in program.body:
         if host_reason(instruction):
             generated.parts.append(instruction)
@@ -95,7 +115,7 @@ def generate(
             segment = _open_segment(generated.parts)
             segment.calls.append(call)
             segment.origins.append(instruction)
-    generated.loops = writer.control.modules
+    generated.loops, generated.may_run_long = writer.control.modules, writer.control.may_run_long
     generated.main = _write_main(generated)
     return generated
 
@@ -118,9 +138,11 @@ def host_reason(instruction: Instr) -> str:
 class _Writer:
     """Turns instructions into calls, and writes the kernels that they call."""
 
-    def __init__(self, generated: Generated) -> None:
+    def __init__(self, generated: Generated, *, unchecked: bool) -> None:
         self.target = generated.target
+        self.unchecked = unchecked
         self.kernels = generated.kernels
+        self.checks = generated.checks
         self.control = ControlFlow(generated.target, self.calls)
 
     def calls(self, instruction: Instr, frame: Frame) -> list[Call]:
@@ -132,9 +154,9 @@ class _Writer:
         if is_control_flow(step):
             return self.control.calls(step, frame)
         kernel = self._kernel(job, _plan_of(step))
-        workspaces = _workspaces(step, frame)
+        memory = _KernelMemory(frame, _workspaces(step, frame), self._alarms(kernel, job))
         return [
-            Call(f, tuple(_place(p, job, frame, workspaces) for p in f.parameters), frame.guards)
+            Call(f, tuple(memory.place(p, job) for p in f.parameters), frame.guards)
             for f in kernel.functions
         ]
 
@@ -142,8 +164,24 @@ class _Writer:
         """The kernel of a job by a plan, written once."""
         key = f"{plan.variant}\n{job.key}"
         if key not in self.kernels:
-            self.kernels[key] = write_kernel(job, self.target, plan)
+            self.kernels[key] = write_kernel(job, self.target, plan, unchecked=self.unchecked)
         return self.kernels[key]
+
+    def _alarms(self, kernel: Kernel, job: Job) -> Alarms:
+        """Where the alarms of a kernel lie; what may be left out raises none that is looked at."""
+        step = job.anchor
+        if step is None or not kernel.checks:
+            return {}
+        if step.predicate is not None:
+            return dict.fromkeys([None, *range(len(kernel.checks))], NO_ALARM)
+        first = FIRST_ALARM + len(self.checks)
+        self.checks += [
+            CheckedIndex(
+                step.origin or step.outs[0].name, step.op.mnemonic, check.operand, check.allowed
+            )
+            for check in kernel.checks
+        ]
+        return {None: ANY_ALARM, **{n: first + n for n in range(len(kernel.checks))}}
 
 
 def _plan_of(step: OpInstr | Stack | Copy) -> KernelPlan:
@@ -199,15 +237,27 @@ def _open_segment(parts: list[Segment | Instr]) -> Segment:
     return last
 
 
-def _place(parameter: Parameter, job: Job, frame: Frame, workspaces: Mapping[str, Place]) -> Place:
-    match parameter:
-        case Operand(number):
-            return frame.place(job.buffers[number])
-        case Packed(number):
-            return CONSTANTS, frame.constants.packed(job.buffers[number], parameter)
-        case Table():
-            return CONSTANTS, frame.constants.table(parameter)
-    return workspaces[parameter.name]
+@dataclass(frozen=True)
+class _KernelMemory:
+    """Where a kernel that is called for a step finds its memory."""
+
+    frame: Frame
+    workspaces: Mapping[str, Place]
+    alarms: Alarms
+
+    def place(self, parameter: Parameter, job: Job) -> Place:
+        """What a parameter of the kernel is given."""
+        match parameter:
+            case Alarm(number):
+                return ALARMS, self.alarms[number] * ALARM_BYTES
+            case Operand(number):
+                return self.frame.place(job.buffers[number])
+            case Packed(number):
+                constants = self.frame.constants
+                return CONSTANTS, constants.packed(job.buffers[number], parameter)
+            case Table():
+                return CONSTANTS, self.frame.constants.table(parameter)
+        return self.workspaces[parameter.name]
 
 
 def _write_main(generated: Generated) -> Module:

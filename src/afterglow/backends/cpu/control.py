@@ -13,13 +13,13 @@ from typing import TypeGuard
 from afterglow.backends.cpu.calls import Call, Guard, Place
 from afterglow.backends.cpu.emitter import Module
 from afterglow.backends.cpu.frame import Frame, padded, shifted
-from afterglow.backends.cpu.loops import Body, write_loop
+from afterglow.backends.cpu.loops import Body, may_run_long, write_loop
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.types import spell
 from afterglow.graph.function import subgraphs_of
 from afterglow.instr import Buffer, Copy, Instr, KernelPlan, OpInstr, Program, Region, Stack
 from afterglow.ops.control import If, Loop, Scan
-from afterglow.runtime.native.convention import CONSTANTS
+from afterglow.runtime.native.convention import ALARMS, CONSTANTS
 
 COPIES, BODY = "copies", "body"
 """Workspaces of control flow: operands without gaps, and the arena of the bodies."""
@@ -77,6 +77,8 @@ class ControlFlow:
         self.target = target
         self.calls_of = calls_of
         self.modules: list[Module] = []
+        self.may_run_long = False
+        """Whether a loop looks for interrupts."""
 
     def calls(self, step: OpInstr, frame: Frame) -> list[Call]:
         """The calls of an If, Loop or Scan."""
@@ -102,12 +104,15 @@ class ControlFlow:
     def _repeat(self, step: OpInstr, frame: Frame, arena: Place) -> list[Call]:
         """A function that loops, after copies of the first carried values."""
         (program,) = step.bodies
-        body = Body(program, self._calls_of_body(program, Frame.of(program, frame.constants)))
+        own = Frame.of(program, frame.constants, interruptible=frame.interrupts is not None)
+        body = Body(program, self._calls_of_body(program, own), frame.interrupts is not None)
         name = f"{step.op.mnemonic}_{len(self.modules)}"
         module, function = write_loop(self.target, name, step, body)
         self.modules.append(module)
+        self.may_run_long |= may_run_long(step)
         given = [b for b in (*step.outs, *step.ins) if b is not None]
-        arguments = (*map(frame.place, given), (CONSTANTS, 0), arena)
+        cells = () if frame.interrupts is None else (frame.interrupts,)
+        arguments = (*map(frame.place, given), (CONSTANTS, 0), arena, (ALARMS, 0), *cells)
         first = [
             call
             for result, place in zip(step.outs, _carried_places(step), strict=False)

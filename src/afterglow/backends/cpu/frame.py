@@ -22,11 +22,16 @@ class Frame:
     buffers: Mapping[Buffer, Place]
     arena: Place = (ARENA, 0)
     guards: tuple[Guard, ...] = ()
+    interrupts: Place | None = None
+    """The cell that loops look at, if somebody may interrupt them."""
 
     @staticmethod
-    def of(program: Program, constants: Constants) -> Frame:
+    def of(program: Program, constants: Constants, *, interruptible: bool = False) -> Frame:
         """The frame of a program that has a table of bases to itself."""
-        return Frame(constants, {b: (number, 0) for b, number in number_bases(program).items()})
+        numbers = number_bases(program)
+        cell = (FIRST_OTHER + len(numbers), 0) if interruptible else None
+        places = {b: (number, 0) for b, number in numbers.items()}
+        return Frame(constants, places, interrupts=cell)
 
     def place(self, buffer: Buffer) -> Place:
         """Where the first element of a buffer or view lies."""

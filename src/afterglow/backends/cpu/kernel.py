@@ -18,8 +18,8 @@ from afterglow.backends.cpu.job import Job
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr
 from afterglow.runtime.native.convention import ALIGNMENT
-from afterglow.types import Array
-from afterglow.types.dtype import DType, u8
+from afterglow.types import Array, IndexRange
+from afterglow.types.dtype import DType, i64, u8
 
 Pack = Callable[[Array], Array]
 """Puts a constant into the order in which a kernel reads it."""
@@ -54,7 +54,22 @@ class Workspace:
     name: str
 
 
-Parameter = Operand | Packed | Table | Workspace
+@dataclass(frozen=True)
+class Alarm:
+    """A parameter: what is raised if a number of a check is out of range; None for any check."""
+
+    number: int | None
+
+
+@dataclass(frozen=True)
+class Check:
+    """Numbers of an operand that are compared with their range; by its name in the op."""
+
+    operand: str
+    allowed: IndexRange
+
+
+Parameter = Operand | Packed | Table | Workspace | Alarm
 
 
 @dataclass
@@ -110,10 +125,15 @@ class Needs:
 class Kernel(Request):
     """The kernel of a job while it is being written."""
 
-    def __init__(self, request: Request, name: str, needs: Needs) -> None:
+    def __init__(
+        self, request: Request, name: str, needs: Needs, *, unchecked: bool = False
+    ) -> None:
         super().__init__(request.job, request.target)
         self.name = name
         self.needs = needs
+        self.unchecked = unchecked
+        """Whether indices out of range are clamped without a word."""
+        self.checks: list[Check] = []
         self.module = Module(request.target)
         self.functions: list[Function] = []
         self._tables: dict[tuple[str, bytes], Table] = {}
@@ -135,6 +155,12 @@ class Kernel(Request):
         """Numbers as a parameter; equal ones are the same."""
         key = (data.dtype.str, data.tobytes())
         return self._tables.setdefault(key, Table(data))
+
+    def alarm(self, check: Check) -> Alarm:
+        """The alarm of a check as a parameter; equal checks have the same."""
+        if check not in self.checks:
+            self.checks.append(check)
+        return Alarm(self.checks.index(check))
 
     def packed(self, number: int, name: str, pack: Pack) -> Packed:
         """A packed constant as a parameter; `name` tells ways to pack one constant apart."""
@@ -190,6 +216,13 @@ class Phase:
         """Memory that all phases of this kernel share; nobody else has it while it runs."""
         storage = self.kernel.needs.workspace[name]
         return self._parameter(Workspace(name), name, storage.dtype, ALIGNMENT)
+
+    def alarms(self, check: Check) -> tuple[Pointer, Pointer]:
+        """What a check raises when a number is out of range: the alarm of all, then its own."""
+        own = self.kernel.alarm(check)
+        both = (Alarm(None), "any_alarm"), (own, f"alarm{own.number}")
+        any_alarm, alarm = (self._parameter(alarm, name, i64, None) for alarm, name in both)
+        return any_alarm, alarm
 
     def scratch(self, name: str) -> Pointer:
         """Memory for this thread alone, for as long as the function runs."""

@@ -10,13 +10,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.calls import Call, scratch_of, write_calls
-from afterglow.backends.cpu.emitter import Emitter, Module, Pointer, Value
+from afterglow.backends.cpu.emitter import (
+    Emitter,
+    Module,
+    Order,
+    Pointer,
+    Value,
+    differ,
+    equal,
+    load_atomic,
+)
 from afterglow.backends.cpu.kernel import Function
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr, Program
 from afterglow.ops.control import Loop, Scan
-from afterglow.runtime.native.convention import ALIGNMENT
+from afterglow.runtime.native.convention import ALIGNMENT, INTERRUPT, SIGNAL_BYTES
 from afterglow.types.dtype import boolean, i64, u8
+
+SHORT = 256
+"""Iterations up to which a loop does not look for interrupts, if their number is known."""
 
 RunBody = Callable[[Sequence[Pointer], Sequence[Pointer]], None]
 """Writes the body, given its inputs and outputs but those that are carried."""
@@ -28,18 +40,30 @@ class Body:
 
     program: Program
     calls: Sequence[Call]
+    is_interruptible: bool = False
+    """Whether loops are given a cell of interrupts, and end when there is one."""
 
 
 def write_loop(target: Target, name: str, step: OpInstr, body: Body) -> tuple[Module, Function]:
     """The code of a `Loop` or `Scan`, and how it is called.
 
     It is given the results, whose carried ones hold their first values, then the operands, the
-    constants, and the arena of the body.
+    constants, the arena of the body, the alarms, and the cell of interrupts if it may be
+    interrupted.
     """
     module = Module(target)
     with module.function(name) as e:
         _write(e, step, body)
     return module, Function(name, units=1, work=0.0, scratch_bytes=scratch_of(body.calls))
+
+
+def may_run_long(step: OpInstr) -> bool:
+    """Whether a loop may have so many iterations that it looks for interrupts."""
+    if isinstance(step.op, Scan):
+        return step.op.length > SHORT
+    limit = step.ins[0]
+    assert limit is not None
+    return limit.root.data is None or int(limit.root.data.max()) > SHORT
 
 
 def _write(e: Emitter, step: OpInstr, body: Body) -> None:
@@ -48,26 +72,70 @@ def _write(e: Emitter, step: OpInstr, body: Body) -> None:
     ins = [e.pointer(f"in{number}", u8) for number in range(len(step.ins))]
     constants = e.pointer("constants", u8, align=ALIGNMENT)
     arena = e.pointer("arena", u8, align=ALIGNMENT)
-    memory = [arena, constants]
+    memory = [arena, constants, e.pointer("alarms", u8)]
+    cells = [e.pointer("interrupts", u8)] if body.is_interruptible else []
     carried = outs[: len(body.program.states)]
 
     def run_body(inputs: Sequence[Pointer], outputs: Sequence[Pointer]) -> None:
-        bases = [*memory, *inputs, *outputs, *carried]
+        bases = [*memory, *inputs, *outputs, *carried, *cells]
         write_calls(e, body.calls, bases.__getitem__, scratch)
 
+    looked_at = cells if may_run_long(step) else []
     match step.op:
         case Loop(_, count):
-            _write_while(e, ins[:2], ins[2 + count :], run_body)
+            _write_while(e, ins[:2], ins[2 + count :], run_body, looked_at)
         case Scan(_, length, count, scanned):
             parts = list(zip(ins, step.ins, strict=True))[count : count + scanned]
             stacked = list(zip(outs, step.outs, strict=True))[count:]
-            with e.loop(length, name="iteration") as i:
+
+            def iterate(i: Value) -> None:
+                """Run the body on the parts of an iteration."""
                 inputs = [*(_part(*part, i) for part in parts), *ins[count + scanned :]]
                 run_body(inputs, [_part(*part, i) for part in stacked])
 
+            _write_count(e, length, iterate, looked_at)
+
+
+def _write_count(
+    e: Emitter, length: int, iterate: Callable[[Value], None], cells: Sequence[Pointer]
+) -> None:
+    """Iterate a known number of times, or until there is an interrupt."""
+    if not cells:
+        with e.loop(length, name="iteration") as i:
+            iterate(i)
+        return
+
+    def step(state: list[Value]) -> list[Value]:
+        iterate(state[0])
+        return [state[0] + 1]
+
+    def goes_on(state: list[Value]) -> Value:
+        return (state[0] < length) & ~_is_interrupted(e, cells[0])
+
+    e.iterate([e.index(0)], step, while_=goes_on)
+
+
+def _is_interrupted(e: Emitter, cell: Pointer) -> Value:
+    """Whether an interrupt is among the signals in a cell."""
+
+    def look() -> list[Value]:
+        return e.fold(
+            SIGNAL_BYTES,
+            [e.constant(boolean, 0)],
+            lambda place, found: [found[0] | equal((cell + place).load(), INTERRUPT)],
+        )
+
+    first = load_atomic(cell, order=Order.RELAXED)
+    none: list[Value] = [e.constant(boolean, 0)]
+    return e.branch(differ(first, 0), look, lambda: none, likely=False)[0]
+
 
 def _write_while(
-    e: Emitter, control: Sequence[Pointer], captured: Sequence[Pointer], run_body: RunBody
+    e: Emitter,
+    control: Sequence[Pointer],
+    captured: Sequence[Pointer],
+    run_body: RunBody,
+    cells: Sequence[Pointer],
 ) -> None:
     limit, condition = control[0].cast(i64).load(), control[1].cast(boolean).load()
     number, goes_on = e.scratch(i64, 1), e.scratch(boolean, 1)
@@ -77,8 +145,11 @@ def _write_while(
         run_body([number.cast(u8), *captured], [goes_on.cast(u8)])
         return [state[0] + 1, goes_on.load()]
 
-    first = [e.constant(i64, 0), condition]
-    e.iterate(first, iterate, while_=lambda state: state[1] & (state[0] < limit))
+    def proceeds(state: list[Value]) -> Value:
+        wanted = state[1] & (state[0] < limit)
+        return wanted & ~_is_interrupted(e, cells[0]) if cells else wanted
+
+    e.iterate([e.constant(i64, 0), condition], iterate, while_=proceeds)
 
 
 def _part(start: Pointer, buffer: Buffer | None, iteration: Value) -> Pointer:

@@ -6,10 +6,12 @@ tells LLVM how to schedule. So code needs exactly the features that its target l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from afterglow.backends.cpu import host
+from afterglow.backends.cpu.llvm_names import unknown_names
 from afterglow.runtime.native.machine import Needs, architecture_of, cache_sizes, usable_cores
 from afterglow.support.errors import UsageError
 
@@ -21,6 +23,8 @@ _X86_V4 = f"{_X86_V3} avx512bw avx512cd avx512dq avx512f avx512vl"
 _AVX512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
 
 
+GENERIC = "generic"
+"""Stands for any processor of an architecture."""
 SCALAR_BITS = 32
 """Bits of a vector where there are no vector registers: one lane of f32."""
 
@@ -91,6 +95,8 @@ class Target(Facts):
 
         The CPU of the last form brings the features of the target of that name, if there is one.
         """
+        if not isinstance(text, str):
+            raise UsageError(f"target must be a name, got {text!r}", help=_known())
         if text == "host":
             return Target.host()
         if text in NAMED:
@@ -267,6 +273,7 @@ NAMED: dict[str, Target] = {
 """Machines by name. Code for one of them runs wherever its features are."""
 
 
+@cache
 def _custom(triple: str, cpu: str, features: str) -> Target:
     base = NAMED.get(cpu)
     listed = {name.strip().removeprefix("+") for name in features.split(",") if name.strip()}
@@ -275,9 +282,27 @@ def _custom(triple: str, cpu: str, features: str) -> Target:
     if base is not None and base.architecture == _architecture(triple):
         kept |= set(base.features)
         cpu = base.tuning or (base.cpu if base.architecture == "arm" else "")
+    _check_names(triple, cpu, sorted(listed))
     caches = base.caches if base is not None else _SMALL
     abi = base.abi if base is not None else ""
     return _make(triple, " ".join(kept - removed), cpu=cpu, abi=abi, caches=caches)
+
+
+def _check_names(triple: str, cpu: str, features: Sequence[str]) -> None:
+    """Refuse a processor or features that LLVM does not know, and would ignore."""
+    _architecture(triple)
+    named = "" if cpu == GENERIC else cpu
+    processors, unknown = unknown_names(triple, named, [name.lstrip("-") for name in features])
+    if processors:
+        raise UsageError(
+            f"no CPU of {triple.split('-')[0]} is called {processors[0]!r}",
+            help=f"give a name that LLVM knows, or {GENERIC!r}, and features",
+        )
+    if unknown:
+        raise UsageError(
+            f"{triple.split('-')[0]} has no feature {unknown[0]!r}",
+            help="give features by LLVM's names, with commas between them",
+        )
 
 
 @cache

@@ -36,10 +36,11 @@ class VerifyingExecutable:
         threads: int | None = None,
         *,
         perf_map: bool = False,
+        unchecked: bool = False,
     ) -> None:
         self.native = NativeExecutable(artefact, threads, perf_map=perf_map)
         self.footprint = self.native.footprint
-        self.machine = Machine(program, honour_predicates=False)
+        self.machine = Machine(program, honour_predicates=False, unchecked=unchecked)
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> list[Array]:
         """Run once; raises `VerifyError` at the first instruction that computes something else."""

@@ -114,13 +114,13 @@ def plans_for(job: Job, target: Target, policy: Policy) -> list[KernelPlan]:
     return [algorithm.plan(extra) for algorithm in allowed]
 
 
-def write_kernel(job: Job, target: Target, plan: KernelPlan) -> Kernel:
+def write_kernel(job: Job, target: Target, plan: KernelPlan, *, unchecked: bool = False) -> Kernel:
     """The kernel of a job, written by a plan for it."""
     request = Request(job, target)
     chosen = next((each for each in algorithms_for(request) if each.follows(plan)), None)
     if chosen is None:
         raise CompileError(f"no kernel of {symbol_of(job, plan)} follows {plan.variant!r}")
-    kernel = Kernel(request, symbol_of(job, plan), chosen.needs)
+    kernel = Kernel(request, symbol_of(job, plan), chosen.needs, unchecked=unchecked)
     chosen.write(kernel)
     return kernel
 

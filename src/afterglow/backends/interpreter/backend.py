@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from afterglow.backends.backend import Settings
 from afterglow.backends.interpreter.machine import Machine
 from afterglow.graph import Border, Op
 from afterglow.instr import KernelPlan, OpInstr, Program, Stack
@@ -21,9 +22,15 @@ class Interpreter:
 
     preparation: tuple[Pass, ...] = ()
 
-    def __init__(self, name: str, *, primitives_only: bool) -> None:
+    def __init__(self, name: str, *, primitives_only: bool, unchecked: bool = False) -> None:
         self.name = name
         self.primitives_only = primitives_only
+        self.unchecked = unchecked
+
+    def of(self, settings: Settings) -> Interpreter:
+        """The same backend as it was asked for."""
+        unchecked = settings.policy.unchecked
+        return Interpreter(self.name, primitives_only=self.primitives_only, unchecked=unchecked)
 
     def keeps(self, op: Op) -> bool:
         """Everything, or the primitives."""
@@ -43,7 +50,7 @@ class Interpreter:
 
     def compile(self, program: Program) -> Machine:
         """A machine for the program."""
-        return Machine(program)
+        return Machine(program, unchecked=self.unchecked)
 
 
 INTERPRETER = Interpreter("interpreter", primitives_only=False)

@@ -27,11 +27,13 @@ class HostedProgram:
     steps: tuple[int, ...]
     constants: Mapping[str, int]
     """Where the constants lie that the host reads, by name."""
+    unchecked: bool = False
+    """Whether indices out of range become the nearest that are not."""
 
     @cached_property
     def machine(self) -> Machine:
         """What runs them, by the definitions of their ops."""
-        return Machine(self.program)
+        return Machine(self.program, unchecked=self.unchecked)
 
     def start(
         self,
@@ -55,6 +57,7 @@ class HostedProgram:
             "host_constants": dict(self.constants),
             "host_texts": self._texts(),
             "functions": self._functions(),
+            "unchecked": self.unchecked,
         }
 
     def _texts(self) -> dict[str, list[str]]:
@@ -103,4 +106,4 @@ def restore_hosted(text: str, constants: Array, data: Mapping[str, Any]) -> Host
             start = offsets[buffer.name]
             raw = constants[start : start + buffer.type.nbytes]
             buffer.data = raw.view(buffer.type.dtype.numpy).reshape(buffer.type.shape)
-    return HostedProgram(program, tuple(data["host_steps"]), offsets)
+    return HostedProgram(program, tuple(data["host_steps"]), offsets, data["unchecked"])

@@ -31,16 +31,23 @@ class Machine:
     """Runs one program; what planning got wrong shows as wrong numbers.
 
     Stacks run in tiles of at most `tile` elements along each axis that they can be cut along.
-    `skipped` counts instructions left out because their predicate was false.
+    `skipped` counts instructions left out because their predicate was false. `unchecked`, indices
+    that are out of range become the nearest that are not; those of skippable instructions always.
     """
 
     def __init__(
-        self, program: Program, *, honour_predicates: bool = True, tile: int | None = None
+        self,
+        program: Program,
+        *,
+        honour_predicates: bool = True,
+        tile: int | None = None,
+        unchecked: bool = False,
     ) -> None:
         self.program = program
         self.interface = interface_of(program)
         self.honour_predicates = honour_predicates
         self.tile = tile
+        self.unchecked = unchecked
         self.skipped = 0
 
     @property
@@ -118,7 +125,10 @@ class Run:
         operands = [None if buffer is None else array(buffer) for buffer in step.ins]
         outs = [array(buffer) for buffer in step.outs]
         types = [b.type.with_shape(out.shape) for b, out in zip(step.outs, outs, strict=True)]
-        for out, result in zip(outs, run_op(step.op, operands, types), strict=True):
+        unchecked = self.machine.unchecked or predicate is not None
+        origin = step.origin or step.outs[0].name
+        results = run_op(step.op, operands, types, origin=origin, unchecked=unchecked)
+        for out, result in zip(outs, results, strict=True):
             out[...] = result
 
     def array(self, buffer: Buffer) -> Array:

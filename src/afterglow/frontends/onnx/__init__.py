@@ -38,10 +38,11 @@ from afterglow.frontends.onnx import (
     text,
     training,
 )
-from afterglow.frontends.onnx.binding import Binding, UnboundDimensionsError
+from afterglow.frontends.onnx.binding import Binding, NamedExtents, UnboundDimensionsError
 from afterglow.frontends.onnx.bodies import RUN_NUMBER, BodyGraph, RunBody
 from afterglow.frontends.onnx.host import HostNodes
 from afterglow.frontends.onnx.importer import ModelImporter, import_onnx
+from afterglow.frontends.onnx.limits import HostLimits
 from afterglow.frontends.onnx.parts import FEW, Cut, Given, Part, needed_nodes
 from afterglow.frontends.onnx.problems import NeedsValuesError
 from afterglow.frontends.onnx.reader import ModelFile, read_model
@@ -60,9 +61,11 @@ __all__ = [
     "BodyGraph",
     "Cut",
     "Given",
+    "HostLimits",
     "HostNodes",
     "ModelFile",
     "ModelImporter",
+    "NamedExtents",
     "NeedsValuesError",
     "Parameter",
     "ParameterKind",

@@ -18,6 +18,7 @@ from afterglow.ops.elementwise import Add, And, Div, Less, LessEqual, Mul, Sub, 
 from afterglow.ops.functions import Tanh
 from afterglow.ops.indexing import Gather, Iota
 from afterglow.ops.movement import Concat, Pad, Reshape, Transpose, slice_axis
+from afterglow.support.errors import ModelError
 from afterglow.types import dtype as d
 
 HEADS_FIRST = (0, 2, 1, 3)
@@ -26,7 +27,9 @@ HEADS_FIRST = (0, 2, 1, 3)
 
 def split_heads(n: NodeContext, x: Value, heads: int) -> Value:
     """[batch, positions, heads * width] to [batch, heads, positions, width]."""
-    batch, positions, width = x.type.shape
+    batch, positions, width = n.extents(x, 3)
+    if heads < 1 or width % heads:
+        raise ModelError(f"{x.name!r} cannot be split into {heads} heads: {x.type}")
     apart = n.emit(Reshape((batch, positions, heads, width // heads)), x)
     return n.emit(Transpose(HEADS_FIRST), apart)
 
@@ -45,9 +48,13 @@ def attention(n: NodeContext) -> Sequence[Value | None]:
     if merged:
         q = split_heads(n, q, n.integer("q_num_heads"))
         k, v = (split_heads(n, x, n.integer("kv_num_heads")) for x in (k, v))
+    for operand in (q, k, v):
+        n.extents(operand, 4)
     past, past_value = n.get(4), n.get(5)
     if past is not None and past_value is not None:
         k, v = n.emit(Concat(2), past, k), n.emit(Concat(2), past_value, v)
+    if k.type.shape[1] < 1 or q.type.shape[1] % k.type.shape[1]:
+        raise ModelError(f"heads of {q.type} cannot share those of {k.type}")
     y, scores = _attend(n, q, k, as_dtype(n, v, q.type.dtype))
     y = as_dtype(n, y, n[2].type.dtype)
     return (merge_heads(n, y) if merged else y, k, v, scores)
@@ -55,9 +62,9 @@ def attention(n: NodeContext) -> Sequence[Value | None]:
 
 def _attend(n: NodeContext, q: Value, k: Value, v: Value) -> tuple[Value, Value | None]:
     """The result, and what else is wanted of the scores."""
-    scale = n.number("scale", 1 / math.sqrt(q.type.shape[3]))
+    scale = n.number("scale", 1 / math.sqrt(q.type.shape[3] or 1))
     queries, keys, past = q.type.shape[2], k.type.shape[2], n.get(4)
-    ahead = 0 if past is None else past.type.shape[2]
+    ahead = 0 if past is None else n.extents(past, 4)[2]
     plain_causal = _is_causal(n) and n.get(6) is None and ahead == keys - queries
     mask = _mask(n, q, keys, ahead, with_causal=_is_causal(n) and not plain_causal)
     if not n.number("softcap", 0.0) and not n.wants(3):
@@ -79,9 +86,15 @@ def _attend_in_parts(
     if mask is not None:
         scores = att.emit_masked(n.builder, scores, mask)
     stages.append(scores)
-    wide = as_dtype(n, scores, n.dtype("softmax_precision", scores.type.dtype))
+    precision = n.dtype("softmax_precision", scores.type.dtype)
+    if not precision.is_float:
+        raise ModelError(f"attribute 'softmax_precision' must be a float type, it is {precision}")
+    wide = as_dtype(n, scores, precision)
     stages.append(as_dtype(n, att.emit_weights(n.builder, wide), scores.type.dtype))
-    return att.emit_mixed(n.builder, stages[3], v), stages[n.integer("qk_matmul_output_mode", 0)]
+    mode = n.integer("qk_matmul_output_mode", 0)
+    if not 0 <= mode < len(stages):
+        raise ModelError(f"attribute 'qk_matmul_output_mode' must be from 0 to 3, it is {mode}")
+    return att.emit_mixed(n.builder, stages[3], v), stages[mode]
 
 
 def _is_causal(n: NodeContext) -> bool:
@@ -91,6 +104,8 @@ def _is_causal(n: NodeContext) -> bool:
 def _mask(n: NodeContext, q: Value, keys: int, ahead: int, *, with_causal: bool) -> Value | None:
     """Everything that keeps a query from a key, in one mask: boolean unless the model's is not."""
     given = _padded_mask(n, n.get(3), keys)
+    if given is not None and not (given.type.dtype.is_float or given.type.dtype is d.boolean):
+        raise ModelError(f"a mask must hold bool or floats, it is {given.type}")
     limits = _limits(n, q.type.shape[2], keys, ahead, with_causal)
     if given is not None and given.type.dtype is d.boolean:
         limits.append(given)
@@ -105,7 +120,12 @@ def _mask(n: NodeContext, q: Value, keys: int, ahead: int, *, with_causal: bool)
 
 def _padded_mask(n: NodeContext, mask: Value | None, keys: int) -> Value | None:
     """A mask may be shorter than the keys: those beyond it do not count."""
-    if mask is None or mask.type.shape[-1] >= keys or mask.type.shape[-1] == 1:
+    if (
+        mask is None
+        or not mask.type.rank
+        or mask.type.shape[-1] >= keys
+        or mask.type.shape[-1] == 1
+    ):
         return mask
     none = (0,) * (mask.type.rank - 1)
     unseen = False if mask.type.dtype is d.boolean else -np.inf
@@ -190,6 +210,8 @@ def rotate(
 
 def _with_head(shape: tuple[int, ...]) -> tuple[int, ...]:
     """[batch, positions, width] as [batch, 1, positions, width]."""
+    if not shape:
+        raise ModelError("cosines and sines must have axes")
     return (shape[0], 1, *shape[1:])
 
 

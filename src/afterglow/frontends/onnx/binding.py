@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
 from typing import Any
@@ -27,6 +27,8 @@ class Binding:
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
+    max_memory: int | None = None
+    """Bytes that a tensor may take; None if that follows from the model's sizes."""
 
 
 class UnboundDimensionsError(UsageError):
@@ -35,14 +37,16 @@ class UnboundDimensionsError(UsageError):
     `inputs` are the inputs concerned, `dims` the names of the free dimensions that have one.
     """
 
-    def __init__(self, free: Sequence[Parameter], extents: Mapping[str, int]) -> None:
+    def __init__(self, free: Sequence[Parameter], named: NamedExtents) -> None:
+        extents = named.extents
         self.inputs = tuple(parameter.name for parameter in free)
         shapes = [(parameter, parameter.shape or ()) for parameter in free]
         names = (e for _, shape in shapes for e in shape if isinstance(e, str) and e not in extents)
         self.dims = tuple(dict.fromkeys(names))
         by_name = "dims={" + ", ".join(f"{name!r}: 1" for name in self.dims) + "}"
         by_shape = "shapes={" + ", ".join(_example(parameter, extents) for parameter in free) + "}"
-        nameless = any(p.shape is None or None in p.shape for p in free)
+        several = {None, *named.several}
+        nameless = any(p.shape is None or several.intersection(p.shape) for p in free)
         super().__init__(
             f"the model has inputs with free dimensions: {', '.join(map(str, free))}",
             help=f"bind them, for example {by_shape if nameless else f'{by_name} or {by_shape}'}",
@@ -58,8 +62,13 @@ def _example(parameter: Parameter, extents: Mapping[str, int]) -> str:
     return f"{parameter.name!r}: {tuple(shape)}"
 
 
-def bind_inputs(inputs: Sequence[Parameter], binding: Binding) -> dict[str, TensorType]:
-    """The type of every tensor among the inputs; or one error that lists all that is wrong."""
+def bind_inputs(
+    inputs: Sequence[Parameter], binding: Binding, warn: Callable[[str], None]
+) -> dict[str, TensorType]:
+    """The type of every tensor among the inputs; or one error that lists all that is wrong.
+
+    `warn` is told of names of dimensions that mean several extents.
+    """
     binder = _Binder({parameter.name: parameter for parameter in inputs}, binding)
     problems = list(binder.problems())
     if problems:
@@ -69,12 +78,54 @@ def bind_inputs(inputs: Sequence[Parameter], binding: Binding) -> dict[str, Tens
         raise UsageError(what, excerpt=problems if len(problems) > 1 else ())
     free = [p for p in binder.tensors if p.name not in binder.given and not binder.is_bound(p)]
     if free:
-        raise UnboundDimensionsError(free, binder.extents)
+        raise UnboundDimensionsError(free, binder.named)
     types = {p.name: binder.type_of(p) for p in binder.tensors}
+    for text in binder.warnings():
+        warn(text)
     for name, type in types.items():
         if type.nbytes > MOST_BYTES:
-            raise UsageError(f"input {name!r} is too large: {type} takes over {MOST_BYTES:,} bytes")
+            raise UsageError(
+                f"input {name!r} is too large: {type} takes {type.nbytes:,} bytes",
+                help=f"give smaller extents: at most {MOST_BYTES:,} bytes are possible",
+            )
     return types
+
+
+class NamedExtents:
+    """The extents of named dimensions: `bound` are those that a user gave by name.
+
+    Others follow from shapes of inputs. Models use one name for dimensions of different extents, so
+    what shapes say of a name counts only where they all say the same.
+    """
+
+    def __init__(self, bound: Mapping[str, int] | None = None) -> None:
+        self.bound = dict(bound or {})
+        self._seen: dict[str, dict[int, list[str]]] = {}
+
+    def learn(self, name: str, declared: Sequence[Extent], shape: Sequence[int]) -> Iterator[str]:
+        """Note the shape of an input; yields what contradicts the extents given by name."""
+        for dimension, extent in zip(declared, shape, strict=False):
+            if not isinstance(dimension, str):
+                continue
+            bound = self.bound.get(dimension, extent)
+            if bound != extent:
+                yield f"dimension {dimension!r} is {bound}, but {extent} in input {name!r}"
+            self._seen.setdefault(dimension, {}).setdefault(extent, []).append(name)
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """The names that mean one extent, and which."""
+        tied = {name: next(iter(seen)) for name, seen in self._seen.items() if len(seen) == 1}
+        return {**tied, **self.bound}
+
+    @property
+    def several(self) -> dict[str, list[str]]:
+        """The names that mean several extents, and for each extent an input that has it."""
+        return {
+            name: list(dict.fromkeys(inputs[0] for inputs in seen.values()))
+            for name, seen in self._seen.items()
+            if len(seen) > 1
+        }
 
 
 class _Binder:
@@ -84,7 +135,8 @@ class _Binder:
         self.inputs = inputs
         self.binding = binding
         self.tensors = [p for p in inputs.values() if p.kind is ParameterKind.TENSOR]
-        self.extents: dict[str, int] = {}
+        self.named = NamedExtents()
+        self.extents: Mapping[str, int] = {}
         self.given: dict[str, tuple[int, ...]] = {}
 
     def problems(self) -> Iterator[str]:
@@ -96,12 +148,14 @@ class _Binder:
             elif not _is_extent(extent):
                 yield f"dimension {name!r} cannot be {extent!r}"
             else:
-                self.extents[name] = index(extent)
+                self.named.bound[name] = index(extent)
         for name, shape in self.binding.shapes.items():
             yield from self._shape_problems(name, shape)
         for name, value in self.binding.values.items():
             yield from self._value_problems(name, value)
-        yield from self._conflicts()
+        for name, shape in self.given.items():
+            yield from self.named.learn(name, self.inputs[name].shape or (), shape)
+        self.extents = self.named.extents
 
     def _shape_problems(self, name: str, shape: Sequence[int]) -> Iterator[str]:
         if name not in self.inputs:
@@ -127,15 +181,11 @@ class _Binder:
             yield f"input {parameter} cannot hold {array.dtype}"
         yield from self._shape_problems(name, array.shape)
 
-    def _conflicts(self) -> Iterator[str]:
-        """Dimensions with one name have one extent."""
-        for name, shape in self.given.items():
-            for declared, extent in zip(self.inputs[name].shape or (), shape, strict=False):
-                if not isinstance(declared, str):
-                    continue
-                bound = self.extents.setdefault(declared, extent)
-                if bound != extent:
-                    yield f"dimension {declared!r} is {bound}, but {extent} in input {name!r}"
+    def warnings(self) -> Iterator[str]:
+        """Which names mean several extents."""
+        for dimension, inputs in self.named.several.items():
+            several = f"has several extents, in {' and '.join(map(repr, inputs))}"
+            yield f"dimension {dimension!r} {several}: each is taken as it is"
 
     def is_bound(self, parameter: Parameter) -> bool:
         """Whether the extents that are known by now give the whole shape."""

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import onnx
 
-from afterglow.frontends.onnx.order import subgraphs
+from afterglow.frontends.onnx.order import free_names, subgraphs
 from afterglow.frontends.onnx.reader import ModelFile
 from afterglow.types import Array
 
@@ -35,6 +35,19 @@ class BodyGraph:
     fixed: Mapping[str, Array]
 
     @cached_property
+    def outer_names(self) -> list[str]:
+        """The names that it reads of the graphs around it."""
+        return list(free_names(self.graph))
+
+    def has_same(
+        self, attributes: Mapping[str, onnx.AttributeProto], fixed: Mapping[str, Array]
+    ) -> bool:
+        """Whether it was made with the same attributes of a call, and the very same arrays."""
+        if self.attributes or attributes or self.fixed.keys() != fixed.keys():
+            return False
+        return all(fixed[name] is array for name, array in self.fixed.items())
+
+    @cached_property
     def key(self) -> str:
         """Equal for bodies that do the same, as long as the arrays live."""
         return f"{self.digest} {[(name, _identity(array)) for name, array in self.fixed.items()]}"
@@ -56,12 +69,12 @@ class BodyGraph:
         _resolve(copy.node, self.attributes)
         return copy
 
-    @property
+    @cached_property
     def input_names(self) -> list[str]:
         """What it takes besides outer values."""
         return [info.name for info in self.graph.input]
 
-    @property
+    @cached_property
     def output_names(self) -> list[str]:
         """What it returns; a name may stand here twice, or be that of an input."""
         return [info.name for info in self.graph.output]

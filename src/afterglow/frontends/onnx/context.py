@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+import numpy as np
 import onnx
 
 from afterglow.frontends.onnx.elements import dtype_of
 from afterglow.frontends.onnx.known import fold
 from afterglow.frontends.onnx.problems import NeedsInliningError, NeedsValuesError
-from afterglow.frontends.onnx.tensors import MOST_BYTES
-from afterglow.graph import Builder, Constant, Node, Op, Subgraph, Value
+from afterglow.graph import Builder, Constant, Op, Subgraph, Value
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import Array, DType, TensorType
+from afterglow.types.dtype import boolean
 
 if TYPE_CHECKING:
     from afterglow.frontends.onnx.graph import GraphImporter
@@ -53,6 +55,8 @@ class KnownMap:
 
 Imported: TypeAlias = Value | StaticSequence | RowMaps | KnownMap
 """What a name stands for; None in its place is an input not given, or an empty optional."""
+
+ChoiceT = TypeVar("ChoiceT")
 
 
 class NodeContext:
@@ -172,6 +176,27 @@ class NodeContext:
         """A list of strings; without a default it must be set."""
         return tuple(map(str, self._required(name, default, onnx.AttributeProto.STRINGS)))
 
+    def choice(self, name: str, options: Mapping[str, ChoiceT], default: str = "") -> ChoiceT:
+        """What a string attribute stands for, which must be one of the options."""
+        chosen = self.text(name, default or None)
+        if chosen not in options:
+            listed = ", ".join(map(repr, options))
+            raise ModelError(f"attribute {name!r} must be one of {listed}, it is {chosen!r}")
+        return options[chosen]
+
+    def counted(self, name: str, count: int, default: int | None = None) -> tuple[int, ...]:
+        """A list of so many integers, each the default if it is not set."""
+        numbers = self.integers(name, None if default is None else (default,) * count)
+        if len(numbers) != count:
+            raise ModelError(f"attribute {name!r} must have {count} numbers, it has {len(numbers)}")
+        return numbers
+
+    def extents(self, value: Value, rank: int) -> tuple[int, ...]:
+        """The shape of a value that must have so many axes."""
+        if value.type.rank != rank:
+            raise ModelError(f"{value.name!r} must have {rank} axes, it is {value.type}")
+        return value.type.shape
+
     def tensor(self, name: str) -> Array:
         """A tensor attribute; the array must not be written."""
         return self.graph.array(self._required(name, None, onnx.AttributeProto.TENSOR))
@@ -206,7 +231,26 @@ class NodeContext:
 
     def known_ints(self, index: int) -> tuple[int, ...]:
         """The same as a tuple of integers."""
-        return tuple(int(v) for v in self.known(index).reshape(-1))
+        numbers = self.known(index)
+        dtype = self[index].type.dtype
+        is_finite = dtype.is_float and np.isfinite(numbers.astype(np.float64)).all()
+        if not (dtype.is_integer or dtype is boolean or is_finite):
+            raise ModelError(f"input {index} must hold integers, it is {self[index].type}")
+        return tuple(int(v) for v in numbers.reshape(-1))
+
+    def known_number(self, index: int) -> Any:
+        """The same as a Python number, where it holds only one."""
+        array = self.known(index)
+        if array.size != 1 or array.dtype == object:
+            raise ModelError(f"input {index} must hold one number, it is {self[index].type}")
+        return array.item()
+
+    def known_int(self, index: int) -> int:
+        """The same as an integer."""
+        number = self.known_number(index)
+        if not math.isfinite(number):
+            raise ModelError(f"input {index} must hold an integer, it is {number}")
+        return int(number)
 
     def value_of(self, value: Value) -> Array:
         """The array that `value` will be; `NeedsValuesError` unless it follows from constants."""
@@ -245,12 +289,18 @@ class NodeContext:
     def emit_all(self, op: Op, *operands: Value | None) -> tuple[Value, ...]:
         """Apply an op with any number of results."""
         node = self.builder.emit_node(op, *operands)
-        _check_sizes(node)
-        arrays = fold(node, always=self.is_driven)
+        for result in node.results:
+            self.check_size(result.type)
+        unchecked = self.graph.session.known.unchecked
+        arrays = fold(node, always=self.is_driven, unchecked=unchecked)
         if arrays is None:
             return node.results
         self.builder.function.erase(node)
         return tuple(self.constant(array, node.name) for array in arrays)
+
+    def check_size(self, type: TensorType) -> None:
+        """Raise if a tensor takes more memory than it may: to be asked before it is made."""
+        self.graph.session.check_size(type)
 
     def body(
         self, name: str, inputs: Sequence[TensorType | Constant]
@@ -280,11 +330,3 @@ class NodeContext:
     def fail(self, why: str, help: str = "") -> AfterglowError:
         """The error to raise when the node cannot be imported."""
         return UnsupportedError(why, help=help)
-
-
-def _check_sizes(node: Node) -> None:
-    for result in node.results:
-        if result.type.nbytes > MOST_BYTES:
-            raise ModelError(
-                f"a result is too large: {result.type} takes over {MOST_BYTES:,} bytes"
-            )

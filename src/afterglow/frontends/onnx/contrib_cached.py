@@ -31,6 +31,7 @@ from afterglow.ops.elementwise import (
 )
 from afterglow.ops.functions import Tanh
 from afterglow.ops.indexing import Gather, Iota
+from afterglow.ops.lengths import CheckLengths
 from afterglow.ops.movement import Concat, Expand, Pad, Reshape, slice_axis
 from afterglow.support.errors import ModelError
 from afterglow.types import dtype as d
@@ -90,14 +91,15 @@ def _split_inputs(n: NodeContext) -> tuple[Value, Value, Value]:
 def _lengths(n: NodeContext, q: Value) -> _Lengths:
     """At the beginning there is no past; later on, the last key of each batch tells it."""
     batch, queries = q.type.shape[0], q.type.shape[2]
-    (total,) = n.known_ints(6)
+    total = n.known_int(6)
     past = n.get(3)
     if total < queries:
         raise ModelError(f"there are {queries} new keys, but {total} in all")
     cache = max(total, 0 if past is None else past.type.shape[2])
     if total == queries:
         return _Lengths(queries, cache, None)
-    last = n.emit(Reshape((batch,)), as_dtype(n, n[5], d.i64))
+    last = n.emit(CheckLengths(cache - 1), as_dtype(n, n[5], d.i64))
+    last = n.emit(Reshape((batch,)), last)
     return _Lengths(queries, cache, n.emit(Add(), last, _whole(n, 1 - queries)))
 
 

@@ -11,6 +11,7 @@ from afterglow.frontends.onnx.image import grid_sample
 from afterglow.frontends.onnx.indexing import gather_nd, trilu
 from afterglow.frontends.onnx.layout import to_channels_first, to_channels_last
 from afterglow.frontends.onnx.movement import pad_inputs, reshaped
+from afterglow.frontends.onnx.moving import moving_range
 from afterglow.frontends.onnx.pooling import max_pool
 from afterglow.frontends.onnx.registry import Results, onnx_op
 from afterglow.graph import Value
@@ -46,8 +47,12 @@ def pad(n: NodeContext) -> Results:
 @onnx_op("Range", domain=MICROSOFT)
 def value_range(n: NodeContext) -> Value:
     """Steps of 1 unless told otherwise."""
-    start, limit = (n.known(i).reshape(()).item() for i in range(2))
-    step = n.known(2).reshape(()).item() if n.get(2) is not None else 1
+    delta = np.ones((), np.int64) if n.get(2) is None else n.value_if_known(n[2])
+    moving = moving_range(n, n[0], n[1], delta)
+    if moving is not None:
+        return moving
+    start, limit = (n.known_number(i) for i in range(2))
+    step = n.known_number(2) if n.get(2) is not None else 1
     if not step:
         raise ModelError("a range needs a step other than 0")
     return n.constant(np.arange(start, limit, step).astype(n[0].type.dtype.numpy))

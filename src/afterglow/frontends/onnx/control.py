@@ -8,6 +8,7 @@ drives the body while the model runs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import count
 
@@ -23,16 +24,24 @@ from afterglow.frontends.onnx.problems import (
     ProblemsError,
 )
 from afterglow.frontends.onnx.registry import Results, onnx_op
-from afterglow.graph import Constant, Function, Subgraph, Value
+from afterglow.graph import Builder, Constant, Function, Subgraph, Value
 from afterglow.ops.control import If, Loop, Scan
-from afterglow.ops.indexing import Iota
-from afterglow.ops.movement import Concat, Reshape
+from afterglow.ops.elementwise import Add
+from afterglow.ops.indexing import Iota, ScatterND
+from afterglow.ops.loop_bounds import Carried, LoopFacts, deciding_values
+from afterglow.ops.movement import Concat, Expand, Reshape
 from afterglow.support.errors import CompileError, ModelError, UnsupportedError
 from afterglow.types import TensorType
-from afterglow.types.dtype import i64
+from afterglow.types.dtype import i64, string
 
 MOST_UNROLLED = 2048
 """Nodes into which a loop is unrolled, at most: if it takes more, the host drives it."""
+
+MOST_ROW_BYTES = 2**26
+"""What a loop that ends when it likes may stack at most: if it is more, the host drives it."""
+
+MOST_NUMBERED = 2**17
+"""Iterations whose numbers are a tensor; more are counted when the loop runs, if they can be."""
 
 _UNLIMITED = np.iinfo(np.int64).max
 
@@ -145,13 +154,28 @@ def _loop_as_op(
     _check_count(len(returned), len(carried))
     if returned[: len(carried)] != types:
         raise ChangesTypesError("carried values change their types")
+    facts = _facts(n, function, limit, carried)
+    n.graph.session.end_loop(facts)
     if _is_true(function.outputs[0].value):
         trips = _trips(n, limit, condition, must=len(returned) > len(carried))
-        if trips is not None:
+        if trips is not None and (trips <= MOST_NUMBERED or len(returned) > len(carried)):
             return _counted(n, body, trips, carried, captured)
     if len(returned) > len(carried):
-        raise NeedsInliningError("the number of iterations depends on what they compute")
+        ends = (condition, *deciding_values(facts))
+        if all(map(n.graph.known.is_known, ends)) or not n.wants(len(returned)):
+            raise NeedsInliningError("the number of iterations depends on what they compute")
+        return _with_rows(n, body, limit, condition, carried, captured)
     return n.emit_all(Loop(body, len(carried)), limit, condition, *carried, *captured)
+
+
+def _facts(n: NodeContext, function: Function, limit: Value, carried: Sequence[Value]) -> LoopFacts:
+    """What a loop tells about the integers in its body."""
+    most = n.value_if_known(limit)
+    trips = math.inf if most is None or most == _UNLIMITED else max(0, int(most))
+    iteration, *inside = function.inputs[: 1 + len(carried)]
+    goes_on, *after = (output.value for output in function.outputs[: 1 + len(carried)])
+    pairs = [Carried(*each) for each in zip(inside, carried, after, strict=True)]
+    return LoopFacts(function, iteration, trips, pairs, goes_on)
 
 
 def _check_count(returned: int, carried: int) -> None:
@@ -183,7 +207,50 @@ def _counted(
     iteration, *inputs = function.inputs
     function.inputs = [*inputs[: len(carried)], iteration, *inputs[len(carried) :]]
     numbers = n.emit(Iota((trips,), 0, i64))
-    return n.emit_all(Scan(body, trips, len(carried), 1), *carried, numbers, *captured)
+    results = n.emit_all(Scan(body, trips, len(carried), 1), *carried, numbers, *captured)
+    return (*results, n.constant(np.array([trips])))
+
+
+def _with_rows(
+    n: NodeContext,
+    body: Subgraph,
+    limit: Value,
+    condition: Value,
+    carried: Sequence[Value],
+    captured: Sequence[Value],
+) -> tuple[Value, ...]:
+    """A loop that ends when it likes carries all rows that there may be, and their number."""
+    parts = _output_types(body.function)[1 + len(carried) :]
+    most = max(0, int(n.value_of(limit)))
+    if most * sum(type.nbytes for type in parts) > MOST_ROW_BYTES or any(
+        type.dtype is string for type in parts
+    ):
+        raise NeedsInliningError("there may be too many rows to stack")
+    _write_rows(body.function, len(carried), most)
+    zeros = [n.constant(np.zeros((), type.dtype.numpy)) for type in parts]
+    rows = [
+        n.emit(Expand((most, *type.shape)), zero) for type, zero in zip(parts, zeros, strict=True)
+    ]
+    first = (*carried, *rows, n.constant(np.zeros(1, np.int64)))
+    return n.emit_all(Loop(body, len(first)), limit, condition, *first, *captured)
+
+
+def _write_rows(function: Function, carried: int, most: int) -> None:
+    """Let a body carry rows, into which it writes what it returns to be stacked, and count them."""
+    b, iteration = Builder(function), function.inputs[0]
+    before, captured = function.inputs[: 1 + carried], function.inputs[1 + carried :]
+    kept, stacked = function.outputs[: 1 + carried], function.outputs[1 + carried :]
+    function.inputs, function.outputs = [*before], [*kept]
+    place = b.emit(Reshape((1, 1)), iteration)
+    for output in stacked:
+        type = output.value.type
+        rows = function.input(output.name, type.with_shape((most, *type.shape)))
+        row = b.emit(Reshape((1, *type.shape)), output.value)
+        function.output(output.name, b.emit(ScatterND(), rows, place, row))
+    function.input("count", TensorType(i64, (1,)))
+    one = b.constant(np.ones(1, np.int64), "one")
+    function.output("\0count", b.emit(Add(), b.emit(Reshape((1,)), iteration), one))
+    function.inputs.extend(captured)
 
 
 def _loop_in_place(
@@ -206,10 +273,12 @@ def _loop_in_place(
         condition = _scalar(n, _tensor(first))
         carried = rest[: len(carried)]
         parts.append([_tensor(value) for value in rest[len(carried) :]])
+    number = n.constant(np.array([len(parts)]))
     if not parts:
         declared = n.graph_attribute("body").output[1 + len(carried) :]
-        return [*carried, *(n.constant(no_parts(info)) for info in declared)]
-    return [*carried, *(_stack(n, list(column)) for column in zip(*parts, strict=True))]
+        return [*carried, *(n.constant(no_parts(info)) for info in declared), number]
+    stacked = [_stack(n, list(column)) for column in zip(*parts, strict=True)]
+    return [*carried, *stacked, number]
 
 
 def _tensor(value: Imported | None) -> Value:

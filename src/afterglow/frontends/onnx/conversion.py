@@ -8,7 +8,10 @@ from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.conversion import Cast, PowerRounding
+from afterglow.support.errors import ModelError
 from afterglow.types import DType
+
+_ROUNDINGS = {rounding.value: rounding for rounding in PowerRounding}
 
 
 def as_dtype(n: NodeContext, x: Value, dtype: DType) -> Value:
@@ -19,7 +22,10 @@ def as_dtype(n: NodeContext, x: Value, dtype: DType) -> Value:
 @onnx_op("Cast")
 def cast_to_name(n: NodeContext) -> Value:
     """The first version calls the type by its name."""
-    return _cast(n, n.dtype_of(TensorProto.DataType.Value(n.text("to").upper())))
+    name = n.text("to").upper()
+    if name not in TensorProto.DataType.keys():  # noqa: SIM118  # no mapping
+        raise ModelError(f"there is no element type {name!r}")
+    return _cast(n, n.dtype_of(TensorProto.DataType.Value(name)))
 
 
 @onnx_op("Cast", since=6)
@@ -38,4 +44,4 @@ def _cast(n: NodeContext, dtype: DType) -> Value:
     if n[0].type.dtype is dtype:
         return n[0]
     saturate = bool(n.integer("saturate", 1))
-    return n.emit(Cast(dtype, saturate, PowerRounding(n.text("round_mode", "up"))), n[0])
+    return n.emit(Cast(dtype, saturate, n.choice("round_mode", _ROUNDINGS, "up")), n[0])

@@ -12,6 +12,7 @@ from afterglow.ops.convolution import Conv, ConvTranspose
 from afterglow.ops.deform_conv import DeformConv
 from afterglow.ops.elementwise import Mul
 from afterglow.ops.windows import Windows
+from afterglow.support.errors import ModelError
 
 
 @onnx_op("Conv")
@@ -54,6 +55,7 @@ def qlinear_conv(n: NodeContext) -> Value:
 def conv_transpose(n: NodeContext) -> Value:
     """The kernel's extents are those of the weight [C, O / groups, kernel…]."""
     x, weight = n[0], n[1]
+    n.extents(weight, x.type.rank)
     w = given_windows(n, weight.type.shape[2:])
     pads, added = _transpose_pads(n, w, x.type.shape[2:])
     op = ConvTranspose(w.strides, pads, w.dilations, n.integer("group", 1), added)
@@ -65,10 +67,12 @@ def _transpose_pads(
     n: NodeContext, w: Windows, extents: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """What to cut off and what to add behind: as given, or so that the result has its extents."""
-    added = n.integers("output_padding", (0,) * len(extents))
+    added = n.counted("output_padding", len(extents), 0)
     auto_pad = n.text("auto_pad", "NOTSET")
     if n.has("output_shape"):
         wanted = n.integers("output_shape")[-len(extents) :]
+        if len(wanted) != len(extents):
+            raise ModelError(f"output_shape {wanted} does not fit x: {n[0].type}")
     elif auto_pad.startswith("SAME"):
         wanted = tuple(extent * stride for extent, stride in zip(extents, w.strides, strict=True))
     else:

@@ -12,17 +12,24 @@ from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.conversion import Cast
 from afterglow.ops.regions import MaxRoiPool, RegionMode, RoiAlign
+from afterglow.support.errors import ModelError
 from afterglow.types import Array
 from afterglow.types.dtype import i64
+
+MOST_SAMPLES = 2**10
+"""Samples along each side of a cell of a region, at most: their square is what it takes."""
 
 
 @onnx_op("RoiAlign")
 def roi_align(n: NodeContext) -> Value:
     """Before version 16 there was no shift by half a pixel."""
     shift = "half_pixel" if n.opset >= 16 else "output_half_pixel"
+    samples = n.integer("sampling_ratio", 0)
+    if samples > MOST_SAMPLES:
+        raise n.fail(f"sampling_ratio is {samples:,}, the limit is {MOST_SAMPLES:,}")
     op = RoiAlign(
         cells=(n.integer("output_height", 1), n.integer("output_width", 1)),
-        samples=n.integer("sampling_ratio", 0),
+        samples=samples,
         scale=n.number("spatial_scale", 1.0),
         mode=RegionMode.MAX if n.text("mode", "avg") == "max" else RegionMode.MEAN,
         half_pixel=n.text("coordinate_transformation_mode", shift) == "half_pixel",
@@ -34,7 +41,7 @@ def roi_align(n: NodeContext) -> Value:
 @onnx_op("MaxRoiPool")
 def max_roi_pool(n: NodeContext) -> Value:
     """The image's number is the first column of a region."""
-    rows, columns = n.integers("pooled_shape")
+    rows, columns = n.counted("pooled_shape", 2)
     op = MaxRoiPool((rows, columns), n.number("spatial_scale", 1.0))
     return to_channels_first(n, n.emit(op, to_channels_last(n, n[0]), n[1]))
 
@@ -43,8 +50,11 @@ def max_roi_pool(n: NodeContext) -> Value:
 def non_max_suppression(n: NodeContext) -> Value:
     """How many boxes are chosen depends on the boxes, so they must be known."""
     boxes, scores = n.known(0), n.known(1)
+    fits = boxes.ndim == scores.ndim == 3 and boxes.shape[2] == 4
+    if not (fits and boxes.shape[:2] == (scores.shape[0], scores.shape[2])):
+        raise ModelError(f"boxes {n[0].type} and scores {n[1].type} do not belong together")
     most, overlap, least = (
-        n.known(index).reshape(-1)[0] if n.get(index) is not None else default
+        n.known_number(index) if n.get(index) is not None else default
         for index, default in ((2, 0), (3, 0.0), (4, -np.inf))
     )
     corners = _corners(boxes, bool(n.integer("center_point_box", 0)))

@@ -48,7 +48,10 @@ def drive_branch(n: NodeContext, name: str) -> list[Imported | None]:
 def drive_loop(
     n: NodeContext, limit: Value, condition: Value, carried: Sequence[Imported | None]
 ) -> list[Imported | None]:
-    """The body again and again, while the condition holds; values may change their shapes."""
+    """The body again and again, while the condition holds; values may change their shapes.
+
+    Behind what the body returns comes the number of iterations.
+    """
     most, goes_on = int(n.value_of(limit)), bool(n.value_of(condition))
     body, values = _body(n, "body"), [_known(n, value) for value in carried]
     if len(body.graph.output_names) <= len(values):
@@ -63,7 +66,7 @@ def drive_loop(
         values = rest[: len(values)]
         parts.append(rest[len(values) :])
     stacked = _stacked(parts, body.graph.graph.output[1 + len(values) :])
-    return [_imported(n, value) for value in (*values, *stacked)]
+    return [_imported(n, value) for value in (*values, *stacked, np.array([len(parts)]))]
 
 
 def drive_scan(
@@ -87,14 +90,17 @@ def _body(n: NodeContext, name: str) -> _Body:
     assert session.run_body is not None
     fixed: dict[str, Array] = {}
     captured: dict[str, Any] = {}
-    for outer in free_names(graph):
+    before = session.graphs.get(id(graph))  # which keeps it, so that no other has its identity
+    for outer in free_names(graph) if before is None else before.outer_names:
         value = n.graph.scope.look_up(outer)
         if isinstance(value, Constant) and id(value.data) in session.kept:
             fixed[outer] = value.data
         else:
             captured[outer] = _known(n, value)
-    body = BodyGraph(session.file, graph, frame.opsets, frame.attributes, fixed)
-    return _Body(body, captured, session.run_body)
+    if before is None or not before.has_same(frame.attributes, fixed):
+        before = BodyGraph(session.file, graph, frame.opsets, frame.attributes, fixed)
+        session.graphs[id(graph)] = before
+    return _Body(before, captured, session.run_body)
 
 
 def _known(n: NodeContext, value: Imported | None) -> Any:

@@ -96,7 +96,7 @@ def swapped(n: NodeContext) -> Value:
 def variadic(n: NodeContext) -> Value:
     """Any number of operands, two at a time; a mean is divided by how many there are."""
     op = _VARIADIC[n.proto.op_type]()
-    result, *rest = n.values()
+    result, rest = n[0], n.values()[1:]
     for value in rest:
         result = n.emit(op, result, value)
     if n.proto.op_type != "Mean":
@@ -134,7 +134,7 @@ def where(n: NodeContext) -> Value:
 @onnx_op("BitShift")
 def bit_shift(n: NodeContext) -> Value:
     """By its direction."""
-    return n.emit(_SHIFTS[n.text("direction")](), n[0], n[1])
+    return n.emit(n.choice("direction", _SHIFTS)(), n[0], n[1])
 
 
 @onnx_op("IsInf")

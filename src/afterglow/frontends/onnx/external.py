@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import mmap
-from pathlib import Path, PurePosixPath, PureWindowsPath
+import os
+from pathlib import Path
 
 from onnx import TensorProto
 
+from afterglow.frontends.onnx.problems import DataFileError
 from afterglow.frontends.onnx.wire import OWN_FILE
 from afterglow.support.errors import ModelError
+from afterglow.support.regular_file import open_regular, path_inside
+
+_MOST_DIGITS = 19
+"""Digits of the longest file that there can be."""
+_MOST_SHOWN = 80
+"""Characters of a text from the file that an error shows."""
 
 
 class DataFiles:
@@ -31,7 +39,7 @@ class DataFiles:
         length = _number(entries, "length", max(0, len(data) - offset))
         if offset + length > len(data):
             raise ModelError(
-                f"its data would be bytes {offset:,} to {offset + length:,} of {location!r}, "
+                f"its data would be bytes {offset:,} to {offset + length:,} of {_shown(location)}, "
                 f"which has {len(data):,} bytes"
             )
         return data[offset : offset + length]
@@ -40,21 +48,20 @@ class DataFiles:
         """Where a file is: in the model's folder or below it, and nowhere else."""
         if self._folder is None:
             raise ModelError(
-                f"its data are in the file {location!r}, but the model did not come from a file",
+                f"its data are in the file {_shown(location)}, "
+                "but the model did not come from a file",
                 help="give the path of the model, or load its external data first",
             )
-        spellings = (PurePosixPath(location), PureWindowsPath(location))
-        leaves = any(path.anchor or ".." in path.parts for path in spellings)
-        path = self._folder / location
-        if not location or leaves or not _is_inside(path, self._folder):
-            raise ModelError(f"its data are outside of the model's folder, in {location!r}")
+        path = path_inside(self._folder, location)
+        if path is None:
+            raise ModelError(f"its data are outside of the model's folder, in {_shown(location)}")
         return path
 
 
 def map_file(path: Path) -> memoryview:
     """The bytes of a file: read as they are used, and shared with whoever else reads it."""
-    with path.open("rb") as file:
-        if path.stat().st_size == 0:  # which cannot be mapped
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size == 0:  # which cannot be mapped
             return memoryview(b"")
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
@@ -64,17 +71,7 @@ def _mapped(path: Path, location: str) -> memoryview:
         return map_file(path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ModelError(
-            f"its data are in the file {location!r}, which cannot be read: {reason.lower()}"
-        ) from None
-
-
-def _is_inside(path: Path, folder: Path) -> bool:
-    """Whether the path stays in the folder when all symbolic links are followed."""
-    try:
-        return path.resolve().is_relative_to(folder.resolve())
-    except (OSError, ValueError, RuntimeError):  # a loop of links, a byte no path can have
-        return False
+        raise DataFileError(location, reason.lower()) from None
 
 
 def _number(entries: dict[str, str], key: str, default: int) -> int:
@@ -82,5 +79,15 @@ def _number(entries: dict[str, str], key: str, default: int) -> int:
     if not text:
         return default
     if not text.isascii() or not text.isdigit():
-        raise ModelError(f"the {key} of its external data is {text!r}, not a number of bytes")
-    return int(text)
+        raise ModelError(f"the {key} of its external data is {_shown(text)}, not a number of bytes")
+    digits = text.lstrip("0")
+    if len(digits) > _MOST_DIGITS:
+        raise ModelError(
+            f"the {key} of its external data has {len(digits):,} digits: no file is that long"
+        )
+    return int(digits or "0")
+
+
+def _shown(text: str) -> str:
+    """A text of the file in quotes; of a long one, the beginning."""
+    return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…")

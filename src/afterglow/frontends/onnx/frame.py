@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import onnx
 
-from afterglow.frontends.onnx.bodies import RunBody
+from afterglow.frontends.onnx.bodies import BodyGraph, RunBody
 from afterglow.frontends.onnx.known import KnownValues
+from afterglow.frontends.onnx.limits import LEAST_LIMIT, check_tensor, tensor_limit
+from afterglow.frontends.onnx.problems import NeedsInliningError
 from afterglow.frontends.onnx.reader import ModelFile
 from afterglow.graph import Builder, Function, Module, Placeholder, Value
 from afterglow.ops.elementwise import Add
+from afterglow.ops.linear_forms import Condition, LinearForms
+from afterglow.ops.loop_bounds import LoopFacts, conditions_left
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import i64
@@ -34,9 +39,10 @@ class TooLargeError(UnsupportedError):
 class Session:
     """What the import of one model shares among its graphs.
 
-    Where all values are known, `run_body` runs the bodies of If, Loop and Scan, and `kept` has the
-    arrays, by their identity, that will be the same ones next time. `given_run_number` makes the
-    value that random numbers depend on, if that is not state of the module.
+    Where all values are known, `run_body` runs the bodies of If, Loop and Scan, `kept` has the
+    arrays, by their identity, that will be the same ones next time, and `graphs` bodies that were
+    met before. `given_run_number` makes the value that random numbers depend on, if that is not
+    state of the module.
     """
 
     file: ModelFile
@@ -46,11 +52,38 @@ class Session:
     known: KnownValues = field(default_factory=KnownValues)
     run_body: RunBody | None = None
     kept: Mapping[int, Array] = field(default_factory=dict)
+    graphs: dict[object, BodyGraph] = field(default_factory=dict)
     given_run_number: Callable[[], Value] | None = None
+    max_memory: int | None = None
+    """Bytes that a tensor may take; None if that follows from `own_bytes`."""
+    own_bytes: int = 0
+    """What the constants and inputs of the model take."""
     expanded: int = 0
     changing: dict[int, onnx.GraphProto] = field(default_factory=dict)
     """By their identity, bodies of loops that can be no functions: what they carry changes."""
+    conditions: list[Condition] = field(default_factory=list)
+    """What loops that are being imported must show, so that slices which move stay inside."""
     _run_number: Value | None = None
+
+    @cached_property
+    def forms(self) -> LinearForms:
+        """Integers of the model as sums of what is not known."""
+        return LinearForms(self.known.outermost)
+
+    def assume(self, conditions: Iterable[Condition]) -> bool:
+        """Whether conditions hold, or may turn out to hold once the loops around are imported."""
+        left = [each for each in conditions if not self.forms.holds(each)]
+        if not all(map(self.forms.may_hold, left)):
+            return False
+        self.conditions.extend(left)
+        return True
+
+    def end_loop(self, loop: LoopFacts) -> None:
+        """Decide conditions by what a loop around them tells, or refuse its body as a function."""
+        left = conditions_left(self.forms, loop, self.conditions)
+        if left is None:
+            raise NeedsInliningError("a slice that moves in a loop may leave its operand")
+        self.conditions[:] = left
 
     def run_number(self) -> Value:
         """What counts the runs: random numbers differ from one to the next."""
@@ -72,13 +105,19 @@ class Session:
     @contextmanager
     def attempt(self) -> Iterator[None]:
         """If what is done in here fails, the module loses the functions that it made."""
-        before = len(self.module.functions)
+        before, conditions = len(self.module.functions), [*self.conditions]
         try:
             yield
         except AfterglowError:
+            self.conditions[:] = conditions
             for name in [*self.module.functions][before:]:
                 self.module.erase_function(name)
             raise
+
+    def check_size(self, type: TensorType) -> None:
+        """Raise if a tensor takes more memory than it may."""
+        if not type.size or type.nbytes > (self.max_memory or LEAST_LIMIT):
+            check_tensor(type, tensor_limit(self.own_bytes, self.max_memory))
 
     def count_expanded(self) -> None:
         """Note a node that the file holds once, but the import may meet many times."""

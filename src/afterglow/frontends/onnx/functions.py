@@ -71,9 +71,12 @@ def standard_function(n: NodeContext, schema: Schema) -> onnx.FunctionProto:
         node.CopyFrom(n.proto)
         del node.attribute[:]
         node.attribute.extend(_renamed(proto, name) for name, proto in n.attributes.items())
-        data = schema.get_context_dependent_function_with_opset_version(
-            version, node.SerializeToString(), types
-        )
+        try:
+            data = schema.get_context_dependent_function_with_opset_version(
+                version, node.SerializeToString(), types
+            )
+        except (RuntimeError, ValueError) as error:  # which ONNX raises of what is malformed
+            raise ModelError(f"the standard's definition refuses it: {error}") from None
     function: onnx.FunctionProto = onnx.FunctionProto.FromString(data)
     if not function.node:
         raise UnsupportedError("Afterglow does not have this op for such operands")

@@ -37,9 +37,21 @@ from afterglow.frontends.onnx.problems import (
 from afterglow.frontends.onnx.registry import Importer, Results, find_importer
 from afterglow.frontends.onnx.scope import BrokenValueError, Scope
 from afterglow.graph import Builder, Constant, Function, Subgraph, Value
-from afterglow.support.errors import AfterglowError, ModelError
+from afterglow.support.errors import AfterglowError, InternalError, ModelError, out_of_memory
 from afterglow.support.names import NameScope
 from afterglow.types import Array, TensorType
+
+FAULTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
+"""What programming errors raise; anything else may come from a signal handler of the caller."""
 
 
 class GraphImporter:
@@ -111,7 +123,7 @@ class GraphImporter:
         """Import a node; if that fails, keep the reason and return False."""
         try:
             self._add_node(proto)
-        except TooLargeError:
+        except (TooLargeError, InternalError):
             raise
         except BrokenValueError:
             return False
@@ -149,7 +161,7 @@ class GraphImporter:
         builder = Builder(self.function, name=name, origin=self.frame.origin or proto.name or name)
         opset = self._opset(normal_domain(proto.domain))
         n = NodeContext(self, proto, self._attributes(proto), operands, opset, builder)
-        results = _guarded(importer, n)
+        results = self._imported(importer, n)
         if isinstance(results, Imported):
             results = (results,)
         _rename(builder, name, results[0] if results else None)
@@ -157,6 +169,22 @@ class GraphImporter:
             if output:
                 self.scope.define(output, value)
                 self.computed.add(output)
+
+    def _imported(self, importer: Importer, n: NodeContext) -> Results:
+        """Run an importer; a fault of its own becomes an error that names the node."""
+        try:
+            return importer(n)
+        except AfterglowError:
+            raise
+        except MemoryError as error:
+            raise out_of_memory("compute it", error) from None
+        except FAULTS as fault:
+            problem = self._problem(n.proto, ModelError(""))
+            raise InternalError(
+                f"internal error, {type(fault).__name__}: {fault}",
+                where=f"in node {problem.node} ({problem.op})",
+                help="please report it; the node may be malformed, and should have been refused",
+            ) from fault
 
     def _attributes(self, proto: onnx.NodeProto) -> dict[str, onnx.AttributeProto]:
         """The node's attributes; in a function, some are those of the call."""
@@ -239,13 +267,18 @@ class GraphImporter:
             inner = GraphImporter(self.session, function, frame, self.scope)
             names = _input_names(name, graph, len(inputs))
             for input_name, given in zip(names, inputs, strict=True):
-                value = (
-                    function.input(input_name, given) if isinstance(given, TensorType) else given
-                )
-                inner.scope.define(input_name, value)
+                inner.scope.define(input_name, self._body_input(function, input_name, given))
             inner.add_graph(graph)
             _add_outputs(function, [info.name for info in graph.output], inner)
         return Subgraph(function), list(inner.scope.captured)
+
+    def _body_input(self, function: Function, name: str, given: TensorType | Constant) -> Value:
+        """An input of a body: one that is the same each time is none of the function."""
+        if isinstance(given, Constant):
+            return given
+        placeholder = function.input(name, given)
+        self.session.forms.open.add(placeholder)
+        return placeholder
 
 
 def _add_outputs(function: Function, names: Sequence[str], graph: GraphImporter) -> None:
@@ -255,19 +288,6 @@ def _add_outputs(function: Function, names: Sequence[str], graph: GraphImporter)
         if not isinstance(value, Value):
             raise NeedsInliningError(f"{name!r} is a sequence or an optional, not a tensor")
         function.output(free.claim(name), value)
-
-
-def _guarded(importer: Importer, n: NodeContext) -> Results:
-    """Run an importer; a fault that it did not foresee becomes an error like any other."""
-    try:
-        return importer(n)
-    except AfterglowError:
-        raise
-    except Exception as error:
-        raise ModelError(
-            f"it cannot be imported ({type(error).__name__}: {error})",
-            help="its attributes or operands may be malformed",
-        ) from error
 
 
 def _input_names(name: str, graph: onnx.GraphProto, given: int) -> list[str]:

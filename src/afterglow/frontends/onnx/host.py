@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 import onnx
 
-from afterglow.frontends.onnx.bodies import RUN_NUMBER, RunBody
+from afterglow.frontends.onnx.bodies import RUN_NUMBER, BodyGraph, RunBody
 from afterglow.frontends.onnx.context import Imported, StaticSequence
 from afterglow.frontends.onnx.differentiated import variables
 from afterglow.frontends.onnx.frame import Frame, Session
 from afterglow.frontends.onnx.graph import GraphImporter
 from afterglow.frontends.onnx.importer import input_constant, model_functions, model_opsets
-from afterglow.frontends.onnx.order import reads
+from afterglow.frontends.onnx.limits import HostLimits
+from afterglow.frontends.onnx.order import in_order, reads
 from afterglow.frontends.onnx.parts import needed_nodes
 from afterglow.frontends.onnx.problems import ProblemsError, import_error
 from afterglow.frontends.onnx.reader import ModelFile
+from afterglow.frontends.onnx.replay import ReplayedNode
 from afterglow.frontends.onnx.signature import Parameter, ParameterKind, model_signature
 from afterglow.graph import Function, Module, Value
 from afterglow.support.errors import UnsupportedError
@@ -31,10 +33,11 @@ _SETTLED = {
 
 
 class HostNodes:
-    """What the host computes of a model: each time it is imported with all values known.
+    """What the host computes of a model, node by node.
 
-    `given` names what there will be, `values` has what is always the same. `run_body` runs the
-    bodies of If, Loop and Scan.
+    A node that takes and gives tensors is replayed; others are imported each time with all values
+    known. `given` names what there will be, `values` has what is always the same. `run_body` runs
+    the bodies of If, Loop and Scan.
     """
 
     def __init__(
@@ -44,27 +47,64 @@ class HostNodes:
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
+        limits: HostLimits,
     ) -> None:
         self.file = file
         self.wanted = wanted
         self.run_body = run_body
+        self.limits = limits
         self.parameters = {p.name: p for p in model_signature(file).inputs}
         self.frame = Frame(model_opsets(file.proto))
         self.functions = model_functions(file.proto)
         self.nodes = needed_nodes(file.proto.graph, wanted, {*given, *values})
         self.names = frozenset(wanted).union(*map(reads, self.nodes))
         self.fixed = {**_constants(file, self.names), **values}
+        self.graphs: dict[object, BodyGraph] = {}
         self._settle()
+        self.replayed = self._replayed({*given, *self.fixed})
 
     def run(self, known: Mapping[str, Any]) -> dict[str, Any]:
         """What is wanted by name: arrays, and lists of them where it is a sequence."""
-        return self._compute(self.nodes, self.wanted, known)
+        values = {**self.fixed, **known}
+        if self.replayed is not None:
+            try:
+                return self._replay(self.replayed, values)
+            except UnsupportedError:  # a map between two nodes is no value that can be kept
+                pass
+        return self._compute(self.nodes, self.wanted, {**self.fixed, **known})
+
+    def _replay(self, nodes: Sequence[ReplayedNode], values: dict[str, Any]) -> dict[str, Any]:
+        """Run node by node, and note the results with the values."""
+        for each in nodes:
+            results = each.run(values)
+            if results is None:
+                read = {name: values[name] for name in each.reads if name in values}
+                values.update(self._compute([each.node], each.results, read))
+            else:
+                values.update(zip(each.results, results, strict=True))
+        return {name: values[name] for name in self.wanted}
+
+    def _replayed(self, defined: set[str]) -> list[ReplayedNode] | None:
+        """The nodes in order; None if they cannot be told apart, as Gradient looks at all."""
+        order = in_order(self.nodes, defined)
+        if order.stuck or any(variables(self.nodes)):
+            return None
+        parts = (self.file, self.functions, self.frame, self.fixed)
+        return [
+            ReplayedNode(
+                node,
+                [name for name in node.output if name in self.names],
+                *parts,
+                limits=self.limits,
+            )
+            for node in order.nodes
+        ]
 
     def _settle(self) -> None:
         """Compute once what does not depend on what is given."""
         settled = _fixed_nodes(self.nodes, self.fixed)
         names = [name for node in settled for name in node.output if name]
-        self.fixed.update(self._compute(settled, names, {}))
+        self.fixed.update(self._compute(settled, names, self.fixed))
         done = set(map(id, settled))
         self.nodes = [node for node in self.nodes if id(node) not in done]
 
@@ -73,16 +113,18 @@ class HostNodes:
     ) -> dict[str, Any]:
         module = Module("host")
         session = Session(self.file, module, self.functions)
-        session.run_body = self.run_body
+        session.run_body, session.graphs = self.run_body, self.graphs
+        session.known.unchecked = self.limits.unchecked
+        session.max_memory = self.limits.max_memory
         session.kept = {id(x): x for x in self.fixed.values() if isinstance(x, np.ndarray)}
         if RUN_NUMBER in known:
             number = module.constant("run_number", known[RUN_NUMBER])
             session.given_run_number = lambda: number
         graph = GraphImporter(session, Function("main", module), self.frame)
-        known = {**self.fixed, **known}
         for name in sorted(self.names & known.keys()):
             parameter = self.parameters.get(name) or _parameter(name, known[name])
             graph.scope.define(name, input_constant(module, parameter, known[name]))
+        session.own_bytes = sum(constant.type.nbytes for constant in module.constants.values())
         graph.add_nodes(nodes)
         try:
             values = zip(wanted, graph.results(wanted), strict=True)

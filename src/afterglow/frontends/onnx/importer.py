@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -17,7 +16,7 @@ from afterglow.frontends.onnx.context import Imported, KnownMap, RowMaps, Static
 from afterglow.frontends.onnx.frame import Frame, Session, normal_domain, shown_domain
 from afterglow.frontends.onnx.graph import GraphImporter
 from afterglow.frontends.onnx.order import reads
-from afterglow.frontends.onnx.parts import Given, Part, plan_cut
+from afterglow.frontends.onnx.parts import Given, Part, plan_cut, wide_name
 from afterglow.frontends.onnx.problems import (
     NeedsValuesError,
     Problem,
@@ -32,10 +31,11 @@ from afterglow.frontends.onnx.signature import (
     Signature,
     model_signature,
 )
-from afterglow.graph import Function, Module, Placeholder, Value
+from afterglow.graph import Builder, Function, Module, Placeholder, Value
+from afterglow.ops.conversion import Cast
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import Array, DType, OutputForm, OutputKind, TensorType
-from afterglow.types.dtype import i64, string
+from afterglow.types.dtype import f32, i64, string
 from afterglow.types.output_form import element_name
 
 
@@ -49,14 +49,20 @@ def import_onnx(source: ModelSource | ModelFile, binding: Binding | None = None)
 
 
 class ModelImporter:
-    """Imports one model."""
+    """Imports one model; `unchecked`, an index out of range is the nearest that is not."""
 
     def __init__(
-        self, source: ModelSource | ModelFile, binding: Binding, part: Part | None = None
+        self,
+        source: ModelSource | ModelFile,
+        binding: Binding,
+        part: Part | None = None,
+        *,
+        unchecked: bool = False,
     ) -> None:
         self.file = source if isinstance(source, ModelFile) else read_model(source)
         self.binding = binding
         self.part = part
+        self.unchecked = unchecked
         signature = model_signature(self.file)
         self.signature = signature if part is None else _signature_of(part, signature)
         self.opsets = model_opsets(self.file.proto)
@@ -67,10 +73,12 @@ class ModelImporter:
         An output that is a sequence of tensors becomes several, one that is nothing none at all:
         the forms say how what the main function returns is grouped again.
         """
-        types = bind_inputs(self.signature.inputs, self.binding)
+        types = bind_inputs(self.signature.inputs, self.binding, self.file.warn)
         proto = self.file.proto
         module = Module(proto.graph.name or "model")
         session = Session(self.file, module, model_functions(proto))
+        session.known.unchecked = self.unchecked
+        session.max_memory = self.binding.max_memory
         graph = GraphImporter(session, Function("main", module), Frame(self.opsets))
         if self.part is not None and RUN_NUMBER in self.part.given:
             session.given_run_number = partial(_run_number, graph.function)
@@ -78,19 +86,18 @@ class ModelImporter:
         try:
             missing = self._add_inputs(graph, types, nodes)
             graph.add_constants(proto.graph, self._read_names(nodes))
+            session.own_bytes = _own_bytes(graph.function)
             graph.add_nodes(nodes)
             outputs = list(self._outputs(graph))
             graph.results([])
         except ProblemsError as error:
-            causes = (problem.error.__cause__ for problem in error.problems)
-            unforeseen = next((cause for cause in causes if cause is not None), None)
-            raise import_error(error.problems, self._help()) from unforeseen
+            raise import_error(error.problems, self._help()) from None
         except NeedsValuesError as error:
             if not missing:
                 names = [output.name for output in self.signature.outputs]
-                raise NeedsValuesError(
-                    error.inputs, plan_cut(graph.scope, nodes, graph.stops, names)
-                ) from None
+                given = () if self.part is None else self.part.given
+                cut = plan_cut(graph.scope, nodes, graph.stops, names, given)
+                raise NeedsValuesError(error.inputs, cut) from None
         if missing:
             raise NeedsValuesError(missing)
         session.count_runs(graph.function)
@@ -121,6 +128,8 @@ class ModelImporter:
             if name in self.binding.values:
                 value = input_constant(graph.function.module, parameter, self.binding.values[name])
                 graph.scope.define(name, value)
+            elif self.part is not None and wide_name(name) in self.part.given:
+                graph.scope.define(name, _add_wide(graph, name, types))
             elif parameter.kind is ParameterKind.TENSOR:
                 graph.scope.define(name, _add_input(graph, name, name, types[name]))
             elif self.part is not None and name in self.part.given:
@@ -137,19 +146,31 @@ class ModelImporter:
         if not self.signature.outputs:
             graph.problems.append(Problem(ModelError("the model has no outputs")))
         seen: set[str] = set()
+        narrow = {wide_name(output.name): output for output in self.signature.outputs}
         for parameter in self.signature.outputs:
             try:
+                if parameter.name in narrow:
+                    value = _returned(graph, narrow[parameter.name])
+                    assert isinstance(value, Value)
+                    yield parameter.name, Builder(graph.function).emit(Cast(f32), value)
+                    continue
                 if parameter.name in seen:
                     raise ModelError(f"two outputs have the name {parameter.name!r}")
                 seen.add(parameter.name)
                 value = _returned(graph, parameter)
                 if not self.binding.shapes:  # which may well be others than the declared ones
-                    _warn_of_shape(parameter, value)
+                    self._warn_of_shape(parameter, value)
                 yield parameter.name, value
             except BrokenValueError:
                 continue
             except AfterglowError as error:
                 graph.problems.append(Problem(error))
+
+    def _warn_of_shape(self, parameter: Parameter, value: Imported | None) -> None:
+        """Say that a model declares a shape which is not so; what is computed counts."""
+        if isinstance(value, Value) and not parameter.fits(value.type.shape):
+            declared = f"output {parameter.name!r} is declared to be {parameter.type_text}"
+            self.file.warn(f"{declared}, it is {value.type}")
 
     def _help(self) -> str:
         """What may explain problems of the whole model."""
@@ -183,6 +204,13 @@ def _add_input(graph: GraphImporter, name: str, owner: str, type: TensorType) ->
     return placeholder
 
 
+def _add_wide(graph: GraphImporter, name: str, types: Mapping[str, TensorType]) -> Value:
+    """A value that an earlier part computed in f32, rounded as the model has it."""
+    wide = wide_name(name)
+    placeholder = _add_input(graph, wide, name, types[wide])
+    return Builder(graph.function, name=name).emit(Cast(types[name].dtype), placeholder)
+
+
 def _add_elements(
     graph: GraphImporter, name: str, types: tuple[TensorType, ...] | None
 ) -> StaticSequence | None:
@@ -193,6 +221,12 @@ def _add_elements(
     return StaticSequence(
         _add_input(graph, element, name, type) for element, type in zip(named, types, strict=True)
     )
+
+
+def _own_bytes(function: Function) -> int:
+    """Bytes of a model's constants and inputs, before there are nodes."""
+    values = (*function.module.constants.values(), *function.inputs)
+    return sum(value.type.nbytes for value in values)
 
 
 def _run_number(function: Function) -> Placeholder:
@@ -216,13 +250,6 @@ def _returned(graph: GraphImporter, parameter: Parameter) -> Imported | None:
             f"output {parameter.name!r} is declared to hold {parameter.dtype}, it is {value.type}"
         )
     return value
-
-
-def _warn_of_shape(parameter: Parameter, value: Imported | None) -> None:
-    """Say that a model declares a shape which is not so; what is computed counts."""
-    if isinstance(value, Value) and not parameter.fits(value.type.shape):
-        declared = f"output {parameter.name!r} is declared to be {parameter.type_text}"
-        warnings.warn(f"{declared}, it is {value.type}", stacklevel=2)
 
 
 def _add_output(function: Function, name: str, value: Imported | None) -> OutputForm:

@@ -19,10 +19,14 @@ from afterglow.ops.indexing import (
     ScatterND,
     ScatterReduction,
 )
+from afterglow.ops.lengths import CheckLengths
 from afterglow.ops.movement import Concat, Expand, slice_axis
 from afterglow.ops.rules import normal_axis
 from afterglow.ops.scatter import ScatterElements
+from afterglow.support.errors import ModelError
 from afterglow.types.dtype import i64
+
+_REDUCTIONS = {reduction.value: reduction for reduction in ScatterReduction}
 
 
 @onnx_op("Gather")
@@ -48,14 +52,14 @@ def gather_nd(n: NodeContext) -> Value:
 def scatter_elements(n: NodeContext) -> Value:
     """Scatter is what version 9 called it."""
     axis = normal_axis(n.integer("axis", 0), n[0].type, "data")
-    reduction = ScatterReduction(n.text("reduction", "none"))
+    reduction = n.choice("reduction", _REDUCTIONS, "none")
     return n.emit(ScatterElements(axis, reduction), n[0], n[1], n[2])
 
 
 @onnx_op("ScatterND")
 def scatter_nd(n: NodeContext) -> Value:
     """Slices put in by index tuples."""
-    return n.emit(ScatterND(ScatterReduction(n.text("reduction", "none"))), n[0], n[1], n[2])
+    return n.emit(ScatterND(n.choice("reduction", _REDUCTIONS, "none")), n[0], n[1], n[2])
 
 
 @onnx_op("TensorScatter")
@@ -66,7 +70,7 @@ def tensor_scatter(n: NodeContext) -> Value:
     """
     cache, update, starts = n[0], n[1], n.get(2)
     axis = normal_axis(n.integer("axis", -2), cache.type, "past_cache")
-    shape = update.type.shape[: axis + 1]
+    shape = n.extents(update, cache.type.rank)[: axis + 1]
     places = _counts(n, shape, axis)
     if starts is not None:
         starts = reshaped(n, starts, (shape[0], *[1] * axis))
@@ -82,10 +86,12 @@ def reverse_sequence(n: NodeContext) -> Value:
     """Reverse the first elements of each row, as many as its length says."""
     x = n[0]
     batch, time = n.integer("batch_axis", 1), n.integer("time_axis", 0)
+    if x.type.rank < 2 or {batch, time} != {0, 1}:
+        raise ModelError(f"batch_axis and time_axis must be the first two of {x.type}")
     shape = x.type.shape[:2]
     extents = [1, 1]
     extents[batch] = shape[batch]
-    lengths = reshaped(n, n[1], extents)
+    lengths = reshaped(n, n.emit(CheckLengths(shape[time]), n[1]), extents)
     step = _counts(n, shape, time)
     last = n.emit(e.Sub(), lengths, integer_constant(n, 1))
     mirrored = n.emit(e.Sub(), last, step)
@@ -112,7 +118,7 @@ def _tuples(n: NodeContext, shape: tuple[int, ...], parts: list[Value]) -> Value
 def one_hot(n: NodeContext) -> Value:
     """Whether the index is equal to the count along the new axis, as one of two values."""
     indices, values = as_dtype(n, n[0], i64), n[2]
-    depth = int(n.known(1).reshape(-1)[0])
+    depth = n.known_int(1)
     rank = indices.type.rank + 1
     axis = n.integer("axis", -1) % rank
     negative = n.emit(e.Less(), indices, integer_constant(n, 0))
@@ -131,7 +137,9 @@ def one_hot(n: NodeContext) -> Value:
 def trilu(n: NodeContext) -> Value:
     """x on one side of a diagonal, zero on the other: column >= row + k, or <= for the lower."""
     x = n[0]
-    offset = int(n.known(1).reshape(-1)[0]) if n.get(1) is not None else 0
+    offset = n.known_int(1) if n.get(1) is not None else 0
+    if x.type.rank < 2:
+        raise ModelError(f"input 0 must be matrices, it is {x.type}")
     shape = x.type.shape[-2:]
     row, column = _counts(n, shape, 0), _counts(n, shape, 1)
     diagonal = n.emit(e.Add(), row, integer_constant(n, offset))

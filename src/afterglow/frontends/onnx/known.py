@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from math import inf
 
 from afterglow.frontends.onnx.problems import NeedsInliningError, NeedsValuesError
-from afterglow.graph import Constant, Function, Node, Op, Value, run_op
+from afterglow.graph import Constant, Function, Node, Op, Value, run_node
 from afterglow.graph.function import subgraphs_of
 from afterglow.graph.order import in_order
 from afterglow.ops.control import Loop, Scan
-from afterglow.support.errors import UnsupportedError
+from afterglow.support.errors import IndexRangeError, UnsupportedError
 from afterglow.types import Array
 
 MOST_COMPUTED_BYTES = 2**30
-"""A value that takes more is not computed when importing."""
+"""A value that takes more, with all on the way to it, is not computed when importing."""
 
 MOST_STEPS = 100_000
 """Nor is one that takes more nodes to run, with those in bodies counted each time."""
@@ -29,53 +29,67 @@ _VARYING = ""
 _VARIABLE = "\0variable"
 """In the place of an input's name: a value that something is differentiated by."""
 
+_LOOPING = "\0looping"
+"""In the place of an input's name: a loop that ends when it likes, which nobody foresees."""
+
 
 @dataclass
 class KnownValues:
     """Computes values from constants, across the bounds of bodies.
 
     `input_names` says what the model calls its inputs, `outer` which outer value an input of a body
-    stands for, `variables` what something is differentiated by.
+    stands for, `variables` what something is differentiated by. `unchecked`, indices out of range
+    become the nearest that are not.
     """
 
     input_names: dict[Value, str] = field(default_factory=dict)
     outer: dict[Value, Value] = field(default_factory=dict)
     variables: set[Value] = field(default_factory=set)
+    unchecked: bool = False
     _inputs: dict[Node, frozenset[str]] = field(default_factory=dict)
     _computed: dict[Node | None, dict[Value, Array]] = field(default_factory=dict)
 
     def array(self, value: Value) -> Array:
         """The value; `NeedsValuesError` with the names of all inputs that it depends on."""
-        value = self._outermost(value)
+        value = self.outermost(value)
         names = self._names_behind(value) - {_VARIABLE}
         if _VARYING in names:
             raise NeedsInliningError("a shape depends on a value that changes in a loop")
+        if _LOOPING in names:
+            raise NeedsInliningError("a shape depends on how often a loop runs")
         if names:
             in_order = (name for name in self.input_names.values() if name in names)
             raise NeedsValuesError(tuple(in_order))
         return self._look_up(value, self._results_behind(value))
 
+    def is_known(self, value: Value) -> bool:
+        """Whether it follows from constants."""
+        return not self._names_behind(self.outermost(value))
+
     def varies(self, value: Value) -> bool:
         """Whether it depends on a variable, so that it must not be taken for a constant."""
-        return bool(self.variables) and _VARIABLE in self._names_behind(self._outermost(value))
+        return bool(self.variables) and _VARIABLE in self._names_behind(self.outermost(value))
 
     def varies_alone(self, value: Value) -> bool:
         """Whether it depends on variables, and on constants besides, but on no input."""
-        return self.varies(value) and self._names_behind(self._outermost(value)) == {_VARIABLE}
+        names = self._names_behind(self.outermost(value)) - {_LOOPING}
+        return self.varies(value) and names == {_VARIABLE}
 
     def _names_behind(self, value: Value) -> frozenset[str]:
         for node in self._nodes_behind(value, self._inputs):
-            self._inputs[node] = frozenset().union(*map(self._inputs_of, node.given))
+            own = {_LOOPING} if isinstance(node.op, Loop) else ()
+            self._inputs[node] = frozenset(own).union(*map(self._inputs_of, node.given))
         return self._inputs_of(value)
 
-    def _outermost(self, value: Value) -> Value:
+    def outermost(self, value: Value) -> Value:
+        """What an input of a body stands for, if it is an outer value; else the value itself."""
         while value in self.outer:
             value = self.outer[value]
         return value
 
     def _inputs_of(self, value: Value) -> frozenset[str]:
         """The names of the inputs that a value depends on."""
-        value = self._outermost(value)
+        value = self.outermost(value)
         if isinstance(value, Constant):
             return frozenset()
         if value.producer is not None:
@@ -90,14 +104,18 @@ class KnownValues:
             producers = [v.producer for v in read]
             return [None if node in done else node for node in producers]
 
-        return in_order(left([value]), lambda node: left(map(self._outermost, node.given)))
+        return in_order(left([value]), lambda node: left(map(self.outermost, node.given)))
 
     def _results_behind(self, value: Value) -> dict[Value, Array]:
         """The results of all nodes that a value takes; those of its own are kept."""
         if value.producer in self._computed:
             return self._computed[value.producer]
         arrays: dict[Value, Array] = {}
+        total = 0
         for node in self._nodes_behind(value, self._computed):
+            total += sum(result.type.nbytes for result in node.results)
+            if total > MOST_COMPUTED_BYTES:
+                raise _takes_long(node)
             arrays.update(zip(node.results, self._run(node, arrays), strict=True))
         if value.producer is not None:
             own = {result: arrays[result] for result in value.producer.results}
@@ -105,20 +123,23 @@ class KnownValues:
         return arrays
 
     def _run(self, node: Node, arrays: dict[Value, Array]) -> tuple[Array, ...]:
-        types = [result.type for result in node.results]
-        if sum(type.nbytes for type in types) > MOST_COMPUTED_BYTES or steps(node.op) > MOST_STEPS:
-            raise UnsupportedError(f"a shape depends on {node.name!r}, which takes long to compute")
+        if steps(node.op) > MOST_STEPS:
+            raise _takes_long(node)
         operands = [None if v is None else self._look_up(v, arrays) for v in node.operands]
-        return run_op(node.op, operands, types)
+        return run_node(node, operands, unchecked=self.unchecked)
 
     def _look_up(self, value: Value, arrays: dict[Value, Array]) -> Array:
-        value = self._outermost(value)
+        value = self.outermost(value)
         if isinstance(value, Constant):
             return value.data
         return self._computed.get(value.producer, arrays)[value]
 
 
-def fold(node: Node, *, always: bool = False) -> tuple[Array, ...] | None:
+def _takes_long(node: Node) -> UnsupportedError:
+    return UnsupportedError(f"a shape depends on {node.name!r}, which takes long to compute")
+
+
+def fold(node: Node, *, always: bool = False, unchecked: bool = False) -> tuple[Array, ...] | None:
     """The results of a node if all its operands are constants and, but for `always`, it is small.
 
     Otherwise None.
@@ -128,12 +149,22 @@ def fold(node: Node, *, always: bool = False) -> tuple[Array, ...] | None:
     types = [result.type for result in node.results]
     if not always:
         elements = sum(type.size for type in types) + sum(value.type.size for value in node.given)
-        if elements > EAGER_ELEMENTS or node.op.unpacks:
+        if elements > EAGER_ELEMENTS or node.op.unpacks or _rounds(node):
             return None
     if not node.op.pure or subgraphs_of(node.op):
         return None
     operands = [v.data if isinstance(v, Constant) else None for v in node.operands]
-    return run_op(node.op, operands, types)
+    try:
+        return run_node(node, operands, unchecked=unchecked)
+    except IndexRangeError:
+        if always:
+            raise
+        return None  # it may be in a branch that is never taken
+
+
+def _rounds(node: Node) -> bool:
+    """Whether it computes narrow floats, which backends may do in wider ones, without rounding."""
+    return not node.op.moves_only and any(r.type.dtype.is_narrow_float for r in node.results)
 
 
 def steps(op: Op) -> float:

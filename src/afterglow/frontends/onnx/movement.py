@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from afterglow.frontends.onnx.context import Imported, NodeContext
+from afterglow.frontends.onnx.moving import moving_windows
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.movement import (
@@ -22,6 +23,9 @@ from afterglow.ops.movement import (
     slice_axis,
 )
 from afterglow.ops.rules import normal_axes, normal_axis
+from afterglow.support.errors import ModelError
+
+_PAD_MODES = {mode.value: mode for mode in PadMode}
 
 
 def reshaped(n: NodeContext, x: Value, shape: Sequence[int]) -> Value:
@@ -45,7 +49,8 @@ def identity(n: NodeContext) -> Sequence[Imported | None]:
 @onnx_op("Shape")
 def shape(n: NodeContext) -> Value:
     """The extents, or those from `start` to `end`: known when compiling."""
-    extents = n[0].type.shape[n.integer("start", 0) : n.attribute("end")]
+    end = n.integer("end") if n.has("end") else None
+    extents = n[0].type.shape[n.integer("start", 0) : end]
     return n.constant(np.array(extents, np.int64))
 
 
@@ -99,6 +104,8 @@ def unsqueeze(n: NodeContext) -> Value:
     x = n[0]
     axes = axes_of(n, 1) or ()
     rank = x.type.rank + len(axes)
+    if len({axis % rank for axis in axes if -rank <= axis < rank}) < len(axes):
+        raise ModelError(f"axes {axes} must be different places among {rank} axes")
     inserted = {axis % rank for axis in axes}
     extents = iter(x.type.shape)
     return reshaped(n, x, [1 if axis in inserted else next(extents) for axis in range(rank)])
@@ -107,7 +114,12 @@ def unsqueeze(n: NodeContext) -> Value:
 @onnx_op("Expand")
 def expand(n: NodeContext) -> Value:
     """Both ways: an extent of 1 in the wanted shape keeps that of x."""
-    return n.emit(Expand(np.broadcast_shapes(n[0].type.shape, n.known_ints(1))), n[0])
+    wanted = n.known_ints(1)
+    try:
+        shape = np.broadcast_shapes(n[0].type.shape, wanted)
+    except ValueError:
+        raise ModelError(f"{n[0].type} cannot be expanded to {wanted}") from None
+    return n.emit(Expand(shape), n[0])
 
 
 @onnx_op("Transpose")
@@ -135,10 +147,13 @@ def slice_attributes(n: NodeContext) -> Value:
 @onnx_op("Slice", since=10)
 def slice_inputs(n: NodeContext) -> Value:
     """Starts, ends, axes and steps as inputs."""
-    starts = n.known_ints(1)
-    axes = n.known_ints(3) if n.get(3) is not None else range(len(starts))
-    steps = n.known_ints(4) if n.get(4) is not None else [1] * len(starts)
-    return _sliced(n, starts, n.known_ints(2), axes, steps)
+    count = n[1].type.size
+    axes = n.known_ints(3) if n.get(3) is not None else range(count)
+    steps = n.known_ints(4) if n.get(4) is not None else [1] * count
+    found = moving_windows(n, n[1], n[2], axes, steps)
+    if found is not None:
+        return found
+    return _sliced(n, n.known_ints(1), n.known_ints(2), axes, steps)
 
 
 def _sliced(
@@ -153,6 +168,8 @@ def _sliced(
     But for one: backwards from before the first element, ONNX begins at the first element.
     """
     x = n[0]
+    if len({len(starts), len(ends), len(axes), len(steps)}) > 1:
+        raise ModelError("starts, ends, axes and steps must be equally many")
     chosen = [range(extent) for extent in x.type.shape]
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step == 0:
@@ -185,7 +202,10 @@ def split(n: NodeContext) -> list[Value]:
     elif n.get(1) is not None:
         lengths = n.known_ints(1)
     else:
-        lengths = equal_parts(x.type.shape[axis], n.integer("num_outputs", len(n.proto.output)))
+        count = n.integer("num_outputs", len(n.proto.output))
+        if count > len(n.proto.output):
+            raise ModelError(f"num_outputs is {count}, it has {len(n.proto.output)} outputs")
+        lengths = equal_parts(x.type.shape[axis], count)
     return split_along(n, x, axis, lengths)
 
 
@@ -228,6 +248,8 @@ def _padded(n: NodeContext, pads: Sequence[int], axes: Sequence[int], value: Val
     x = n[0]
     rank, count = x.type.rank, len(axes)
     before, after = [0] * rank, [0] * rank
+    if len(pads) != 2 * count:
+        raise ModelError(f"{len(pads)} pads are given for both sides of {count} axes")
     for i, axis in enumerate(axes):
         axis = normal_axis(axis, x.type)
         before[axis], after[axis] = pads[i], pads[count + i]
@@ -240,7 +262,7 @@ def _padded(n: NodeContext, pads: Sequence[int], axes: Sequence[int], value: Val
         x = n.emit(Slice(tuple(cut), kept, (1,) * rank), x)
     if max((*before, *after), default=0) <= 0:
         return x
-    mode = PadMode(n.text("mode", "constant"))
+    mode = n.choice("mode", _PAD_MODES, "constant")
     op = Pad(tuple(max(0, c) for c in before), tuple(max(0, c) for c in after), mode)
     return n.emit(op, x, value if mode is PadMode.CONSTANT else None)
 
@@ -249,7 +271,7 @@ def _padded(n: NodeContext, pads: Sequence[int], axes: Sequence[int], value: Val
 def tile_one_axis(n: NodeContext) -> Value:
     """Version 1: a count and an axis."""
     repeats = [1] * n[0].type.rank
-    repeats[n.known_ints(2)[0]] = n.known_ints(1)[0]
+    repeats[normal_axis(n.known_int(2), n[0].type)] = n.known_int(1)
     return n.emit(Tile(tuple(repeats)), n[0])
 
 
@@ -262,8 +284,10 @@ def tile(n: NodeContext) -> Value:
 @onnx_op("DepthToSpace")
 def depth_to_space(n: NodeContext) -> Value:
     """Spread channels over blocks of pixels: DCR takes the block's rows first, CRD last."""
-    batch, channels, height, width = n[0].type.shape
+    batch, channels, height, width = n.extents(n[0], 4)
     block = n.integer("blocksize")
+    if block < 1:
+        raise ModelError(f"attribute 'blocksize' must be at least 1, it is {block}")
     inner = channels // (block * block)
     if n.text("mode", "DCR") == "DCR":
         split, perm = (batch, block, block, inner, height, width), (0, 3, 4, 1, 5, 2)
@@ -276,8 +300,10 @@ def depth_to_space(n: NodeContext) -> Value:
 @onnx_op("SpaceToDepth")
 def space_to_depth(n: NodeContext) -> Value:
     """Gather blocks of pixels into channels: DCR puts the block's rows first, CRD last."""
-    batch, channels, height, width = n[0].type.shape
+    batch, channels, height, width = n.extents(n[0], 4)
     block = n.integer("blocksize")
+    if block < 1:
+        raise ModelError(f"attribute 'blocksize' must be at least 1, it is {block}")
     rows, columns = height // block, width // block
     split = n.emit(Reshape((batch, channels, rows, block, columns, block)), n[0])
     perm = (0, 3, 5, 1, 2, 4) if n.text("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)

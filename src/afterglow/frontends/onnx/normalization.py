@@ -13,6 +13,7 @@ from afterglow.ops.elementwise import Abs, Add, Div, Equal, Mul, Sub, Where, sca
 from afterglow.ops.functions import Reciprocal, Sqrt
 from afterglow.ops.movement import Expand, Reshape
 from afterglow.ops.reduction import ReduceMean, ReduceSum
+from afterglow.ops.rules import normal_axis
 from afterglow.types import dtype as d
 
 Results = Sequence[Value | None]
@@ -73,7 +74,7 @@ def _batch_norm(n: NodeContext, mean: Value, variance: Value) -> Value:
 @onnx_op("InstanceNormalization")
 def instance_norm(n: NodeContext) -> Value:
     """As many groups as channels."""
-    channels = n[0].type.shape[1]
+    channels = n[0].type.shape[1] if n[0].type.rank > 1 else 0
     return n.emit(norm.GroupNorm(channels, n.number("epsilon", 1e-5), 1), n[0], n[1], n[2])
 
 
@@ -111,7 +112,7 @@ def layer_norm_with_statistics(
     """The normalized x, its mean, and the inverse of its standard deviation."""
     stash = n.dtype("stash_type", d.f32)
     scale, bias = affine
-    axes = tuple(range(axis % x.type.rank, x.type.rank))
+    axes = tuple(range(normal_axis(axis, x.type), x.type.rank))
     wide = as_dtype(n, x, stash)
     mean = n.emit(ReduceMean(axes, True), wide)
     centred = n.emit(Sub(), wide, mean)
@@ -138,15 +139,19 @@ def rms_normalize(n: NodeContext, x: Value, scale: Value) -> Value:
 
 @onnx_op("LRN")
 def lrn(n: NodeContext) -> Value:
-    """Across channels."""
-    numbers = (n.number("alpha", 1e-4), n.number("beta", 0.75), n.number("bias", 1.0))
-    return n.emit(norm.LRN(n.integer("size"), *numbers, axis=1), n[0])
+    """Across channels; a window that is wider than all of them sees what one of their size does."""
+    size, alpha = n.integer("size"), n.number("alpha", 1e-4)
+    widest = max(1, 2 * n[0].type.shape[1] - 1)
+    if size > widest:
+        size, alpha = widest, alpha * widest / size
+    op = norm.LRN(size, alpha, n.number("beta", 0.75), n.number("bias", 1.0), axis=1)
+    return n.emit(op, n[0])
 
 
 @onnx_op("LpNormalization")
 def lp_norm(n: NodeContext) -> Value:
     """x / |x|, and 0 where |x| is 0."""
-    x, axes = n[0], (n.integer("axis", -1) % n[0].type.rank,)
+    x, axes = n[0], (normal_axis(n.integer("axis", -1), n[0].type),)
     if n.integer("p", 2) == 1:
         length = n.emit(ReduceSum(axes, True), n.emit(Abs(), x))
     else:

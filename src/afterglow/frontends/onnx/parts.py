@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import onnx
 
 from afterglow.frontends.onnx.order import reads
+from afterglow.frontends.onnx.rows import model_name
 from afterglow.frontends.onnx.scope import Scope
 from afterglow.graph import Constant, Value
 from afterglow.types import TensorType
@@ -23,6 +24,11 @@ _ON_HOST = frozenset(
     {"Compress", "NonMaxSuppression", "NonZero", "Range", "Slice", "StringSplit", "Unique"}
 )
 """Ops best run where they are: fewer shapes come out of them than values go in."""
+
+
+def wide_name(name: str) -> str:
+    """What a value that crosses a cut is called in f32, as it was before it was rounded."""
+    return f"\0f32 {name}"
 
 
 @dataclass(frozen=True)
@@ -52,9 +58,10 @@ class Stop:
 class Cut:
     """Where a model is cut in two because values decide shapes.
 
-    `crossing` are values that can be computed now and that the rest reads; `host` those that the
-    host computes of them before the shapes of the rest are known. `twins` are more results of the
-    host that equal one of these.
+    `crossing` are values that can be computed now and that the rest reads, narrow floats twice: the
+    host takes them as the model has them, the rest without that rounding. `host` are those that
+    the host computes of them before the shapes of the rest are known. `twins` are more results of
+    the host that equal one of these.
     """
 
     stops: tuple[Stop, ...]
@@ -89,9 +96,13 @@ def needed_indices(graph: onnx.GraphProto, wanted: Iterable[str], given: Iterabl
 
 
 def plan_cut(
-    scope: Scope, nodes: Sequence[onnx.NodeProto], stops: Sequence[Stop], outputs: Iterable[str]
+    scope: Scope,
+    nodes: Sequence[onnx.NodeProto],
+    stops: Sequence[Stop],
+    outputs: Iterable[str],
+    given: Container[str] = (),
 ) -> Cut:
-    """Cut behind everything that could be imported into a scope."""
+    """Cut behind everything that could be imported into a scope; what is given stays so."""
     producers = _producers(nodes)
     crossing: dict[str, None] = {}
     reached: set[int] = set()
@@ -103,8 +114,12 @@ def plan_cut(
             continue
         seen.add(name)
         index = producers.get(name)
+        if name in given:
+            continue
         if not scope.is_broken(name) and _crosses(scope, name):
             crossing[name] = None
+            if _is_narrow(scope.source(name)):
+                crossing[wide_name(name)] = None
         elif index is not None:
             reached.add(index)
             waiting.extend(reads(nodes[index]))
@@ -126,6 +141,10 @@ def _producers(nodes: Iterable[onnx.NodeProto]) -> dict[str, int]:
 def _crosses(scope: Scope, name: str) -> bool:
     """Whether it is computed here; weights that are differentiated by are better made again."""
     return _is_computed(scope.source(name)) and not scope.varies_alone(name)
+
+
+def _is_narrow(value: object) -> bool:
+    return isinstance(value, Value) and value.type.dtype.is_narrow_float
 
 
 def _is_computed(value: object) -> bool:
@@ -156,9 +175,14 @@ def _with_twins(nodes: Iterable[onnx.NodeProto]) -> tuple[tuple[str, ...], dict[
     for node in nodes:
         known = first.setdefault(_meaning(node), node)
         if known is not node:
-            pairs = zip(node.output, known.output, strict=False)
+            pairs = zip(_results(node), _results(known), strict=False)
             twins.update((name, other) for name, other in pairs if name)
-    return tuple(name for node in first.values() for name in node.output if name), twins
+    return tuple(name for node in first.values() for name in _results(node) if name), twins
+
+
+def _results(node: onnx.NodeProto) -> list[str]:
+    """The results of a node as the model calls them: the host stacks just the rows there are."""
+    return [model_name(name) for name in node.output]
 
 
 def _meaning(node: onnx.NodeProto) -> bytes:

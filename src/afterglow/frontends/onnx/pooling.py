@@ -73,8 +73,16 @@ def average_pool(n: NodeContext) -> Value:
 def lp_pool(n: NodeContext) -> Value:
     """A norm of each window."""
     w = _windows(n)
-    op = LpPool(w.kernel, w.strides, w.pads, w.dilations, w.ceil_mode, int(n.attribute("p", 2)))
+    op = LpPool(w.kernel, w.strides, w.pads, w.dilations, w.ceil_mode, _norm_of(n))
     return to_channels_first(n, n.emit(op, to_channels_last(n, n[0])))
+
+
+def _norm_of(n: NodeContext) -> int:
+    """The attribute p, which version 1 has as a float."""
+    p = n.number("p", 2)
+    if not math.isfinite(p):
+        raise n.fail(f"there is no norm of degree {p}")
+    return int(p)
 
 
 def _spatial_axes(x: Value) -> tuple[int, ...]:
@@ -96,7 +104,7 @@ def global_max_pool(n: NodeContext) -> Value:
 @onnx_op("GlobalLpPool")
 def global_lp_pool(n: NodeContext) -> Value:
     """A norm over the spatial axes."""
-    x, p = n[0], float(n.attribute("p", 2))
+    x, p = n[0], n.number("p", 2)
     power = n.emit(Pow(), n.emit(Abs(), x), scalar(n.builder, p, x))
     total = n.emit(ReduceSum(_spatial_axes(x)), power)
     return n.emit(Pow(), total, scalar(n.builder, 1 / p, x))
@@ -109,6 +117,7 @@ def max_unpool(n: NodeContext) -> Value:
     Indices count through the tensor that was pooled; a larger result has it at its start.
     """
     x, w = n[0], _windows(n)
+    n.extents(x, len(w.kernel) + 2)
     extents = (
         (extent - 1) * stride - begin - end + kernel
         for extent, stride, begin, end, kernel in zip(
@@ -123,5 +132,7 @@ def max_unpool(n: NodeContext) -> Value:
     wanted = n.known_ints(2) if n.get(2) is not None else shape
     if wanted == shape:
         return result
+    if len(wanted) != len(shape):
+        raise n.fail(f"{len(wanted)} extents are given for the {len(shape)} axes of the result")
     more = tuple(want - extent for want, extent in zip(wanted, shape, strict=True))
     return n.emit(Pad((0,) * len(shape), more), result)

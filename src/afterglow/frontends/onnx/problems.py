@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
+from afterglow.support.errors import (
+    AfterglowError,
+    IndexRangeError,
+    MemoryLimitError,
+    ModelError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
     from afterglow.frontends.onnx.parts import Cut
@@ -45,6 +52,15 @@ class ChangesTypesError(NeedsInliningError):
     """That is so because values that a loop carries change their types: it will be so anywhere."""
 
 
+class DataFileError(ModelError):
+    """A file that holds the data of tensors cannot be read."""
+
+    def __init__(self, file: str, reason: str) -> None:
+        super().__init__(f"its data are in the file {file!r}, which cannot be read: {reason}")
+        self.file = file
+        self.reason = reason
+
+
 @dataclass(frozen=True)
 class Problem:
     """An error, and the op and node that it is about; both are empty if it is about neither."""
@@ -64,10 +80,14 @@ class ProblemsError(AfterglowError):
 
 def import_error(problems: Sequence[Problem], help: str = "") -> AfterglowError:
     """One error for all of them: a sentence if it is one, a line each if there are more."""
-    unsupported = all(isinstance(problem.error, UnsupportedError) for problem in problems)
-    kind = UnsupportedError if unsupported else ModelError
+    problems = _one_for_each_file(problems)
+    kinds = (UnsupportedError, MemoryLimitError)
+    alike = (k for k in kinds if all(isinstance(problem.error, k) for problem in problems))
+    kind = next(alike, ModelError)
     if len(problems) == 1:
         error = problems[0].error
+        if isinstance(error, IndexRangeError):  # about what data hold, and says where
+            return error
         where = f"in node {problems[0].node} ({problems[0].op})" if problems[0].op else ""
         return kind(error.what, where=where, excerpt=error.excerpt, help=help or error.help)
     lines = _lines(problems)
@@ -75,6 +95,27 @@ def import_error(problems: Sequence[Problem], help: str = "") -> AfterglowError:
         lines = [*lines[:_MOST_LINES], f"and {len(lines) - _MOST_LINES} more"]
     what = f"the model cannot be imported: {len(problems)} problems"
     return kind(what, excerpt=lines, help=help)
+
+
+def _one_for_each_file(problems: Sequence[Problem]) -> list[Problem]:
+    """The problems, with those of all tensors in one file that cannot be read as one."""
+    files = Counter(p.error.file for p in problems if isinstance(p.error, DataFileError))
+    found: dict[str | int, Problem] = {}
+    for place, problem in enumerate(problems):
+        error = problem.error
+        if isinstance(error, DataFileError) and files[error.file] > 1:
+            found[error.file] = Problem(_unread_file(error, files[error.file]))
+        else:
+            found[place] = problem
+    return list(found.values())
+
+
+def _unread_file(error: DataFileError, tensors: int) -> ModelError:
+    return ModelError(
+        f"the file {error.file!r}, which holds the data of {tensors:,} tensors, "
+        f"cannot be read: {error.reason}",
+        help="put it where the model's own file is",
+    )
 
 
 def _lines(problems: Sequence[Problem]) -> list[str]:

@@ -111,7 +111,7 @@ def bernoulli(n: NodeContext) -> Value:
 def multinomial(n: NodeContext) -> Value:
     """Classes by their log-probabilities: how many steps of the running sum are not above u."""
     x = as_dtype(n, n[0], f64 if n[0].type.dtype is f64 else f32)
-    batch, classes = x.type.shape
+    batch, classes = n.extents(x, 2)
     count, dtype = n.integer("sample_size", 1), n.dtype("dtype", i32)
     sums = n.emit(CumSum(1), n.emit(Softmax(1), x))
     inner = n.emit(slice_axis(sums.type, 1, 0, classes - 1), sums)  # the last one is about 1
@@ -124,7 +124,7 @@ def multinomial(n: NodeContext) -> Value:
 @onnx_op("Dropout")
 def dropout(n: NodeContext) -> tuple[Value, Value | None]:
     """Nothing is dropped in inference, which before version 12 is all there is."""
-    if n.get(2) is not None and bool(n.known(2)):
+    if n.get(2) is not None and bool(n.known_number(2)):
         return _dropped(n)
     if not n.wants(1):
         return n[0], None

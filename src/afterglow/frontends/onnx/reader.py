@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
@@ -13,10 +13,11 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 
 from afterglow.frontends.onnx.external import DataFiles, map_file
 from afterglow.frontends.onnx.order import subgraphs
+from afterglow.frontends.onnx.rows import with_rows
 from afterglow.frontends.onnx.tensors import dense_array, tensor_array
 from afterglow.frontends.onnx.wire import OWN_FILE, without_weights
 from afterglow.support.container import is_container
-from afterglow.support.errors import AfterglowError, ModelError, UsageError
+from afterglow.support.errors import AfterglowError, ModelError, UsageError, warn
 from afterglow.types import Array
 
 ModelSource: TypeAlias = "str | Path | bytes | onnx.ModelProto"
@@ -30,20 +31,27 @@ class ModelFile:
 
     proto: onnx.ModelProto
     files: DataFiles
+    _warned: set[str] = field(default_factory=set, compare=False, repr=False)
+
+    def warn(self, text: str) -> None:
+        """Warn of something about the model, once however often it is imported."""
+        if text not in self._warned:
+            self._warned.add(text)
+            warn(text)
 
     def array(self, tensor: onnx.TensorProto) -> Array:
         """The elements of a tensor of this model; not to be written."""
         return tensor_array(tensor, self.files)
 
     def external_files(self) -> list[str]:
-        """Names of files beside the model that hold tensors of it, wherever these stand."""
+        """Locations that the model names for the data of its tensors, as they stand there."""
         names = (
             entry.value
             for tensor in tensors_of(self.proto)
             for entry in tensor.external_data
             if entry.key == "location" and entry.value not in ("", OWN_FILE)
         )
-        return list(dict.fromkeys(names))
+        return [str(name) for name in dict.fromkeys(names)]
 
     def dense(self, tensor: onnx.SparseTensorProto) -> Array:
         """The elements of a sparse tensor of this model."""
@@ -105,7 +113,7 @@ def _checked(proto: onnx.ModelProto, files: DataFiles) -> ModelFile:
     for name in chain(*graphs, (entry.domain for entry in proto.opset_import)):
         if not isinstance(name, str):  # what protobuf gives instead of failing
             raise ModelError(f"a name in the model is not UTF-8 text: {name!r}")
-    return ModelFile(proto, files)
+    return ModelFile(with_rows(proto), files)
 
 
 def _names_in_graph(graph: onnx.GraphProto) -> Iterator[str]:

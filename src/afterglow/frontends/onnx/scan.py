@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.driven import drive_scan
 from afterglow.frontends.onnx.registry import onnx_op
-from afterglow.graph import Value
+from afterglow.graph import Function, Value
 from afterglow.ops.control import Scan
+from afterglow.ops.loop_bounds import Carried, LoopFacts
 from afterglow.ops.movement import Concat, Pad, Reshape, Transpose, slice_axis
 from afterglow.ops.rules import normal_axis
 from afterglow.support.errors import ModelError
+from afterglow.types import TensorType
+from afterglow.types.dtype import i64
 
 
 @onnx_op("Scan", since=9)
@@ -85,8 +88,17 @@ def _scan(n: NodeContext, carried: Sequence[Value], parts: Sequence[Value]) -> S
         return drive_scan(n, carried, parts, lengths.pop())
     pieces = [value.type.with_shape(value.type.shape[1:]) for value in parts]
     body, captured = n.body("body", [*(value.type for value in carried), *pieces])
-    op = Scan(body, lengths.pop(), len(carried), len(parts))
+    length = lengths.pop()
+    n.graph.session.end_loop(_facts(body.function, length, carried))
+    op = Scan(body, length, len(carried), len(parts))
     return n.emit_all(op, *carried, *parts, *captured)
+
+
+def _facts(body: Function, length: int, carried: Sequence[Value]) -> LoopFacts:
+    """What a scan tells about the integers in its body, which has no number of the iteration."""
+    after = [output.value for output in body.outputs]
+    pairs = [Carried(*each) for each in zip(body.inputs, carried, after, strict=False)]
+    return LoopFacts(body, Value("iteration", TensorType(i64, ())), length, pairs)
 
 
 def _scanned_count(n: NodeContext, most: int) -> int:

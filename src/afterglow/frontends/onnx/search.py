@@ -33,8 +33,8 @@ def _arg_attributes(n: NodeContext) -> tuple[int, bool, bool]:
 
 @onnx_op("TopK")
 def top_k(n: NodeContext) -> tuple[Value, ...]:
-    """The count was an attribute before version 10; where order is free, it is a heap's."""
-    count = n.integer("k") if n.has("k") else int(n.known(1).reshape(-1)[0])
+    """The count was an attribute before version 10."""
+    count = n.integer("k") if n.has("k") else n.known_int(1)
     axis = normal_axis(n.integer("axis", -1), n[0].type)
     largest, in_order = bool(n.integer("largest", 1)), bool(n.integer("sorted", 1))
     return n.emit_all(TopK(count, axis, largest, in_order), n[0])
@@ -53,17 +53,20 @@ def cum_prod(n: NodeContext) -> Value:
 
 
 def _running_attributes(n: NodeContext) -> tuple[int, bool, bool]:
-    axis = normal_axis(int(n.known(1).reshape(-1)[0]), n[0].type)
+    axis = normal_axis(n.known_int(1), n[0].type)
     return axis, bool(n.integer("exclusive", 0)), bool(n.integer("reverse", 0))
 
 
 @onnx_op("Compress")
 def compress(n: NodeContext) -> Value:
-    """Slices where a known condition holds."""
-    x, kept = n[0], n.constant(np.flatnonzero(n.known(1)))
-    if not n.has("axis"):
-        return n.emit(Gather(0), reshaped(n, x, (x.type.size,)), kept)
-    return n.emit(Gather(normal_axis(n.integer("axis"), x.type)), x, kept)
+    """Slices where a known condition holds; what of it lies beyond the axis counts for nothing."""
+    x, axis = n[0], 0
+    if n.has("axis"):
+        axis = normal_axis(n.integer("axis"), x.type)
+    else:
+        x = reshaped(n, x, (x.type.size,))
+    condition = n.known(1).reshape(-1)[: x.type.shape[axis]]
+    return n.emit(Gather(axis), x, n.constant(np.flatnonzero(condition)))
 
 
 @onnx_op("NonZero")
@@ -76,7 +79,7 @@ def non_zero(n: NodeContext) -> Value:
 def unique(n: NodeContext) -> tuple[Value, ...]:
     """The data decides how many there are, so they are found when importing."""
     x = n.known(0)
-    axis = n.attribute("axis")
+    axis = normal_axis(n.integer("axis"), n[0].type) if n.has("axis") else None
     if axis is None:
         x, axis = x.reshape(-1), 0
     _, first, inverse, counts = np.unique(

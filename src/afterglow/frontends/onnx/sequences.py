@@ -10,6 +10,9 @@ from afterglow.graph import Value
 from afterglow.ops.movement import Concat
 from afterglow.ops.rules import normal_axis
 
+MOST_PARTS = 2**14
+"""Parts into which a tensor is split, at most: each is a tensor of its own."""
+
 
 @onnx_op("SequenceEmpty")
 def sequence_empty(n: NodeContext) -> StaticSequence:
@@ -54,7 +57,7 @@ def sequence_erase(n: NodeContext) -> StaticSequence:
 def _position(n: NodeContext, index: int, positions: int) -> int:
     """A known position, which may count from the end of the sequence."""
     length = len(n.sequence(0))
-    (given,) = n.known_ints(index)
+    given = n.known_int(index)
     position = given + length if given < 0 else given
     if not 0 <= position < positions:
         raise n.fail(f"position {given} is out of range for a sequence of {length}")
@@ -69,7 +72,11 @@ def split_to_sequence(n: NodeContext) -> StaticSequence:
     extent = x.type.shape[axis]
     if lengths is not None and lengths.type.rank:
         return StaticSequence(split_along(n, x, axis, n.known_ints(1)))
-    length = int(n.known(1)) if lengths is not None else 1
+    length = n.known_int(1) if lengths is not None else 1
+    if length < 1:
+        raise n.fail(f"parts of length {length} do not make up axis {axis} of {x.type}")
+    if -(-extent // length) > MOST_PARTS:
+        raise n.fail(f"it makes {-(-extent // length):,} parts, the limit is {MOST_PARTS:,}")
     equal = [min(length, extent - start) for start in range(0, extent, length)]
     parts = split_along(n, x, axis, equal)
     if lengths is None and not n.integer("keepdims", 1):

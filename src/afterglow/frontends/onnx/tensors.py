@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from afterglow.frontends.onnx.elements import dtype_of
 from afterglow.frontends.onnx.external import DataFiles
+from afterglow.frontends.onnx.limits import MOST_GROWTH
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import Array, DType
 from afterglow.types.dtype import Kind
@@ -18,8 +19,9 @@ from afterglow.types.dtype import Kind
 MOST_BYTES = 2**40
 """A tensor that takes more is a mistake."""
 
-MOST_DENSE_BYTES = 2**32
-"""A sparse tensor that takes more when it is written out is refused."""
+MOST_DENSE_BYTES = 2**30
+"""A sparse tensor that takes more when it is written out, and `MOST_GROWTH` times what is stored of
+it, is refused."""
 
 
 def tensor_array(tensor: TensorProto, files: DataFiles) -> Array:
@@ -32,8 +34,9 @@ def tensor_array(tensor: TensorProto, files: DataFiles) -> Array:
 
 def _about(tensor: TensorProto, error: AfterglowError) -> AfterglowError:
     """The error with the tensor's name in front, if it has one: those of nodes do not."""
-    what = f"tensor {tensor.name!r}: {error.what}" if tensor.name else error.what
-    return type(error)(what, help=error.help)
+    if tensor.name:
+        error.what = f"tensor {tensor.name!r}: {error.what}"
+    return error
 
 
 def _array(tensor: TensorProto, files: DataFiles) -> Array:
@@ -56,7 +59,8 @@ def dense_array(sparse: onnx.SparseTensorProto, files: DataFiles) -> Array:
     indices = tensor_array(sparse.indices, files)
     try:
         shape = checked_shape(sparse.dims, dtype_of(sparse.values.data_type))
-        if math.prod(shape) * values.itemsize > MOST_DENSE_BYTES:
+        stored = values.nbytes + indices.nbytes
+        if math.prod(shape) * values.itemsize > max(MOST_DENSE_BYTES, MOST_GROWTH * stored):
             raise UnsupportedError(f"it is sparse, and its shape {shape} too large")
         positions = _positions(indices, len(values), shape)
     except AfterglowError as error:

@@ -57,7 +57,7 @@ def string_normalizer(n: NodeContext) -> Value:
         x = n.constant(kept)
     if not x.type.size:
         return n.constant(np.full((*x.type.shape[:-1], 1), "", object))
-    case = _CASES[n.text("case_change_action", "NONE")]
+    case = n.choice("case_change_action", _CASES, "NONE")
     return x if case is None else n.emit(ChangeCase(case), x)
 
 
@@ -92,6 +92,8 @@ def tf_idf_vectorizer(n: NodeContext) -> Value:
     words = n.attribute("pool_strings") if x.type.dtype is string else n.attribute("pool_int64s")
     if words is None or not places:
         raise ModelError(f"it has no n-grams of {x.type.dtype}")
+    if min(places) < 0:
+        raise ModelError(f"ngram_indexes must not be negative, got {min(places)}")
     size = max(places) + 1
     op = NgramCount(
         n.integers("ngram_counts"),
@@ -108,6 +110,8 @@ def tf_idf_vectorizer(n: NodeContext) -> Value:
     weights = n.numbers("weights", ())
     if mode == "TF" or not weights:
         return counts
+    if len(weights) != len(places):
+        raise ModelError(f"it has {len(weights)} weights for {len(places)} ngram_indexes")
     weight_of = np.ones(size, np.float32)
     weight_of[list(places)] = weights
     return n.emit(Mul(), counts, n.constant(weight_of))

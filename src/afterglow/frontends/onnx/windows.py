@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from afterglow.frontends.onnx.context import NodeContext
 from afterglow.ops.windows import Windows
+from afterglow.support.errors import ModelError
 
 
 def given_windows(n: NodeContext, kernel: Sequence[int]) -> Windows:
     """The windows of a node by its attributes, but for `auto_pad`."""
-    ones = (1,) * len(kernel)
-    strides, dilations = n.integers("strides", ones), n.integers("dilations", ones)
-    pads = n.integers("pads", (0,) * (2 * len(kernel)))
+    rank = len(kernel)
+    strides, dilations = n.counted("strides", rank, 1), n.counted("dilations", rank, 1)
+    pads = n.counted("pads", 2 * rank, 0)
     return Windows(tuple(kernel), strides, pads, dilations, bool(n.integer("ceil_mode", 0)))
 
 
@@ -23,6 +24,8 @@ def read_windows(n: NodeContext, kernel: Sequence[int], extents: Sequence[int]) 
     auto_pad = n.text("auto_pad", "NOTSET")
     if auto_pad in ("NOTSET", ""):
         return windows
+    if len(extents) != len(kernel) or 0 in windows.strides:
+        raise ModelError(f"windows of {tuple(kernel)} do not fit x: {n[0].type}")
     totals = [
         max(0, (-(-extent // stride) - 1) * stride + reach - extent)
         for extent, stride, reach in zip(extents, windows.strides, windows.reach, strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from math import isqrt
 
 from afterglow.graph import Function, Module
 from afterglow.lowering.splitting.profile import Memory, Profile
@@ -20,6 +21,10 @@ ATTEMPTS = 6
 """How often a lower limit is tried because buffers did not pack without gaps."""
 PRECISION = 64
 """The lowest limit is found to one part in this many."""
+PROBES = 3
+"""How many other budgets are tried, to say which one would do."""
+CLOSE = 1.2
+"""A budget that does is reported once little less does not."""
 MOST_NODES = 8_000
 """A function does not grow beyond this many nodes."""
 
@@ -32,10 +37,12 @@ class FitArena(Pass):
 
     name = "fit-arena"
 
-    def __init__(self, budget: int, memory: Memory) -> None:
+    def __init__(
+        self, budget: int, memory: Memory, meter: dict[Hashable, int] | None = None
+    ) -> None:
         self.budget = budget
         self.memory = memory
-        self.meter: dict[Hashable, int] = {}
+        self.meter: dict[Hashable, int] = {} if meter is None else meter
         """What bands take that were measured before: many are alike."""
 
     def run(self, function: Function) -> bool:
@@ -50,13 +57,33 @@ class FitArena(Pass):
     def _plans(self, function: Function) -> list[Plan]:
         """Plans to apply one after the other."""
         search = Search(Profile(function, self.memory), self.memory, self.meter)
-        reached = [search.profile]
+        plans, profile = self.reach(search)
+        if profile.arena > self.budget:
+            raise _refusal(self.budget, *self._sufficient(search))
+        return plans
+
+    def reach(self, search: Search) -> tuple[list[Plan], Profile]:
+        """Plans that fit the budget, or else those that come closest, and the function then."""
+        reached: list[tuple[list[Plan], Profile]] = [([], search.profile)]
         for share in SHARES:
-            plans, profile = self._rounds(search, int(self.budget * share))
-            if profile.arena <= self.budget:
-                return plans
-            reached.append(profile)
-        raise _refusal(self.budget, min(reached, key=lambda profile: profile.arena))
+            reached.append(self._rounds(search, int(self.budget * share)))
+            if reached[-1][1].arena <= self.budget:
+                return reached[-1]
+        return min(reached, key=lambda found: found[1].arena)
+
+    def _sufficient(self, search: Search) -> tuple[int, Profile]:
+        """A budget that would do, about the smallest, and the function that comes out under it."""
+        low, high, best = max(self.budget, 1), search.profile.arena, search.profile
+        for _ in range(PROBES):
+            if high <= low * CLOSE:
+                break
+            middle = isqrt(low * high)
+            profile = FitArena(middle, self.memory, self.meter).reach(search)[1]
+            if profile.arena <= middle:
+                high, best = middle, profile
+            else:
+                low = middle
+        return high, best
 
     def _rounds(self, search: Search, most_held: int) -> tuple[list[Plan], Profile]:
         """Split again and again; the plans, and the function that comes out."""
@@ -118,16 +145,16 @@ class _Attempt:
     profile: Profile
 
 
-def _refusal(budget: int, profile: Profile) -> UnsupportedError:
-    """What to say if nothing helps any more."""
+def _refusal(budget: int, sufficient: int, profile: Profile) -> UnsupportedError:
+    """What to say if nothing helps any more: the profile is that of a budget which is enough."""
     live = profile.live
     widest = profile.groups[live.index(max(live))]
     return UnsupportedError(
-        f"the arena does not fit {budget:,} bytes: splitting found none below {profile.arena:,}",
+        f"the arena does not fit {budget:,} bytes, but would fit {sufficient:,}",
         where=f"in function @{profile.function.name}, where most bytes are in use:",
         excerpt=[
             f"%{node.name} = {node.op.mnemonic}(…) : {node.results[0].type}" for node in widest
         ],
-        help=f"allow {profile.arena:,} bytes, or make the tensors there smaller: fewer samples, "
+        help=f"allow {sufficient:,} bytes, or make the tensors there smaller: fewer samples, "
         "rows or channels, or narrower elements",
     )

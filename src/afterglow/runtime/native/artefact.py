@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
+import numpy as np
+
+from afterglow.runtime.native.convention import FIRST_ALARM
 from afterglow.runtime.native.image import Image
 from afterglow.runtime.native.load import FilePart
 from afterglow.runtime.native.machine import Needs
-from afterglow.types import Array, Interface
+from afterglow.support.errors import IndexRangeError
+from afterglow.types import Array, IndexRange, Interface
 
 WORK_TO_SHARE = 5e5
 """FLOPs of a run below which waking other threads costs more than they save."""
@@ -38,6 +42,38 @@ class Host:
     """An instruction that the host runs, by its place in the program's body."""
 
     index: int
+
+
+@dataclass(frozen=True)
+class CheckedIndex:
+    """Numbers of an operand that machine code compares with their range, by node and op."""
+
+    node: str
+    op: str
+    operand: str
+    allowed: IndexRange
+
+    def error(self, value: int) -> IndexRangeError:
+        """What is wrong with a number that is out of range."""
+        allowed = (self.allowed.low, self.allowed.high)
+        return IndexRangeError.of(self.op, self.operand, value, allowed, self.node)
+
+    def describe(self) -> list[Any]:
+        """It, as what JSON can hold."""
+        return [self.node, self.op, self.operand, self.allowed.low, self.allowed.high]
+
+    @staticmethod
+    def restore(data: Sequence[Any]) -> CheckedIndex:
+        """What was described so."""
+        node, op, operand, low, high = data
+        return CheckedIndex(node, op, operand, IndexRange(low, high))
+
+
+def raise_alarm(checks: Sequence[CheckedIndex], alarms: Array) -> NoReturn:
+    """The error about the first alarm that was raised, whoever raised it first."""
+    raised, values = alarms.view(np.int64).reshape(-1, 2)[FIRST_ALARM:].T
+    first = int(np.flatnonzero(raised)[0])
+    raise checks[first].error(int(values[first]))
 
 
 class HostRun(Protocol):
@@ -83,6 +119,10 @@ class Artefact:
     """What the host runs, if it runs something."""
     code_file: FilePart | None = None
     """Where the code lies in a file, if it does."""
+    checks: tuple[CheckedIndex, ...] = ()
+    """What each alarm is about that machine code may raise, in order."""
+    may_run_long: bool = False
+    """Whether a loop in the code looks for interrupts."""
     step_text: bytes | memoryview = b""
     """The names of all steps of machine code, a line for each."""
 

@@ -5,8 +5,18 @@ from __future__ import annotations
 ALIGNMENT = 64
 """What the addresses of arena, constants and scratch are multiples of."""
 
-ARENA, CONSTANTS, FIRST_OTHER = 0, 1, 2
-"""Places in the table of bases."""
+ARENA, CONSTANTS, ALARMS, FIRST_OTHER = 0, 1, 2, 3
+"""Places in the table of bases: inputs, outputs and states follow, then the cell of interrupts."""
+
+SIGNAL_BYTES = 64
+"""Size of the cell of interrupts: a byte for each signal that arrived, its number, then zeros."""
+INTERRUPT = 2
+"""The number of the signal at which loops end: SIGINT."""
+
+ALARM_BYTES = 16
+"""An alarm is two numbers of 64 bits: 1 once it is raised, and the number that is out of range."""
+ANY_ALARM, NO_ALARM, FIRST_ALARM = 0, 1, 2
+"""What is raised with all others, what nobody looks at, and where those of the program begin."""
 
 COUNTER_BYTES = 64
 """Counters of a run have a cache line each."""
@@ -20,6 +30,11 @@ RUN_ALONE = "afterglow_run_alone"
 
 C_LIBRARY = ("memcpy", "memmove", "memset")
 """What LLVM may call without being told to."""
+
+
+def alarm_bytes(checks: int) -> int:
+    """Memory for the alarms of a program that checks so many indices; none if it checks none."""
+    return (FIRST_ALARM + checks) * ALARM_BYTES if checks else 0
 
 
 def counter_bytes(steps: int, threads: int) -> int:

@@ -10,14 +10,18 @@ import numpy as np
 
 from afterglow.runtime.executable import Footprint
 from afterglow.runtime.lent import spare_lent
-from afterglow.runtime.native.artefact import Artefact, Host, HostRun, Native
+from afterglow.runtime.native.artefact import Artefact, Host, HostRun, Native, raise_alarm
 from afterglow.runtime.native.convention import (
+    ALARM_BYTES,
+    ALARMS,
     ARENA,
     CONSTANTS,
     FIRST_OTHER,
     RUN_ALONE,
+    alarm_bytes,
     counter_bytes,
 )
+from afterglow.runtime.native.interrupts import QUIET, interruptible
 from afterglow.runtime.native.load import load_image
 from afterglow.runtime.native.machine import check_runs_here, usable_cores
 from afterglow.runtime.native.memory import aligned_bytes, empty_bytes
@@ -107,15 +111,30 @@ class NativeExecutable:
         return None if host is None else host.start(context.arena, inputs, outputs, states)
 
     def give_back(self, context: Context) -> None:
-        """Let other runs use a context."""
+        """End a run: let others use its context, if it raised no alarm."""
+        self.check_alarms(context)
         self._contexts.append(context)
+
+    def check_alarms(self, context: Context) -> None:
+        """Raise an error if machine code met an index that is out of range."""
+        if context.any_alarm.value:
+            raise_alarm(self.artefact.checks, context.alarms)
 
     def run_part(self, part: Native | Host, context: Context, host: HostRun | None) -> None:
         """Run machine code, or have the host run an instruction."""
         if isinstance(part, Host):
             assert host is not None
+            self.check_alarms(context)
             host.execute(part.index)
             return
+        if self.artefact.may_run_long:
+            with interruptible() as cell:
+                context.bases[-1] = cell
+                self._run_native(part, context)
+        else:
+            self._run_native(part, context)
+
+    def _run_native(self, part: Native, context: Context) -> None:
         main = self._mains[part.main]
         if self.threads == 1 or not part.is_shared:
             self._run_alone(main, context.bases_address, context.scratch)
@@ -144,10 +163,14 @@ class Context:
             empty_bytes(counter_bytes(steps, executable.threads)),
         ]
         self.scratch, self.counters = (array.ctypes.data for array in self._kept)
+        self.alarms = np.zeros(max(alarm_bytes(len(artefact.checks)), ALARM_BYTES), np.uint8)
+        self.any_alarm = ctypes.c_int64.from_address(self.alarms.ctypes.data)
         others = len(interface.inputs) + len(interface.outputs) + len(interface.states)
-        self.bases: Any = (ctypes.c_void_p * (FIRST_OTHER + others))()
+        self.bases: Any = (ctypes.c_void_p * (FIRST_OTHER + others + 1))()
+        self.bases[FIRST_OTHER + others] = QUIET
         self.bases[ARENA] = self.arena.ctypes.data
         self.bases[CONSTANTS] = executable.constants.ctypes.data
+        self.bases[ALARMS] = self.alarms.ctypes.data
         self.bases_address = ctypes.addressof(self.bases)
 
 

@@ -6,11 +6,18 @@ All of it is read from the system. LLVM knows it too, but takes longer to load t
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from afterglow.support.errors import UsageError
+
+try:
+    import resource
+except ImportError:  # not a Unix
+    resource = None  # type: ignore[assignment]
 
 _CONTROL_GROUPS = Path("/sys/fs/cgroup")
 _CPU_INFO = Path("/proc/cpuinfo")
@@ -174,6 +181,35 @@ def usable_cores(folder: Path = _CONTROL_GROUPS) -> int:
         allowed = os.cpu_count() or 1
     quota = _quota(folder)
     return max(1, allowed if quota is None else min(allowed, round(quota)))
+
+
+def usable_memory(folder: Path = _CONTROL_GROUPS) -> int:
+    """Bytes of memory that this process may use: of the machine, by its group's and own limit."""
+    return min([_physical_memory(), *_group_limits(folder), *_process_limits()])
+
+
+def _physical_memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return sys.maxsize
+
+
+def _group_limits(folder: Path) -> Iterator[int]:
+    """What the control group grants, in both versions of the interface."""
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        try:
+            yield int((folder / name).read_text())
+        except (OSError, ValueError):  # there is none, or it says "max"
+            continue
+
+
+def _process_limits() -> Iterator[int]:
+    """The limit of the address space, if there is one."""
+    if resource is not None:
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            yield limit
 
 
 def _quota(folder: Path) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.runtime.native.artefact import Artefact, Host, HostProgram, Native
+from afterglow.runtime.native.artefact import Artefact, CheckedIndex, Host, HostProgram, Native
 from afterglow.runtime.native.image import Image
 from afterglow.runtime.native.load import FilePart
 from afterglow.runtime.native.machine import Needs
@@ -36,6 +36,8 @@ def describe(artefact: Artefact) -> dict[str, Any]:
         ],
         "arena_bytes": artefact.arena_bytes,
         "scratch_bytes": artefact.scratch_bytes,
+        "checks": [check.describe() for check in artefact.checks],
+        "may_run_long": artefact.may_run_long,
         "host": None if artefact.host is None else artefact.host.describe(),
     }
 
@@ -73,6 +75,8 @@ def restore(data: Mapping[str, Any], container: Container, version: str) -> Arte
         pool=Image.from_bytes(container.section(version + POOL)),
         host=host,
         code_file=FilePart(descriptor, offset),
+        checks=tuple(map(CheckedIndex.restore, data["checks"])),
+        may_run_long=data["may_run_long"],
         step_text=container.section(version + STEPS),
     )
 

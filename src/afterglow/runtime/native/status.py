@@ -15,6 +15,7 @@ class Status(IntEnum):
     WEIGHTS_CONTENT = 4
     SELF_CHECK = 5
     EXTENT = 6
+    INDEX = 7
 
     @property
     def meaning(self) -> str:
@@ -30,4 +31,5 @@ _MEANINGS = {
     Status.WEIGHTS_CONTENT: "the weights have another checksum: damaged, or of another model",
     Status.SELF_CHECK: "the code computes other numbers here than it should",
     Status.EXTENT: "no entry is for these extents",
+    Status.INDEX: "an input leads to an index out of range: the outputs mean nothing",
 }

@@ -10,7 +10,7 @@ import numpy as np
 from afterglow.backends.cpu import Target, compile_module, load_host
 from afterglow.backends.cpu.constants import Constants
 from afterglow.backends.cpu.job import Job
-from afterglow.backends.cpu.kernel import Kernel, Operand, Packed, Storage, Table, Workspace
+from afterglow.backends.cpu.kernel import Alarm, Kernel, Operand, Packed, Storage, Table, Workspace
 from afterglow.backends.cpu.write import can_write, plans_for, write_kernel
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.graph import Op, run_op
@@ -185,6 +185,8 @@ def _address(
             return _copied(constants.block()), 0
         case Table(data):
             return _copied(data), 0
+        case Alarm():
+            return np.zeros(2, np.int64), 0
         case Workspace(name):
             return workspaces[name], 0
     raise TypeError(f"no memory for {parameter}")

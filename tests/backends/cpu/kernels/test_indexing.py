@@ -29,8 +29,8 @@ from tests.ops import cases_fill, cases_indexing, cases_movement, cases_scatter,
 from tests.ops.case import Case
 
 MODULES = (cases_fill, cases_indexing, cases_movement, cases_scatter, cases_shuffle)
-LOWERED = ("reshape", "concat", "slice", "pad", "tile")
-"""Ops that become views, copies and fills before a backend sees them."""
+LOWERED = ("reshape", "concat", "slice", "pad", "tile", "dynamic_slice")
+"""Ops that become views, copies, fills and gathers before a backend sees them."""
 CASES = [
     case
     for module in MODULES

@@ -96,7 +96,7 @@ def test_a_wide_product(zero_points: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("target", ["aarch64", "aarch64-dotprod", "cortex-m4", "riscv64", "wasm32"])
 def test_it_compiles_for_other_machines(target: str) -> None:
-    for case in CASES[2], CASES[8], CASES[13]:
+    for case in CASES[2], CASES[8], CASES[13], *CASES[-4:]:
         bench = bench_of(case, "host", constant=case is not CASES[13])
         machine = Target.of(target)
         assert assembly(best_kernel(bench.job(), machine).module, machine)

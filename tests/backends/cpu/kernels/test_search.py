@@ -82,6 +82,15 @@ def test_the_k_best_of_any_type(dtype: str) -> None:
     check_op(TopK(60, largest=False, sorted=False), with_edges(random(2, 300, dtype=dtype)))
 
 
+@pytest.mark.parametrize("k", [7, 20, 150, 299, 300])
+def test_the_k_best_of_a_line_in_any_order(k: int) -> None:
+    line = np.arange(300, dtype=np.float32)
+    organ = np.concatenate([line[::2], line[1::2][::-1]])
+    array = np.stack([line, line[::-1], line % 7, organ, with_edges(random(300))])
+    for largest in BOTH:
+        check_op(TopK(k, 1, largest, sorted=False), array)
+
+
 @pytest.mark.parametrize("k", [1, 16, 17, 300])
 def test_the_k_best_of_rising_and_falling_lines(k: int) -> None:
     rising = np.arange(1000, dtype=np.float32) // 3

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import afterglow
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.job import Job
 from afterglow.backends.cpu.write import can_write
+from afterglow.graph import Builder, Function, Module
 from afterglow.ops.elementwise import Add
 from afterglow.ops.trees import Aggregate, NodeKind, TreeEnsemble
-from afterglow.types import Array
+from afterglow.support.errors import IndexRangeError
+from afterglow.types import Array, TensorType
+from afterglow.types.dtype import f32
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
 
 FEATURES = 5
@@ -116,3 +120,27 @@ def test_what_is_left_to_the_host() -> None:
 def test_it_compiles_for_other_machines(target: str) -> None:
     bench = bench_of(TreeEnsemble(2), features(4), grown(5, 3, 2, 1), Target.of(target))
     assert compile_module(best_kernel(bench.job(), bench.target).module, bench.target)
+
+
+@pytest.mark.parametrize(
+    ("table", "place", "number", "what"),
+    [
+        (0, (0, 1), FEATURES, "nodes must be from 0 to 4, got 5"),
+        (0, (0, 2), 999, "nodes must be from 0 to "),
+        (2, (0,), -1, "roots must be from 0 to "),
+        (3, (0, 0), 3, "votes must be from -1 to 2, got 3"),
+    ],
+)
+def test_what_is_not_there_is_not_looked_up(
+    table: int, place: tuple[int, ...], number: int, what: str
+) -> None:
+    tables = [array.copy() for array in grown(3, 3, 3, 1)]
+    tables[table][place] = number
+    module = Module("trees")
+    function = Function("main", module)
+    x = function.input("x", TensorType(f32, (2, FEATURES)))
+    constants = [module.constant(f"t{n}", array) for n, array in enumerate(tables)]
+    function.output("y", Builder(function).emit(TreeEnsemble(3), x, *constants))
+    with pytest.raises(IndexRangeError, match=what):
+        afterglow.compile(module)
+    afterglow.compile(module, unchecked=True)(features(2))  # by the host, and not elsewhere

@@ -9,10 +9,11 @@ import pytest
 
 import afterglow
 from afterglow.backends.cpu.bundle.survey import survey
+from afterglow.runtime.native.status import Status
 from afterglow.types import Array
 from tests.emulation.machine import EmulatorError
 from tests.emulation.make import EMULATED, skip_without_emulator
-from tests.emulation.models import MODELS, wide_numbers
+from tests.emulation.models import MODELS, look_ups, wide_numbers
 from tests.emulation.program import EmulatedModel, bundle_of
 
 MOST_CODE = 20 << 10
@@ -64,6 +65,20 @@ def test_wrong_use_is_told() -> None:
     assert emulated.machine.call(run, io, arena, weights) == 0
     assert emulated.machine.call(run, 0, arena, weights) == 1
     assert emulated.machine.call(run, io, arena + 4, weights) == 2
+
+
+@pytest.mark.parametrize("target", EMULATED)
+def test_an_index_out_of_range_is_told(target: str) -> None:
+    skip_without_emulator(target)
+    emulated = EmulatedModel(bundle_of(look_ups(), target))
+    x, right = np.arange(21, dtype=np.float32).reshape(7, 3), np.array([[0, -3], [6, 2]])
+    assert np.array_equal(emulated.run([x, right])[0], x[[0, 6], [0, 2]] + x[[0, 6], 0])
+    for wrong in (7, -8, 2**31, 2**32 + 1, -(2**32)):
+        indices = right.copy()
+        indices[1, 0] = wrong
+        assert emulated.run_status([x, indices]) == Status.INDEX
+    assert emulated.run_status([x, right]) == Status.OK
+    assert emulated.self_check() == 0
 
 
 @pytest.mark.parametrize("target", ["cortex-m4", "cortex-m33", "armv7a", "riscv32", "aarch64"])

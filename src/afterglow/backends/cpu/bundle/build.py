@@ -26,7 +26,7 @@ from afterglow.backends.cpu.routines import ROUTINES, write_routines
 from afterglow.backends.cpu.step_names import step_names
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Instr, OpInstr, Program, Stack, interface_of
-from afterglow.runtime.native.convention import ALIGNMENT
+from afterglow.runtime.native.convention import ALIGNMENT, alarm_bytes
 from afterglow.support.errors import UnsupportedError
 from afterglow.types import Array
 
@@ -130,7 +130,9 @@ def _write_entry(planned: Planned, generated: Generated, weights: Weights) -> En
     program, module = planned.program, generated.main
     assert module is not None
     interface = interface_of(program)
-    layout = ArenaLayout.of(program.arena_bytes or 0, generated.scratch_bytes)
+    layout = ArenaLayout.of(
+        program.arena_bytes or 0, generated.scratch_bytes, alarm_bytes(len(generated.checks))
+    )
     weights.declare(module)
     check = SelfCheck(module, planned.prefix, interface, weights, planned.expected)
     has_main = bool(generated.segments)
@@ -147,6 +149,7 @@ def _write_entry(planned: Planned, generated: Generated, weights: Weights) -> En
         output_names=planned.output_names,
         layout=layout,
         steps=tuple(steps),
+        checks=tuple(generated.checks),
         work=sum(call.function.work for s in generated.segments for call in s.calls),
         self_check_bytes=check.offsets[-1],
         stack_bytes=0,

@@ -5,29 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.target import Target
+from afterglow.runtime.native.artefact import CheckedIndex
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.types import Array, Interface
 
 
 @dataclass(frozen=True)
 class ArenaLayout:
-    """The caller's memory for a run: what is planned, then scratch memory of the thread.
+    """The caller's memory for a run: what is planned, scratch of the thread, then alarms.
 
     Each part begins at a multiple of the alignment, and so does the whole.
     """
 
     planned: int
     scratch: int
+    alarms: int
 
     @staticmethod
-    def of(planned: int, scratch: int) -> ArenaLayout:
+    def of(planned: int, scratch: int, alarms: int) -> ArenaLayout:
         """Parts of at least so many bytes."""
-        return ArenaLayout(_padded(planned), _padded(scratch))
+        return ArenaLayout(*map(_padded, (planned, scratch, alarms)))
+
+    @property
+    def before_alarms(self) -> int:
+        """Where the alarms begin."""
+        return self.planned + self.scratch
 
     @property
     def size(self) -> int:
         """Bytes of the whole; never none, so that there is always something to point to."""
-        return max(self.planned + self.scratch, ALIGNMENT)
+        return max(self.before_alarms + self.alarms, ALIGNMENT)
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,8 @@ class EntryCode:
     layout: ArenaLayout
     steps: tuple[str, ...]
     """The names of the steps, in order."""
+    checks: tuple[CheckedIndex, ...]
+    """What each alarm is about, in order."""
     work: float
     """FLOPs of a run, about."""
     self_check_bytes: int

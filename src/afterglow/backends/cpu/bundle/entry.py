@@ -7,12 +7,21 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.bundle.code import ArenaLayout
 from afterglow.backends.cpu.bundle.weights import Weights
-from afterglow.backends.cpu.emitter import Emitter, Function, Module, Pointer, Value, differ, equal
+from afterglow.backends.cpu.emitter import (
+    Emitter,
+    Function,
+    Module,
+    Pointer,
+    Value,
+    differ,
+    equal,
+    select,
+)
 from afterglow.backends.cpu.pool.team import run_alone
 from afterglow.backends.cpu.types import POINTER
-from afterglow.runtime.native.convention import ALIGNMENT, ARENA, CONSTANTS, FIRST_OTHER
+from afterglow.runtime.native.convention import ALARMS, ALIGNMENT, ARENA, CONSTANTS, FIRST_OTHER
 from afterglow.runtime.native.status import Status
-from afterglow.types.dtype import boolean, i32, u8
+from afterglow.types.dtype import boolean, i32, i64, u8
 
 _MAIN = Function("main_0", "void", (POINTER, POINTER))
 
@@ -88,7 +97,20 @@ class EntryWriter:
             with e.when(equal(status, e.constant(i32, Status.OK)), likely=True):
                 self._fill_bases(e, bases, io, arena, weights)
                 run(bases)
-        return status
+        return status if not self.layout.alarms else self._with_alarm(e, status, arena)
+
+    def _with_alarm(self, e: Emitter, status: Value, arena: Pointer) -> Value:
+        """The status of a run after which one looks whether an index was out of range."""
+
+        def looked() -> list[Value]:
+            raised = self._alarms(arena).load()
+            bad, good = e.constant(i32, Status.INDEX), e.constant(i32, Status.OK)
+            return [select(differ(raised, raised.like(0)), bad, good)]
+
+        return e.branch(equal(status, e.constant(i32, Status.OK)), looked, lambda: [status])[0]
+
+    def _alarms(self, arena: Pointer) -> Pointer:
+        return (arena + self.layout.before_alarms).cast(i64).aligned(ALIGNMENT)
 
     def _port_is_missing(self, e: Emitter, io: Pointer) -> Value:
         def ask(index: Value, state: list[Value]) -> list[Value]:
@@ -101,6 +123,11 @@ class EntryWriter:
     ) -> None:
         e.store_pointer(bases, ARENA, arena)
         e.store_pointer(bases, CONSTANTS, weights)
+        if self.layout.alarms:
+            alarms = self._alarms(arena)
+            e.store_pointer(bases, ALARMS, alarms)
+            with e.loop(self.layout.alarms // i64.itemsize) as word:
+                alarms.store(e.constant(i64, 0), word)
         with e.loop(self.ports) as port:
             pointer = e.load_pointer(io, port, u8)
             e.store_pointer(bases + FIRST_OTHER, port, pointer)

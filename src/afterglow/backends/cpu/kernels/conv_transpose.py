@@ -25,6 +25,7 @@ from afterglow.backends.cpu.emitter import (
 )
 from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
 from afterglow.backends.cpu.kernels.conv_transpose_plan import Plan
+from afterglow.backends.cpu.kernels.partial_sums import sum_blocks
 from afterglow.backends.cpu.kernels.sliding import load
 from afterglow.backends.cpu.kernels.tile import Run, accumulate, multiply_add, split_rows
 from afterglow.backends.cpu.rows import Row, split
@@ -216,7 +217,18 @@ class _Product:
             return [vector for row in sums for vector in row]
 
         first, last = (self.e.index(place) for place in taps)
-        sums = self.e.fold(last, side.initial * run.rows, add_tap, start=first, name="tap")
+        zeros = [self.e.constant(self.plan.sums, 0, self.tile.lanes)] * self.tile.vectors * run.rows
+        size = self.plan.taps_of_block
+
+        def block(number: Value) -> list[Value]:
+            start = first + number * size
+            return self.e.fold(smaller(start + size, last), zeros, add_tap, start=start, name="tap")
+
+        if size >= self.plan.most_taps:
+            sums = self.e.fold(last, zeros, add_tap, start=first, name="tap")
+        else:
+            blocks = larger(quotient(last - first + (size - 1), size), 1)
+            sums = sum_blocks(self.e, blocks, zeros, block)
         return _by_rows(sums, self.tile.vectors)
 
 
@@ -234,7 +246,7 @@ def _by_rows(flat: list[Value], vectors: int) -> list[list[Value]]:
 
 
 class _Side:
-    """What the tiles on a panel share: x of its group, weights, columns, first sums."""
+    """What the tiles on a panel share: x of its group, weights, columns, bias."""
 
     def __init__(self, product: _Product, number: Value) -> None:
         plan, e = product.plan, product.e
@@ -246,7 +258,6 @@ class _Side:
         self.first = e.index(panel) * plan.columns
         self.column = e.index(group) * plan.results + self.first
         self.masks = self._masks()
-        self.initial = self._initial()
 
     def _masks(self) -> list[Value | None]:
         tile, results = self.tile, self.plan.results
@@ -254,16 +265,6 @@ class _Side:
             return [None] * tile.vectors
         left = results - self.first
         return [first_lanes(left - v * tile.lanes, tile.lanes) for v in range(tile.vectors)]
-
-    def _initial(self) -> list[Value]:
-        """The sums of a row before anything is added: the bias."""
-        lanes, dtype = self.tile.lanes, self.plan.sums
-        if self.bias is None:
-            return [self.e.constant(dtype, 0, lanes)] * self.tile.vectors
-        return [
-            load(self.bias, self.column + v * lanes, lanes, mask, dtype)
-            for v, mask in enumerate(self.masks)
-        ]
 
     def add(
         self, rows: list[Pointer], weight: Pointer, sums: list[list[Value]]
@@ -281,10 +282,13 @@ class _Side:
         )
 
     def put(self, number: Value, vectors: list[Value]) -> None:
-        """Give the sums of one place to the steps after it, then to memory."""
-        row = self.sink.row(number)
+        """Give the sums of one place, and the bias, to the steps after it, then to memory."""
+        row, lanes = self.sink.row(number), self.tile.lanes
         for v, (value, mask) in enumerate(zip(vectors, self.masks, strict=True)):
-            row.put(self.column + v * self.tile.lanes, value, mask)
+            column = self.column + v * lanes
+            if self.bias is not None:
+                value = value + load(self.bias, column, lanes, mask, self.plan.sums)
+            row.put(column, value, mask)
 
 
 class _DotSide(_Side):
@@ -292,9 +296,6 @@ class _DotSide(_Side):
 
     def _masks(self) -> list[Value | None]:
         return [None] * self.tile.vectors
-
-    def _initial(self) -> list[Value]:
-        return [self.e.constant(self.plan.sums, 0, self.tile.lanes)] * self.tile.vectors
 
     def add(
         self, rows: list[Pointer], weight: Pointer, sums: list[list[Value]]

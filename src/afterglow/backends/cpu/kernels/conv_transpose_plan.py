@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from afterglow.backends.cpu.emitter import Index
+from afterglow.backends.cpu.kernels.partial_sums import block_size
 from afterglow.backends.cpu.kernels.sliding import Tail
 from afterglow.backends.cpu.kernels.tile import Tile, most_rows, sum_type
 from afterglow.backends.cpu.rows import Strides
@@ -217,6 +218,20 @@ class Plan:
             number = number * axis.kernel + tap
             back += elements * stride
         return number, back
+
+    @property
+    def most_taps(self) -> int:
+        """Taps of a phase at most."""
+        return max(map(len, self._phases), default=0)
+
+    @property
+    def taps_of_block(self) -> int:
+        """Taps whose products are summed up before they join the total of all."""
+        if not self.sums.is_float:
+            return self.most_taps
+        return block_size(
+            self.most_taps, terms=self.inner / (self._lanes if self.along_depth else 1)
+        )
 
     @property
     def tap_size(self) -> int:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
+from afterglow.backends.cpu.emitter import convert
+from afterglow.backends.cpu.index_check import IndexCheck
 from afterglow.backends.cpu.kernel import Kernel
 from afterglow.backends.cpu.kernels.move import Move, Term, write_picked
 from afterglow.backends.cpu.rows import Strides
 from afterglow.backends.cpu.table import kernel
 from afterglow.instr import OpInstr
 from afterglow.ops.indexing import Gather, GatherElements, GatherND
+from afterglow.ops.lengths import CheckLengths
 
 
 def _has_elements(step: OpInstr) -> bool:
@@ -28,7 +33,7 @@ def write_gather(k: Kernel) -> None:
     source = (*before, *_none(indices.type.rank), *after)
     picks = (*_none(len(before)), *indices.strides, *_none(len(after)))
     move = Move.of(out.type.shape, out.strides, source, picks)
-    term = Term(0, data.type.shape[axis], data.strides[axis])
+    term = Term(0, data.strides[axis])
     write_picked(k, data, indices, move, [term])
 
 
@@ -42,7 +47,7 @@ def write_gather_elements(k: Kernel) -> None:
     axis = op.axis % data.type.rank
     source = tuple(0 if at == axis else stride for at, stride in enumerate(data.strides))
     move = Move.of(out.type.shape, out.strides, source, indices.strides)
-    term = Term(0, data.type.shape[axis], data.strides[axis])
+    term = Term(0, data.strides[axis])
     write_picked(k, data, indices, move, [term])
 
 
@@ -58,12 +63,24 @@ def write_gather_nd(k: Kernel) -> None:
     after = data.strides[batch + depth :]
     source = (*data.strides[:batch], *_none(picking), *after)
     picks = (*indices.strides[:-1], *_none(len(after)))
-    terms = [
-        Term(at * indices.strides[-1], data.type.shape[batch + at], data.strides[batch + at])
-        for at in range(depth)
-    ]
+    terms = [Term(at * indices.strides[-1], data.strides[batch + at]) for at in range(depth)]
     move = Move.of(out.type.shape, out.strides, source, picks)
     write_picked(k, data, indices, move, terms)
+
+
+@kernel(CheckLengths)
+def write_check_lengths(k: Kernel) -> None:
+    """All of them by one unit, as they are few."""
+    lengths = k.step.ins[0]
+    assert lengths is not None
+    *rows, columns = lengths.type.shape or (1,)
+    with k.phase(1, float(lengths.type.size)) as p:
+        check, source, sink = IndexCheck(p, "lengths"), p.source(0), p.sink()
+        with p.units(), p.e.loop(math.prod(rows), name="row") as row:
+            given, out = source.row(row), sink.row(row)
+            with p.e.loop(columns, name="column") as column:
+                length = check.place(given.load(column, 1))
+                out.put(column, convert(length, lengths.type.dtype))
 
 
 def _none(count: int) -> Strides:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.emitter import Pointer, Value, fma, sqrt
+from afterglow.backends.cpu.emitter import Emitter, Pointer, Value, fma, sqrt
 from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
 from afterglow.backends.cpu.kernels.access import (
     Reader,
@@ -24,12 +24,15 @@ from afterglow.ops.normalization import LRN
 
 WORK = 40
 """FLOPs that an element is counted as."""
+MOST_UNROLLED = 64
+"""Neighbours that are added one by one in the code; more are a loop."""
 
 
 @dataclass(frozen=True)
 class _Squares:
     """The squares of a line with zeros around, which lie `stride` apart."""
 
+    e: Emitter
     pointer: Pointer
     stride: int
     before: int
@@ -42,6 +45,13 @@ class _Squares:
         """The sum of `size` squares around a spot."""
         first, lanes = self.pointer + spot.place, spot.line.lines.lanes
         total = first.load(0, lanes)
+        if size > MOST_UNROLLED:
+            return self.e.fold(
+                size,
+                [total],
+                lambda neighbour, sums: [sums[0] + first.load(neighbour * self.stride, lanes)],
+                start=1,
+            )[0]
         for neighbour in range(1, size):
             total = total + first.load(neighbour * self.stride, lanes)
         return total
@@ -77,7 +87,7 @@ def write_lrn(k: Kernel) -> None:
 def _open_squares(p: Phase, op: LRN, lines: Lines) -> _Squares:
     pointer = p.scratch("squares")
     p.e.zero(pointer, p.kernel.needs.scratch["squares"].count)
-    return _Squares(pointer, _stride(lines), (op.size - 1) // 2)
+    return _Squares(p.e, pointer, _stride(lines), (op.size - 1) // 2)
 
 
 def _normalize(line: Line, op: LRN, source: Reader, squares: _Squares, sink: Writer) -> None:

@@ -18,6 +18,7 @@ from afterglow.backends.cpu.emitter import (
     sqrt,
 )
 from afterglow.backends.cpu.kernel import Kernel, Phase
+from afterglow.backends.cpu.kernels.partial_sums import FEW_TERMS
 from afterglow.backends.cpu.kernels.sliding import (
     WIDEST_KERNEL,
     Axis,
@@ -28,6 +29,7 @@ from afterglow.backends.cpu.kernels.sliding import (
     cut_columns,
     each_row,
     each_tile,
+    fold_rows,
     fold_taps,
     load,
     place_of_row,
@@ -165,7 +167,7 @@ class _Tile:
                 for state, place in zip(states, columns, strict=True)
             ]
 
-        reduced = fold_taps(self.p.e, ranges, initial, step)
+        reduced = self._fold(ranges, initial, step)
         by_place = dict(zip(columns, reduced, strict=True))
         combine = self.pool.reduction.combine
         return [
@@ -189,7 +191,19 @@ class _Tile:
             ]
 
         initial = [self._initial(lanes) for _ in range(self.run.width)]
-        return fold_taps(self.p.e, [*ranges, across], initial, step)
+        return self._fold([*ranges, across], initial, step)
+
+    def _fold(
+        self,
+        ranges: list[tuple[Index, Index]],
+        initial: list[Value],
+        step: Callable[[list[Index], list[Value]], list[Value]],
+    ) -> list[Value]:
+        """Fold all places of the windows; sums of large ones row by row, for smaller errors."""
+        pool = self.pool
+        if isinstance(pool.op, MaxPool) or math.prod(pool.op.kernel) <= FEW_TERMS:
+            return fold_taps(self.p.e, ranges, initial, step)
+        return fold_rows(self.p.e, ranges, initial, step, pool.reduction.combine)
 
     def _seen(self, j: int) -> list[int]:
         """The places that the window of a column sees, counted from the tile's first."""

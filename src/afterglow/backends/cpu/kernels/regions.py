@@ -19,6 +19,7 @@ from afterglow.backends.cpu.emitter import (
     select,
 )
 from afterglow.backends.cpu.emitter import ceil as round_up
+from afterglow.backends.cpu.index_check import IndexCheck
 from afterglow.backends.cpu.kernel import Kernel, Phase
 from afterglow.backends.cpu.kernels.sampling import Tap, corners_of, taps_of
 from afterglow.backends.cpu.kernels.sliding import (
@@ -77,6 +78,7 @@ class _Pooling:
         self.roi_strides = rois.strides
         self.cells = p.step.outs[0].type.shape[1:-1]
         self.images = [(p.pointer(b), b.strides[0]) for b in others if b is not None]
+        self.image = IndexCheck(p, "batch_indices" if self.images else "rois")
         self.op = p.step.op
 
     def write_line(self, line: Index, bounds: tuple[Index, Index]) -> None:
@@ -154,7 +156,8 @@ class _Align(_Pooling):
         else:
             sizes = [larger(size, 1) for size in sizes]
         indices, step = self.images[0]
-        image = self.x + (indices + region * step).load() * self.strides[0]
+        number = self.image.place((indices + region * step).load())
+        image = self.x + number * self.strides[0]
         return _Region(image, tuple(starts), tuple(sizes))
 
     def pooled(self, region: _Region, cell: tuple[Value, Value], vector: _Vector) -> Value:
@@ -223,7 +226,7 @@ class _Largest(_Pooling):
         halves = [self.rounded(self.rounded(bound * op.scale) + 0.5) for bound in bounds]
         left, top, right, bottom = (convert(floor(half), index, saturate=True) for half in halves)
         sizes = larger(bottom - top + 1, 1), larger(right - left + 1, 1)
-        start = self.x + convert(image, index, saturate=True) * self.strides[0]
+        start = self.x + self.image.place(image) * self.strides[0]
         return _Region(start, (top, left), sizes)
 
     def pooled(self, region: _Region, cell: tuple[Value, Value], vector: _Vector) -> Value:

@@ -15,7 +15,7 @@ from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, maxim
 from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
 from afterglow.backends.cpu.kernels.move.axes import Cut, Move, as_bits
 from afterglow.backends.cpu.kernels.move.blocks import Blocks
-from afterglow.backends.cpu.kernels.move.pick import Term, place_picked
+from afterglow.backends.cpu.kernels.move.pick import Picks, Term
 from afterglow.backends.cpu.kernels.move.place import Memory, MemoryLine, load_first
 from afterglow.backends.cpu.kernels.move.run import Run, fitting
 from afterglow.backends.cpu.kernels.move.write import UNIT, WORK_OF_BYTE, Loops
@@ -164,24 +164,25 @@ def _put_elements(k: Kernel, board: Board) -> None:
     assert indices is not None
     assert updates is not None
     axis, last, extents = op.axis % data.type.rank, data.type.rank - 1, indices.type.shape
-    term = Term(0, data.type.shape[axis], board.strides[axis])
+    term = Term(0, board.strides[axis])
     to = tuple(0 if at == axis else stride for at, stride in enumerate(board.strides))
     lines = Blocks(1 if axis == last else extents[last], 1, LINES)
     cut = Cut(lines.count, extents[axis] * min(lines.extent, LINES))
     loops = Loops(extents, [to, indices.strides, updates.strides], cut, {axis, last})
     with k.phase(loops.units, updates.type.size * WORK_OF_UPDATE, "updates") as p:
-        result, news, picks = board.at(p), board.updates(p, updates), p.pointer(indices)
+        result, news = board.at(p), board.updates(p, updates)
+        picks = Picks(p, indices, [term])
 
         def leaf(piece: Index, offsets: list[Index]) -> None:
             """Put in lines side by side, element by element."""
             line, pick, update = offsets
             with p.e.loop(extents[axis]) as at:
-                pick_at = picks + pick + at * indices.strides[axis]
+                pick_at = pick + at * indices.strides[axis]
                 new_at = news + update + at * updates.strides[axis]
 
                 def put(column: Index, _: int = 1) -> None:
                     """Put in one element."""
-                    place = place_picked(pick_at + column * indices.strides[last], [term])
+                    place = picks.place(pick_at + column * indices.strides[last])
                     spot = result + line + place + column * to[last]
                     board.put(Row(spot, 1), 0, (new_at + column * updates.strides[last]).load(), 1)
 
@@ -198,10 +199,7 @@ def _put_slices(k: Kernel, board: Board) -> None:
     assert indices is not None
     assert updates is not None
     depth, leading = indices.type.shape[-1], indices.type.rank - 1
-    terms = [
-        Term(at * indices.strides[-1], data.type.shape[at], board.strides[at])
-        for at in range(depth)
-    ]
+    terms = [Term(at * indices.strides[-1], board.strides[at]) for at in range(depth)]
     tuples, (picked, taken) = merge_alike(
         indices.type.shape[:-1], [indices.strides[:-1], updates.strides[:leading]]
     )
@@ -214,13 +212,14 @@ def _put_slices(k: Kernel, board: Board) -> None:
     cut = Cut(blocks.count, count * min(slices[-1], blocks.block))
     loops = Loops(slices, [to, source], cut, [len(slices) - 1])
     with k.phase(loops.units, updates.type.size * WORK_OF_UPDATE, "updates") as p:
-        result, news, picks = board.at(p), board.updates(p, updates), p.pointer(indices)
+        result, news = board.at(p), board.updates(p, updates)
+        picks = Picks(p, indices, terms)
 
         def leaf(piece: Index, offsets: list[Index]) -> None:
             """Put in some columns of all slices."""
 
             def put_slice(pick: Index, update: Index) -> None:
-                place = offsets[0] + place_picked(picks + pick, terms)
+                place = offsets[0] + picks.place(pick)
                 line = Row(result + place, to[-1])
                 row = Row(news + (offsets[1] + update), source[-1])
 

@@ -25,6 +25,7 @@ from afterglow.backends.cpu.emitter import (
     smaller,
 )
 from afterglow.backends.cpu.kernel import Phase
+from afterglow.backends.cpu.kernels.partial_sums import TERMS
 from afterglow.backends.cpu.rows import Row, split
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer
@@ -214,6 +215,32 @@ def fold_taps(
         return fold_taps(e, others, carried, lambda taps, inner: body([tap, *taps], inner))
 
     return e.fold(high, states, step, start=low)
+
+
+def fold_rows(
+    e: Emitter,
+    ranges: Sequence[tuple[Index, Index]],
+    initial: list[Value],
+    body: Callable[[list[Index], list[Value]], list[Value]],
+    combine: Callable[[Value, Value], Value],
+) -> list[Value]:
+    """As `fold_taps`, but each row of the window is folded by itself, and then joins the others.
+
+    Very long rows are folded in blocks.
+    """
+    if not ranges:
+        return body([], initial)
+    *outer, (low, high) = ranges
+
+    def row(taps: list[Index], totals: list[Value]) -> list[Value]:
+        def block(first: Value, totals: list[Value]) -> list[Value]:
+            last = smaller(first + TERMS, high)
+            found = e.fold(last, initial, lambda tap, some: body([*taps, tap], some), start=first)
+            return [combine(a, b) for a, b in zip(totals, found, strict=True)]
+
+        return e.fold(high, totals, block, start=low, step=TERMS)
+
+    return fold_taps(e, outer, initial, row)
 
 
 def arithmetic_type(dtype: DType) -> DType:

@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.emitter import Emitter, Index, Pointer, Value, convert, fma, remainder
+from afterglow.backends.cpu.emitter import (
+    Emitter,
+    Index,
+    Pointer,
+    Value,
+    convert,
+    fma,
+    remainder,
+    smaller,
+)
+from afterglow.backends.cpu.kernels.partial_sums import block_size, sum_blocks
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import DType, f32, f64, i32, i64, u8, u32, u64
 
@@ -22,6 +32,8 @@ ENOUGH_PRODUCTS = 48
 ENOUGH_SUMS = 8
 """Accumulators that hide the latency of an addition."""
 
+Body = Callable[[Value, list[Value]], list[Value]]
+"""Adds the products of some steps along the depth to sums, given where they begin."""
 LoadVector = Callable[[Pointer, int], Value]
 """Loads one vector of a panel's line, given where the line begins and the number of the vector."""
 
@@ -130,7 +142,9 @@ def accumulate(
 
     `rows` are where rows begin (constant offsets of one address are best), with elements
     `row_step` apart; lines of the panel lie `panel_step` elements apart, by default one after the
-    other. `dtype` is that of the sums; `load` says how a panel is read if not as it lies.
+    other. `dtype` is that of the sums; `load` says how a panel is read if not as it lies. Long
+    sums are made in blocks. `initial` is for earlier terms of the same sums: anything that may be
+    much larger than they, as a bias, is added afterwards, where it costs one rounding.
     """
     step = tile.columns if panel_step is None else panel_step
     read = load or (lambda line, v: line.load(v * tile.lanes, tile.lanes))
@@ -165,9 +179,32 @@ def accumulate(
         sums = e.fold(depth, sums, lambda place, sums: turn(place, sums, 1), start=many, name="k")
         return _joined(sums, tile, chains)
     whole = depth - depth % tile.unroll
-    sums = e.fold(whole, sums, body, step=tile.unroll, name="k")
+    # a small tile waits for memory: longer blocks interrupt the loads less often
+    spread = 1 if chains == 1 else 2 * chains
+    sums = fold_blocks(e, whole, sums, body, step=tile.unroll, chains=spread)
     sums = turn(whole, sums, depth - whole)
     return _joined(sums, tile, chains)
+
+
+def fold_blocks(
+    e: Emitter, stop: int, sums: list[Value], body: Body, *, step: int, chains: int
+) -> list[Value]:
+    """Carry sums along the depth; long ones of floats in blocks.
+
+    The terms of an element are spread over so many `chains`, that is sums which are added later.
+    """
+    size = block_size(stop, step, 1 / chains)
+    if size >= stop or not sums[0].dtype.is_float:
+        return e.fold(stop, sums, body, step=step, name="k")
+    zeros = [value.like(0) for value in sums]
+
+    def block(number: Value) -> list[Value]:
+        first = number * size
+        last = smaller(first + size, stop) if stop % size else first + size
+        return e.fold(last, zeros, body, start=first, step=step, name="k")
+
+    found = sum_blocks(e, -(-stop // size), zeros, block)
+    return [b if a.constant == 0 else a + b for a, b in zip(sums, found, strict=True)]
 
 
 def _chains(tile: Tile, depth: Index) -> int:

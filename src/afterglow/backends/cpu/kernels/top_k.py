@@ -1,5 +1,7 @@
 """The k best of each line: kept in order by insertion, gathered and sorted now and then, or a heap.
 
+Those that need not be sorted may as well be parted from the others (`quickselect.py`).
+
 Most elements are turned away at once, by comparing a vector of them with the worst of the k best.
 """
 
@@ -11,7 +13,6 @@ from dataclasses import dataclass
 from afterglow.backends.cpu.emitter import (
     Emitter,
     Function,
-    Index,
     Pointer,
     Value,
     any_lane,
@@ -33,6 +34,7 @@ from afterglow.backends.cpu.kernels.access import (
     placed_source,
 )
 from afterglow.backends.cpu.kernels.lines import arithmetic_type, full_lanes
+from afterglow.backends.cpu.kernels.quickselect import Before, Entries, Entry, part_best
 from afterglow.backends.cpu.rows import Rows, Strides, strides_within
 from afterglow.backends.cpu.table import kernel
 from afterglow.ops.search import TopK
@@ -43,39 +45,8 @@ FEW = 16
 WORK = 16
 """FLOPs that an element is counted as."""
 
-Before = Callable[["Entry", "Entry"], Value]
-"""Whether an entry comes before another one in some order."""
-Join = Callable[["Entry"], None]
+Join = Callable[[Entry], None]
 """What is done to an entry that is better than the worst of the k best."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """An element and its place in the line."""
-
-    value: Value
-    place: Value
-
-
-@dataclass(frozen=True)
-class Entries:
-    """Entries in memory."""
-
-    values: Pointer
-    places: Pointer
-
-    def load(self, index: Index) -> Entry:
-        """One of them."""
-        return Entry(self.values.load(index), self.places.load(index))
-
-    def store(self, entry: Entry, index: Index) -> None:
-        """Write one of them."""
-        self.values.store(entry.value, index)
-        self.places.store(entry.place, index)
-
-    def after(self, count: int) -> Entries:
-        """Those further on."""
-        return Entries(self.values + count, self.places + count)
 
 
 @dataclass(frozen=True)
@@ -95,9 +66,16 @@ class _Selection:
     @property
     def room(self) -> int:
         """How many candidates there may be at once, the k best included."""
+        if self.parts:
+            return self.length
         if self.inserts or not self.op.sorted:
             return self.op.k
         return min(self.length, 2 * self.op.k)
+
+    @property
+    def parts(self) -> bool:
+        """Whether the k best are parted from the others, all of which are candidates."""
+        return not self.op.sorted and not self.op.keeps_heap(self.length)
 
     @property
     def worst(self) -> int:
@@ -183,7 +161,12 @@ def _last(numbers: Strides, axis: int) -> Strides:
 def _select(p: Phase, chosen: _Selection, row: RowReader, entries: Entries, count: Pointer) -> None:
     """Leave the k best of a row as the first entries."""
     e, k = p.e, chosen.op.k
-    if not chosen.op.sorted:
+    if chosen.parts:
+        sort = _write_sort(p, chosen, "by_value_and_place", chosen.precedes)
+        with e.loop(chosen.length) as place:
+            entries.store(chosen.element(row, place), place)
+        part_best(e, chosen.op.k, chosen.length, entries, chosen.precedes, sort)
+    elif not chosen.op.sorted:
         _keep_heap(e, chosen, row, entries)
     elif chosen.inserts:
         with e.loop(k) as place:

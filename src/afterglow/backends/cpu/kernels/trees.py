@@ -12,6 +12,7 @@ import numpy as np
 from afterglow.backends.cpu.emitter import Pointer, Value, convert, differ, equal, select
 from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
 from afterglow.backends.cpu.table import kernel
+from afterglow.graph.index_check import has_outside
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.trees import Aggregate, NodeKind, TreeEnsemble
 from afterglow.types import Array
@@ -52,7 +53,18 @@ def _accepts(step: OpInstr) -> bool:
     sums = op.aggregate in (Aggregate.SUM, Aggregate.AVERAGE)
     if not (known and sums and x.type.dtype in (f32, f64)):
         return False
-    return _rows(tables[0]) < MOST_NODES and not _has_nan(tables[1])
+    return _rows(tables[0]) < MOST_NODES and not _has_nan(tables[1]) and _points_inside(step)
+
+
+def _points_inside(step: OpInstr) -> bool:
+    """Whether all that nodes and leaves name is there: nothing is looked up elsewhere."""
+    ranges = step.op.index_ranges([None if b is None else b.type for b in step.ins])
+    named = dict(zip(step.op.operand_names, step.ins, strict=False))
+    data = {n: b.data for n, b in named.items() if b is not None and b.data is not None}
+    if any(name not in data or has_outside(data[name], ranges[name]) for name in ranges):
+        return False
+    leaves = data["nodes"][data["nodes"][:, 0] == NodeKind.LEAF, 2]
+    return bool((leaves < _rows(named["votes"])).all())
 
 
 def _rows(table: Buffer | None) -> int:

@@ -54,10 +54,11 @@ def reduce_angle(size: Value) -> Angle:
     emitter = size.code
     assert isinstance(emitter, Emitter)
     near = _reduce_small(size)
-    large = size > (1.0e5 if size.dtype is f32 else 1.0e9)
+    limit = 1.0e5 if size.dtype is f32 else 1.0e9
+    large = size > limit
 
     def slow() -> list[Value]:
-        far = _call_reduce_large(emitter, size)
+        far = _call_reduce_large(emitter, select(large, size, limit))  # none looks before the table
         pairs = zip(far.parts, near.parts, strict=True)
         return [select(large, there, here) for there, here in pairs]
 

@@ -65,7 +65,10 @@ def _listed(n: NodeContext, name: str) -> Array:
 def _default(n: NodeContext, values: Array) -> Array:
     """What stands for an unknown key: by the element type of the values."""
     if n.has("default_tensor"):
-        return n.tensor("default_tensor").reshape(())
+        default = n.tensor("default_tensor")
+        if default.size != 1:
+            raise ModelError(f"default_tensor must hold one element, it holds {default.size}")
+        return default.reshape(())
     match values.dtype.kind:
         case "O":
             return text_array(n.text("default_string", _UNKNOWN_TEXT))

@@ -56,7 +56,7 @@ def cast_map(n: NodeContext) -> Value:
         places[np.array(keys, np.int64)] = values
         values = places
     row = n.constant(values.reshape(1, -1))
-    return as_dtype(n, row, _CASTS[n.text("cast_to", "TO_FLOAT")])
+    return as_dtype(n, row, n.choice("cast_to", _CASTS, "TO_FLOAT"))
 
 
 def _known_map(n: NodeContext) -> dict[Any, Any]:

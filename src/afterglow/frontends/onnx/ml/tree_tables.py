@@ -64,8 +64,15 @@ def member_table(n: NodeContext) -> TreeTable:
         np.array(thresholds),
         np.array(n.integers("tree_roots"), np.int64),
         np.array(columns.leaf_targets, np.int64).reshape(leaves, 1),
-        n.tensor("leaf_weights").reshape(leaves, 1),
+        _leaf_weights(n, leaves),
     )
+
+
+def _leaf_weights(n: NodeContext, leaves: int) -> Array:
+    weights = n.tensor("leaf_weights")
+    if weights.size != leaves:
+        raise ModelError(f"it has {leaves} leaves and {weights.size} weights")
+    return weights.reshape(leaves, 1)
 
 
 class _MemberColumns:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -30,25 +31,34 @@ from afterglow.support.errors import ModelError
 from afterglow.types import Array
 from afterglow.types.dtype import f32, i64
 
+OptionT = TypeVar("OptionT")
+
 _AGGREGATES = (Aggregate.AVERAGE, Aggregate.SUM, Aggregate.MIN, Aggregate.MAX)
 """In the order in which TreeEnsemble numbers them."""
+_BY_NAME = {aggregate.value.upper(): aggregate for aggregate in Aggregate}
 
 
 @onnx_op("TreeEnsemble", domain=DOMAIN, since=5)
 def tree_ensemble(n: NodeContext) -> Value:
     """The newest way: nodes and leaves apart, by their positions."""
-    aggregate = _AGGREGATES[n.integer("aggregate_function", 1)]
+    aggregate = _numbered(n, "aggregate_function", _AGGREGATES, 1)
     op = TreeEnsemble(n.integer("n_targets"), aggregate)
     scores = _voted(n, n[0], op, member_table(n))
-    return transformed(n, scores, TRANSFORMS[n.integer("post_transform", 0)])
+    return transformed(n, scores, _numbered(n, "post_transform", TRANSFORMS, 0))
+
+
+def _numbered(n: NodeContext, name: str, options: Sequence[OptionT], default: int) -> OptionT:
+    """What an attribute counts off."""
+    number = n.integer(name, default)
+    if not 0 <= number < len(options):
+        raise ModelError(f"attribute {name!r} must be below {len(options)}, it is {number}")
+    return options[number]
 
 
 @onnx_op("TreeEnsembleRegressor", domain=DOMAIN)
 def tree_ensemble_regressor(n: NodeContext) -> Value:
     """Nodes by their names, votes in a list."""
-    op = TreeEnsemble(
-        n.integer("n_targets"), Aggregate(n.text("aggregate_function", "SUM").lower())
-    )
+    op = TreeEnsemble(n.integer("n_targets"), n.choice("aggregate_function", _BY_NAME, "SUM"))
     targets = n.integers("target_ids")
     scores = _voted(n, as_floats(n, n[0]), op, legacy_table(n, "target", targets))
     scores = _with_base(n, scores)

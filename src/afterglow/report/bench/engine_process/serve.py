@@ -122,5 +122,23 @@ def _serve(name: str, job: Job, feed_path: Path, say: Say) -> None:
 
 def _keep(runner: Runner, ran: Any, job: Job) -> None:
     """Write the outputs where whoever compares them will look."""
-    arrays = {f"{place}": np.asarray(x) for place, x in enumerate(runner.fetch(ran))}
-    np.savez(job.folder / RESULTS, **arrays)  # type: ignore[arg-type]  # NumPy's stub
+    tensors = (tensor for output in runner.fetch(ran) for tensor in tensors_of(output))
+    arrays = {f"{place}": tensor for place, tensor in enumerate(tensors)}
+    np.savez(job.folder / RESULTS, **arrays)
+
+
+def tensors_of(output: Any) -> list[Any]:
+    """The tensors that an output is made of: those of a sequence, and maps as rows of one."""
+    if output is None:
+        return []
+    if isinstance(output, dict):
+        return [np.asarray([output[key] for key in sorted(output)])]
+    if not isinstance(output, (list, tuple)):
+        return _numbers(np.asarray(output))
+    parts = [tensor for item in output for tensor in tensors_of(item)]
+    return [np.stack(parts)] if output and isinstance(output[0], dict) else parts
+
+
+def _numbers(array: Any) -> list[Any]:
+    """The array, unless it holds texts: no distance between those is defined."""
+    return [] if array.dtype.kind in "OSU" else [array]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import isqrt
 
 from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.emitter import Index, Pointer, Value, larger, quotient, smaller
+from afterglow.backends.cpu.emitter import Index, Pointer, Value, fma, larger, quotient, smaller
 from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Storage
 from afterglow.backends.cpu.kernels.attention.columns import lane_mask, panels_of
 from afterglow.backends.cpu.kernels.attention.masking import BlockMask, has_own_rows
@@ -195,10 +195,7 @@ class _Blocks:
     def _write_weights(self, count: Index) -> None:
         """Scores become weights, whose sums go on."""
         peaks = [finite_peak(peak) for peak in self._load(self.peaks)]
-        sums = self._load(self.sums)
-        if self.in_parts:
-            factors = self._load(self.factors)
-            sums = [total * factor for total, factor in zip(sums, factors, strict=True)]
+        zeros = [self.e.constant(self.dtype, 0, self.lanes)] * self.vectors
 
         def add_key(key: Value, sums: list[Value]) -> list[Value]:
             line = self.scores + key * self.queries
@@ -207,7 +204,11 @@ class _Blocks:
             self._store(line, weights)
             return [total + made for total, made in zip(sums, weights, strict=True)]
 
-        self._store(self.sums, self.e.fold(count, sums, add_key, unroll=2, name="key"))
+        sums = self.e.fold(count, zeros, add_key, unroll=2, name="key")
+        if self.in_parts:
+            before = zip(self._load(self.sums), self._load(self.factors), sums, strict=True)
+            sums = [fma(total, factor, made) for total, factor, made in before]
+        self._store(self.sums, sums)
 
     def _write_mixed(self, v: Pointer, first: Value, count: Index) -> None:
         """Weights times values, summed up for each query."""
@@ -229,20 +230,22 @@ class _Blocks:
                         row_step=self.queries,
                         panel_step=self.problem.v.row_stride,
                         load=panel.load(self.e, self.problem.v.column_stride),
-                        initial=self._before(made, row, panel.tile) if self.in_parts else None,
                     )
+                    if self.in_parts:
+                        sums = self._joined(made, row, sums)
                     for r, vectors in enumerate(sums):
                         for number_, vector in enumerate(vectors):
                             made.store(vector, r * self.pitch + number_ * self.lanes)
 
-    def _before(self, made: Pointer, row: Value, tile: Tile) -> list[list[Value]]:
-        """What earlier parts have summed up, scaled to the peak of now."""
+    def _joined(self, made: Pointer, row: Value, sums: list[list[Value]]) -> list[list[Value]]:
+        """Sums of this part, and what earlier parts have summed up, scaled to the peak of now."""
         found = []
-        for r in range(tile.rows):
+        for r, vectors in enumerate(sums):
             factor = self.factors.broadcast(row + r, self.lanes)
             line = made + r * self.pitch
-            loads = [line.load(v * self.lanes, self.lanes) for v in range(tile.vectors)]
-            found.append([before * factor for before in loads])
+            loads = [line.load(v * self.lanes, self.lanes) for v in range(len(vectors))]
+            pairs = zip(loads, vectors, strict=True)
+            found.append([fma(before, factor, total) for before, total in pairs])
         return found
 
     def _put(self, number: Value, valid: Index) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.emitter import Emitter, Pointer, Value, constant_vector
@@ -33,7 +33,7 @@ class Columns:
         """All columns of a row in memory."""
         return [row.load(start, lanes) for start, lanes in self.vectors]
 
-    def put(self, sink: Sink, number: Value, values: Sequence[Value]) -> None:
+    def put(self, sink: Sink, number: Value, values: Iterable[Value]) -> None:
         """Give one row of a result to the steps after the convolution, then to memory."""
         row = sink.row(number)
         for (start, lanes), value in zip(self.vectors, values, strict=True):

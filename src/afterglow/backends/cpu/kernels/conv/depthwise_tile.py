@@ -70,16 +70,17 @@ class Tile:
     def sums(self) -> list[list[Value]]:
         """The results, by rows and columns."""
         width = self.run.width
-        initial = [self._initial()] * (self.conv.tile_rows * width)
+        zero = self.e.constant(self.conv.dtype, 0, self.vector.lanes)
         step = self._add_rows if self.conv.unrolls_rows else self._add_row
-        sums = fold_taps(self.e, self.rows.ranges, initial, step)
+        sums = fold_taps(self.e, self.rows.ranges, [zero] * (self.conv.tile_rows * width), step)
+        if self.bias is not None:
+            bias = self._loaded_bias(self.bias)
+            sums = [total + bias for total in sums]
         return [sums[start : start + width] for start in range(0, len(sums), width)]
 
-    def _initial(self) -> Value:
-        vector, dtype = self.vector, self.conv.dtype
-        if self.bias is None:
-            return self.e.constant(dtype, 0, vector.lanes)
-        return load(self.bias, vector.channel, vector.lanes, vector.mask, dtype)
+    def _loaded_bias(self, bias: Row) -> Value:
+        vector = self.vector
+        return load(bias, vector.channel, vector.lanes, vector.mask, self.conv.dtype)
 
     def _add_rows(self, taps: list[Index], sums: list[Value]) -> list[Value]:
         """Add what every row of x, that the tile sees, contributes."""
@@ -153,7 +154,10 @@ class Tile:
                 result.append(total)
                 continue
             place = x + (tap * across.dilation + j * across.stride) * across.step
-            result.append(_multiply_add(self._load(place), factor, total))
+            # the first product as it is; without a bias to come, -0 must become 0
+            is_first = self.bias is not None and total.constant == 0
+            value = self._load(place)
+            result.append(value * factor if is_first else _multiply_add(value, factor, total))
         return result
 
     def _sees(self, j: int, tap: int) -> bool:

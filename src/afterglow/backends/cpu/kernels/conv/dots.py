@@ -33,6 +33,7 @@ from afterglow.backends.cpu.kernels.conv.padding import (
     strides_of_x,
     write_padded,
 )
+from afterglow.backends.cpu.kernels.partial_sums import FEW_TERMS, sum_blocks
 from afterglow.backends.cpu.kernels.tile import multiply_add, sum_type
 from afterglow.backends.cpu.rows import Axes, Strides, merge_alike, split
 from afterglow.backends.cpu.target import Target
@@ -178,8 +179,8 @@ class _Dots:
         begin = x + first * plan.jumps[-1]
         rows = [begin + pixel * plan.jumps[-1] for pixel in range(count)]
         zero = e.constant(plan.dtype, 0, plan.lanes)
-        sums = [zero] * (count * plan.geometry.results)
-        sums = self._over(plan.geometry.taps, rows, self.weight, sums)
+        zeros = [zero] * (count * plan.geometry.results)
+        sums = self._summed(plan.geometry.taps, rows, self.weight, zeros)
         mask = None
         if count < plan.pixels:
             mask = first_lanes(e.index(count), plan.pixels)
@@ -190,6 +191,22 @@ class _Dots:
             if self.bias is not None:
                 total = total + self.bias[channel]
             self.sink.row(channel * plan.lines + line).put(first, total, mask)
+
+    def _summed(
+        self, taps: Axes, rows: Sequence[Pointer], weight: Pointer, zeros: list[Value]
+    ) -> list[Value]:
+        """The sums of all products: where they are many, in a block for each outermost tap."""
+        plan = self.plan
+        if len(taps.extents) == 1 or plan.geometry.depth <= FEW_TERMS * plan.lanes:
+            return self._over(taps, rows, weight, zeros)
+        stride, rest = taps.strides[0], Axes(taps.extents[1:], taps.strides[1:])
+        length = math.prod(rest.extents)
+
+        def block(tap: Value) -> list[Value]:
+            moved = [row + tap * stride for row in rows]
+            return self._over(rest, moved, weight + tap * length, zeros)
+
+        return sum_blocks(self.e, taps.extents[0], zeros, block)
 
     def _over(
         self, taps: Axes, rows: Sequence[Pointer], weight: Pointer, sums: list[Value]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import add
 
 from afterglow.backends.cpu.algorithm import Algorithm
 from afterglow.backends.cpu.emitter import Index, Pointer, Value, quotient
@@ -72,7 +73,8 @@ class _Product:
         column = group * panels.padded + number * panels.width
         factors = self.weight + column * geometry.depth
         for columns in each_kind(e, panels, group, number):
-            side = _Side(x, factors, columns, self._initial(columns, column))
+            bias = None if self.bias is None else self.bias + column
+            side = _Side(x, factors, columns, bias)
             self._write_tiles(side, first, last)
 
     def _place(self, unit: Value) -> tuple[Index, Index]:
@@ -87,12 +89,6 @@ class _Product:
         place = block * self.plan.tiles.count
         return quotient(place, self.plan.blocks) if self.plan.blocks > 1 else place
 
-    def _initial(self, columns: Columns, column: Value) -> list[Value]:
-        """The bias, in the vectors of a panel."""
-        if self.bias is None:
-            return [self.e.constant(self.weight.dtype, 0, lanes) for lanes in columns.widths]
-        return columns.load(self.bias + column)
-
     def _write_tiles(self, side: _Side, first: Value, last: Value) -> None:
         tiles, e = self.plan.tiles, self.e
         with e.loop(last, start=first, name="tile") as number:
@@ -106,27 +102,31 @@ class _Product:
                     self._write_tile(side, run, line, place)
 
     def _write_tile(self, side: _Side, run: Run, line: Index, place: Value) -> None:
-        """The sums of all pixels of a tile, from the bias to the sink."""
+        """The sums of all pixels of a tile, and their way to the sink; the bias is added last."""
         tiles, e = self.plan.tiles, self.e
         begin = place * run.rows + run.shift
         first = e.index(line) * tiles.pixels_in_line + begin * len(tiles.within)
         rows = tiles.rows(side.x, run, line, begin)
         sums = Sums(rows, side.factors, side.columns.widths, self.plan.fetches)
-        found = sums.over(e, self.plan.geometry.taps, side.initial * len(rows))
-        vectors = len(side.initial)
+        found = sums.over(e, self.plan.geometry.taps)
+        vectors, bias = len(side.columns.widths), side.loaded_bias()
         for number in range(len(rows)):
             values = found[number * vectors : (number + 1) * vectors]
-            side.columns.put(self.sink, first + number, values)
+            side.columns.put(self.sink, first + number, map(add, values, bias) if bias else values)
 
 
 @dataclass(frozen=True)
 class _Side:
-    """What the tiles on a panel share: x of its group, its factors, its columns, first sums."""
+    """What the tiles on a panel share: x of its group, its factors, its columns, its bias."""
 
     x: Pointer
     factors: Pointer
     columns: Columns
-    initial: list[Value]
+    bias: Pointer | None
+
+    def loaded_bias(self) -> list[Value]:
+        """The bias in the vectors of the columns; empty if there is none."""
+        return [] if self.bias is None else self.columns.load(self.bias)
 
 
 def _split(place: Index, extent: int) -> tuple[Index, Index]:

@@ -30,6 +30,7 @@ from afterglow.backends.cpu.kernels.tile import (
     ENOUGH_SUMS,
     LINE,
     Run,
+    fold_blocks,
     multiply_add,
     split_rows,
     sum_type,
@@ -167,7 +168,7 @@ class _Dot:
 
         whole = depth - depth % turn
         zero = self.e.constant(self.dtype, 0, lanes)
-        sums = self.e.fold(whole, [zero] * (size * chains), body, step=turn, name="k")
+        sums = fold_blocks(self.e, whole, [zero] * (size * chains), body, step=turn, chains=turn)
         joined = sums[:size]
         for chain in range(1, chains):
             joined = [a + b for a, b in zip(joined, sums[chain * size :], strict=False)]

@@ -29,14 +29,23 @@ class Blocks:
         rest: Callable[[int, int], None],
     ) -> None:
         """Go along one block; `rest` is given where less than a step is left, and how much."""
-        left = self.extent % self.step
-        whole = self.extent - left
-        start, stop = e.index(0), e.index(whole)
-        if self.count > 1:
-            start = e.index(number) * self.block
-            stop = smaller(start + self.block, whole)
+        start, stop = self.bounds(e, number)
         with e.loop(stop, start=start, step=self.step) as index:
             step(index)
+        self.write_rest(e, number, rest)
+
+    def bounds(self, e: Emitter, number: Index) -> tuple[Value, Value]:
+        """Where the whole steps of a block begin and end."""
+        whole = self.extent - self.extent % self.step
+        if self.count == 1:
+            return e.index(0), e.index(whole)
+        start = e.index(number) * self.block
+        return start, smaller(start + self.block, whole)
+
+    def write_rest(self, e: Emitter, number: Index, rest: Callable[[int, int], None]) -> None:
+        """What is left behind whole steps, if the block is the last one."""
+        left = self.extent % self.step
+        whole = self.extent - left
         if left == 0:
             return
         if self.count == 1:

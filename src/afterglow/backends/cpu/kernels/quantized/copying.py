@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from afterglow.backends.cpu.emitter import Pointer, Value, equal, reinterpret
+from afterglow.backends.cpu.emitter import Pointer, Value, convert, equal, reinterpret
 from afterglow.backends.cpu.kernel import Kernel, Phase, Storage
 from afterglow.backends.cpu.kernels.quantized.problem import Reading
 from afterglow.backends.cpu.rows import Axes, split
-from afterglow.types.dtype import u8
+from afterglow.types.dtype import DType, i32, u8
 
 
 def pointer_to_x(p: Phase, reading: Reading) -> Pointer:
@@ -34,12 +34,21 @@ def write_copy(k: Kernel, reading: Reading) -> None:
             copying.write_line(line)
 
 
+def zero_point_in(p: Phase, reading: Reading, dtype: DType) -> Value:
+    """The zero point of x as it is read, which a type has to hold. Ask before loops."""
+    if reading.zero is None:
+        return p.e.constant(dtype, reading.zero_point)
+    stored = convert(p.pointer(reading.zero).load(), i32)
+    return convert(stored + reading.zero_point, dtype)
+
+
 class _Copying:
     """The function that copies lines, which are the last two axes of x."""
 
     def __init__(self, p: Phase, reading: Reading) -> None:
         self.p, self.e, self.reading = p, p.e, reading
         self.source, self.to = p.pointer(reading.x), pointer_to_x(p, reading)
+        self.zero = zero_point_in(p, reading, reading.dtype)
 
     def write_line(self, line: Value) -> None:
         """Write one line: padding, then what x has, then padding; or nothing but padding."""
@@ -64,7 +73,7 @@ class _Copying:
 
     def _fill(self, to: Pointer, count: int) -> None:
         """Zero points."""
-        byte = self.e.constant(self.reading.dtype, self.reading.zero_point)
+        byte = self.zero
         lanes = self.e.lanes(self.reading.dtype)
         whole = count - count % lanes
         with self.e.loop(whole, step=lanes) as i:

@@ -14,7 +14,12 @@ from afterglow.backends.cpu.algorithm import Algorithm
 from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, fma
 from afterglow.backends.cpu.fusion import SinkRow
 from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request
-from afterglow.backends.cpu.kernels.quantized.copying import copy_storage, pointer_to_x, write_copy
+from afterglow.backends.cpu.kernels.quantized.copying import (
+    copy_storage,
+    pointer_to_x,
+    write_copy,
+    zero_point_in,
+)
 from afterglow.backends.cpu.kernels.quantized.output import row_of
 from afterglow.backends.cpu.kernels.quantized.problem import operands, reading_of_conv
 from afterglow.backends.cpu.kernels.sliding import Channels, each_row
@@ -83,10 +88,14 @@ class _Depthwise:
         return self.kernel[-1]
 
     def pack(self, weight: Array) -> Array:
-        """The weight as [places, channels] of floats, and then what sums begin with."""
+        """The weight as [places, channels] of floats, and then what sums begin with.
+
+        If the zero point of x is an operand, that is still to be multiplied by it.
+        """
         by_place = weight.reshape(weight.shape[0], -1).T.astype(np.float32)
         differences = by_place - self.op.weight_zero_point
-        starts = differences.sum(0, keepdims=True) * -self.op.x_zero_point
+        zero_point = self.op.x_zero_point if self.reading.zero is None else 1
+        starts = differences.sum(0, keepdims=True) * -zero_point
         rows = np.concatenate([differences, starts])
         return np.pad(rows, ((0, 0), (0, self.padded - rows.shape[1])))
 
@@ -101,6 +110,7 @@ class _Writer:
         scale, bias = (*p.step.ins, None, None)[2:4]
         self.scale = None if scale is None else row_of(p, scale)
         self.bias = None if bias is None else row_of(p, bias)
+        self.zero = None if conv.reading.zero is None else zero_point_in(p, conv.reading, f32)
         self.sink = p.sink()
 
     def write_row(self, row: Index, bounds: tuple[Index, Index]) -> None:
@@ -128,6 +138,8 @@ class _Writer:
         conv = self.conv
         weight, taps = self.weight + channel, math.prod(conv.kernel[:-1])
         begin = weight.load(math.prod(conv.kernel) * conv.padded, lanes)
+        if self.zero is not None:
+            begin = begin * self.zero.splat(lanes)
 
         def add_row(tap: Index, sums: list[Value]) -> list[Value]:
             factors = weight + tap * (conv.width * conv.padded)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, equal, first_lanes, part
 from afterglow.backends.cpu.fusion import SinkRow
 from afterglow.backends.cpu.kernel import Phase
+from afterglow.backends.cpu.kernels.quantized.copying import zero_point_in
 from afterglow.backends.cpu.kernels.quantized.weights import Panels
 from afterglow.backends.cpu.rows import Row
 from afterglow.instr import Buffer
-from afterglow.types.dtype import f32
+from afterglow.types.dtype import f32, i32
 
 MOST_LINES = 32
 """Lines of a panel up to which tiles are so soon done that a way through memory would count."""
@@ -30,6 +31,8 @@ class Output:
         scale, bias = (*p.step.ins, None, None)[2:4]
         self.scale = None if scale is None else row_of(p, scale)
         self.bias = None if bias is None else row_of(p, bias)
+        reading = panels.problem.reading
+        self.zero = None if reading.zero is None else zero_point_in(p, reading, i32)
         self.buffer = p.scratch("tile")
         self.masked = p.target.avx512
         self.light = len(p.kernel.job.after) <= MOST_STEPS
@@ -42,6 +45,8 @@ class Output:
             mask = None if self.is_whole else first_lanes(left - v * lanes, lanes)
             masks.append(mask)
             start, place = starts.load(v * lanes, lanes), column + v * lanes
+            if self.zero is not None:
+                start = start * self.zero.splat(lanes)
             if self.bias is not None:
                 start = start + self.bias.load(place, lanes, mask).splat(lanes)
             initial.append(start)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD, read_type
 from afterglow.backends.cpu.rows import Axes, Strides, strides_within
@@ -28,6 +28,9 @@ class Reading:
     strides: Strides
     dtype: DType
     zero_point: int
+    """Of x as it is read; added to the operand if there is one."""
+    zero: Buffer | None
+    """The zero point of x where it is an operand."""
     copied: bool
 
     @property
@@ -133,7 +136,8 @@ def reading_of_conv(
     shape = (batch, *map(sum, sides), channels)
     run = _run(op, weight.type.shape, x.strides)
     odd = whole is not None and run % whole != 0
-    return _reading(x, x.strides, x.type.shape, shape, op.x_zero_point, dtype, odd, windows.begins)
+    found = _reading(x, x.strides, x.type.shape, shape, op.x_zero_point, dtype, odd, windows.begins)
+    return replace(found, zero=(*step.ins, None, None, None)[4])
 
 
 def _reading(
@@ -151,7 +155,7 @@ def _reading(
         zero_point += 128 if dtype is u8 else -128
     before = (0, *begins, 0) if begins else (0,) * len(shape)
     used = row_major(shape) if copied else strides
-    return Reading(x, strides, own, shape, before, used, dtype, zero_point, copied)
+    return Reading(x, strides, own, shape, before, used, dtype, zero_point, None, copied)
 
 
 def _run(op: QuantizedConv, weight: tuple[int, ...], strides: Strides) -> int:

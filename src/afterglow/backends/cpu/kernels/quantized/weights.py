@@ -68,7 +68,10 @@ class Panels:
         return p.workspace("panels")
 
     def starts(self, p: Phase) -> Pointer:
-        """Where the numbers lie with which sums begin, one a column."""
+        """Where the numbers lie with which sums begin, one a column.
+
+        If the zero point of x is an operand, they are still to be multiplied by it.
+        """
         weight = self.problem.weight
         if weight.is_constant:
             return p.packed(weight.buffer, f"starts{self.width}", self._pack_starts, i32)
@@ -87,7 +90,8 @@ class Panels:
 
     def _start(self, sums: Array | Value) -> Array | Value:
         """What sums begin with, given the sums of the weights of columns."""
-        problem, shift = self.problem, self.problem.reading.zero_point
+        problem, reading = self.problem, self.problem.reading
+        shift = reading.zero_point if reading.zero is None else 1
         return problem.depth * shift * problem.weight.zero_point - sums * shift
 
     def _pack(self, weight: Array) -> Array:

@@ -36,11 +36,11 @@ class Place(Protocol):
 
 @dataclass(frozen=True)
 class Stage:
-    """Multiply `source` by the weights of `gates`; the sums begin with `initial` (gate, place)."""
+    """Multiply `source` by the weights of `gates`; `addend` (gate, place) is added to the sums."""
 
     source: str
     gates: Gates
-    initial: Callable[[int, Place], Value | None]
+    addend: Callable[[int, Place], Value | None]
     finish: Callable[[Place, list[Value]], None]
 
 

@@ -115,12 +115,13 @@ class _Product:
                         self.dtype,
                         row_step=self.x.strides[2],
                         load=load_held(tile, lines.dtype),
-                        initial=[self._bias(column)] * run.rows,
                     )
+                    bias = self._bias(column)
                     made = self.made + (step * rows + row) * self.pitch + column
                     for r, vectors in enumerate(sums):
                         for v, vector in enumerate(vectors):
-                            made.store(vector, r * self.pitch + v * tile.lanes)
+                            total = vector + bias[v] if bias else vector
+                            made.store(total, r * self.pitch + v * tile.lanes)
 
     def _rows(self) -> tuple[int, int, int]:
         """How often so many rows lie equally far apart: all at once if they do."""
@@ -141,13 +142,12 @@ class _Product:
         return self.panels
 
     def _bias(self, column: Index) -> list[Value]:
-        """What the sums of a row begin with."""
+        """What is added to the sums of a row, in its vectors; empty if there is no bias."""
         lanes, columns = self.tile.lanes, self.problem.columns
-        found = []
+        found: list[Value] = []
+        if self.bias is None:
+            return found
         for v in range(self.tile.vectors):
-            if self.bias is None:
-                found.append(self.e.constant(self.dtype, 0, lanes))
-                continue
             mask = None
             if columns % self.tile.columns:
                 mask = first_lanes(self.e.index(columns) - column - v * lanes, lanes)

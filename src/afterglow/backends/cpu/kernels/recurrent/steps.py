@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, first_lanes, select
 from afterglow.backends.cpu.fusion import SinkRow
+from afterglow.backends.cpu.index_check import IndexCheck
 from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Storage
 from afterglow.backends.cpu.kernels.held import load_held
 from afterglow.backends.cpu.kernels.recurrent.cells import Stage, kept_of, stages_of, states_of
@@ -116,6 +117,7 @@ def _write_begin(p: Phase, problem: Problem, panels: Panels) -> None:
     if _shares_steps(problem):
         for number, _ in enumerate(stages_of(problem.op)):
             p.e.zero(_open_counters(p, number), panels.count)
+    _check_lengths(p, problem)
     for name in states_of(problem.op):
         state = p.workspace(name)
         given = problem.given.get(INITIAL[name])
@@ -129,6 +131,15 @@ def _write_begin(p: Phase, problem: Problem, panels: Panels) -> None:
                 mask = _mask(p, panels, unit)
                 loaded = convert(line.load(unit, panels.lanes, mask), problem.dtype)
                 state.store(loaded.splat(panels.lanes), row * panels.pitch + unit)
+
+
+def _check_lengths(p: Phase, problem: Problem) -> None:
+    """Once is enough: a step only asks whether it comes before the end of a sequence."""
+    lengths = problem.given.get("lengths")
+    if lengths is not None:
+        check, line = IndexCheck(p, "lengths"), Row(p.pointer(lengths), lengths.strides[0])
+        with p.e.loop(problem.batch, name="row") as row:
+            check.place(line.load(row, 1))
 
 
 def _write_end(p: Phase, problem: Problem, panels: Panels) -> None:
@@ -206,7 +217,6 @@ class _Steps:
                     self.problem.width,
                     self.problem.dtype,
                     load=load_held(tile, lines.dtype),
-                    initial=[self._initial(stage, place) for place in places],
                 )
                 self._finish(stage, places, sums)
 
@@ -220,21 +230,12 @@ class _Steps:
         """The state that a step ends with."""
         return self.source(name, step + 1)
 
-    def _initial(self, stage: Stage, place: _Place) -> list[Value]:
-        zero = self.e.constant(self.problem.dtype, 0, self.panels.lanes)
-        found = []
-        for gate in stage.gates:
-            for v in range(self.panels.vectors):
-                value = stage.initial(gate, place.vector(v))
-                found.append(zero if value is None else value)
-        return found
-
     def _finish(self, stage: Stage, places: list[_Place], sums: list[list[Value]]) -> None:
         """Of one state in registers; of several by a loop, which is less code."""
         vectors, lanes = self.panels.vectors, self.panels.lanes
         if len(places) == 1:
             for v in range(vectors):
-                stage.finish(places[0].vector(v), sums[0][v::vectors])
+                _finish_vector(stage, places[0].vector(v), sums[0][v::vectors])
             return
         size = len(sums[0]) * lanes
         for number, row in enumerate(sums):
@@ -248,7 +249,14 @@ class _Steps:
                     line.load((gate * vectors + v) * lanes, lanes)
                     for gate in range(len(stage.gates))
                 ]
-                stage.finish(place.vector(v), found)
+                _finish_vector(stage, place.vector(v), found)
+
+
+def _finish_vector(stage: Stage, place: _Place, sums: list[Value]) -> None:
+    """Add what is not a product to the sums of the gates, and finish the stage."""
+    addends = [stage.addend(gate, place) for gate in stage.gates]
+    made = [x if a is None else x + a for x, a in zip(sums, addends, strict=True)]
+    stage.finish(place, made)
 
 
 @dataclass(frozen=True)

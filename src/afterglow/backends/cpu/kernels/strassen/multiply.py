@@ -158,16 +158,13 @@ class _Multiply:
             right,
             self.plan.half_depth,
             f32,
-            initial=[
-                [x.load(r * width + v * lanes, lanes) for v in range(self.tile.vectors)]
-                for r in range(run.rows)
-            ],
             ahead=[*self._next_panel(run, slot, right), *self._next_rows(run, rows)],
         )
         to = self._made(number, slot)
         for r, row in enumerate(sums):
             for v, vector in enumerate(row):
-                to.store(vector, r * width + v * lanes)
+                place = r * width + v * lanes
+                to.store(x.load(place, lanes) + vector, place)
 
     def _made(self, number: Value, slot: Value) -> Pointer:
         """Where the sums of a product belong: y, x, or memory for a quarter of the result."""

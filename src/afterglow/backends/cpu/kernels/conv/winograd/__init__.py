@@ -124,14 +124,13 @@ class _Products:
     def _multiply(self, matrix: Pointer, factors: Pointer, columns: Columns, to: Pointer) -> None:
         """The matrix of one place times the panel."""
         e, plan = self.e, self.plan
-        zeros = [e.constant(f32, 0, lanes) for lanes in columns.widths]
         for run in plan.runs:
             with e.loop(run.last, start=run.first, name="rows") as number:
                 begin = number * run.rows + run.shift
                 base, place = matrix + begin * plan.line, to + begin * columns.width
                 rows = [base + row * plan.line for row in range(run.rows)]
                 sums = Sums(rows, factors, columns.widths, fetches=True)
-                found = iter(sums.over(e, Axes((plan.channels,), (1,)), zeros * run.rows))
+                found = iter(sums.over(e, Axes((plan.channels,), (1,))))
                 for row in range(run.rows):
                     for start, _ in columns.vectors:
                         place.store(next(found), row * columns.width + start)

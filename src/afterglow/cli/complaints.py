@@ -1,0 +1,29 @@
+"""What click finds wrong with a command line, in the form of all other errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+import click
+
+from afterglow.support.errors import UsageError
+
+
+def as_ours(error: click.ClickException) -> UsageError:
+    """An error of click's as one of ours, with a guess at what was meant."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "afterglow"
+    help = f"see {path} --help"
+    if isinstance(error, click.NoSuchOption) and context is not None:
+        message = f"no such option '{error.option_name}'"
+        options = (name for parameter in context.command.params for name in parameter.opts)
+        help = with_guess(error.option_name, options, help)
+    return UsageError(message[:1].lower() + message[1:], help=help)
+
+
+def with_guess(word: str, known: Iterable[str], help: str) -> str:
+    """A help that begins with the known word that was meant, if one is close."""
+    close = get_close_matches(word, list(known), n=1, cutoff=0.7)
+    return f"did you mean '{close[0]}'? {help}" if close else help

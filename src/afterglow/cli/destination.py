@@ -1,0 +1,205 @@
+"""Where the command writes to: what `-o` and its like mean, and what is never overwritten.
+
+The end of a name says what is written. A file that is there already is replaced only if it looks
+like one that Afterglow wrote, or with `--force`; the model itself is never replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import click
+
+from afterglow.support.atomic_file import replacing
+from afterglow.support.container import is_container
+from afterglow.support.errors import UsageError
+from afterglow.support.output_path import unwritable
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+MARK = b"written by Afterglow"
+"""What code, pictures and archives end with, as a comment: they begin like those of others."""
+LOOKED_AT = 256
+"""Bytes at the beginning and at the end of a file that tell who wrote it."""
+STANDARD_OUTPUT = "-"
+
+_GRAPH = re.compile(rb"(const|state) @|func @|program @|; (after|stage) ")
+_DOT = re.compile(rb'digraph "[^"]*" \{\n  node \[fontname="Helvetica"')
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """A kind of file: how its names end, and whether its first and last bytes are ours."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    is_ours: Callable[[bytes, bytes], bool]
+    mark: bytes = b""
+    """What a text ends with, to be known again."""
+
+
+def _begins(pattern: re.Pattern[bytes]) -> Callable[[bytes, bytes], bool]:
+    return lambda first, _: pattern.match(first) is not None
+
+
+def _is_marked(_: bytes, last: bytes) -> bool:
+    return MARK in last
+
+
+COMPILED = FileKind("a compiled model", (".agc",), lambda first, _: is_container(first))
+PROGRAM = FileKind("a program as text", (".txt", ".agi"), _begins(_GRAPH))
+GRAPH = FileKind("a graph as text", (".txt", ".agg"), _begins(_GRAPH))
+LLVM = FileKind("code in LLVM's language", (".ll", ".txt"), _is_marked, b"; %s\n" % MARK)
+ASSEMBLY = FileKind("assembly", (".s", ".asm", ".txt"), _is_marked, b"/* %s */\n" % MARK)
+DOT = FileKind("a graph in Graphviz's language", (".dot", ".gv"), _begins(_DOT))
+PICTURE = FileKind("a picture", (".svg",), _is_marked, b"<!-- %s -->\n" % MARK)
+ARCHIVE = FileKind("an archive of arrays", (".npz",), _is_marked)
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A file to write to, which was found fit for it; standard output if it has no path."""
+
+    kind: FileKind
+    path: Path | None
+
+    def write_text(self, text: str) -> None:
+        """Write a text there."""
+        if self.path is None:
+            click.echo(text, nl=not text.endswith("\n"))
+            return
+        with writing(self.path) as file:
+            file.write(text.encode() + self.kind.mark)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to; it takes its place when it is whole, and devices are written directly."""
+    try:
+        if _is_special(path):
+            with path.open("wb") as file:
+                yield file
+        else:
+            with replacing(Path(os.path.realpath(path))) as file:
+                yield file
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def takes_force(command: Command) -> Command:
+    """Give a verb the option `--force`."""
+    text = "Replace files that Afterglow did not write, too."
+    return click.option("--force", is_flag=True, help=text)(command)
+
+
+def file_for(
+    text: str | None, kinds: Sequence[FileKind], model: str, *, option: str, force: bool
+) -> Destination:
+    """Where an option says to write to: a file whose name ends as one of the kinds does.
+
+    Without a name it is standard output.
+    """
+    if text is None:
+        return Destination(kinds[0], None)
+    path = Path(text)
+    if _is_special(path):
+        return Destination(kinds[0], path)
+    fitting = [kind for kind in kinds if path.suffix.lower() in kind.suffixes]
+    if not fitting or text.endswith(os.sep):
+        raise _no_kind(text, kinds, option)
+    check_replaceable(path, fitting[0], model, force=force)
+    return Destination(fitting[0], path)
+
+
+def compiled_place(
+    text: str | None, bundle_options: Sequence[str], model: str, *, force: bool
+) -> Destination | Path | None:
+    """Where `compile -o` says to write to: a file of some kind, or the folder of a bundle.
+
+    A folder is there already, has no suffix, or its name ends with a slash. Options of a bundle go
+    with a folder only.
+    """
+    kinds = (COMPILED, PROGRAM)
+    if text is None:
+        if bundle_options:
+            raise UsageError(
+                f"{bundle_options[0]} is an option of a bundle, which needs a folder",
+                help="add -o FOLDER",
+            )
+        return None
+    path = Path(text)
+    if any(path.suffix.lower() in kind.suffixes for kind in kinds) and not text.endswith(os.sep):
+        if bundle_options:
+            raise UsageError(
+                f"{bundle_options[0]} is an option of a bundle, and {path} is to be a file",
+                help=f"give a folder for the bundle: -o {path.stem}/",
+            )
+        return file_for(text, kinds, model, option="-o", force=force)
+    if not _names_folder(text):
+        raise _no_kind(text, kinds, "-o", "/ for the folder of a bundle")
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"cannot write a bundle to {path}: it is a file", help="give a folder")
+    return path
+
+
+def _names_folder(text: str) -> bool:
+    """Whether a name is that of a folder, and of no file."""
+    if text in ("", STANDARD_OUTPUT):
+        return False
+    return text.endswith(os.sep) or Path(text).is_dir() or not Path(text).suffix
+
+
+def check_replaceable(path: Path, kind: FileKind, model: str, *, force: bool) -> None:
+    """Refuse to write over a folder, over the model, or over what is not ours."""
+    if path.is_dir():
+        raise UsageError(f"cannot write {path}: it is a folder", help="give the name of a file")
+    if _is_same(path, Path(model)):
+        raise UsageError(
+            f"{path} is the model itself: it is never overwritten", help="give another name"
+        )
+    if not force and path.exists() and not kind.is_ours(*_ends(path)):
+        raise not_ours(path, kind.name)
+
+
+def not_ours(path: Path, wanted: str) -> UsageError:
+    """The error of a file that somebody else wrote."""
+    return UsageError(
+        f"{path} is there already, and is not {wanted} that Afterglow wrote",
+        help="give another name, or --force to replace it",
+    )
+
+
+def _no_kind(text: str, kinds: Sequence[FileKind], option: str, *others: str) -> UsageError:
+    names = (f"{' or '.join(kind.suffixes)} for {kind.name}" for kind in kinds)
+    return UsageError(
+        f"{option} {text or repr(text)}: the name does not say what to write",
+        help=f"let it end with {'; '.join((*names, *others))}",
+    )
+
+
+def _is_special(path: Path) -> bool:
+    """Whether something is there that is neither a file nor a folder, such as /dev/null."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except OSError:
+        return False
+
+
+def _ends(path: Path) -> tuple[bytes, bytes]:
+    try:
+        with path.open("rb") as file:
+            first = file.read(LOOKED_AT)
+            file.seek(max(0, path.stat().st_size - LOOKED_AT))
+            return first, file.read()
+    except OSError as error:
+        raise unwritable(path, error) from None

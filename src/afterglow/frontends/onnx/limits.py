@@ -1,0 +1,65 @@
+"""How much memory a tensor may take: its size may come from a number, not from data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from afterglow.runtime.native.machine import usable_memory
+from afterglow.support.errors import MemoryLimitError, ModelError
+from afterglow.types import TensorType
+
+LEAST_LIMIT = 2**31
+"""Bytes that every tensor may take, whatever the model is."""
+
+MOST_GROWTH = 64
+"""How many times the bytes of a model's constants and inputs a tensor may take besides."""
+
+MOST_POSITIONS = 2**56
+"""The product of a tensor's extents without those that are 0, at most."""
+
+MOST_TABLE = 2**25
+"""Elements of a table that is computed from a few numbers when importing, at most."""
+
+MOST_AXES = 64
+"""As many as NumPy's arrays can have."""
+
+
+@dataclass(frozen=True)
+class HostLimits:
+    """What the host allows: indices out of range (it takes the nearest), and bytes of a tensor.
+
+    Without `max_memory` the bytes follow from the sizes of the model.
+    """
+
+    unchecked: bool = False
+    max_memory: int | None = None
+
+
+def tensor_limit(own_bytes: int, max_memory: int | None) -> int:
+    """Bytes that a tensor may take in a model whose constants and inputs take `own_bytes`."""
+    if max_memory is not None:
+        return max_memory
+    return min(max(LEAST_LIMIT, MOST_GROWTH * own_bytes), usable_memory())
+
+
+def check_tensor(type: TensorType, limit: int) -> None:
+    """Raise if a tensor takes more bytes than it may, or has a shape that no array can have."""
+    if type.rank > MOST_AXES:
+        raise ModelError(f"a result has {type.rank} axes, at most {MOST_AXES} can be")
+    if type.nbytes > limit:
+        raise MemoryLimitError(
+            f"a result is too large: {type} takes {type.nbytes:,} bytes, the limit is {limit:,}",
+            help="allow more with max_memory, or --max-memory",
+        )
+    if math.prod(max(1, extent) for extent in type.shape) > MOST_POSITIONS:
+        raise MemoryLimitError(f"a result is too large: no array has the shape of {type}")
+
+
+def check_table(elements: int) -> None:
+    """Raise if a table has more elements than are computed when importing."""
+    if elements > MOST_TABLE:
+        raise MemoryLimitError(
+            f"a table of {elements:,} elements is too large, the limit is {MOST_TABLE:,}",
+            help="give it to the model as an input",
+        )

@@ -1,0 +1,127 @@
+"""Slices and ranges that begin anywhere, but always have the same number of elements.
+
+Slice cuts what lies outside of its operand, and counts negative bounds from the end. So where the
+number of elements follows from the difference of the bounds, both must be inside, or both negative
+and inside: that is a condition, which the loops around must show to hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from afterglow.frontends.onnx.context import NodeContext
+from afterglow.graph import Value
+from afterglow.ops.elementwise import Add
+from afterglow.ops.indexing import DynamicSlice
+from afterglow.ops.linear_forms import Condition, Interval, LinearForm
+from afterglow.ops.movement import Reshape, Slice
+from afterglow.ops.rules import normal_axis
+from afterglow.types import Array, TensorType
+
+
+@dataclass(frozen=True)
+class _Window:
+    """What a slice takes along an axis, and when that is so.
+
+    It begins at the start that is given plus `shift`: not 0 if that counts from the end. Or it is
+    a part that is known, between two others that move.
+    """
+
+    axis: int
+    extent: int
+    step: int
+    shift: int = 0
+    conditions: tuple[Condition, ...] = ()
+    known: range | None = None
+
+
+def moving_windows(
+    n: NodeContext, starts: Value, ends: Value, axes: Sequence[int], steps: Sequence[int]
+) -> Value | None:
+    """A slice of operand 0 whose starts are known when it runs; None if it must be another way."""
+    forms = n.graph.session.forms
+    firsts, lasts = forms.of(starts), forms.of(ends)
+    if firsts is None or lasts is None or not len(firsts) == len(lasts) == len(axes) == len(steps):
+        return None
+    if not any(form.terms for form in (*firsts, *lasts)):
+        return None
+    windows = [_window(n, *each) for each in zip(firsts, lasts, axes, steps, strict=True)]
+    found = [window for window in windows if window is not None]
+    conditions = [condition for window in found for condition in window.conditions]
+    conditions += [*forms.conditions_of(starts), *forms.conditions_of(ends)]
+    if len(found) < len(windows) or not n.graph.session.assume(conditions):
+        return None
+    x = n[0]
+    for index, window in enumerate(found):
+        if window.known is not None:
+            x = n.emit(_static(x.type, window.axis, window.known), x)
+            continue
+        op = DynamicSlice(window.axis, window.extent, window.step)
+        x = n.emit(op, x, _start(n, starts, index, window.shift))
+    return x
+
+
+def _static(x: TensorType, axis: int, chosen: range) -> Slice:
+    """The slice that takes known places along an axis, and all along the others."""
+    ranges = [range(extent) for extent in x.shape]
+    ranges[axis] = chosen
+    starts, extents = tuple(r.start if r else 0 for r in ranges), tuple(map(len, ranges))
+    return Slice(starts, extents, tuple(r.step for r in ranges))
+
+
+def _window(
+    n: NodeContext, start: LinearForm, end: LinearForm, axis: int, step: int
+) -> _Window | None:
+    """The part between two bounds, if it always has the same extent, and is not empty."""
+    axis = normal_axis(axis, n[0].type)
+    whole, length = n[0].type.shape[axis], end - start
+    extent = -(-length.constant // step) if step else 0
+    if not start.terms and not end.terms:
+        return _fixed(axis, whole, start.constant, end.constant, step)
+    if length.terms or not 0 < extent <= whole:
+        return None
+    last = start + LinearForm((extent - 1) * step)
+    from_end = start.constant < 0 and all(factor < 0 for factor in start.terms.values())
+    inside = Interval(-whole, -1) if from_end else Interval(0, whole - 1)
+    conditions = [Condition(start, inside), Condition(last, inside)]
+    if from_end or step < 0:  # else an end beyond the last element changes nothing
+        conditions.append(Condition(end, Interval(inside.low, -1 if from_end else inf)))
+    return _Window(axis, extent, step, whole if from_end else 0, tuple(conditions))
+
+
+def _fixed(axis: int, whole: int, start: int, end: int, step: int) -> _Window | None:
+    """The part between two bounds that are known, beside one that moves."""
+    if step == 0:
+        return None
+    start = max(start, -whole) if step < 0 else start
+    chosen = range(*slice(start, end, step).indices(whole))
+    return _Window(axis, len(chosen), step, known=chosen)
+
+
+def _start(n: NodeContext, starts: Value, index: int, shift: int) -> Value:
+    """Where a window begins, as a scalar."""
+    if starts.type.size > 1:
+        starts = n.emit(Slice((index,), (1,), (1,)), starts)
+    start = n.emit(Reshape(()), starts)
+    if not shift:
+        return start
+    return n.emit(Add(), start, n.constant(np.array(shift, start.type.dtype.numpy)))
+
+
+def moving_range(n: NodeContext, start: Value, limit: Value, delta: Array | None) -> Value | None:
+    """Integers from a start that is known when it runs; None if it must be another way."""
+    forms = n.graph.session.forms
+    first, last = forms.of(start), forms.of(limit)
+    if not first or not last or delta is None or not delta.reshape(()):
+        return None
+    length, step = last[0] - first[0], int(delta.reshape(()))
+    conditions = (*forms.conditions_of(start), *forms.conditions_of(limit))
+    if not first[0].terms or length.terms or not n.graph.session.assume(conditions):
+        return None
+    steps = np.arange(max(-(-length.constant // step), 0)) * step
+    first_place = n.emit(Reshape((1,)), start)
+    return n.emit(Add(), first_place, n.constant(steps.astype(start.type.dtype.numpy)))
