@@ -83,6 +83,7 @@ def _profile(request: Request, asked: dict[str, Any], clock: StageClock) -> list
         threads,
         asked["repeat"],
         compiled,
+        unchecked=options.policy.unchecked,
     )
 
 

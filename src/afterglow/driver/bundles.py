@@ -46,7 +46,9 @@ def compile_bundle(source: Source, options: Options, wish: BundleWish) -> Bundle
     ]
     if options.progress is not None:
         options.progress("emit")
-    wanted = BundleOptions(wish.embed_weights, wish.freestanding, wish.small)
+    wanted = BundleOptions(
+        wish.embed_weights, wish.freestanding, wish.small, options.policy.unchecked
+    )
     declared = source.signature(replace(options, shapes={}, dims={})).inputs
     extents = _extents(declared, wish.shapes)
     return build_bundle(name, programs, Target.of(wish.target), wanted, extents)

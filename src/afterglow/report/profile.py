@@ -50,9 +50,11 @@ def profile(
     threads: int | None = None,
     repeat: int = 20,
     compiled: Compile = compile_module,
+    *,
+    unchecked: bool = False,
 ) -> list[StepTime]:
     """Run a planned program so often, and time each instruction; in the program's order."""
-    artefact = build(program, target, compiled, apart=True)
+    artefact = build(program, target, compiled, apart=True, unchecked=unchecked)
     timer = StepTimer(artefact, inputs, threads)
     for _ in range(repeat):
         timer.run()

@@ -94,7 +94,13 @@ class Cpu:
 
     def compile(self, program: Program) -> Executable:
         """Compile and load a planned program."""
-        artefact = build(program, self.target, self.compiled, apart=self.verify)
+        artefact = build(
+            program,
+            self.target,
+            self.compiled,
+            apart=self.verify,
+            unchecked=self.policy.unchecked,
+        )
         if self.verify:
             return VerifyingExecutable(
                 artefact,

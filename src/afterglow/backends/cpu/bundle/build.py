@@ -46,6 +46,8 @@ class BundleOptions:
     """Whether not even memcpy, memmove and memset are asked of others."""
     small: bool = False
     """Whether code should be small rather than fast."""
+    unchecked: bool = False
+    """Whether an index out of range becomes the nearest that is not, rather than an error."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,10 @@ def build_bundle(
     `extents` tell several programs apart.
     """
     constants = SharedConstants()
-    generated = [generate(p.program, target, constants=constants) for p in programs]
+    generated = [
+        generate(p.program, target, constants=constants, unchecked=options.unchecked)
+        for p in programs
+    ]
     block = constants.block() if constants.size else np.zeros(ALIGNMENT, np.uint8)
     weights = Weights(name, block.nbytes, embedded=options.embed_weights)
     entries = [
