@@ -1,0 +1,118 @@
+"""Random models of NNSmith: the same numbers from ONNX Runtime, the interpreter and the CPU."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+import afterglow as ag
+from fuzzing.compare import compare
+from fuzzing.corpus import Corpus, Example, unpacked
+from fuzzing.kind import Kind, Mismatch, Setup, Skipped
+from fuzzing.perturb import perturbed_inputs, perturbed_model
+from fuzzing.reduce import ops_of, smaller_models
+
+Run = Callable[[bytes, Mapping[str, Any]], list[Any]]
+PERTURBATIONS = 3
+
+
+class Models(Kind):
+    """Valid models, made by NNSmith now or before."""
+
+    name: ClassVar[str] = "models"
+    suffix: ClassVar[str] = ".zip"
+    about: ClassVar[str] = "random models, compared with ONNX Runtime and the interpreter"
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.corpus = None if setup.corpus is None else Corpus(setup.corpus)
+        self._generate: Callable[[int], Example] | None = None
+
+    def make(self, seed: int) -> bytes:
+        """The model of the corpus with this number, or a new one."""
+        if self.corpus is not None:
+            return self.corpus[seed % len(self.corpus)].packed()
+        if self._generate is None:
+            # an import that needs NNSmith and PyTorch, which stored models do without
+            self._generate = importlib.import_module("fuzzing.generate").make_generator()
+        return self._generate(seed).packed()
+
+    def check(self, example: bytes) -> None:
+        """Three engines agree on all outputs, unless tiny changes of numbers change them, too."""
+        unpacked_example = unpacked(example)
+        model, inputs = unpacked_example.model, unpacked_example.inputs
+        ours, defined = run_cpu(model, inputs), run_interpreter(model, inputs)
+        words = ops_of(model)
+        _agree(f"cpu and interpreter {words}", ours, defined, model, inputs, run_interpreter)
+        try:
+            reference = run_reference(model, inputs)
+        except Skipped:
+            return  # two engines agree; ONNX Runtime has no kernel for some element type
+        _agree(f"cpu and reference {words}", ours, reference, model, inputs, run_reference)
+
+    def label(self, example: bytes) -> str:
+        """The ops."""
+        return ops_of(unpacked(example).model)
+
+    def smaller(self, example: bytes) -> Iterator[bytes]:
+        """Models that end earlier."""
+        whole = unpacked(example)
+        for model in smaller_models(whole.model):
+            names = {info.name for info in onnx.load_from_string(model).graph.input}
+            inputs = {name: array for name, array in whole.inputs.items() if name in names}
+            yield Example(whole.name, model, inputs).packed()
+
+
+def run_cpu(model: bytes, inputs: Mapping[str, Any]) -> list[Any]:
+    """The outputs of the compiled model."""
+    return ag.compile(model, cache=False, threads=1).run(None, inputs)
+
+
+def run_interpreter(model: bytes, inputs: Mapping[str, Any]) -> list[Any]:
+    """The outputs as the ops define them, without any optimisation."""
+    compiled = ag.compile(model, cache=False, backend="interpreter", optimize=False)
+    return compiled.run(None, inputs)
+
+
+def run_reference(model: bytes, inputs: Mapping[str, Any]) -> list[Any]:
+    """The outputs of ONNX Runtime, without its optimisations."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        outputs: list[Any] = session.run(None, dict(inputs))
+    except Exception as error:
+        raise Skipped(f"ONNX Runtime refuses it: {error}") from None
+    return outputs
+
+
+def _agree(
+    what: str, ours: list[Any], theirs: list[Any], model: bytes, inputs: Mapping[str, Any], run: Run
+) -> None:
+    """Compare two results; a difference that rounding explains is none."""
+    try:
+        compare(what, ours, theirs)
+    except Mismatch:
+        if _is_unstable(theirs, model, inputs, run):
+            raise Skipped("a change in the last bits of inputs or weights changes it") from None
+        raise
+
+
+def _is_unstable(want: list[Any], model: bytes, inputs: Mapping[str, Any], run: Run) -> bool:
+    for seed in range(PERTURBATIONS):
+        rng = np.random.default_rng(seed)
+        try:
+            found = run(perturbed_model(model, rng), perturbed_inputs(inputs, rng))
+            compare("", found, want, 0.3)
+        except Mismatch:
+            return True
+        except (Skipped, ag.AfterglowError):
+            continue
+    return False
