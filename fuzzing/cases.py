@@ -18,6 +18,8 @@ from fuzzing.outcome import ROOT
 from fuzzing.program import ProgramExample, module_of
 from tests.ops.case import Case
 
+STRIDE = 487
+"""Has no factor in common with the number of cases, or else some are never reached."""
 EXTENTS = [0, 0, 1, 2, 3, 5, 17]
 ODD: dict[str, Any] = {
     "none": None,
@@ -37,6 +39,12 @@ def all_cases() -> list[Case]:
     """Every case of every op."""
     files = sorted((ROOT / "tests" / "ops").glob("cases_*.py"))
     return [c for file in files for c in importlib.import_module(f"tests.ops.{file.stem}").CASES]
+
+
+def case_of(number: int) -> Case:
+    """One of the cases; neighbouring numbers are of different families."""
+    cases = all_cases()
+    return cases[number * STRIDE % len(cases)]
 
 
 def hostile_values(case: Case, rng: random.Random) -> ProgramExample:

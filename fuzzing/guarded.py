@@ -18,7 +18,7 @@ import numpy as np
 
 import afterglow as ag
 from afterglow.types.dtype import DTYPES
-from fuzzing.cases import all_cases, hostile_values
+from fuzzing.cases import case_of, hostile_values
 from fuzzing.compare import compare
 from fuzzing.guard_pages import Guarded
 from fuzzing.hostile import compiled, mnemonics
@@ -41,8 +41,7 @@ class GuardedBundles(Kind):
 
     def make(self, seed: int) -> bytes:
         """A case with its own inputs, or with hostile numbers in them."""
-        cases = all_cases()
-        case, rng = cases[seed // self.block % len(cases)], random.Random(seed)
+        case, rng = case_of(seed // self.block), random.Random(seed)
         example = hostile_values(case, rng)
         if seed % self.block < 2:
             own = {f"x{i}": x for i, x in enumerate(case.inputs()) if x is not None}

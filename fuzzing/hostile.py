@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import afterglow as ag
 from afterglow.graph import parse_module
 from afterglow.runtime import CompiledModel
-from fuzzing.cases import ODD, all_cases, hostile_call, hostile_types, hostile_values
+from fuzzing.cases import ODD, case_of, hostile_call, hostile_types, hostile_values
 from fuzzing.kind import Kind, Mismatch
 from fuzzing.program import ProgramExample, unpacked
 
@@ -28,8 +28,7 @@ class Hostile(Kind):
 
     def make(self, seed: int) -> bytes:
         """A call of a case; a block of seeds is of one case, which is then compiled once."""
-        cases = all_cases()
-        case = cases[seed // self.block % len(cases)]
+        case = case_of(seed // self.block)
         rng = random.Random(seed)
         return rng.choice(MAKERS)(case, rng).packed()
 

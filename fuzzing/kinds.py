@@ -18,7 +18,7 @@ PLACES = {
 
 
 def load_kind(name: str) -> type[Kind]:
-    """The kind with a name."""
-    module, _, attribute = PLACES[name].rpartition(".")
+    """The kind with a name, or at a place of its own."""
+    module, _, attribute = PLACES.get(name, name).rpartition(".")
     kind: type[Kind] = getattr(importlib.import_module(module), attribute)
     return kind

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -32,6 +34,12 @@ class Models(Kind):
         super().__init__(setup)
         self.corpus = None if setup.corpus is None else Corpus(setup.corpus)
         self._generate: Callable[[int], Example] | None = None
+
+    @classmethod
+    def prepare(cls, setup: Setup) -> None:
+        """Look whether models can be had."""
+        if setup.corpus is None and importlib.util.find_spec("nnsmith") is None:
+            sys.exit("models need NNSmith: pip install 'afterglow[fuzz]', or give a --corpus")
 
     def make(self, seed: int) -> bytes:
         """The model of the corpus with this number, or a new one."""
