@@ -12,6 +12,8 @@ from fuzzing.kind import Kind, Mismatch, Skipped
 
 ROOT = Path(__file__).parents[1]
 MOST_TEXT = 20_000
+INTERNAL = 70
+"""The exit status of errors that say that the fault is ours."""
 
 
 class Verdict(Enum):
@@ -47,10 +49,8 @@ def outcome_of(kind: Kind, example: bytes) -> Outcome:
     """Check an example, whatever happens."""
     try:
         kind.check(example)
-    except VerifyError as error:  # a pass broke the program: never the user's fault
-        return finding(f"VerifyError {place_of(error)}", error)
     except AfterglowError as error:
-        return Outcome(Verdict.REFUSED, text=str(error)[:MOST_TEXT])
+        return _refused(error)
     except Skipped as reason:
         return Outcome(Verdict.SKIPPED, text=str(reason))
     except Mismatch as error:
@@ -58,6 +58,14 @@ def outcome_of(kind: Kind, example: bytes) -> Outcome:
     except BaseException as error:
         return finding(f"{type(error).__name__} {place_of(error)}", error)
     return Outcome(Verdict.PASSED)
+
+
+def _refused(error: AfterglowError) -> Outcome:
+    """A refusal, unless it is about a fault of Afterglow itself."""
+    if isinstance(error, VerifyError) or error.exit_status == INTERNAL:
+        fault = error.__cause__ or error
+        return finding(f"internal {type(fault).__name__} {place_of(fault)}", error)
+    return Outcome(Verdict.REFUSED, text=str(error)[:MOST_TEXT])
 
 
 def finding(signature: str, error: BaseException) -> Outcome:

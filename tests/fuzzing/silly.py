@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 from typing import ClassVar
 
-from afterglow.support.errors import UsageError
+from afterglow.support.errors import UsageError, VerifyError
 from fuzzing.kind import Kind, Mismatch, Skipped
 
-WORDS = ["pass", "refuse", "skip", "differ", "raise", "crash", "exit", "sleep", "grow"]
+WORDS = ["pass", "refuse", "fault", "skip", "differ", "raise", "crash", "exit", "sleep", "grow"]
 QUICK = ["pass", "refuse", "skip", "differ", "raise", "pass", "refuse"]
 
 
@@ -32,6 +32,8 @@ class Silly(Kind):
         match example.decode():
             case "refuse":
                 raise UsageError("no")
+            case "fault":
+                raise VerifyError("%x is used before it is defined")
             case "skip":
                 raise Skipped("nothing to see")
             case "differ":

@@ -16,6 +16,7 @@ from tests.fuzzing.silly import WORDS, Silly
 EXPECTED = {
     "pass": (Verdict.PASSED, ""),
     "refuse": (Verdict.REFUSED, ""),
+    "fault": (Verdict.FINDING, "internal VerifyError in tests/fuzzing/silly.py:check"),
     "skip": (Verdict.SKIPPED, ""),
     "differ": (Verdict.FINDING, "mismatch numbers"),
     "raise": (Verdict.FINDING, "KeyError in tests/fuzzing/silly.py:check"),
