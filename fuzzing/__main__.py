@@ -81,6 +81,8 @@ def _campaign(names: list[str], setup: Setup, extent: Extent, jobs: int, finding
         CONSOLE.print(f"{name}: {kind.about}; from seed {extent.seed}")
         each = Extent(extent.seed, share, extent.count)
         tallies.append(run_kind(kind, setup, each, jobs, findings, Progress()))
+        if tallies[-1].interrupted:
+            break
     for finding in findings.found.values():
         shrink(finding, setup)
     _summary(tallies, findings)

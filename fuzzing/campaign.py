@@ -25,6 +25,7 @@ class Tally:
     kind: str
     verdicts: Counter[Verdict] = field(default_factory=Counter)
     seconds: float = 0.0
+    interrupted: bool = False
 
     @property
     def count(self) -> int:
@@ -78,7 +79,7 @@ def run_kind(
     findings: Findings,
     progress: Callable[[Tally, int], None],
 ) -> Tally:
-    """Check examples of one kind with several workers."""
+    """Check examples of one kind with several workers; an interrupt ends it early."""
     kind.prepare(setup)
     tally = Tally(kind.name)
     workers = [WorkerProcess(kind.name, setup) for _ in range(jobs)]
@@ -92,6 +93,8 @@ def run_kind(
                 outcome = outcome.labelled(labels.label(example))
                 findings.add(kind.name, kind.suffix, seed, outcome, example)
             progress(tally, len(findings.of(kind.name)))
+    except KeyboardInterrupt:
+        tally.interrupted = True
     finally:
         for worker in workers:
             worker.close()

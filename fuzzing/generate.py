@@ -27,6 +27,9 @@ from fuzzing.corpus import Example, write_corpus
 MOST_ELEMENTS = 4096
 """Elements of a tensor at most: small ones take all ways through the compiler, too."""
 
+MOST_BYTES = 1 << 18
+"""Bytes of a model at most: NNSmith does not bound the weights of layers."""
+
 
 def make_generator() -> Callable[[int], Example]:
     """A function from seeds to models with inputs; a seed that leads to no model raises."""
@@ -54,7 +57,10 @@ def _generated(kind: Any, ops: Any, seed: int) -> Example:
     )
     model = kind.from_gir(graph.make_concrete())
     model.refine_weights()
-    return Example(f"{seed:08}", model.native_model.SerializeToString(), model.make_oracle().input)
+    data = model.native_model.SerializeToString()
+    if len(data) > MOST_BYTES:
+        raise ValueError("the weights are large")
+    return Example(f"{seed:08}", data, model.make_oracle().input)
 
 
 def generated(first: int) -> Iterator[Example]:
