@@ -14,6 +14,8 @@ from fuzzing.kinds import load_kind
 from fuzzing.outcome import Outcome, Verdict
 from fuzzing.process import WorkerProcess
 
+ENOUGH = 3
+"""How often a finding is seen before a block of seeds that shows it is left."""
 SHRINKING_SECONDS = 60.0
 """Time to look for a smaller example, for each finding."""
 
@@ -70,6 +72,10 @@ class Seeds:
             self._next = end
         return mine.pop(0) if mine else None
 
+    def leave_block(self, worker: WorkerProcess) -> None:
+        """Go on with another block: this one shows the same again and again."""
+        self._blocks[worker] = []
+
 
 def run_kind(
     kind: type[Kind],
@@ -91,7 +97,9 @@ def run_kind(
             if outcome.verdict is Verdict.FINDING:
                 example = worker.current.read_bytes()
                 outcome = outcome.labelled(labels.label(example))
-                findings.add(kind.name, kind.suffix, seed, outcome, example)
+                finding = findings.add(kind.name, kind.suffix, seed, outcome, example)
+                if finding.times >= ENOUGH:
+                    seeds.leave_block(worker)
             progress(tally, len(findings.of(kind.name)))
     except KeyboardInterrupt:
         tally.interrupted = True

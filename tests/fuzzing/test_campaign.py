@@ -49,5 +49,12 @@ def test_neighbouring_seeds_go_to_one_worker() -> None:
     assert all(b - a == 1 or b % 4 == 0 for own in blocks.values() for a, b in pairwise(own))
 
 
+def test_a_block_that_shows_the_same_again_is_left() -> None:
+    seeds = Seeds(Extent(0, None, 12), 4)
+    assert [seeds.next_for("a") for _ in range(2)] == [0, 1]
+    seeds.leave_block("a")
+    assert seeds.next_for("a") == 4
+
+
 def test_time_ends_a_campaign() -> None:
     assert Seeds(Extent(0, -1.0, None), 1).next_for("a") is None
