@@ -10,7 +10,7 @@ from pathlib import Path
 MOST_BYTES = 2 << 30
 MOST_SECONDS = 20.0
 MOST_WAITING = 60.0
-"""Seconds of waiting, not of computing: a busy machine is no hang."""
+"""Seconds of waiting for something other than a processor: a busy machine is no hang."""
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -36,9 +36,17 @@ def processor_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
+def queueing_seconds(process: int) -> float:
+    """Seconds that a process was ready to compute while others had the processors."""
+    try:
+        return int(Path(f"/proc/{process}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0  # it has ended, or the system does not tell
+
+
 @dataclass(frozen=True)
 class Patience:
-    """How long a check may take: computing, and on the clock."""
+    """How long a check may take: computing, and waiting."""
 
     computing: float = MOST_SECONDS
     waiting: float = MOST_WAITING

@@ -16,7 +16,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from fuzzing.kind import Setup
-from fuzzing.limits import Patience, processor_seconds
+from fuzzing.limits import Patience, processor_seconds, queueing_seconds
 from fuzzing.outcome import MOST_TEXT, ROOT, Outcome, Verdict
 
 ONE_THREAD = {
@@ -39,6 +39,8 @@ class Request:
     began: float = 0.0
     computed: float = 0.0
     """Processor time that the worker had used when the check began."""
+    queued: float = 0.0
+    """Time that it had waited for a processor by then."""
 
 
 class WorkerProcess:
@@ -86,6 +88,7 @@ class WorkerProcess:
             self.request.checking = True
             self.request.began = time.monotonic()
             self.request.computed = processor_seconds(self._process.pid)
+            self.request.queued = queueing_seconds(self._process.pid)
             return None
         return self._answered(fields)
 
@@ -100,7 +103,8 @@ class WorkerProcess:
             self._restart()
             return self._done(Outcome(Verdict.SKIPPED, text="not made in time"))
         computed = processor_seconds(self._process.pid) - request.computed
-        waited = time.monotonic() - request.began
+        queued = queueing_seconds(self._process.pid) - request.queued
+        waited = time.monotonic() - request.began - computed - queued
         if not self.patience.is_over(computed, waited):
             return None
         text = self._stack()
