@@ -20,4 +20,5 @@ CASES = [
     case(Dft(0, 1200, inverse=True), f64(1200, 2)),
     *(case(Dft(1, n, inverse=True, onesided=True), f64(2, 601, 2)) for n in (1200, 1025)),
     case(Dft(1, 4), f32(0, 4, 2)),
+    case(Dft(0, 5), f64(0, 3, 1)),
 ]
