@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 
+from afterglow.types.dtype import bf16
 from fuzzing.cases import STRIDE, all_cases, hostile_types
 from fuzzing.compare import compare
 from fuzzing.corpus import Corpus, Example, write_corpus
@@ -129,6 +130,7 @@ def test_guarded_memory_holds_what_it_is_given(at_end: bool) -> None:
 def test_comparison_knows_nan_and_infinity() -> None:
     odd = np.array([np.nan, np.inf, 1.0], np.float32)
     compare("same", [odd], [odd])
+    compare("same", [odd.astype(bf16.numpy)], [odd.astype(bf16.numpy)])
     with pytest.raises(Mismatch, match=r"numbers: output 0 at element 1: .*1 of 3 differ"):
         compare("numbers", [np.array([np.nan, -np.inf, 1.0], np.float32)], [odd])
     with pytest.raises(Mismatch, match="not int32"):
