@@ -13,6 +13,7 @@ from fuzzing.corpus import Example
 from fuzzing.kind import Setup
 from fuzzing.models import Models
 from fuzzing.outcome import Verdict, outcome_of
+from fuzzing.perturb import perturbed_model
 from tests.frontends.models import info, model, node
 
 X = np.array([[1.5, -2.5, 0.25], [3.0, 0.5, -1.0]], np.float32)
@@ -74,3 +75,15 @@ def test_half_floats_count_as_single_ones(kind: Models, monkeypatch: pytest.Monk
     outcome = outcome_of(kind, packed)
     assert outcome.signature == "mismatch cpu and interpreter Cast Mul"
     assert "np.float32" in outcome.text
+
+
+def test_a_perturbed_model_computes_nearly_the_same() -> None:
+    nodes = [node("Tanh", ["x"], ["t"]), node("ReduceSum", ["t"], ["y"])]
+    data = model(nodes, opset=14, outputs=[info("y", (1, 1))]).SerializeToString()
+    found = [
+        models.run_interpreter(perturbed_model(data, np.random.default_rng(seed)), {"x": X})[0]
+        for seed in range(2)
+    ]
+    want = np.tanh(X).sum()
+    assert found[0] != found[1]
+    np.testing.assert_allclose(np.ravel(found), [want, want], rtol=1e-4)
