@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+import afterglow.ops  # noqa: F401  fills the catalogue, which texts are read with
 from afterglow.graph import Builder, Function, Module, Op, parse_module, print_module
 from afterglow.types import TensorType
 from afterglow.types.dtype import DTYPES, DType

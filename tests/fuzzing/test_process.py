@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fuzzing.campaign import checked
@@ -11,6 +12,7 @@ from fuzzing.kind import Setup
 from fuzzing.limits import Patience
 from fuzzing.outcome import Verdict
 from fuzzing.process import WorkerProcess
+from fuzzing.program import ProgramExample
 from tests.fuzzing.silly import WORDS, Silly
 
 EXPECTED = {
@@ -53,3 +55,13 @@ def test_an_example_that_cannot_be_made_is_skipped(worker: WorkerProcess) -> Non
         Verdict.SKIPPED,
         "not made: ValueError('no example')",
     )
+
+
+def test_a_program_in_a_file_is_checked_by_a_fresh_worker(tmp_path: Path) -> None:
+    text = 'func @main(%x: f32[2]) {\n  %y = relu(%x) : f32[2]\n  return %y as "y"\n}\n'
+    path = tmp_path / "program.npz"
+    path.write_bytes(ProgramExample(text, inputs={"x": np.ones(2, np.float32)}).packed())
+    worker = WorkerProcess("hostile", Setup(tmp_path))
+    outcome = checked(worker, path)
+    worker.close()
+    assert outcome.verdict is Verdict.PASSED, outcome.text
