@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -34,9 +35,8 @@ def _shape(info: TensorInfo, rng: random.Random, extents: dict[str, int]) -> tup
         extent if isinstance(extent, int) else extents.setdefault(str(extent), rng.randint(1, 3))
         for extent in info.shape
     )
-    size = 1
-    for extent in shape:
-        size *= extent
+    # with a zero among them, other extents may be larger than NumPy allows
+    size = math.prod(max(extent, 1) for extent in shape)
     return shape if size <= MOST_ELEMENTS else None
 
 
