@@ -5,9 +5,10 @@
 # engines: all, or some of onnxruntime openvino mnn ncnn torch inductor jax tvm iree, with commas.
 # Results go to the file RESULTS, tables and pictures to the folder PAGE; without --anew in FLAGS
 # they are added to what is in that file.
+# `make fuzz` fuzzes for SECONDS in an environment of its own (docs/fuzzing.md); KINDS are what it
+# fuzzes, with commas, and JOBS how many processes do it.
 PYTHON ?= python3
 MODELS ?= examples/digits
-SECONDS ?= 3
 PEERS ?= onnxruntime,openvino,mnn,ncnn
 RESULTS ?= build/bench/results.json
 PAGE ?= build/bench
@@ -16,8 +17,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .venv-bench
+FUZZ := .venv-fuzz
+KINDS ?= models,mutants,hostile,saved,guarded,programs
+JOBS ?= 2
 
-.PHONY: demo test test-all lint bench clean
+.PHONY: demo test test-all lint bench fuzz clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -26,20 +30,25 @@ test: lint
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-all: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --hypothesis-profile=fresh
 
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+bench: SECONDS ?= 3
 bench: $(BENCH)/.ready
 	$(BENCH)/bin/python -m benchmarks.install $(PEERS)
 	$(BENCH)/bin/python -m benchmarks.run $(MODELS) --vs $(PEERS) --seconds $(SECONDS) \
 		--batches 1,2,4,8,16,32 --results $(RESULTS) --page $(PAGE) $(FLAGS)
 
+fuzz: SECONDS ?= 600
+fuzz: $(FUZZ)/.ready
+	$(FUZZ)/bin/python -m fuzzing --seconds $(SECONDS) --kinds $(KINDS) --jobs $(JOBS)
+
 clean:
-	rm -rf $(VENV) $(BENCH) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(FUZZ) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # Installed anew whenever pyproject.toml changes.
 $(READY): pyproject.toml
@@ -50,4 +59,9 @@ $(READY): pyproject.toml
 $(BENCH)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(FUZZ)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(FUZZ)
+	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	touch $@

@@ -7,6 +7,13 @@ import shutil
 import tempfile
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("fixed", derandomize=True)
+settings.register_profile("fresh", print_blob=True)
+settings.load_profile("fixed")
+"""Random programs are the same in each run of `make test`; `make test-all` draws new ones with
+`--hypothesis-profile=fresh`, and what fails is stored in .hypothesis and tried again first."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -87,7 +87,7 @@ def expressions(draw: Draw) -> Function:
     return f
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None)
 @given(expressions(), st.integers(0, 99))
 def test_gradients_of_expressions(f: Function, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from afterglow.backends.interpreter import Machine
 from afterglow.driver.options import Options
@@ -21,10 +22,10 @@ from afterglow.instr import parse_program, print_program, verify_program
 from tests.fuzz.graphs import functions_of_floats
 from tests.transforms.rewriting import random_inputs
 
-QUICK = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
+QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 THOROUGH = settings(QUICK, max_examples=3000)
+FEW = settings(QUICK, max_examples=25)
+"""Where each example takes the time of making machine code."""
 
 
 def payload(function: Function) -> dict[str, np.ndarray]:
@@ -68,6 +69,39 @@ def test_optimised_and_planned_equals_the_definition(function: Function) -> None
 @given(functions_of_floats())
 def test_primitives_alone_compute_the_same(function: Function) -> None:
     check_compiled(function, "primitives")
+
+
+def check_native(function: Function, *, optimize: bool) -> None:
+    inputs = random_inputs(function)
+    options = Options(optimize=optimize, verify=True, threads=1)
+    outputs = Stages(options).finish(function.module.clone()).run(inputs)
+    for have, expected in zip(outputs, run_function(function, inputs), strict=True):
+        assert have.shape == expected.shape
+        np.testing.assert_allclose(have, expected, rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize("optimize", [True, False], ids=["optimised", "as it is"])
+@FEW
+@given(function=functions_of_floats())
+def test_machine_code_equals_the_definition(function: Function, optimize: bool) -> None:
+    check_native(function, optimize=optimize)
+
+
+@QUICK
+@given(functions_of_floats())
+def test_unoptimised_programs_equal_the_definition(function: Function) -> None:
+    inputs = random_inputs(function)
+    options = Options(backend="interpreter", optimize=False, verify=True)
+    outputs = Stages(options).finish(function.module.clone()).run(inputs)
+    for have, expected in zip(outputs, run_function(function, inputs), strict=True):
+        np.testing.assert_allclose(have, expected, rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.slow
+@settings(QUICK, max_examples=300)
+@given(functions_of_floats(most_steps=25), st.booleans())
+def test_machine_code_of_larger_graphs(function: Function, optimize: bool) -> None:
+    check_native(function, optimize=optimize)
 
 
 @pytest.mark.slow

@@ -26,9 +26,7 @@ from tests.lowering.networks import Network, network
 from tests.transforms.rewriting import random_inputs
 
 Draw: TypeAlias = st.DrawFn
-QUICK = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
+QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 THOROUGH = settings(QUICK, max_examples=2000)
 
 

@@ -96,9 +96,7 @@ def test_a_function_without_nodes_stays() -> None:
     check_declines(SCHEDULE, "func @main(%x: f32[8]) {\n  return %x\n}")
 
 
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(functions_of_floats(most_steps=20))
 def test_random_functions_mean_the_same_and_need_no_more(function: Function) -> None:
     reference = function.module.clone().main
@@ -109,9 +107,7 @@ def test_random_functions_mean_the_same_and_need_no_more(function: Function) -> 
     assert peak_bytes(function, remove_copies) <= before
 
 
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(functions_of_floats(most_steps=20))
 def test_equal_functions_get_equal_orders(function: Function) -> None:
     again = function.module.clone()

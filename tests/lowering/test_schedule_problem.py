@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from afterglow.lowering.scheduling.problem import Problem, Step, Tracker
 from tests.lowering.problems import peak_by_definition, problems, some_order
 
-THOROUGH = settings(max_examples=300, deadline=None, derandomize=True)
+THOROUGH = settings(max_examples=300, deadline=None)
 
 
 def chain(*sizes: int, **facts: object) -> Problem:

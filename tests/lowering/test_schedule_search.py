@@ -13,7 +13,7 @@ from afterglow.lowering.scheduling.search import Search
 from afterglow.lowering.scheduling.solve import best_order, cut_points
 from tests.lowering.problems import all_orders, problems, random_problem
 
-THOROUGH = settings(max_examples=300, deadline=None, derandomize=True)
+THOROUGH = settings(max_examples=300, deadline=None)
 SLOW = 60.0
 """Seconds that the largest problems may take on a busy machine; they take a few."""
 

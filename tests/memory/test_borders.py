@@ -126,7 +126,6 @@ def test_a_pitch_keeps_channels_apart_and_is_not_filled() -> None:
     max_examples=80,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    derandomize=True,
 )
 @given(functions_of_floats(most_steps=16))
 def test_random_graphs_compute_the_same_with_borders(function: Function) -> None:

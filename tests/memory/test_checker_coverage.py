@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from afterglow.memory.checker.coverage import Coverage, Extent
 
 SIZE = 48
-QUICK = settings(max_examples=300, deadline=None, derandomize=True)
+QUICK = settings(max_examples=300, deadline=None)
 
 Axes = list[tuple[int, int]]
 

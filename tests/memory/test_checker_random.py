@@ -31,7 +31,6 @@ QUICK = settings(
     max_examples=300,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-    derandomize=True,
 )
 SPOILT = settings(QUICK, max_examples=150)
 THOROUGH = settings(QUICK, max_examples=10_000)

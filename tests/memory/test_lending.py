@@ -29,9 +29,7 @@ from afterglow.support.errors import VerifyError
 from tests.fuzz.graphs import functions_of_floats
 from tests.transforms.rewriting import random_inputs
 
-QUICK = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
+QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def without_comments(text: str) -> str:

@@ -18,9 +18,7 @@ from afterglow.memory.liveness import Lifetime, aligned, lower_bound, peak
 from afterglow.memory.placement import arena_of, place
 from afterglow.support.errors import UnsupportedError
 
-QUICK = settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
+QUICK = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite

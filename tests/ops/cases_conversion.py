@@ -12,6 +12,7 @@ _EDGES = np.array([0.0, -0.0, 1.5, -1.5, 1e6, -1e6, np.inf, -np.inf, np.nan, 1e-
 _POSITIVE = np.array([0.0, 0.124, 0.25, 1.1, 3.0, 1e-45, np.inf, np.nan], np.float32)
 _TEXTS = np.array(["1.5", "-INF", "NaN", "1e3", "7"], object)
 _NUMBERS = [t for t in dtypes.DTYPES.values() if t.is_number]
+_NARROW = (dtypes.i2, dtypes.i4, dtypes.u2, dtypes.u4)
 
 CASES = [
     *(case(Cast(t), f32(2, 3), low=0) for t in dtypes.DTYPES.values()),
@@ -41,4 +42,5 @@ CASES = [
     case(Cast(dtypes.f16), bf16(4)),
     case(Cast(dtypes.u8), i8(4)),
     case(Cast(dtypes.i8), u8(4), high=255),
+    *(case(Cast(to), tensor(t)(5), low=-8, high=7) for t in _NARROW for to in _NARROW),
 ]

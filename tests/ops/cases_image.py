@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from afterglow.ops.image import Coordinates, Interpolation, Resize, Rounding
-from tests.ops.case import case, f16, f32, f64, i32, u8
+from afterglow.types import dtype as dtypes
+from tests.ops.case import case, f16, f32, f64, i32, tensor, u8
 
 _LINEAR, _CUBIC = Interpolation.LINEAR, Interpolation.CUBIC
 _CROP = Resize(
@@ -41,4 +42,5 @@ CASES = [
     case(_CROP, f32(3, 4)),
     case(Resize((0, 6), (1.0, 2.0), _LINEAR), f32(0, 3)),
     case(Resize((), ()), f32()),
+    case(Resize((6,), (1.5,), _LINEAR), tensor(dtypes.i4)(4), low=-8, high=7),
 ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from afterglow.ops.reduction import ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum
-from tests.ops.case import boolean, case, f16, f32, f64, i8, i32, i64, u8, u64
+from afterglow.types import dtype as dtypes
+from tests.ops.case import boolean, case, f16, f32, f64, i8, i32, i64, tensor, u8, u64
 
 _ALL = (ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd)
 _NAN = np.array([[1, np.nan, 2], [-np.inf, 3, np.inf]], np.float32)
@@ -29,4 +30,10 @@ CASES = [
     *(case(op((0,)), u8(0, 2)) for op in (ReduceMax, ReduceMin)),
     *(case(op((0,)), i64(0, 2)) for op in (ReduceMax, ReduceMin)),
     *(case(op((0,)), u64(3)) for op in (ReduceMax, ReduceMin)),
+    *(
+        case(op((0,)), tensor(dtype)(extent, 2), low=0, high=1)
+        for op in (ReduceMax, ReduceMin)
+        for dtype in (dtypes.i2, dtypes.u4)
+        for extent in (0, 3)
+    ),
 ]

@@ -25,4 +25,5 @@ CASES = [
     case(Dft(1, 1031, onesided=True), f64(2, 999, 1)),
     case(Dft(0, 2062, inverse=True), f64(7, 2, 2)),
     case(Dft(0, 1031, inverse=True, onesided=True), f64(516, 2)),
+    case(Dft(0, 5), f64(0, 3, 1)),
 ]

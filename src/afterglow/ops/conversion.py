@@ -57,8 +57,8 @@ class Cast(Op):
             return _powers_of_two(x, self.saturate, self.round_mode)
         if self.dtype in FLOAT8:
             return to_float8(x, self.dtype, self.saturate)
-        if self.dtype.is_integer and self.dtype.bits < 32 and x.dtype.kind == "f":
-            x = x.astype(np.int32)  # what does not fit then wraps around
+        if self.dtype.is_integer and self.dtype.bits < 32 and x.dtype.kind not in "biu":
+            x = x.astype(np.int32)  # floats then wrap around; of narrow integers not all meet
         return x.astype(self.dtype.numpy)
 
     def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:

@@ -16,7 +16,7 @@ from afterglow.ops.elementwise import Max, Min, Mul, Round, Where, scalar
 from afterglow.ops.indexing import Gather
 from afterglow.ops.reduction import ReduceSum
 from afterglow.ops.rules import require, require_number
-from afterglow.types import Array, TensorType
+from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import f64
 
 
@@ -110,7 +110,8 @@ class Resize(Op):
     def evaluate(self, x: Array) -> Array:
         """Weigh the elements near each position."""
         dtype, shape = x.dtype, x.shape
-        if dtype.kind in "iu" and self.mode is not Interpolation.NEAREST:
+        whole = DType.of(dtype).is_integer
+        if whole and self.mode is not Interpolation.NEAREST:
             x = x.astype(np.float64)
         for axis in self.resized_axes(shape):
             indices, weights = self.table(axis, shape[axis])
@@ -119,8 +120,8 @@ class Resize(Op):
                 continue
             factors = weights.astype(x.dtype).reshape(*weights.shape, *(1,) * (x.ndim - axis - 1))
             x = sum(x.take(indices[:, i], axis) * factors[:, i] for i in range(indices.shape[1]))
-        if x.dtype != dtype:
-            x = np.clip(np.rint(x), np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
+        if whole and x.dtype != dtype:
+            x = np.clip(np.rint(x), *DType.of(dtype).limits).astype(dtype)
         outside = self.outside(shape)
         return np.where(outside, np.array(self.extrapolation, dtype), x) if outside.any() else x
 
@@ -132,9 +133,9 @@ class Resize(Op):
         for axis in self.resized_axes(shape):
             y = self._lower_axis(b, y, axis)
         if whole:
-            limits = np.iinfo(dtype.numpy)
-            y = b.emit(Max(), b.emit(Round(), y), scalar(b, float(limits.min), y))
-            y = b.emit(Cast(dtype), b.emit(Min(), y, scalar(b, float(limits.max), y)))
+            low, high = map(float, dtype.limits)
+            y = b.emit(Max(), b.emit(Round(), y), scalar(b, low, y))
+            y = b.emit(Cast(dtype), b.emit(Min(), y, scalar(b, high, y)))
         outside = self.outside(shape)
         if not outside.any():
             return y

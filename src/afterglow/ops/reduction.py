@@ -14,7 +14,7 @@ from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Div, Equal, Mul, Where, scalar
 from afterglow.ops.movement import Expand, Reshape, Transpose, taken
 from afterglow.ops.rules import normal_axes, normal_axis, require, require_number
-from afterglow.types import Array, TensorType
+from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import Kind, boolean, f32
 
 
@@ -235,9 +235,7 @@ class CumProd(Running):
 
 def _limits(x: Array) -> tuple[Any, Any]:
     """The least and the greatest element of a type."""
-    match x.dtype.kind:
-        case "b":
-            return False, True
-        case "i" | "u":
-            return np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
-    return -np.inf, np.inf
+    dtype = DType.of(x.dtype)
+    if dtype.kind is Kind.BOOL:
+        return False, True
+    return dtype.limits if dtype.is_integer else (-np.inf, np.inf)

@@ -96,8 +96,8 @@ class Dft(Op):
         *rest, extent, parts = moved.type.shape
         basis = np.eye(extent * parts).reshape(extent * parts, extent, parts)
         images = Dft(1, self.length, self.inverse, self.onesided).evaluate(basis)
-        coefficients = images.reshape(extent * parts, -1).astype(x.type.dtype.numpy)
-        matrix = b.constant(coefficients, name="dft")
+        coefficients = images.reshape(extent * parts, math.prod(images.shape[1:]))
+        matrix = b.constant(coefficients.astype(x.type.dtype.numpy), name="dft")
         rows = b.emit(Reshape((math.prod(rest), extent * parts)), moved)
         product = b.emit(Reshape((*rest, *images.shape[1:])), b.emit(MatMul(), rows, matrix))
         back = tuple(perm.index(a) for a in range(rank))

@@ -72,6 +72,14 @@ class DType:
         """Bytes that one element takes in memory (a string's characters live on the host)."""
         return self.numpy.itemsize
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest integer that it holds; NumPy tells only of whole bytes."""
+        assert self.is_integer
+        if self.kind is Kind.UINT:
+            return 0, (1 << self.bits) - 1
+        return -(1 << self.bits - 1), (1 << self.bits - 1) - 1
+
     def __str__(self) -> str:
         return self.name
 

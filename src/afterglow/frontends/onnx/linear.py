@@ -11,6 +11,7 @@ from afterglow.ops.elementwise import Add, Mul, Sub, scalar
 from afterglow.ops.linear import Det, MatMul
 from afterglow.ops.movement import Reshape
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
+from afterglow.support.errors import ModelError
 from afterglow.types.dtype import i32
 
 
@@ -80,6 +81,8 @@ def above_zero_point(n: NodeContext, x: Value, zero: Value | None, axis: int) ->
     if zero.type.rank == 1:
         shape = [1] * x.type.rank
         if zero.type.size > 1:
+            if -axis > x.type.rank:
+                raise ModelError(f"{x.type} has no axis {axis} for the zero points {zero.type}")
             shape[axis] = zero.type.size
         zero = n.emit(Reshape(tuple(shape)), zero)
     return n.emit(Sub(), wide, n.emit(Cast(i32), zero))

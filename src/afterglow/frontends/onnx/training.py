@@ -64,10 +64,12 @@ def _for_each(
     n: NodeContext, parts: int, update: Callable[..., tuple[Value, ...]]
 ) -> Sequence[Value]:
     """Update each tensor with its gradient and state; the results of one kind stand together."""
-    rate, count, *rest = n.values()
+    values = list(n.values())
+    rest = values[2:]
     tensors, left = divmod(len(rest), parts)
     if left or not tensors:
         raise ModelError(f"it takes {parts} values for each tensor, and has {len(rest)} in all")
+    rate, count = values[:2]
     columns = [
         update(_Arithmetic(n, rest[i]), rate, count, *rest[i::tensors]) for i in range(tensors)
     ]
