@@ -74,7 +74,8 @@ def _expected(stages: Stages, program: Program, compiled: Compile) -> Sequence[A
     """What the self-check of a planned program expects, computed by code for another target."""
     reference = reference_target()
     target = stages.options.target if reference is None else reference
-    stages.replan(program, find_backend(replace(stages.options, target=target)))
+    options = replace(stages.options, target=target, precision="float32")
+    stages.replan(program, find_backend(options))
     expected = reference_outputs(program, reference, compiled)
     stages.replan(program, stages.backend)
     return expected

@@ -18,5 +18,5 @@ def test_the_chosen_algorithm_is_accurate(layer: str) -> None:
 @pytest.mark.parametrize("layer", [name for name in LAYERS if name.startswith("conv 3x3")])
 def test_plain_sums_are_accurate_too(layer: str) -> None:
     [(name, error)] = errors(layer, Policy(exact=True))
-    assert name == "direct"
+    assert name.startswith("direct")
     assert error < BOUND

@@ -17,6 +17,7 @@ from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
 from afterglow.instr import Program
+from afterglow.memory.lifetimes import working_steps
 from afterglow.runtime.native.artefact import Artefact, Host, Native
 from tests.backends.cpu import networks
 
@@ -35,7 +36,7 @@ TOLERANCE = {"work": 0.02, "code_bytes": 0.15, "weight_bytes": 0.02, "arena_byte
 def counts(program: Program, artefact: Artefact) -> dict[str, int]:
     native = [part for part in artefact.parts if isinstance(part, Native)]
     return {
-        "instructions": len(program.body),
+        "instructions": len(working_steps(program)),
         "steps": sum(part.steps for part in native),
         "host_parts": sum(isinstance(part, Host) for part in artefact.parts),
         "work": int(sum(part.work for part in native)),
@@ -47,7 +48,7 @@ def counts(program: Program, artefact: Artefact) -> dict[str, int]:
 
 @cache
 def counted(name: str) -> dict[str, int]:
-    stages = Stages(Options())
+    stages = Stages(Options(target="x86-64-v3"))
     module, _ = open_source(MODELS[name]()).load(stages.options)
     program, _ = stages.plan(stages.lower(stages.optimise(module)))
     return counts(program, build(program, Target.of("x86-64-v3")))

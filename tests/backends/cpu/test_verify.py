@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import afterglow
+from afterglow.backends.cpu.algorithm import Algorithm
 from afterglow.backends.cpu.emitter import Value
 from afterglow.backends.cpu.fusion import SinkRow
-from afterglow.backends.cpu.kernel import Kernel
+from afterglow.backends.cpu.kernel import Kernel, Request
 from afterglow.backends.cpu.table import ENTRIES
 from afterglow.backends.cpu.verify import _difference
 from afterglow.ops.linear import MatMul
@@ -66,12 +68,15 @@ def test_a_wrong_kernel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong_put(self: SinkRow, column, value: Value, mask: Value | None = None) -> None:
         put(self, column, value + 1, mask)
 
-    def write_wrong(kernel: Kernel) -> None:
+    def wrong(r: Request) -> list[Algorithm]:
+        return [replace(right, write=partial(write_wrong, right)) for right in entry.algorithms(r)]
+
+    def write_wrong(right: Algorithm, kernel: Kernel) -> None:
         with monkeypatch.context() as patched:
             patched.setattr(SinkRow, "put", wrong_put)
-            entry.write(kernel)
+            right.write(kernel)
 
-    monkeypatch.setitem(ENTRIES, MatMul, replace(entry, write=write_wrong))
+    monkeypatch.setitem(ENTRIES, MatMul, replace(entry, algorithms=wrong))
     source = model(
         [node("Neg", ["x"], ["n"]), node("MatMul", ["n", "w"], ["m"]), node("Exp", ["m"], ["y"])],
         constants={"w": np.eye(3, dtype=np.float32)[::-1].copy()},

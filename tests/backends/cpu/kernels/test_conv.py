@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target, compile_module
-from afterglow.backends.cpu.kernel import Kernel
-from afterglow.backends.cpu.kernels import conv as kernels
+from afterglow.backends.cpu.algorithm import Algorithm
+from afterglow.backends.cpu.kernel import Request
+from afterglow.backends.cpu.kernels.conv.winograd import winograd_algorithm
 from afterglow.backends.cpu.kernels.conv.winograd.plan import WinogradPlan
 from afterglow.backends.cpu.kernels.tile import split_rows
+from afterglow.backends.cpu.table import ENTRIES
 from afterglow.backends.cpu.write import can_write
 from afterglow.ops.activation import Relu
 from afterglow.ops.convolution import Conv
@@ -130,12 +132,12 @@ def test_other_machines(name: str, channels: int) -> None:
 def test_winograd(
     size: int, pad: int, alone: bool, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def choose(kernel: Kernel) -> WinogradPlan:
-        plan = WinogradPlan.of(kernel.step, kernel.target, size)
+    def only(r: Request) -> list[Algorithm]:
+        plan = WinogradPlan.of(r.step, r.target, size)
         one = replace(plan, tiles=1, blocks=plan.count, runs=tuple(split_rows(1, 1)))
-        return one if alone else plan
+        return [winograd_algorithm(r.step, one if alone else plan, 1.0)]
 
-    monkeypatch.setattr(kernels, "choose_plan", choose)
+    monkeypatch.setitem(ENTRIES, Conv, replace(ENTRIES[Conv], algorithms=only))
     bench = Bench(Target.of(target))
     x = bench.input(random(2, 9, 12, 21), gaps=alone)
     weight, bias = bench.constant(random(37, 3, 3, 21)), bench.input(random(37))
