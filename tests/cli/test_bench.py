@@ -29,7 +29,7 @@ def test_two_engines_and_one_that_is_missing(command):
         assert row["peak_bytes"] > 0
     assert ours["relative_error"] < 1e-5
     assert ours["compile_seconds"] > 0
-    assert ours["arena_bytes"] == 5120
+    assert ours["arena_bytes"] == 5376
     assert peer["relative_error"] is None
     assert missing["problem"] == "MNN is not installed"
     assert missing["help"].endswith("-m pip install MNN")

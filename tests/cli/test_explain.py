@@ -87,7 +87,7 @@ def test_free_dimensions_must_be_bound(command, tmp_path):
 
 def test_what_kernels_chose(command):
     finished = command("explain", str(DIGITS), "--target", "x86-64-v3")
-    assert "the chosen way first" in finished.out
+    assert "the chosen one first" in finished.out
     kernels = command("explain", str(DIGITS), "--target", "x86-64-v3", "--json").json["kernels"]
     for kernel in kernels:
         assert kernel["chosen"] == kernel["candidates"][0]["name"]

@@ -17,7 +17,7 @@ def test_the_arena_fits_a_budget(command):
 
 def test_numbers_are_the_same(command, tmp_path):
     folders = [tmp_path / "free", tmp_path / "tight"]
-    for folder, more in zip(folders, ((), ("--max-arena", "2KiB")), strict=True):
+    for folder, more in zip(folders, ((), ("--max-arena", "3KiB")), strict=True):
         assert command("run", DIGITS, "--output-dir", str(folder), *more).status == 0
     free, tight = (np.load(folder / "probabilities.npy") for folder in folders)
     np.testing.assert_allclose(tight, free, rtol=1e-5)

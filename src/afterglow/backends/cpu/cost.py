@@ -10,9 +10,15 @@ FLOPS_PER_BYTE = 4.0
 
 
 def plain_cost(job: Job) -> float:
-    """The cost of a job by its definition: its arithmetic, or its memory if that takes longer."""
-    flops = sum(2.0 * _work(step) for step in job.steps)
-    return max(flops, FLOPS_PER_BYTE * sum(buffer.type.nbytes for buffer in job.buffers))
+    """The cost of the anchor of a job by its definition, or of all steps if there is none.
+
+    That is the arithmetic, or the memory if that takes longer.
+    """
+    steps = job.steps if job.anchor is None else (job.anchor,)
+    touched = {buffer for step in steps for _, buffer in step.accesses()}
+    used = [buffer for buffer in job.buffers if buffer in touched]
+    flops = sum(2.0 * _work(step) for step in steps)
+    return max(flops, FLOPS_PER_BYTE * sum(buffer.type.nbytes for buffer in used))
 
 
 def surrounding_cost(job: Job) -> float:
