@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from afterglow.backends.interpreter import Machine
 from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
-from afterglow.graph import Border, Function, Op, parse_function, run_function
-from afterglow.instr import Program, print_program, verify_program
+from afterglow.graph import Border, Function, parse_function, run_function
+from afterglow.instr import OpInstr, Program, print_program, verify_program
 from afterglow.lowering import select_instructions
 from afterglow.memory import (
     add_borders,
@@ -25,8 +24,7 @@ from afterglow.memory import (
     remove_copies,
     share_buffers,
 )
-from afterglow.memory.borders import Wish
-from afterglow.types import TensorType
+from afterglow.memory.borders import BorderOf
 from tests.fuzz.graphs import functions_of_floats
 from tests.memory.test_memory import without_comments
 from tests.transforms.rewriting import random_inputs
@@ -41,14 +39,14 @@ TWO_READERS = """
 """
 
 
-def own_wish(op: Op, operands: Sequence[TensorType | None]) -> Border | None:
-    return op.bordered(operands)
+def own_border(step: OpInstr) -> Border | None:
+    return step.op.bordered([None if b is None else b.type for b in step.ins])
 
 
-def bordered(function: Function, wish: Wish = own_wish) -> Program:
+def bordered(function: Function, border_of: BorderOf = own_border) -> Program:
     program = select_instructions(function)
     remove_copies(program)
-    add_borders(program, wish)
+    add_borders(program, border_of)
     form_stacks(program)
     share_buffers(program)
     place_lifetimes(program)
@@ -102,8 +100,8 @@ def test_a_buffer_that_would_double_keeps_its_size() -> None:
 
 
 def test_a_pitch_keeps_channels_apart_and_is_not_filled() -> None:
-    def wish(op: Op, operands: Sequence[TensorType | None]) -> Border | None:
-        border = op.bordered(operands)
+    def border_of(step: OpInstr) -> Border | None:
+        border = own_border(step)
         return border and replace(border, pitch=(0, 0, 0, 1))
 
     function = parse_function(
@@ -114,7 +112,7 @@ def test_a_pitch_keeps_channels_apart_and_is_not_filled() -> None:
             .replace("3, 3, 2", "4, 4, 2")
         )
     )
-    program = bordered(function, wish)
+    program = bordered(function, border_of)
     check_meaning(function, program)
     text = without_comments(print_program(program))
     assert "%a.bordered = alloc f32[1, 10, 10, 6]" in text

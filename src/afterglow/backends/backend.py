@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +11,6 @@ from afterglow.graph import Border, Op
 from afterglow.instr import KernelPlan, OpInstr, Program, Stack
 from afterglow.passes import Pass
 from afterglow.runtime.executable import Executable
-from afterglow.types import TensorType
 
 
 @dataclass(frozen=True)
@@ -44,8 +43,8 @@ class Backend(Protocol):
     def runs(self, op: Op) -> bool:
         """Whether it can run what it does not keep and what does not decompose."""
 
-    def border(self, op: Op, operands: Sequence[TensorType | None]) -> Border | None:
-        """What its kernel for an op wants around the first operand: `op.bordered`, or nothing."""
+    def border(self, step: OpInstr) -> Border | None:
+        """What its kernel for a step asks for around the first operand: see `Op.bordered`."""
 
     def plan(self, step: OpInstr | Stack, *, exact: bool = False) -> KernelPlan | None:
         """How it computes a step; None if it has no kernel for it, or for all of a stack at once.

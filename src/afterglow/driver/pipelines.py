@@ -6,7 +6,7 @@ from afterglow.lowering import LowerOps, Schedule
 from afterglow.lowering.lower_ops import Keeps
 from afterglow.lowering.unpack_per_reader import UnpackPerReader
 from afterglow.memory import PlanStep, remove_copies
-from afterglow.memory.borders import Wish
+from afterglow.memory.borders import BorderOf
 from afterglow.memory.passes import (
     AddBorders,
     AliasOutputs,
@@ -128,7 +128,7 @@ def lowering_pipeline(keeps: Keeps, *, optimize: bool) -> Pipeline:
     )
 
 
-def tidying_pipeline(border: Wish, plan: PlanStep, *, optimize: bool) -> ProgramPipeline:
+def tidying_pipeline(border: BorderOf, plan: PlanStep, *, optimize: bool) -> ProgramPipeline:
     """From selected instructions to fewer of them, and fewer buffers."""
     passes = (
         RemoveCopies(),

@@ -11,30 +11,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from afterglow.graph import Border, Op
+from afterglow.graph import Border
 from afterglow.instr import Buffer, Instr, OpInstr, Program, Region
 from afterglow.instr.overlap import placed_inside
 from afterglow.instr.slabs import slabs_around
 from afterglow.memory.uses import Uses
 from afterglow.ops.fill import Fill
-from afterglow.types import TensorType
 
 MOST_GROWTH = 2.0
 """A buffer that would grow by more than this factor stays without a border."""
 
-Wish: TypeAlias = Callable[[Op, Sequence[TensorType | None]], Border | None]
-"""What the kernel of an op wants around its first operand, given the types of all."""
-_Wishes: TypeAlias = list[tuple[OpInstr, Border]]
+BorderOf: TypeAlias = Callable[[OpInstr], Border | None]
+"""The border that the kernel of an instruction asks for around its first operand."""
+_Requests: TypeAlias = list[tuple[OpInstr, Border]]
 
 
-def add_borders(program: Program, wish: Wish) -> int:
-    """Give borders to buffers of the arena whose readers want one; say to how many."""
+def add_borders(program: Program, border_of: BorderOf) -> int:
+    """Give borders to buffers of the arena whose readers ask for one; say to how many."""
     uses = Uses(program)
     fills: dict[int, list[Instr]] = {}
     count = 0
     for root in [buffer for buffer in uses.readers if buffer.region is Region.ARENA]:
-        wishes = list(_wishes(root, uses, wish))
-        surrounding = _Surrounding(program, root, wishes, uses) if wishes else None
+        requests = list(_requests(root, uses, border_of))
+        surrounding = _Surrounding(program, root, requests, uses) if requests else None
         if surrounding is not None and surrounding.is_possible():
             fills.setdefault(min(uses.touching(root)), []).extend(surrounding.apply())
             count += 1
@@ -42,14 +41,14 @@ def add_borders(program: Program, wish: Wish) -> int:
     return count
 
 
-def _wishes(root: Buffer, uses: Uses, wish: Wish) -> Iterator[tuple[OpInstr, Border]]:
-    """Who reads a whole buffer and wants a border; all that count want the same in it."""
+def _requests(root: Buffer, uses: Uses, border_of: BorderOf) -> Iterator[tuple[OpInstr, Border]]:
+    """Who reads a whole buffer and asks for a border; all that count ask for the same in it."""
     value = None
     for index in uses.readers[root]:
         step = uses.steps[index]
         if not isinstance(step, OpInstr) or step.ins.count(root) != 1 or step.ins[0] is not root:
             continue
-        border = wish(step.op, [None if b is None else b.type for b in step.ins])
+        border = border_of(step)
         if border is not None and value in (None, border.value):
             value = border.value
             yield step, border
@@ -58,15 +57,15 @@ def _wishes(root: Buffer, uses: Uses, wish: Wish) -> Iterator[tuple[OpInstr, Bor
 class _Surrounding:
     """One buffer to be made the inner window of a larger one."""
 
-    def __init__(self, program: Program, old: Buffer, wishes: _Wishes, uses: Uses) -> None:
+    def __init__(self, program: Program, old: Buffer, requests: _Requests, uses: Uses) -> None:
         self.program = program
         self.old = old
-        self.wishes = wishes
+        self.requests = requests
         self.steps = [uses.steps[index] for index in uses.touching(old)]
         none = (0,) * old.type.rank
-        self.before = _most([border.before for _, border in wishes])
-        after = _most([border.after for _, border in wishes])
-        pitch = _most([border.pitch or none for _, border in wishes])
+        self.before = _most([border.before for _, border in requests])
+        after = _most([border.after for _, border in requests])
+        pitch = _most([border.pitch or none for _, border in requests])
         self.filled = _sum(self.before, old.type.shape, after)
         shape = _sum(self.filled, pitch)
         name = program.names.claim(f"{old.name}.bordered")
@@ -85,7 +84,7 @@ class _Surrounding:
         for view in self._views():
             start, strides = placed_inside(view, self.inner) or (0, ())
             moved.setdefault(view, self._at(view.name, view.type.shape, start, strides))
-        for reader, border in self.wishes:
+        for reader, border in self.requests:
             reader.op = border.op
             reader.ins = (self._with_border(border), *reader.ins[1:])
         for step in self.steps:
@@ -106,7 +105,7 @@ class _Surrounding:
 
     def _fills(self) -> Iterator[Instr]:
         """Fill what lies around the inner window."""
-        value = self.wishes[0][1].value
+        value = self.requests[0][1].value
         for starts, extents in slabs_around(self.filled, self.before, self.old.type.shape):
             slab = self._window(f"{self.old.name}.border", starts, extents)
             yield OpInstr(Fill(slab.type.shape, value, slab.type.dtype), (slab,), ())

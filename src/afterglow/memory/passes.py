@@ -7,7 +7,7 @@ last.
 from __future__ import annotations
 
 from afterglow.instr import Program
-from afterglow.memory.borders import Wish, add_borders
+from afterglow.memory.borders import BorderOf, add_borders
 from afterglow.memory.copies import remove_copies
 from afterglow.memory.dead_stores import drop_dead_stores
 from afterglow.memory.kernel_plans import PlanStep, plan_kernels
@@ -61,7 +61,7 @@ class AddBorders(MemoryPass):
 
     name = "add-borders"
 
-    def __init__(self, border: Wish) -> None:
+    def __init__(self, border: BorderOf) -> None:
         self.border = border
 
     def change(self, program: Program) -> bool:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from afterglow.backends.backend import Settings
 from afterglow.backends.interpreter.machine import Machine
 from afterglow.graph import Border, Op
 from afterglow.instr import KernelPlan, OpInstr, Program, Stack
 from afterglow.memory import by_definition
 from afterglow.passes import Pass
-from afterglow.types import TensorType
 
 
 class Interpreter:
@@ -40,7 +37,7 @@ class Interpreter:
         """What it keeps, and nothing else."""
         return self.keeps(op)
 
-    def border(self, op: Op, operands: Sequence[TensorType | None]) -> Border | None:
+    def border(self, step: OpInstr) -> Border | None:
         """None: the definition of an op pads for itself."""
         return None
 

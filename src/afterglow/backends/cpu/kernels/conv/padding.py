@@ -12,7 +12,7 @@ from afterglow.backends.cpu.types import is_arithmetic
 from afterglow.instr import Buffer, OpInstr
 from afterglow.types.dtype import f32
 
-NAME = "padded"
+PADDED = "padded"
 """The workspace that the copy lies in."""
 
 
@@ -32,7 +32,7 @@ def pointer_to_x(p: Phase) -> Pointer:
     x = _x(p.step)
     if not needs_copy(p.step):
         return p.pointer(x)
-    return p.workspace(NAME)
+    return p.workspace(PADDED)
 
 
 def padded_storage(step: OpInstr) -> dict[str, Storage]:
@@ -41,7 +41,7 @@ def padded_storage(step: OpInstr) -> dict[str, Storage]:
         return {}
     dtype = _x(step).type.dtype
     read = dtype if is_arithmetic(dtype) else f32
-    return {NAME: Storage(read, math.prod(padded_shape(step)))}
+    return {PADDED: Storage(read, math.prod(padded_shape(step)))}
 
 
 def write_padded(k: Kernel) -> None:
