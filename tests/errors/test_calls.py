@@ -187,8 +187,8 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
     (
         {"cache": 5},
         """
-        error: cache must be a folder, True or False, got 5
-          help: write cache='FOLDER'
+        error: the cache cannot be 5
+          help: give a folder, True for the usual one, or False
         """,
     ),
 ]
