@@ -10,6 +10,7 @@ import numpy as np
 
 from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.layout import to_channels_first, to_channels_last
+from afterglow.frontends.onnx.limits import check_resampled
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.frontends.onnx.windows import given_windows
 from afterglow.graph import Value
@@ -49,6 +50,7 @@ _INTERPOLATION = {
     "bilinear": Interpolation.LINEAR,
     "cubic": Interpolation.CUBIC,
 }
+_TAPS = {Interpolation.NEAREST: 1, Interpolation.LINEAR: 2, Interpolation.CUBIC: 4}
 _SAMPLING = {**_INTERPOLATION, "bicubic": Interpolation.CUBIC}
 _BORDERS = {"zeros": Border.ZEROS, "border": Border.EDGE, "reflection": Border.REFLECT}
 
@@ -113,6 +115,8 @@ def _resample(n: NodeContext, x: Value, op: Resize) -> Value:
     rank, axes = x.type.rank, op.resized_axes(x.type.shape)
     if not axes:
         return x
+    for axis in axes:
+        check_resampled(op.sizes[axis] * _TAPS[op.mode])
     if rank < 3 or min(axes) < 2:
         return n.emit(op, x)
     last = op.permuted((0, *range(2, rank), 1))
@@ -123,7 +127,10 @@ def _scaled(shape: tuple[int, ...], scales: Array) -> tuple[int, ...]:
     """Extents times scales, rounded down; in float32, as ONNX's shape inference does."""
     if not np.isfinite(_for_axes(scales, shape)).all():
         raise ModelError(f"scales must be finite, got {scales.tolist()}")
-    extents = np.array(shape, np.float32) * scales.astype(np.float32)
+    with np.errstate(over="ignore"):
+        extents = np.array(shape, np.float32) * scales.astype(np.float32)
+    if not np.isfinite(extents).all():
+        raise ModelError(f"extents {list(shape)} times scales {scales.tolist()} are too large")
     return tuple(int(extent) for extent in np.floor(extents))
 
 
