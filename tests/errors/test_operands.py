@@ -155,6 +155,30 @@ def positions_beyond_all_measure() -> onnx.ModelProto:
     return model([larger], constants={"sizes": np.array([2, 10**7])})
 
 
+@refused(
+    ModelError,
+    """
+    error: a shape has no negative extents, got (2, -3)
+      in node 'wide' (Expand of ai.onnx version 17)
+    """,
+)
+def a_negative_extent() -> onnx.ModelProto:
+    wide = node("Expand", ["x", "shape"], ["y"], name="wide")
+    return model([wide], constants={"shape": np.array([2, -3])})
+
+
+@refused(
+    ModelError,
+    """
+    error: input 2 must hold floats, it is str[2]
+      in node 'larger' (Resize of ai.onnx version 17)
+    """,
+)
+def scales_that_are_texts() -> onnx.ModelProto:
+    larger = node("Resize", ["x", "", "scales"], ["y"], name="larger")
+    return model([larger], constants={"scales": np.array(["", "a"], object)})
+
+
 @pytest.mark.parametrize(("make", "kind", "text"), CASES)
 def test_refused(make: Made, kind: type[AfterglowError], text: str) -> None:
     check(make(), kind, text)

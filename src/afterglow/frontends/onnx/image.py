@@ -68,7 +68,7 @@ def upsample(n: NodeContext) -> Value:
         factors = (1, 1, n.number("height_scale"), n.number("width_scale"))
         scales = np.array(factors, np.float32)
     else:
-        scales = n.known(1).reshape(-1)
+        scales = _known_floats(n, 1)
     sizes = _scaled(x.type.shape, scales)
     for rounding, chosen in ((Rounding.FLOOR, scales >= 1), (Rounding.CEIL, scales < 1)):
         op = Resize(
@@ -140,6 +140,13 @@ def _axes(n: NodeContext) -> list[int]:
     return [normal_axis(axis, x) for axis in n.integers("axes", range(x.rank))]
 
 
+def _known_floats(n: NodeContext, index: int) -> Array:
+    """The value of an input that must hold floats."""
+    if not n[index].type.dtype.is_float:
+        raise ModelError(f"input {index} must hold floats, it is {n[index].type}")
+    return n.known(index).reshape(-1)
+
+
 def _for_axes(given: NumbersT, axes: Sequence[int]) -> NumbersT:
     """What is given for axes, which must be a number each."""
     if len(given) != len(axes):
@@ -149,7 +156,7 @@ def _for_axes(given: NumbersT, axes: Sequence[int]) -> NumbersT:
 
 def _sizes_and_scales(n: NodeContext, axes: list[int]) -> tuple[tuple[int, ...], tuple[float, ...]]:
     shape = n[0].type.shape
-    given = n.known(2).reshape(-1) if n.get(2) is not None else np.zeros(0, np.float32)
+    given = _known_floats(n, 2) if n.get(2) is not None else np.zeros(0, np.float32)
     if given.size:
         scales = np.ones(len(shape), np.float32)
         scales[axes] = _for_axes(given, axes)
@@ -172,7 +179,7 @@ def _region(n: NodeContext, axes: list[int]) -> tuple[float, ...]:
     rank = n[0].type.rank
     region = np.repeat([0.0, 1.0], rank)
     places = [*axes, *(axis + rank for axis in axes)]
-    region[places] = _for_axes(n.known(1).reshape(-1), places)
+    region[places] = _for_axes(_known_floats(n, 1), places)
     return tuple(map(float, region))
 
 

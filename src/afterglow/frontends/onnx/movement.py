@@ -115,6 +115,8 @@ def unsqueeze(n: NodeContext) -> Value:
 def expand(n: NodeContext) -> Value:
     """Both ways: an extent of 1 in the wanted shape keeps that of x."""
     wanted = n.known_ints(1)
+    if min(wanted, default=0) < 0:
+        raise ModelError(f"a shape has no negative extents, got {wanted}")
     try:
         shape = broadcast_shape(x=n[0].type, shape=n[0].type.with_shape(wanted))
     except TypeRuleError:
