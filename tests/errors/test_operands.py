@@ -158,6 +158,19 @@ def positions_beyond_all_measure() -> onnx.ModelProto:
 @refused(
     ModelError,
     """
+    error: i32 has no inf
+      in node 'product' (Gemm of ai.onnx version 17)
+    """,
+)
+def a_factor_that_is_no_integer() -> onnx.ModelProto:
+    product = node("Gemm", ["a", "a"], ["y"], name="product", alpha=float("inf"))
+    whole = TensorProto.INT32
+    return model([product], inputs=[info("a", (2, 2), whole)], outputs=[info("y", None, whole)])
+
+
+@refused(
+    ModelError,
+    """
     error: a shape has no negative extents, got (2, -3)
       in node 'wide' (Expand of ai.onnx version 17)
     """,
