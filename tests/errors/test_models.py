@@ -305,7 +305,7 @@ def a_list_that_is_too_short() -> onnx.ModelProto:
 @refused(
     ModelError,
     """
-    error: input 1 must hold one number, it is i64[0]
+    error: input 1 must hold one real number, it is i64[0]
       in node 'best' (TopK of ai.onnx version 17)
     """,
 )

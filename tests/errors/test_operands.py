@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto
 
-from afterglow.support.errors import AfterglowError, ModelError
+from afterglow.support.errors import AfterglowError, MemoryLimitError, ModelError
 from tests.errors.malformed import Cases, Made, check
 from tests.frontends.models import info, model, node
 
@@ -41,6 +42,154 @@ def zero_points_along_an_axis_that_is_not_there() -> onnx.ModelProto:
         inputs=[info("a", (3,), byte), info("b", (3, 2), byte), info("zeros", (2,), byte)],
         outputs=[info("y", (2,), TensorProto.INT32)],
     )
+
+
+@refused(
+    ModelError,
+    """
+    error: a mask must hold bool or floats, it is i64[2, 2]
+      in node 'attend' (Attention of ai.onnx version 24)
+    """,
+)
+def a_mask_of_integers_that_is_too_short() -> onnx.ModelProto:
+    attend = node("Attention", ["q", "k", "v", "mask"], ["y"], name="attend")
+    heads = {name: (1, 1, extent, 4) for name, extent in (("q", 2), ("k", 3), ("v", 3))}
+    inputs = [info(name, shape) for name, shape in heads.items()]
+    mask = info("mask", (2, 2), TensorProto.INT64)
+    return model([attend], inputs=[*inputs, mask], outputs=[info("y", None)], opset=24)
+
+
+@refused(
+    ModelError,
+    """
+    error: x must hold texts, it is f32[2]
+      in node 'words' (StringNormalizer of ai.onnx version 17)
+    """,
+)
+def numbers_where_texts_are_needed() -> onnx.ModelProto:
+    words = node("StringNormalizer", ["x"], ["y"], name="words", stopwords=["a"])
+    return model([words], inputs=[], constants={"x": np.ones(2, np.float32)})
+
+
+@refused(
+    ModelError,
+    """
+    error: input 0 must hold one real number, it is c64[]
+      in node 'steps' (Range of ai.onnx version 17)
+    """,
+)
+def a_range_of_complex_numbers() -> onnx.ModelProto:
+    steps = node("Range", ["start", "one", "one"], ["y"], name="steps")
+    numbers = {"start": np.array(1j, np.complex64), "one": np.array(1, np.complex64)}
+    return model([steps], inputs=[], constants=numbers)
+
+
+@refused(
+    ModelError,
+    """
+    error: input 1 must hold one real number, it is c128[]
+      in node 'sums' (CumSum of ai.onnx version 17)
+    """,
+)
+def an_axis_that_is_complex() -> onnx.ModelProto:
+    sums = node("CumSum", ["x", "axis"], ["y"], name="sums")
+    return model([sums], constants={"axis": np.array(1j)})
+
+
+@refused(
+    ModelError,
+    """
+    error: 18446744073709551615 does not fit into 64 bits
+      in node 'hot' (OneHot of ai.onnx version 17)
+    """,
+)
+def a_depth_beyond_all_integers() -> onnx.ModelProto:
+    hot = node("OneHot", ["i", "depth", "values"], ["y"], name="hot")
+    constants = {"depth": np.array(2**64 - 1, np.uint64), "values": np.zeros(2, np.float32)}
+    return model([hot], inputs=[info("i", (2,), TensorProto.INT64)], constants=constants)
+
+
+@refused(
+    ModelError,
+    """
+    error: a result has 33 axes, at most 32 can be
+      in node 'wide' (Expand of ai.onnx version 17)
+    """,
+)
+def more_axes_than_arrays_have() -> onnx.ModelProto:
+    wide = node("Expand", ["x", "shape"], ["y"], name="wide")
+    return model([wide], constants={"shape": np.ones(33, np.int64)})
+
+
+@refused(ModelError, "error: input 'x': it has 33 axes, at most 32 can be")
+def an_input_with_more_axes_than_arrays_have() -> onnx.ModelProto:
+    return model([node("Relu", ["x"], ["y"])], inputs=[info("x", (1,) * 33)])
+
+
+@refused(ModelError, "error: tensor 'w': it has 33 axes, at most 32 can be")
+def a_constant_with_more_axes_than_arrays_have() -> onnx.ModelProto:
+    return model([node("Relu", ["w"], ["y"])], constants={"w": np.zeros((1,) * 33, np.float32)})
+
+
+@refused(
+    ModelError,
+    """
+    error: extents [2, 3] times scales [1.0, 3.0000000054977558e+38] are too large
+      in node 'larger' (Resize of ai.onnx version 17)
+    """,
+)
+def scales_beyond_all_extents() -> onnx.ModelProto:
+    larger = node("Resize", ["x", "", "scales"], ["y"], name="larger")
+    return model([larger], constants={"scales": np.array([1, 3e38], np.float32)})
+
+
+@refused(
+    MemoryLimitError,
+    """
+    error: resampling needs a table of 20,000,000 neighbours along an axis, the limit is 16,777,216
+      in node 'larger' (Resize of ai.onnx version 17)
+    """,
+)
+def positions_beyond_all_measure() -> onnx.ModelProto:
+    larger = node("Resize", ["x", "", "", "sizes"], ["y"], name="larger", mode="linear")
+    return model([larger], constants={"sizes": np.array([2, 10**7])})
+
+
+@refused(
+    ModelError,
+    """
+    error: i32 has no inf
+      in node 'product' (Gemm of ai.onnx version 17)
+    """,
+)
+def a_factor_that_is_no_integer() -> onnx.ModelProto:
+    product = node("Gemm", ["a", "a"], ["y"], name="product", alpha=float("inf"))
+    whole = TensorProto.INT32
+    return model([product], inputs=[info("a", (2, 2), whole)], outputs=[info("y", None, whole)])
+
+
+@refused(
+    ModelError,
+    """
+    error: a shape has no negative extents, got (2, -3)
+      in node 'wide' (Expand of ai.onnx version 17)
+    """,
+)
+def a_negative_extent() -> onnx.ModelProto:
+    wide = node("Expand", ["x", "shape"], ["y"], name="wide")
+    return model([wide], constants={"shape": np.array([2, -3])})
+
+
+@refused(
+    ModelError,
+    """
+    error: input 2 must hold floats, it is str[2]
+      in node 'larger' (Resize of ai.onnx version 17)
+    """,
+)
+def scales_that_are_texts() -> onnx.ModelProto:
+    larger = node("Resize", ["x", "", "scales"], ["y"], name="larger")
+    return model([larger], constants={"scales": np.array(["", "a"], object)})
 
 
 @pytest.mark.parametrize(("make", "kind", "text"), CASES)

@@ -8,11 +8,13 @@ import pytest
 from afterglow.graph import parse_module, run_op
 from afterglow.graph.index_check import check_constants, in_range
 from afterglow.graph.op import result_types
-from afterglow.ops.indexing import Gather, GatherND
+from afterglow.ops.indexing import DynamicSlice, Gather, GatherND
 from afterglow.ops.recurrent import RNN
 from afterglow.ops.regions import MaxRoiPool
+from afterglow.ops.vocabulary import NgramCount
 from afterglow.support.errors import IndexRangeError
 from afterglow.types import Array, TensorType
+from afterglow.types.dtype import f32
 
 DATA = np.arange(12.0, dtype=np.float32).reshape(3, 4)
 
@@ -50,6 +52,28 @@ def test_operands_that_are_not_given_are_not_looked_at() -> None:
     assert refused(RNN(), x, weight, recurrence, None, lengths) == (
         "rnn: lengths must be from 0 to 2, got 3"
     )
+
+
+def test_an_ngram_is_counted_at_a_place_that_there_is() -> None:
+    op = NgramCount(starts=(0,), shortest=1, longest=1, most_skipped=0, size=3)
+    words, places = np.array([7, 8]), np.array([0, -129])
+    assert refused(op, words, words, places) == "ngram_count: places must be from 0 to 2, got -129"
+
+
+@pytest.mark.parametrize(("step", "low", "high"), [(1, -3, 1), (-2, -1, 2)])
+def test_a_slice_that_moves_starts_where_all_of_it_is_there(step: int, low: int, high: int) -> None:
+    op = DynamicSlice(0, 2, step)
+    for start in (low, high):
+        assert op.evaluate(*in_range(op, [DATA, np.array(start)])).shape == (2, 4)
+    for start in (low - 1, high + 1):
+        what = f"dynamic_slice: start must be from {low} to {high}, got {start}"
+        assert refused(op, DATA, np.array(start)) == what
+
+
+def test_indices_are_not_looked_at_where_there_is_no_result() -> None:
+    empty, indices = np.zeros((3, 0), np.float32), np.array([9])
+    (found,) = run_op(Gather(0), [empty, indices], [TensorType(f32, (1, 0))])
+    assert found.shape == (1, 0)
 
 
 def test_of_nothing_nothing_can_be_picked() -> None:

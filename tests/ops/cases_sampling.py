@@ -58,6 +58,7 @@ CASES = [
     ),
     _roi_align(scale=0.5, samples=3),
     case(RoiAlign((2, 2), 1), f32(1, 3, 3, 2), f32(0, 4), i64(0)),
+    case(GridSample(), f32(1, 3, 4, 0), f32(1, 2, 2, 2)),
     case(MaxRoiPool((2, 3)), f32(2, 6, 7, 3), f32(3, 5), given={1: _NUMBERED}),
     case(MaxRoiPool((2, 2), scale=0.5), f32(2, 6, 7, 3), f32(3, 5), given={1: _NUMBERED}),
 ]

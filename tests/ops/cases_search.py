@@ -11,6 +11,7 @@ from tests.ops.case import case, f16, f32, f64, i8, i32, i64, u8
 _NAN = np.array([[1, np.nan, 2, np.nan], [np.inf, -np.inf, 0, np.inf]], np.float32)
 
 CASES = [
+    case(TopK(k=2, sorted=False), f32(0, 5)),
     case(TopK(2), f32(3, 5)),
     case(TopK(3, axis=0, largest=False), f32(5, 2)),
     case(TopK(4, axis=1), i64(2, 9, 2)),

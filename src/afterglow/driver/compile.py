@@ -22,7 +22,7 @@ from afterglow.runtime import CompiledModel
 from afterglow.runtime.bundle import Bundle, BundleWish
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.version import SourceLeft, Specialiser, Version
-from afterglow.support.errors import UsageError, out_of_memory
+from afterglow.support.errors import UsageError, lacks_memory, out_of_memory
 from afterglow.types import Array
 
 STAGES = ("import", "graph", "lowered", "instructions", "llvm", "asm")
@@ -86,7 +86,9 @@ class Recipe(Specialiser):
         try:
             module, forms = self.source.load(options)
             version = Version(Stages(options).finish(module), forms, frozenset(value_inputs))
-        except MemoryError as error:
+        except (MemoryError, ValueError) as error:
+            if not lacks_memory(error):
+                raise
             raise out_of_memory("compile the model", error) from None
         if cache is not None and key is not None:
             cache.keep(key, version)

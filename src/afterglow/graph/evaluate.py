@@ -10,6 +10,7 @@ import numpy as np
 from afterglow.graph.function import Function
 from afterglow.graph.index_check import in_range
 from afterglow.graph.op import Op
+from afterglow.graph.subgraph import Subgraph
 from afterglow.graph.value import Constant, Node, Placeholder, Value
 from afterglow.support.errors import IndexRangeError
 from afterglow.types import Array, TensorType
@@ -32,7 +33,8 @@ def run_op(
     """Evaluate an op and give each result its inferred element type.
 
     Floats narrower than 32 bits are computed in float32 and rounded once, at the end. An index out
-    of range is an error about the node `origin`, or `unchecked` the nearest that is in range.
+    of range is an error about the node `origin`, or `unchecked` the nearest that is in range. As in
+    machine code, nothing is computed where no result has elements, and no index is looked at.
     """
     with np.errstate(all="ignore"):
         return evaluate_op(op, operands, types, origin=origin, unchecked=unchecked)
@@ -47,10 +49,16 @@ def evaluate_op(
     unchecked: bool = False,
 ) -> tuple[Array, ...]:
     """The same where NumPy's warnings are off already."""
+    if all(0 in type.shape for type in types) and not _has_body(op):
+        return tuple(np.empty(type.shape, type.dtype.numpy) for type in types)
     try:
         return _evaluated(op, in_range(op, operands, unchecked=unchecked), types)
     except IndexRangeError as error:  # of this op, or of one in a body that it runs
         raise error.at_node(origin) from None
+
+
+def _has_body(op: Op) -> bool:
+    return any(isinstance(attribute, Subgraph) for attribute in vars(op).values())
 
 
 def _evaluated(

@@ -15,13 +15,18 @@ from afterglow.ops.rules import (
     require_number,
     require_same_dtype,
 )
+from afterglow.support.errors import TypeRuleError
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import Kind, boolean, string
 
 
 def scalar(b: Builder, number: float, like: Value) -> Value:
     """A rank-0 constant of the element type of `like`."""
-    return b.constant(np.array(number, like.type.dtype.numpy), name="scalar")
+    dtype = like.type.dtype
+    try:
+        return b.constant(np.array(number, dtype.numpy), name="scalar")
+    except (OverflowError, ValueError):  # NaN and infinities are no integers, either
+        raise TypeRuleError(f"{dtype} has no {number}") from None
 
 
 class Unary(Op):

@@ -134,6 +134,13 @@ class DynamicSlice(Op):
         """NumPy's take."""
         return x.take(int(start) + np.arange(self.extent) * self.step, self.axis)
 
+    def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
+        """Starts from which all elements are there; negative ones count from the end."""
+        x = operands[0]
+        assert x is not None
+        extent, reach = x.shape[self.axis], max(self.extent - 1, 0) * self.step
+        return {"start": (IndexRange(-extent - min(reach, 0), extent - 1 - max(reach, 0)),)}
+
     def lower(self, b: Builder, x: Value, start: Value) -> Value:
         """Gather the places, counted from the start."""
         wide = start if start.type.dtype is i64 else b.emit(Cast(i64), start)

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from afterglow.graph import Constant, Node, Value
+from afterglow.graph.index_check import has_outside
 from afterglow.graph.order import in_order
 from afterglow.ops.activation import Clip
 from afterglow.ops.conversion import Cast
@@ -277,6 +278,9 @@ def _apply(node: Node, operands: list[Array]) -> Array | None:
         if any(form.terms for form in indices.reshape(-1)):
             return None
         places = np.array([form.constant for form in indices.reshape(-1)], np.int64)
+        types = [operand.type for operand in node.given]
+        if has_outside(places, op.index_ranges(types)["indices"]):
+            return None
         operands = [data, places.reshape(indices.shape)]
     elif not isinstance(op, (*_ARITHMETIC, *_MOVING)):
         return None

@@ -27,6 +27,13 @@ from afterglow.ops.sampling import Axis, Border, Tap, corners, emit_corners
 from afterglow.types import Array, IndexRange, IndexRanges, TensorType
 from afterglow.types.dtype import i64
 
+MARGIN = 4
+"""Samples that are visited on both sides of those that seem to lie inside."""
+MOST_COUNTED = 2**62
+"""Samples behind this one are outside, wherever they are."""
+MOST_SAMPLES = 2**10
+"""Samples of a cell along an axis, where an attribute tells how many."""
+
 
 class RegionMode(Enum):
     """How the samples of a cell become one element."""
@@ -44,6 +51,10 @@ class RoiAlign(Op):
     has elements, rounded up. A sample is interpolated linearly; one that lies further than an
     element outside is zero. `half_pixel` shifts regions by half an element; without it they are at
     least one element large. The maximum is over the four weighted neighbours of every sample.
+
+    Where `samples` is 0, those far outside are counted but not visited: however large a region is,
+    the time follows from the image. A region whose size is infinite or NaN has no samples then,
+    and is zero.
     """
 
     cells: tuple[int, int]
@@ -60,7 +71,8 @@ class RoiAlign(Op):
         require_rank(4, x=x)
         require_rank(1, batch_indices=batch_indices)
         require_shape((batch_indices.shape[0], 4), rois=rois)
-        require(self.samples >= 0, f"samples must not be negative, got {self.samples}")
+        allowed = 0 <= self.samples <= MOST_SAMPLES
+        require(allowed, f"samples must be from 0 to {MOST_SAMPLES}, got {self.samples}")
         require(0 not in x.shape[:-1], f"{x} has nothing to sample")
         return x.with_shape((rois.shape[0], *self.cells, x.shape[-1]))
 
@@ -69,12 +81,8 @@ class RoiAlign(Op):
         result = np.zeros((len(rois), *self.cells, x.shape[-1]), x.dtype)
         for target, region, image in zip(result, rois, batch_indices, strict=True):
             starts, sizes = self._bounds(region)
-            counts = [
-                self.samples or math.ceil(size / cells)
-                for size, cells in zip(sizes, self.cells, strict=True)
-            ]
-            if min(counts) > 0:
-                target[...] = self._pooled(x, image, starts, sizes, counts)
+            if self._is_sampled(sizes):
+                target[...] = self._pooled(x, image, starts, sizes)
         return result
 
     def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
@@ -88,23 +96,39 @@ class RoiAlign(Op):
         sizes = ends - starts
         return (starts - 0.5, sizes) if self.half_pixel else (starts, np.maximum(sizes, 1))
 
-    def _pooled(
-        self, x: Array, image: int, starts: Array, sizes: Array, counts: list[int]
-    ) -> Array:
-        taps = []
+    def _is_sampled(self, sizes: Array) -> bool:
+        steps = sizes / np.array(self.cells, sizes.dtype)
+        return self.samples > 0 or bool(np.all((steps > 0) & (steps < math.inf)))
+
+    def _pooled(self, x: Array, image: int, starts: Array, sizes: Array) -> Array:
+        taps, total = [], 1.0
         for axis, extent in enumerate(x.shape[1:-1]):
-            cells = self.cells[axis]
-            places = _sample_places(cells, counts[axis]).astype(x.dtype)
-            at = (starts[axis] + sizes[axis] / cells * places).reshape(-1, *(1,) * (1 - axis))
+            at, count = self._positions(axis, extent, starts[axis], sizes[axis])
+            total *= float(count)
+            at = at.reshape(-1, *(1,) * (1 - axis))
             inside = (at >= -1) & (at <= extent)
             found = Axis(extent, Interpolation.LINEAR, Border.EDGE).taps(at)
             taps.append([replace(tap, inside=inside) for tap in found])
-        batch = np.full((1, 1), image)
         best = self.mode is RegionMode.MAX
-        samples = reduce(np.maximum if best else np.add, corners(x, batch, taps))
+        samples = reduce(np.maximum if best else np.add, corners(x, np.full((1, 1), image), taps))
         rows, columns = self.cells
-        by_cell = samples.reshape(rows, counts[0], columns, counts[1], -1)
-        return by_cell.max(axis=(1, 3)) if best else by_cell.mean(axis=(1, 3))
+        visited = samples.shape[0] // max(rows, 1), samples.shape[1] // max(columns, 1)
+        by_cell = samples.reshape(rows, visited[0], columns, visited[1], x.shape[-1])
+        if not best:
+            return by_cell.sum(axis=(1, 3)) / x.dtype.type(total)
+        outside = -math.inf if math.prod(visited) == total else 0
+        return by_cell.max(axis=(1, 3), initial=outside)
+
+    def _positions(self, axis: int, extent: int, start: Array, size: Array) -> tuple[Array, Array]:
+        """Where the samples of each cell lie that are visited, and how many there are in all."""
+        cells = self.cells[axis]
+        step, cell = size / cells, np.arange(cells)[:, None].astype(size.dtype)
+        count = size.dtype.type(self.samples or np.ceil(step))
+        first, visited = np.zeros_like(cell, np.int64), self.samples
+        if not self.samples:
+            first, visited = samples_inside(start + step * cell, step / count, count, extent)
+        part = ((first + np.arange(visited)).astype(size.dtype) + size.dtype.type(0.5)) / count
+        return start + step * (cell + part), count
 
     def lower(self, b: Builder, x: Value, rois: Value, batch_indices: Value) -> Value | None:
         """Gathers and a reduction; not where the number of samples depends on the region."""
@@ -141,6 +165,23 @@ class RoiAlign(Op):
         inside = b.emit(And(), above, b.emit(LessEqual(), at, scalar(b, extent, at)))
         found = Axis(extent, Interpolation.LINEAR, Border.EDGE).emit_taps(b, at)
         return [replace(tap, inside=inside) for tap in found]
+
+
+def samples_inside(starts: Array, step: float, count: float, extent: int) -> tuple[Array, int]:
+    """The first samples of cells along an axis that may lie inside, and how many to visit in each.
+
+    Samples lie `step` from each other, from half of that behind the start of the cell.
+    """
+    last = min(count, float(MOST_COUNTED))
+    bounds = (-1 - starts) / step - MARGIN, (extent - starts) / step + MARGIN
+    first, end = (np.clip(np.floor(bound), 0, last).astype(np.int64) for bound in bounds)
+    visited = min(int((end - first).max(initial=0)), most_inside(extent))
+    return np.minimum(first, int(last) - visited), visited
+
+
+def most_inside(extent: int) -> int:
+    """Samples of a cell along an axis that may lie inside, at most: they are 1/2 apart or more."""
+    return 2 * (extent + 1 + MARGIN)
 
 
 def _sample_places(cells: int, count: int) -> Array:

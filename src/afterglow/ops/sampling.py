@@ -5,6 +5,7 @@ Each piece is there twice, for arrays and for values in a graph, with the same s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -181,7 +182,7 @@ def corners(x: Array, batch: Array, taps: Sequence[Sequence[Tap[Array]]]) -> Ite
     The indices of all axes, and those of the batch, broadcast to the shape of the positions; the
     channels follow it.
     """
-    flat = x.reshape(-1, x.shape[-1]) if x.size else x.reshape(0, x.shape[-1])
+    flat = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     for choice in product(*taps):
         place = batch
         for tap, extent in zip(choice, x.shape[1:-1], strict=True):

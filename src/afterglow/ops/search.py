@@ -59,7 +59,7 @@ class TopK(Op):
             order = x.shape[self.axis] - 1 - np.flip(backwards, self.axis)
         else:
             order = np.argsort(x, axis=self.axis, kind="stable")
-        if self.sorted:
+        if self.sorted or not x.size:
             indices = order.take(np.arange(self.k), self.axis)
         else:
             way = _heap if self.keeps_heap(x.shape[self.axis]) else _quickselect

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from afterglow.graph import Op, op
 from afterglow.ops.rules import require, require_dtype, require_rank, require_same_dtype
-from afterglow.types import Array, TensorType
+from afterglow.types import Array, IndexRange, IndexRanges, TensorType
 from afterglow.types.dtype import f32, i64, string
 
 
@@ -107,6 +107,10 @@ class NgramCount(Op):
                         if found is not None:
                             row[found] += 1
         return counts.reshape(*x.shape[:-1], self.size)
+
+    def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
+        """Places, counted from the first."""
+        return {"places": (IndexRange.counts(self.size - 1),)}
 
     def _ngrams(self, pool: Array, places: Array) -> dict[int, dict[tuple[object, ...], int]]:
         """For each length that counts, where its n-grams are counted."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from afterglow.runtime.executable import Executable
 from afterglow.runtime.signature import Signature, TensorInfo
-from afterglow.support.errors import UsageError, out_of_memory
+from afterglow.support.errors import UsageError, lacks_memory, out_of_memory
 from afterglow.types import Array, Interface, MemoryPlan, Port
 
 
@@ -96,7 +96,9 @@ class CompiledFunction:
         """Run on arrays of exactly the input types."""
         try:
             return self.executable.run(inputs, self.states)
-        except MemoryError as error:
+        except (MemoryError, ValueError) as error:
+            if not lacks_memory(error):
+                raise
             raise out_of_memory("run the model", error) from None
 
 

@@ -121,7 +121,17 @@ class IndexRangeError(AfterglowError):
         return IndexRangeError(self.what, where=where, help=self.help)
 
 
-def out_of_memory(purpose: str, error: MemoryError) -> MemoryLimitError:
+_TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded", "Maximum allowed size")
+"""How NumPy's errors begin about arrays of more bytes than an address can count."""
+
+
+def lacks_memory(error: Exception) -> bool:
+    """Whether an error says that memory for an array could not be had."""
+    is_too_large = isinstance(error, ValueError) and str(error).startswith(_TOO_LARGE)
+    return is_too_large or isinstance(error, MemoryError)
+
+
+def out_of_memory(purpose: str, error: Exception) -> MemoryLimitError:
     """What to raise where memory for a purpose could not be had."""
     why = f": {error}" if str(error) else ""
     return MemoryLimitError(f"there is not enough memory to {purpose}{why}")

@@ -103,9 +103,10 @@ def _is_causal(n: NodeContext) -> bool:
 
 def _mask(n: NodeContext, q: Value, keys: int, ahead: int, *, with_causal: bool) -> Value | None:
     """Everything that keeps a query from a key, in one mask: boolean unless the model's is not."""
-    given = _padded_mask(n, n.get(3), keys)
+    given = n.get(3)
     if given is not None and not (given.type.dtype.is_float or given.type.dtype is d.boolean):
         raise ModelError(f"a mask must hold bool or floats, it is {given.type}")
+    given = _padded_mask(n, given, keys)
     limits = _limits(n, q.type.shape[2], keys, ahead, with_causal)
     if given is not None and given.type.dtype is d.boolean:
         limits.append(given)

@@ -241,8 +241,8 @@ class NodeContext:
     def known_number(self, index: int) -> Any:
         """The same as a Python number, where it holds only one."""
         array = self.known(index)
-        if array.size != 1 or array.dtype == object:
-            raise ModelError(f"input {index} must hold one number, it is {self[index].type}")
+        if array.size != 1 or array.dtype.kind in "Oc":
+            raise ModelError(f"input {index} must hold one real number, it is {self[index].type}")
         return array.item()
 
     def known_int(self, index: int) -> int:

@@ -13,7 +13,7 @@ import onnx
 
 from afterglow.frontends.onnx.bodies import BodyGraph, RunBody
 from afterglow.frontends.onnx.known import KnownValues
-from afterglow.frontends.onnx.limits import LEAST_LIMIT, check_tensor, tensor_limit
+from afterglow.frontends.onnx.limits import LEAST_LIMIT, MOST_AXES, check_tensor, tensor_limit
 from afterglow.frontends.onnx.problems import NeedsInliningError
 from afterglow.frontends.onnx.reader import ModelFile
 from afterglow.graph import Builder, Function, Module, Placeholder, Value
@@ -116,7 +116,8 @@ class Session:
 
     def check_size(self, type: TensorType) -> None:
         """Raise if a tensor takes more memory than it may."""
-        if not type.size or type.nbytes > (self.max_memory or LEAST_LIMIT):
+        large = type.nbytes > (self.max_memory or LEAST_LIMIT)
+        if large or not type.size or type.rank > MOST_AXES:
             check_tensor(type, tensor_limit(self.own_bytes, self.max_memory))
 
     def count_expanded(self) -> None:

@@ -44,6 +44,8 @@ _PLAIN_READERS: dict[str, Callable[[NodeContext, str], object]] = {
 
 def integer_constant(n: NodeContext, number: int) -> Value:
     """A rank-0 i64."""
+    if not i64.limits[0] <= number <= i64.limits[1]:
+        raise ModelError(f"{number} does not fit into 64 bits")
     return n.constant(np.array(number, np.int64))
 
 

@@ -37,7 +37,13 @@ from afterglow.frontends.onnx.problems import (
 from afterglow.frontends.onnx.registry import Importer, Results, find_importer
 from afterglow.frontends.onnx.scope import BrokenValueError, Scope
 from afterglow.graph import Builder, Constant, Function, Subgraph, Value
-from afterglow.support.errors import AfterglowError, InternalError, ModelError, out_of_memory
+from afterglow.support.errors import (
+    AfterglowError,
+    InternalError,
+    ModelError,
+    lacks_memory,
+    out_of_memory,
+)
 from afterglow.support.names import NameScope
 from afterglow.types import Array, TensorType
 
@@ -176,9 +182,9 @@ class GraphImporter:
             return importer(n)
         except AfterglowError:
             raise
-        except MemoryError as error:
-            raise out_of_memory("compute it", error) from None
-        except FAULTS as fault:
+        except (MemoryError, *FAULTS) as fault:
+            if lacks_memory(fault):
+                raise out_of_memory("compute it", fault) from None
             problem = self._problem(n.proto, ModelError(""))
             raise InternalError(
                 f"internal error, {type(fault).__name__}: {fault}",

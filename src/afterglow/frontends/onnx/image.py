@@ -10,6 +10,7 @@ import numpy as np
 
 from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.layout import to_channels_first, to_channels_last
+from afterglow.frontends.onnx.limits import check_resampled
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.frontends.onnx.windows import given_windows
 from afterglow.graph import Value
@@ -49,6 +50,7 @@ _INTERPOLATION = {
     "bilinear": Interpolation.LINEAR,
     "cubic": Interpolation.CUBIC,
 }
+_TAPS = {Interpolation.NEAREST: 1, Interpolation.LINEAR: 2, Interpolation.CUBIC: 4}
 _SAMPLING = {**_INTERPOLATION, "bicubic": Interpolation.CUBIC}
 _BORDERS = {"zeros": Border.ZEROS, "border": Border.EDGE, "reflection": Border.REFLECT}
 
@@ -66,7 +68,7 @@ def upsample(n: NodeContext) -> Value:
         factors = (1, 1, n.number("height_scale"), n.number("width_scale"))
         scales = np.array(factors, np.float32)
     else:
-        scales = n.known(1).reshape(-1)
+        scales = _known_floats(n, 1)
     sizes = _scaled(x.type.shape, scales)
     for rounding, chosen in ((Rounding.FLOOR, scales >= 1), (Rounding.CEIL, scales < 1)):
         op = Resize(
@@ -113,6 +115,8 @@ def _resample(n: NodeContext, x: Value, op: Resize) -> Value:
     rank, axes = x.type.rank, op.resized_axes(x.type.shape)
     if not axes:
         return x
+    for axis in axes:
+        check_resampled(op.sizes[axis] * _TAPS[op.mode])
     if rank < 3 or min(axes) < 2:
         return n.emit(op, x)
     last = op.permuted((0, *range(2, rank), 1))
@@ -123,7 +127,10 @@ def _scaled(shape: tuple[int, ...], scales: Array) -> tuple[int, ...]:
     """Extents times scales, rounded down; in float32, as ONNX's shape inference does."""
     if not np.isfinite(_for_axes(scales, shape)).all():
         raise ModelError(f"scales must be finite, got {scales.tolist()}")
-    extents = np.array(shape, np.float32) * scales.astype(np.float32)
+    with np.errstate(over="ignore"):
+        extents = np.array(shape, np.float32) * scales.astype(np.float32)
+    if not np.isfinite(extents).all():
+        raise ModelError(f"extents {list(shape)} times scales {scales.tolist()} are too large")
     return tuple(int(extent) for extent in np.floor(extents))
 
 
@@ -131,6 +138,13 @@ def _axes(n: NodeContext) -> list[int]:
     """The axes that the node names, in its order; all of them if it names none."""
     x = n[0].type
     return [normal_axis(axis, x) for axis in n.integers("axes", range(x.rank))]
+
+
+def _known_floats(n: NodeContext, index: int) -> Array:
+    """The value of an input that must hold floats."""
+    if not n[index].type.dtype.is_float:
+        raise ModelError(f"input {index} must hold floats, it is {n[index].type}")
+    return n.known(index).reshape(-1)
 
 
 def _for_axes(given: NumbersT, axes: Sequence[int]) -> NumbersT:
@@ -142,7 +156,7 @@ def _for_axes(given: NumbersT, axes: Sequence[int]) -> NumbersT:
 
 def _sizes_and_scales(n: NodeContext, axes: list[int]) -> tuple[tuple[int, ...], tuple[float, ...]]:
     shape = n[0].type.shape
-    given = n.known(2).reshape(-1) if n.get(2) is not None else np.zeros(0, np.float32)
+    given = _known_floats(n, 2) if n.get(2) is not None else np.zeros(0, np.float32)
     if given.size:
         scales = np.ones(len(shape), np.float32)
         scales[axes] = _for_axes(given, axes)
@@ -165,7 +179,7 @@ def _region(n: NodeContext, axes: list[int]) -> tuple[float, ...]:
     rank = n[0].type.rank
     region = np.repeat([0.0, 1.0], rank)
     places = [*axes, *(axis + rank for axis in axes)]
-    region[places] = _for_axes(n.known(1).reshape(-1), places)
+    region[places] = _for_axes(_known_floats(n, 1), places)
     return tuple(map(float, region))
 
 

@@ -21,8 +21,11 @@ MOST_POSITIONS = 2**56
 MOST_TABLE = 2**25
 """Elements of a table that is computed from a few numbers when importing, at most."""
 
-MOST_AXES = 64
-"""As many as NumPy's arrays can have."""
+MOST_RESAMPLED = 2**24
+"""Entries of the table of neighbours along an axis that is resampled, at most."""
+
+MOST_AXES = 32
+"""As many as all of NumPy's functions can walk along."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,7 @@ def tensor_limit(own_bytes: int, max_memory: int | None) -> int:
 
 def check_tensor(type: TensorType, limit: int) -> None:
     """Raise if a tensor takes more bytes than it may, or has a shape that no array can have."""
-    if type.rank > MOST_AXES:
-        raise ModelError(f"a result has {type.rank} axes, at most {MOST_AXES} can be")
+    check_rank(type.rank, "a result")
     if type.nbytes > limit:
         raise MemoryLimitError(
             f"a result is too large: {type} takes {type.nbytes:,} bytes, the limit is {limit:,}",
@@ -56,10 +58,25 @@ def check_tensor(type: TensorType, limit: int) -> None:
         raise MemoryLimitError(f"a result is too large: no array has the shape of {type}")
 
 
+def check_rank(rank: int, what: str) -> None:
+    """Raise if a tensor has more axes than it may."""
+    if rank > MOST_AXES:
+        raise ModelError(f"{what} has {rank} axes, at most {MOST_AXES} can be")
+
+
 def check_table(elements: int) -> None:
     """Raise if a table has more elements than are computed when importing."""
     if elements > MOST_TABLE:
         raise MemoryLimitError(
             f"a table of {elements:,} elements is too large, the limit is {MOST_TABLE:,}",
             help="give it to the model as an input",
+        )
+
+
+def check_resampled(elements: int) -> None:
+    """Raise if resampling needs a table of neighbours that is too large."""
+    if elements > MOST_RESAMPLED:
+        raise MemoryLimitError(
+            f"resampling needs a table of {elements:,} neighbours along an axis, "
+            f"the limit is {MOST_RESAMPLED:,}"
         )

@@ -22,8 +22,8 @@ from afterglow.ops.movement import (
     Transpose,
     slice_axis,
 )
-from afterglow.ops.rules import normal_axes, normal_axis
-from afterglow.support.errors import ModelError
+from afterglow.ops.rules import broadcast_shape, normal_axes, normal_axis
+from afterglow.support.errors import ModelError, TypeRuleError
 
 _PAD_MODES = {mode.value: mode for mode in PadMode}
 
@@ -115,9 +115,11 @@ def unsqueeze(n: NodeContext) -> Value:
 def expand(n: NodeContext) -> Value:
     """Both ways: an extent of 1 in the wanted shape keeps that of x."""
     wanted = n.known_ints(1)
+    if min(wanted, default=0) < 0:
+        raise ModelError(f"a shape has no negative extents, got {wanted}")
     try:
-        shape = np.broadcast_shapes(n[0].type.shape, wanted)
-    except ValueError:
+        shape = broadcast_shape(x=n[0].type, shape=n[0].type.with_shape(wanted))
+    except TypeRuleError:
         raise ModelError(f"{n[0].type} cannot be expanded to {wanted}") from None
     return n.emit(Expand(shape), n[0])
 

@@ -14,6 +14,7 @@ from math import inf
 import numpy as np
 
 from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.onnx.limits import check_table
 from afterglow.graph import Value
 from afterglow.ops.elementwise import Add
 from afterglow.ops.indexing import DynamicSlice
@@ -116,12 +117,18 @@ def moving_range(n: NodeContext, start: Value, limit: Value, delta: Array | None
     """Integers from a start that is known when it runs; None if it must be another way."""
     forms = n.graph.session.forms
     first, last = forms.of(start), forms.of(limit)
-    if not first or not last or delta is None or not delta.reshape(()):
+    if not first or not last or delta is None or not _is_step(delta):
         return None
     length, step = last[0] - first[0], int(delta.reshape(()))
     conditions = (*forms.conditions_of(start), *forms.conditions_of(limit))
     if not first[0].terms or length.terms or not n.graph.session.assume(conditions):
         return None
-    steps = np.arange(max(-(-length.constant // step), 0)) * step
+    count = max(-(-length.constant // step), 0)
+    check_table(count)
+    steps = np.arange(count) * step
     first_place = n.emit(Reshape((1,)), start)
     return n.emit(Add(), first_place, n.constant(steps.astype(start.type.dtype.numpy)))
+
+
+def _is_step(delta: Array) -> bool:
+    return delta.size == 1 and delta.dtype.kind in "iu" and delta.item() != 0

@@ -82,8 +82,10 @@ def crop(n: NodeContext) -> Value:
 @onnx_op("ConstantFill")
 def constant_fill(n: NodeContext) -> Value:
     """One value, in a shape that the input is, or has, or an attribute gives."""
-    value = np.array(n.number("value", 0.0), n.dtype("dtype", f32).numpy)
-    return n.emit(Expand(_shape(n)), n.constant(value))
+    number, dtype = n.number("value", 0.0), n.dtype("dtype", f32)
+    if dtype.is_integer and not np.isfinite(number):
+        raise ModelError(f"{dtype} has no {number}")
+    return n.emit(Expand(_shape(n)), n.constant(np.array(number, dtype.numpy)))
 
 
 @onnx_op("GivenTensorFill")

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import onnx
 
 from afterglow.frontends.onnx.elements import dtype_of
+from afterglow.frontends.onnx.limits import check_rank
 from afterglow.frontends.onnx.reader import ModelFile
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import DType
@@ -113,6 +114,7 @@ def _tensor(name: str, type: onnx.TypeProto.Tensor, role: str) -> Parameter:
     undeclared = role == "output" and type.elem_type == onnx.TensorProto.UNDEFINED
     dtype = None if undeclared else dtype_of(type.elem_type)
     shape = tuple(map(_extent, type.shape.dim)) if type.HasField("shape") else None
+    check_rank(len(shape or ()), "it")
     return Parameter(name, ParameterKind.TENSOR, dtype, shape)
 
 

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from afterglow.frontends.onnx.elements import dtype_of
 from afterglow.frontends.onnx.external import DataFiles
-from afterglow.frontends.onnx.limits import MOST_GROWTH
+from afterglow.frontends.onnx.limits import MOST_GROWTH, check_rank
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import Array, DType
 from afterglow.types.dtype import Kind
@@ -87,6 +87,7 @@ def _positions(indices: Array, count: int, shape: tuple[int, ...]) -> Array:
 def checked_shape(dims: Sequence[int], dtype: DType) -> tuple[int, ...]:
     """The dims as a shape, if a tensor can have it."""
     shape = tuple(dims)
+    check_rank(len(shape), "it")
     if any(extent < 0 for extent in shape):
         raise ModelError(f"its shape {shape} has a negative extent")
     if math.prod(shape) * dtype.itemsize > MOST_BYTES:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,9 +13,10 @@ from afterglow.ops.deform_conv import DeformConv
 from afterglow.ops.grid_sample import GridSample
 from afterglow.ops.image import Interpolation
 from afterglow.ops.regions import MaxRoiPool, RegionMode, RoiAlign
+from afterglow.support.errors import TypeRuleError
 from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
-from tests.ops.case import Case
+from tests.ops.case import Case, f32, i64
 from tests.ops.cases_sampling import CASES
 
 SAMPLING = [case for case in CASES if not isinstance(case.op, DeformConv)]
@@ -70,6 +73,45 @@ def test_sampled_regions(samples: int, mode: RegionMode, channels: int) -> None:
     op = RoiAlign((3, 2), samples, 0.5, mode)
     bench.step(op, x, bench.input(ROIS), bench.input(IMAGES), stored=True)
     bench.check(pieces=3, rtol=1e-4, atol=1e-4)
+
+
+def aligned(op: RoiAlign, x: Array, *roi: float) -> Array:
+    """What machine code makes of one region, which is what the definition says."""
+    bench = Bench()
+    rois, image = np.array([roi], np.float32), np.zeros(1, np.int64)
+    bench.step(op, bench.input(x), bench.input(rois), bench.input(image), stored=True)
+    bench.check(rtol=1e-4, atol=1e-6)
+    return bench.run()[0]
+
+
+@pytest.mark.parametrize("half_pixel", [False, True])
+@pytest.mark.parametrize("mode", list(RegionMode))
+@pytest.mark.parametrize("roi", [(-700, -300, 500, 500), (2, 1, 1202, 801), (-1190, -790, 10, 10)])
+def test_samples_far_outside_count_though_none_is_visited(
+    roi: tuple[float, ...], mode: RegionMode, half_pixel: bool
+) -> None:
+    x = random(1, 5, 6, 3)
+    by_size = RoiAlign((2, 3), 0, mode=mode, half_pixel=half_pixel)
+    all_visited = replace(by_size, samples=400)  # cells of 400 by 400 elements
+    roi = tuple(bound + 0.25 for bound in roi)  # no sample is at the very limit
+    found, expected = aligned(by_size, x, *roi), aligned(all_visited, x, *roi)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-7)
+
+
+@pytest.mark.parametrize("half_pixel", [False, True])
+@pytest.mark.parametrize("mode", list(RegionMode))
+@pytest.mark.parametrize("far", [1e12, 1e30, 3e38, np.inf, np.nan])
+def test_regions_of_any_size_take_little_time(
+    far: float, mode: RegionMode, half_pixel: bool
+) -> None:
+    op, x = RoiAlign((2, 2), 0, mode=mode, half_pixel=half_pixel), -abs(random(1, 5, 6, 3))
+    for roi in ((1, 1, far, 3), (-far, 1, far, 3), (-far, 1, 3, 3), (far, 1, far, 3)):
+        np.testing.assert_allclose(aligned(op, x, *roi), 0, atol=1e-6)
+
+
+def test_a_cell_has_so_many_samples_at_most() -> None:
+    with pytest.raises(TypeRuleError, match=r"samples must be from 0 to 1024, got 1025"):
+        RoiAlign((2, 2), 1025).infer(f32(1, 4, 4, 1), f32(1, 4), i64(1))
 
 
 @pytest.mark.parametrize("channels", [3, 64, 200])

@@ -17,6 +17,7 @@ from afterglow.backends.cpu.emitter import (
     maximum,
     quotient,
     select,
+    smaller,
 )
 from afterglow.backends.cpu.emitter import ceil as round_up
 from afterglow.backends.cpu.index_check import IndexCheck
@@ -32,7 +33,7 @@ from afterglow.backends.cpu.kernels.sliding import (
 from afterglow.backends.cpu.rows import Row, split
 from afterglow.backends.cpu.table import kernel
 from afterglow.ops.image import Interpolation
-from afterglow.ops.regions import MaxRoiPool, RegionMode, RoiAlign
+from afterglow.ops.regions import MARGIN, MaxRoiPool, RegionMode, RoiAlign, most_inside
 from afterglow.ops.sampling import Axis, Border
 from afterglow.types.dtype import DType
 
@@ -141,6 +142,15 @@ class _Region:
     sizes: tuple[Value, ...]
 
 
+@dataclass(frozen=True)
+class _Samples:
+    """The samples of a cell along an axis: the visited ones, and how many there are (a float)."""
+
+    first: Value
+    end: Value
+    count: Value
+
+
 class _Align(_Pooling):
     """Cells are sampled between elements."""
 
@@ -154,7 +164,7 @@ class _Align(_Pooling):
         if op.half_pixel:
             starts = [start - 0.5 for start in starts]
         else:
-            sizes = [larger(size, 1) for size in sizes]
+            sizes = [maximum(size, 1) for size in sizes]
         indices, step = self.images[0]
         number = self.image.place((indices + region * step).load())
         image = self.x + number * self.strides[0]
@@ -165,35 +175,49 @@ class _Align(_Pooling):
         op, e = self.op, self.e
         assert isinstance(op, RoiAlign)
         best = op.mode is RegionMode.MAX
-        counts = [self._count(size, n) for size, n in zip(region.sizes, self.cells, strict=True)]
+        axes = [self._samples(axis, region, cell[axis]) for axis in range(2)]
 
         def step(places: list[Index], states: list[Value]) -> list[Value]:
             taps = [
-                self._taps(axis, region, cell[axis], e.index(places[axis]), counts[axis])
+                self._taps(axis, region, cell[axis], e.index(places[axis]), axes[axis].count)
                 for axis in range(2)
             ]
             return [self._combined(states[0], region.image, taps, vector, best=best)]
 
         initial = e.constant(self.dtype, -math.inf if best else 0, vector.lanes)
-        (total,) = fold_taps(e, [(0, count) for count in counts], [initial], step)
-        number = counts[0] * counts[1]
+        (total,) = fold_taps(e, [(a.first, a.end) for a in axes], [initial], step)
+        number = axes[0].count * axes[1].count
         if not best:
-            return total / convert(larger(number, 1), self.dtype)
-        return select(number > 0, total, total.like(0)) if not op.samples else total
+            return total / larger(number, 1)
+        if op.samples:
+            return total
+        visited = [convert(larger(a.end - a.first, 0), self.dtype) for a in axes]
+        is_whole = (number > 0) & (visited[0] * visited[1] >= number)
+        return select(is_whole, total, maximum(total, total.like(0)))
 
-    def _count(self, size: Value, cells: int) -> Value:
-        """How many samples there are in a cell along an axis."""
-        op = self.op
+    def _samples(self, axis: int, region: _Region, cell: Value) -> _Samples:
+        """The samples in a cell along an axis."""
+        op, e = self.op, self.e
         assert isinstance(op, RoiAlign)
         if op.samples:
-            return self.e.index(op.samples)
-        count = convert(round_up(size / cells), self.e.index_type, saturate=True)
-        return larger(count, 0)
+            count = e.index(op.samples)
+            return _Samples(e.index(0), count, convert(count, self.dtype))
+        step, extent = region.sizes[axis] / self.cells[axis], self.extents[axis]
+        is_sampled = (step > 0) & (step < math.inf)
+        count = select(is_sampled, round_up(step), step.like(0))
+        start = fma(step, convert(cell, self.dtype), region.starts[axis])
+        each = step / count
+        most = smaller(count, float(2 ** (e.index_type.bits - 2)))
+        bounds = (-1 - start) / each - MARGIN, (extent - start) / each + MARGIN
+        first, end = (
+            convert(clamp(floor(bound), 0, most), e.index_type, saturate=True) for bound in bounds
+        )
+        return _Samples(first, smaller(end, first + most_inside(extent)), count)
 
     def _taps(
         self, axis: int, region: _Region, cell: Value, sample: Value, count: Value
     ) -> list[Tap]:
-        part = (convert(sample, self.dtype) + 0.5) / convert(count, self.dtype)
+        part = (convert(sample, self.dtype) + 0.5) / count
         place = convert(cell, self.dtype) + part
         at = fma(region.sizes[axis] / self.cells[axis], place, region.starts[axis])
         inside = (at >= -1) & (at <= self.extents[axis])
