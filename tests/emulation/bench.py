@@ -9,7 +9,15 @@ import numpy as np
 
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.constants import Constants
-from afterglow.backends.cpu.kernel import Kernel, Operand, Packed, Parameter, Table
+from afterglow.backends.cpu.kernel import (
+    Alarm,
+    Kernel,
+    Operand,
+    Packed,
+    Parameter,
+    Table,
+    Workspace,
+)
 from afterglow.backends.cpu.write import can_write
 from afterglow.instr import Buffer
 from afterglow.types import Array
@@ -79,7 +87,10 @@ def _address(
             return _place(machine, constants.block(), 64)
         case Table(data):
             return _place(machine, data, 64)
-    return workspaces[parameter.name]
+        case Alarm():
+            return _place(machine, np.zeros(2, np.int64))
+        case Workspace(name):
+            return workspaces[name]
 
 
 def _place(machine: Machine, array: Array, align: int = 8) -> int:
