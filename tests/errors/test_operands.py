@@ -192,6 +192,90 @@ def scales_that_are_texts() -> onnx.ModelProto:
     return model([larger], constants={"scales": np.array(["", "a"], object)})
 
 
+@refused(
+    ModelError,
+    """
+    error: u8[3] has no axis 1 for the zero points u8[2]
+      in node 'slide' (ConvInteger of ai.onnx version 17)
+    """,
+)
+def zero_points_along_channels_that_are_not_there() -> onnx.ModelProto:
+    byte = TensorProto.UINT8
+    slide = node("ConvInteger", ["x", "w", "zeros"], ["y"], name="slide")
+    return model(
+        [slide],
+        inputs=[info("x", (3,), byte), info("w", (1, 1, 3), byte), info("zeros", (2,), byte)],
+        outputs=[info("y", None, TensorProto.INT32)],
+    )
+
+
+@refused(
+    ModelError,
+    """
+    error: axis 1 is out of range for x: f32[4] has 1 axes
+      in node 'normal' (LRN of ai.onnx version 17)
+      help: axes run from -1 to 0
+    """,
+)
+def a_response_without_channels() -> onnx.ModelProto:
+    normal = node("LRN", ["x"], ["y"], name="normal", size=3)
+    return model([normal], inputs=[info("x", (4,))], outputs=[info("y", None)])
+
+
+def group_normalization(shape: tuple[int, ...], groups: int) -> onnx.ModelProto:
+    normal = node("GroupNormalization", ["x", "s", "s"], ["y"], name="normal", num_groups=groups)
+    inputs = [info("x", shape), info("s", (2,))]
+    return model([normal], inputs=inputs, outputs=[info("y", None)], opset=18)
+
+
+@refused(
+    ModelError,
+    """
+    error: axis 1 is out of range for x: f32[4] has 1 axes
+      in node 'normal' (GroupNormalization of ai.onnx version 18)
+      help: axes run from -1 to 0
+    """,
+)
+def groups_without_channels() -> onnx.ModelProto:
+    return group_normalization((4,), 2)
+
+
+@refused(
+    ModelError,
+    """
+    error: 4 channels do not divide into 0 groups
+      in node 'normal' (GroupNormalization of ai.onnx version 18)
+    """,
+)
+def channels_in_no_groups() -> onnx.ModelProto:
+    return group_normalization((2, 4, 3), 0)
+
+
+@refused(
+    ModelError,
+    """
+    error: einsum: one operand repeats index 'i', with extents 3 and 1
+      in node 'sum' (Einsum of ai.onnx version 17)
+        > %y = einsum(%x) {equation = "ii->i"}
+    """,
+)
+def a_diagonal_of_what_is_not_square() -> onnx.ModelProto:
+    diagonal = node("Einsum", ["x"], ["y"], name="sum", equation="ii->i")
+    return model([diagonal], inputs=[info("x", (3, 1))], outputs=[info("y", None)])
+
+
+@refused(
+    ModelError,
+    """
+    error: einsum: indices must be letters from a to z or A to Z, got 'éj'
+      in node 'sum' (Einsum of ai.onnx version 17)
+        > %y = einsum(%x) {equation = "\\u00e9j->j"}
+    """,
+)
+def an_index_beyond_the_alphabet() -> onnx.ModelProto:
+    return model([node("Einsum", ["x"], ["y"], name="sum", equation="éj->j")])
+
+
 @pytest.mark.parametrize(("make", "kind", "text"), CASES)
 def test_refused(make: Made, kind: type[AfterglowError], text: str) -> None:
     check(make(), kind, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
 
@@ -24,9 +25,9 @@ def decoder(pixel_format: str = "RGB") -> onnx.ModelProto:
     return model([one], opset=20, inputs=inputs, outputs=outputs)
 
 
-def encoded(image: object) -> np.ndarray:
+def encoded(image: object, format: str = "PNG") -> np.ndarray:
     buffer = io.BytesIO()
-    image.save(buffer, "PNG")
+    image.save(buffer, format)
     return np.frombuffer(buffer.getvalue(), np.uint8)
 
 
@@ -46,9 +47,39 @@ def test_a_palette_becomes_colours_and_grey_one_channel() -> None:
     np.testing.assert_array_equal(grey[..., 0], np.asarray(image.convert("L")))
 
 
-def test_bytes_that_are_no_image() -> None:
-    with pytest.raises(ModelError, match="the image cannot be decoded"):
-        afterglow.compile(decoder())(np.zeros(9, np.uint8))
+@pytest.mark.parametrize("format", ["BMP", "PNG", "PPM", "TIFF"])
+def test_formats_that_lose_nothing(format: str) -> None:
+    image = encoded(Image.fromarray(PIXELS), format)
+    np.testing.assert_array_equal(afterglow.compile(decoder())(image), PIXELS)
+
+
+NEITHER = [np.zeros(9, np.uint8), encoded(Image.fromarray(PIXELS), "GIF")]
+
+
+@pytest.mark.parametrize("given", NEITHER, ids=["no image", "a format that ONNX does not name"])
+def test_bytes_in_no_format_of_images(given: np.ndarray) -> None:
+    with pytest.raises(ModelError) as caught:
+        afterglow.compile(decoder())(given)
+    known = "BMP, JPEG, JPEG2000, PNG, PPM, TIFF, WEBP"
+    text = f"error: the image cannot be decoded: it is none of {known}, or damaged\n"
+    assert str(caught.value).startswith(text)
+
+
+def test_an_image_that_would_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 4)
+    with pytest.raises(ModelError, match=r"the image cannot be decoded: Image size \(24 pixels\)"):
+        afterglow.compile(decoder())(encoded(Image.fromarray(PIXELS)))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:PIL")
+def test_every_image_that_is_damaged_is_decoded_or_refused() -> None:
+    model, rng = afterglow.compile(decoder()), np.random.default_rng(0)
+    for format in ("BMP", "JPEG", "PNG", "PPM", "TIFF"):
+        for _ in range(20):
+            image = encoded(Image.fromarray(PIXELS), format).copy()
+            image[rng.integers(0, min(60, len(image)), 3)] = rng.integers(0, 256, 3)
+            with contextlib.suppress(ModelError):
+                model(image)
 
 
 def test_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:

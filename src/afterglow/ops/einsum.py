@@ -90,18 +90,24 @@ def _spread(part: str, rank: int) -> Labels:
     head, dots, tail = part.partition("...")
     unnamed = rank - len(head) - len(tail)
     require(
-        (head + tail).isalpha() or not head + tail,
-        f"indices must be letters, got {part!r}",
+        not head + tail or ((head + tail).isascii() and (head + tail).isalpha()),
+        f"indices must be letters from a to z or A to Z, got {part!r}",
     )
     require(unnamed == 0 or (unnamed > 0 and bool(dots)), f"{part!r} does not name {rank} axes")
     return (*head, *(str(i) for i in reversed(range(unnamed))), *tail)
 
 
 def _extents(labels: Sequence[Labels], shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
-    """The extent of each label: the one that is not 1, if any."""
+    """The extent of each label: the one that is not 1, if any; within an operand all are equal."""
     found: dict[str, int] = {}
     for own, shape in zip(labels, shapes, strict=True):
+        alone: dict[str, int] = {}
         for label, extent in zip(own, shape, strict=True):
+            first = alone.setdefault(label, extent)
+            require(
+                first == extent,
+                f"one operand repeats index {label!r}, with extents {first} and {extent}",
+            )
             known = found.setdefault(label, extent)
             require(
                 1 in (known, extent) or known == extent,

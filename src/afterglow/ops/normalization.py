@@ -206,6 +206,15 @@ class RMSNorm(TrailingNorm):
         return y if scale is None else b.emit(Mul(), y, scale)
 
 
+def group_width(channels: int, groups: int) -> int:
+    """How many channels a group has; all groups have as many."""
+    require(
+        groups > 0 and channels % groups == 0,
+        f"{channels} channels do not divide into {groups} groups",
+    )
+    return channels // groups
+
+
 @op("group_norm")
 class GroupNorm(Op):
     """Mean 0 and variance 1 for each sample and group of channels, then scale and bias a channel.
@@ -226,10 +235,7 @@ class GroupNorm(Op):
         axis = normal_axis(self.axis, x)
         require(axis > 0, f"axis 0 counts the samples, it cannot hold the channels of {x}")
         channels = x.shape[axis]
-        require(
-            self.groups > 0 and channels % self.groups == 0,
-            f"{channels} channels do not divide into {self.groups} groups",
-        )
+        group_width(channels, self.groups)
         require_shape((channels,), scale=scale, bias=bias)
         return x
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 from importlib import import_module
 from typing import Any
 
@@ -15,6 +17,24 @@ from afterglow.support.errors import ModelError
 from afterglow.types import Array
 
 _MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}
+_FORMATS = ("BMP", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
+"""Those that ONNX names: Pillow has more, and some of them run other programs."""
+
+_BROKEN = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zlib.error,
+)
+"""What Pillow's decoders raise for damaged bytes; they do not agree on one error."""
 
 
 @onnx_op("ImageDecoder")
@@ -34,8 +54,12 @@ def image_decoder(n: NodeContext) -> Value:
 
 def _decoded(pillow: Any, encoded: Array, mode: str) -> Array:
     try:
-        image = pillow.open(io.BytesIO(encoded.tobytes()))
+        image = pillow.open(io.BytesIO(encoded.tobytes()), formats=_FORMATS)
         pixels = np.asarray(image.convert(mode))
-    except (OSError, ValueError) as error:
+    except pillow.UnidentifiedImageError:
+        known = ", ".join(_FORMATS)
+        message = f"the image cannot be decoded: it is none of {known}, or damaged"
+        raise ModelError(message) from None
+    except (*_BROKEN, pillow.DecompressionBombError) as error:
         raise ModelError(f"the image cannot be decoded: {error}") from None
     return pixels if pixels.ndim == 3 else pixels[..., np.newaxis]

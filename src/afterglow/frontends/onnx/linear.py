@@ -81,7 +81,7 @@ def above_zero_point(n: NodeContext, x: Value, zero: Value | None, axis: int) ->
     if zero.type.rank == 1:
         shape = [1] * x.type.rank
         if zero.type.size > 1:
-            if -axis > x.type.rank:
+            if not -x.type.rank <= axis < x.type.rank:
                 raise ModelError(f"{x.type} has no axis {axis} for the zero points {zero.type}")
             shape[axis] = zero.type.size
         zero = n.emit(Reshape(tuple(shape)), zero)

@@ -81,8 +81,8 @@ def instance_norm(n: NodeContext) -> Value:
 @onnx_op("GroupNormalization", since=18)
 def group_norm_18(n: NodeContext) -> Value:
     """Scale and bias are those of a group: repeat them for its channels."""
-    groups, channels = n.integer("num_groups"), n[0].type.shape[1]
-    each = (groups, channels // groups)
+    groups, channels = n.integer("num_groups"), n[0].type.shape[normal_axis(1, n[0].type)]
+    each = (groups, norm.group_width(channels, groups))
     scale, bias = (
         n.emit(Reshape((channels,)), n.emit(Expand(each), n.emit(Reshape((groups, 1)), n[i])))
         for i in (1, 2)
@@ -141,7 +141,7 @@ def rms_normalize(n: NodeContext, x: Value, scale: Value) -> Value:
 def lrn(n: NodeContext) -> Value:
     """Across channels; a window that is wider than all of them sees what one of their size does."""
     size, alpha = n.integer("size"), n.number("alpha", 1e-4)
-    widest = max(1, 2 * n[0].type.shape[1] - 1)
+    widest = max(1, 2 * n[0].type.shape[normal_axis(1, n[0].type)] - 1)
     if size > widest:
         size, alpha = widest, alpha * widest / size
     op = norm.LRN(size, alpha, n.number("beta", 0.75), n.number("bias", 1.0), axis=1)
