@@ -366,6 +366,42 @@ def a_value_of_absurd_size_that_decides_a_shape() -> onnx.ModelProto:
     return model([wide, which], outputs=(info("y", None, INT64),), constants=constants)
 
 
+@refused(ModelError, "error: input 2 of 2 has no name")
+def an_input_without_name() -> onnx.ModelProto:
+    return model([relu()], inputs=(info("x", [2, 3]), info("", [2])))
+
+
+@refused(ModelError, "error: output 1 of 2 has no name")
+def an_output_without_name() -> onnx.ModelProto:
+    return model([relu()], outputs=(info("", [2]), info("y", None)))
+
+
+@refused(
+    ModelError,
+    """
+    error: scan: body must return the carried types (f32[2]) first, @y.body returns (i64[1])
+      in node 's' (Scan of ai.onnx version 17)
+        > %y = scan(%x, %x) {body = @y.body, length = 2, carried = 1, scanned = 1}
+    """,
+)
+def a_scan_that_carries_integers_where_it_began_with_floats() -> onnx.ModelProto:
+    shape = node("Shape", ["a"], ["b"])
+    inner = body([shape], [info("a", [2]), info("c", [])], ["b"])
+    scan = node("Scan", ["x", "x"], ["y"], name="s", body=inner, num_scan_inputs=1)
+    return model([scan], inputs=(info("x", [2]),), outputs=(info("y", None),))
+
+
+@refused(
+    UnsupportedError,
+    """
+    error: there is no norm of degree 0
+      in node 'norm' (GlobalLpPool of ai.onnx version 17)
+    """,
+)
+def a_norm_of_degree_zero() -> onnx.ModelProto:
+    return model([node("GlobalLpPool", ["x"], ["y"], name="norm", p=0)])
+
+
 @refused(ModelError, "error: input 'x': it has no type")
 def an_input_without_type() -> onnx.ModelProto:
     return model([relu()], inputs=(onnx.ValueInfoProto(name="x"),))

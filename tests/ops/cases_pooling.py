@@ -47,4 +47,5 @@ CASES = [
     case(AvgPool(*_CEIL, count_include_pad=True), f32(1, 6, 6, 2)),
     case(LpPool(*_THREE, p=1), f32(1, 5, 6, 2)),
     case(LpPool(*_THREE, p=3), f32(1, 5, 6, 2)),
+    case(LpPool(*_THREE, p=9), f32(1, 5, 6, 2)),
 ]

@@ -89,8 +89,10 @@ def _carried_forms(forms: LinearForms, loop: LoopFacts) -> dict[Unknown, LinearF
     """
     found: dict[Unknown, LinearForm] = {}
     for each in loop.carried:
-        pairs = zip(forms.of(each.first) or (), forms.of(each.after) or (), strict=True)
-        for index, (start, end) in enumerate(pairs):
+        starts, ends = forms.of(each.first) or (), forms.of(each.after) or ()
+        if len(starts) != len(ends):  # types differ: the op refuses that, when it is added
+            continue
+        for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
             unknown = (each.inside, index)
             step = end - LinearForm(0, {unknown: 1})
             if step.terms:

@@ -33,6 +33,8 @@ MOST_COUNTED = 2**62
 """Samples behind this one are outside, wherever they are."""
 MOST_SAMPLES = 2**10
 """Samples of a cell along an axis, where an attribute tells how many."""
+MOST_SAMPLES_IN_ALL = 2**29
+"""Samples of the cells of all regions, where an attribute tells how many: they take seconds."""
 
 
 class RegionMode(Enum):
@@ -74,7 +76,10 @@ class RoiAlign(Op):
         allowed = 0 <= self.samples <= MOST_SAMPLES
         require(allowed, f"samples must be from 0 to {MOST_SAMPLES}, got {self.samples}")
         require(0 not in x.shape[:-1], f"{x} has nothing to sample")
-        return x.with_shape((rois.shape[0], *self.cells, x.shape[-1]))
+        result = x.with_shape((rois.shape[0], *self.cells, x.shape[-1]))
+        total, most = math.prod(result.shape[:-1]) * self.samples**2, MOST_SAMPLES_IN_ALL
+        require(total <= most, f"its regions have {total:,} samples, the limit is {most:,}")
+        return result
 
     def evaluate(self, x: Array, rois: Array, batch_indices: Array) -> Array:
         """Region by region, as the number of samples may differ."""

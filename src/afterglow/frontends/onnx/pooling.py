@@ -105,6 +105,8 @@ def global_max_pool(n: NodeContext) -> Value:
 def global_lp_pool(n: NodeContext) -> Value:
     """A norm over the spatial axes."""
     x, p = n[0], n.number("p", 2)
+    if not 0 < p < math.inf:
+        raise n.fail(f"there is no norm of degree {p:g}")
     power = n.emit(Pow(), n.emit(Abs(), x), scalar(n.builder, p, x))
     total = n.emit(ReduceSum(_spatial_axes(x)), power)
     return n.emit(Pow(), total, scalar(n.builder, 1 / p, x))

@@ -79,10 +79,14 @@ def model_signature(model: ModelFile) -> Signature:
     initialized = {tensor.name for tensor in graph.initializer}
     initialized.update(sparse.values.name for sparse in graph.sparse_initializer)
     inputs = [info for info in graph.input if info.name not in initialized]
-    return Signature(
-        tuple(_parameter(info, "input") for info in inputs),
-        tuple(_parameter(info, "output") for info in graph.output),
-    )
+    return Signature(_parameters(inputs, "input"), _parameters(graph.output, "output"))
+
+
+def _parameters(infos: Sequence[onnx.ValueInfoProto], role: str) -> tuple[Parameter, ...]:
+    for number, info in enumerate(infos, 1):
+        if not info.name:
+            raise ModelError(f"{role} {number} of {len(infos)} has no name")
+    return tuple(_parameter(info, role) for info in infos)
 
 
 def _parameter(info: onnx.ValueInfoProto, role: str) -> Parameter:

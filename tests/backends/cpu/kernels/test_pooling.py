@@ -62,6 +62,13 @@ def test_geometries(kind: type[Pool], geometry: tuple, x: Shape, target: str) ->
     bench.check()
 
 
+@pytest.mark.parametrize("p", [2**24, 2**63 - 1])
+def test_the_degree_of_a_norm_does_not_make_the_code_longer(p: int) -> None:
+    x = np.array([0, 0.5, 1, 0, -2, 0, 0.25, np.inf], np.float32).reshape(1, 8, 1)
+    (found,) = bench_of(LpPool((2,), (2,), (0, 0), (1,), p=p), x).run(1)
+    np.testing.assert_array_equal(found.reshape(-1), [0, 1, np.inf, np.inf])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("geometry", "x"), [GEOMETRIES[0], GEOMETRIES[5]], ids=str)
 def test_pieces_change_nothing(kind: type[Pool], geometry: tuple, x: Shape) -> None:

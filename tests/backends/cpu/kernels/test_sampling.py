@@ -114,6 +114,12 @@ def test_a_cell_has_so_many_samples_at_most() -> None:
         RoiAlign((2, 2), 1025).infer(f32(1, 4, 4, 1), f32(1, 4), i64(1))
 
 
+def test_the_cells_of_all_regions_have_so_many_samples_at_most() -> None:
+    text = r"its regions have 629,145,600 samples, the limit is 536,870,912"
+    with pytest.raises(TypeRuleError, match=text):
+        RoiAlign((10, 20), 1024).infer(f32(1, 4, 4, 1), f32(3, 4), i64(3))
+
+
 @pytest.mark.parametrize("channels", [3, 64, 200])
 def test_largest_of_regions(channels: int) -> None:
     bench = Bench()

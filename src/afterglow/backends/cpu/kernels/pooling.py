@@ -45,6 +45,8 @@ TILE_WIDTH = 4
 """Columns that are made at once: they share what their windows have in common."""
 MOST_VECTORS = 8
 """Vectors of channels that are reduced at once, where there is only one column."""
+MOST_FACTORS = 8
+"""Powers up to this one are products: each factor is an instruction of its own."""
 
 
 @dataclass(frozen=True)
@@ -274,6 +276,8 @@ def lowest(dtype: DType) -> float:
 
 
 def _power(x: Value, p: int) -> Value:
+    if p > MOST_FACTORS:
+        return pow(x, x.like(p))
     return reduce(lambda product, _: product * x, range(p - 1), x)
 
 
