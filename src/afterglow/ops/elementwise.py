@@ -438,7 +438,7 @@ class BitCast(Op):
 
     def infer(self, x: TensorType) -> TensorType:
         """The same shape; both types are of one width."""
-        require(x.dtype is not string, "strings have no bits to cast")
+        require(string not in (x.dtype, self.dtype), "strings have no bits to cast")
         require(x.dtype.bits == self.dtype.bits, f"{x} and {self.dtype} differ in width")
         return x.with_dtype(self.dtype)
 

@@ -120,6 +120,7 @@ class DynamicSlice(Op):
     def infer(self, x: TensorType, start: TensorType) -> TensorType:
         """The shape of x with another extent along the axis."""
         require_integer(start=start)
+        require(start.dtype.is_signed, f"start must be a signed integer, got {start}")
         require_rank(0, start=start)
         require(self.step != 0, "step must not be 0")
         axis = normal_axis(self.axis, x)

@@ -49,6 +49,8 @@ def max_roi_pool(n: NodeContext) -> Value:
 @onnx_op("NonMaxSuppression")
 def non_max_suppression(n: NodeContext) -> Value:
     """How many boxes are chosen depends on the boxes, so they must be known."""
+    if not (n[0].type.dtype.is_float and n[1].type.dtype.is_float):
+        raise ModelError(f"boxes and scores must be floats, got {n[0].type} and {n[1].type}")
     boxes, scores = n.known(0), n.known(1)
     fits = boxes.ndim == scores.ndim == 3 and boxes.shape[2] == 4
     if not (fits and boxes.shape[:2] == (scores.shape[0], scores.shape[2])):

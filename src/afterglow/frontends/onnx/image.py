@@ -242,7 +242,7 @@ def col2im(n: NodeContext) -> Value:
     x, image, kernel = n[0], n.known_ints(1), n.known_ints(2)
     w = given_windows(n, kernel)
     places = math.prod(kernel)
-    if places < 1 or len(image) != len(kernel) or min(w.strides) < 1:
+    if not kernel or places < 1 or len(image) != len(kernel) or min(w.strides) < 1:
         raise ModelError(f"blocks of {kernel} do not make up an image of {image}")
     channels = n.extents(x, 3)[1] // places
     columns = n.emit(Reshape((*x.type.shape[:2], *w.counts(image))), x)
