@@ -24,7 +24,7 @@ from afterglow.ops.rules import (
     require_shape,
 )
 from afterglow.types import Array, DType, IndexRange, IndexRanges, TensorType
-from afterglow.types.dtype import i64
+from afterglow.types.dtype import i64, u64
 
 
 @op("iota")
@@ -120,7 +120,7 @@ class DynamicSlice(Op):
     def infer(self, x: TensorType, start: TensorType) -> TensorType:
         """The shape of x with another extent along the axis."""
         require_integer(start=start)
-        require(start.dtype.is_signed, f"start must be a signed integer, got {start}")
+        require(start.dtype is not u64, f"start must fit a signed integer, got {start}")
         require_rank(0, start=start)
         require(self.step != 0, "step must not be 0")
         axis = normal_axis(self.axis, x)
