@@ -73,6 +73,8 @@ def _evaluated(
 
 
 def _widened(x: Array) -> Array:
+    if not isinstance(x, np.ndarray):  # the only text of a tensor without axes
+        return np.asarray(x, object)
     narrow = x.dtype.itemsize <= 2 and (
         x.dtype.kind == "f" or x.dtype.name.startswith(("bf", "fl"))
     )

@@ -163,8 +163,12 @@ class Windows:
     def views(self, x: Array, counts: tuple[int, ...], groups: int) -> Array:
         """Every window of padded x, as a view [groups, N, counts…, kernel…, C / groups]."""
         batch, *spatial, channel = x.strides
-        steps = [s * stride for s, stride in zip(spatial, self.strides, strict=True)]
-        holes = [s * dilation for s, dilation in zip(spatial, self.dilations, strict=True)]
+        # along an axis with one place nothing is stepped over, however far that would be
+        steps = [
+            _way(s * n, count) for s, n, count in zip(spatial, self.strides, counts, strict=True)
+        ]
+        taps = zip(spatial, self.dilations, self.kernel, strict=True)
+        holes = [_way(s * n, extent) for s, n, extent in taps]
         inner = x.shape[-1] // groups
         shape = (groups, x.shape[0], *counts, *self.kernel, inner)
         strides = (inner * channel, batch, *steps, *holes, channel)
@@ -176,3 +180,8 @@ class Windows:
         if not x.size or not any((*self.begins, *ends)):
             return None
         return Border((0, *self.begins, 0), (0, *ends, 0), value, bare)
+
+
+def _way(step: int, extent: int) -> int:
+    """How far apart neighbours lie, if there are any."""
+    return step if extent > 1 else 0

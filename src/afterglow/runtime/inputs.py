@@ -22,8 +22,8 @@ def checked_input(info: TensorInfo, given: Any) -> Any:
     if wanted is None:
         return given
     array = given if isinstance(given, np.ndarray) else _as_array(info, given)
-    if wanted.kind is Kind.STRING and array.dtype.kind in "UST":
-        array = array.astype(object)
+    if wanted.kind is Kind.STRING:
+        array = _texts(info, array)
     if array.dtype != wanted.numpy:
         raise UsageError(
             f"input {info.name!r} holds {wanted.numpy}, got {array.dtype}",
@@ -38,6 +38,19 @@ def checked_input(info: TensorInfo, given: Any) -> Any:
     if not fits:
         raise UsageError(f"input '{info}' does not take an array of shape {array.shape}")
     return array
+
+
+def _texts(info: TensorInfo, array: Array) -> Array:
+    """An array of Python's strings; what holds anything else is refused."""
+    texts = array.astype(object) if array.dtype.kind in "UT" else array
+    if texts.dtype == object:
+        odd = next((each for each in texts.flat if not isinstance(each, str)), None)
+        if odd is not None:
+            raise UsageError(
+                f"input {info.name!r} holds strings, got an element of type {type(odd).__name__}",
+                help="convert its elements with str()",
+            )
+    return texts
 
 
 def _as_array(info: TensorInfo, given: Any) -> Array:

@@ -52,6 +52,8 @@ def drive_loop(
 
     Behind what the body returns comes the number of iterations.
     """
+    if not limit.type.dtype.is_integer:
+        raise ModelError(f"the number of iterations must be an integer, got {limit.type}")
     most, goes_on = int(n.value_of(limit)), bool(n.value_of(condition))
     body, values = _body(n, "body"), [_known(n, value) for value in carried]
     if len(body.graph.output_names) <= len(values):

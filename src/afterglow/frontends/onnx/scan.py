@@ -50,6 +50,8 @@ def batched_scan(n: NodeContext) -> list[Value]:
     batch = {value.type.shape[:1] for value in values}
     if len(batch) != 1 or batch & {(), (0,)}:
         raise ModelError("values must have the same extent, not 0, along the first axis")
+    if any(value.type.rank < 2 for value in values[len(values) - count :]):
+        raise ModelError("what is scanned must have a second axis, along which that is done")
     longest = values[-1].type.shape[1]
     lengths = _lengths(n, values[0].type.shape[0], longest)
     rows = []
