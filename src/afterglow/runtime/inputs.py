@@ -43,13 +43,12 @@ def checked_input(info: TensorInfo, given: Any) -> Any:
 def _texts(info: TensorInfo, array: Array) -> Array:
     """An array of Python's strings; what holds anything else is refused."""
     texts = array.astype(object) if array.dtype.kind in "UT" else array
-    if texts.dtype == object:
-        odd = next((each for each in texts.flat if not isinstance(each, str)), None)
-        if odd is not None:
-            raise UsageError(
-                f"input {info.name!r} holds strings, got an element of type {type(odd).__name__}",
-                help="convert its elements with str()",
-            )
+    odd = [] if texts.dtype != object else [x for x in texts.flat if not isinstance(x, str)]
+    if odd:
+        raise UsageError(
+            f"input {info.name!r} holds strings, got an element of type {type(odd[0]).__name__}",
+            help="convert its elements with str()",
+        )
     return texts
 
 
