@@ -59,6 +59,8 @@ class Stages:
     @cached_property
     def stacking_backend(self) -> Backend:
         """The backend that stacks are formed by: whatever is picked for them, they are the same."""
+        if not self.options.policy.picks:
+            return self.backend  # which then knows the plans of what was stacked
         return find_backend(replace(self.options, policy=replace(self.options.policy, picks={})))
 
     @cached_property

@@ -11,6 +11,7 @@ from afterglow.instr.instruction import (
     Prefetch,
     Stack,
     Wait,
+    ops_of,
 )
 from afterglow.instr.interface import interface_of
 from afterglow.instr.kernel_plan import KernelPlan
@@ -36,6 +37,7 @@ __all__ = [
     "Stack",
     "Wait",
     "interface_of",
+    "ops_of",
     "parse_program",
     "print_program",
     "row_major",

@@ -163,3 +163,13 @@ class Stack(Instr):
         for step in self.body:
             step.substitute(change)
         self.scratch = tuple(map(change, self.scratch))
+
+
+def ops_of(step: Instr) -> tuple[OpInstr, ...]:
+    """The instruction itself if it computes an op, the members of a stack, nothing for others."""
+    match step:
+        case OpInstr():
+            return (step,)
+        case Stack(body):
+            return body
+    return ()

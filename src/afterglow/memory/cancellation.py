@@ -7,7 +7,7 @@ silent parts of a sound, which are exactly zero, it would show nothing but error
 
 from __future__ import annotations
 
-from afterglow.instr import Buffer, Instr, OpInstr, Program, Stack
+from afterglow.instr import Buffer, Instr, OpInstr, Program, ops_of
 from afterglow.ops.elementwise import Div
 from afterglow.ops.functions import Log, Reciprocal, Sqrt
 from afterglow.ops.movement import Transpose
@@ -18,7 +18,7 @@ def cancellation_sensitive(program: Program) -> set[Instr]:
     found: set[Instr] = set()
     wanted: set[Buffer] = set()
     for instruction in reversed(program.body):
-        for step in reversed(_ops(instruction)):
+        for step in reversed(ops_of(instruction)):
             small = _magnified_operand(step)
             if small is not None:
                 wanted.add(small.root)
@@ -29,15 +29,6 @@ def cancellation_sensitive(program: Program) -> set[Instr]:
             else:
                 found.add(instruction)
     return found
-
-
-def _ops(instruction: Instr) -> tuple[OpInstr, ...]:
-    match instruction:
-        case OpInstr():
-            return (instruction,)
-        case Stack(body):
-            return body
-    return ()
 
 
 def _magnified_operand(step: OpInstr) -> Buffer | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from afterglow.instr import Access, Instr, OpInstr, Program, Stack
+from afterglow.instr import Access, Instr, OpInstr, Program, ops_of
 from afterglow.ops.attention import Attention
 from afterglow.ops.convolution import Conv, ConvTranspose
 from afterglow.ops.linear import MatMul
@@ -30,7 +28,7 @@ def program_flops(program: Program) -> float:
 
 def step_flops(step: Instr) -> float:
     """The operations of one instruction."""
-    return sum(2.0 * _multiplications(op) for op in _ops(step))
+    return sum(2.0 * _multiplications(op) for op in ops_of(step))
 
 
 def step_bytes(step: Instr) -> int:
@@ -44,11 +42,3 @@ def _multiplications(step: OpInstr) -> int:
         return 0
     operands = [None if buffer is None else buffer.type for buffer in step.ins]
     return step.op.work(step.outs[0].type, operands)
-
-
-def _ops(step: Instr) -> Iterator[OpInstr]:
-    match step:
-        case OpInstr():
-            yield step
-        case Stack(body):
-            yield from body

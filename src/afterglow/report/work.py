@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from afterglow.instr import Access, Buffer, Instr, OpInstr, Program, Region, Stack
+from afterglow.instr import Access, Buffer, Instr, Program, Region, ops_of
 from afterglow.ops.indexing import Gather, GatherElements, GatherND
 from afterglow.report.flops import program_flops
 
@@ -48,7 +48,7 @@ def _weight_bytes(program: Program) -> int:
     looked_up: dict[Buffer, int] = {}
     read: set[Buffer] = set()
     for step in program.body:
-        tables = {op.ins[0]: op.outs[0] for op in _ops(step) if isinstance(op.op, LOOKUPS)}
+        tables = {op.ins[0]: op.outs[0] for op in ops_of(step) if isinstance(op.op, LOOKUPS)}
         for _, buffer in step.accesses():
             if buffer.region is not Region.CONSTANT:
                 continue
@@ -59,15 +59,6 @@ def _weight_bytes(program: Program) -> int:
                 read.add(buffer.root)
     parts = (min(rows, b.type.nbytes) for b, rows in looked_up.items() if b not in read)
     return _size(read) + sum(parts)
-
-
-def _ops(step: Instr) -> tuple[OpInstr, ...]:
-    match step:
-        case OpInstr():
-            return (step,)
-        case Stack(body):
-            return body
-    return ()
 
 
 def _size(buffers: Iterable[Buffer]) -> int:

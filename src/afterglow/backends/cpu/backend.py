@@ -92,10 +92,6 @@ class Cpu:
         """The kernel that is picked for a step, or estimated to be the fastest."""
         return self._planner.plan(step, exact=exact)
 
-    def plans(self, step: OpInstr | Stack, *, exact: bool = False) -> list[KernelPlan]:
-        """All kernels for a step, the one that is estimated to be the fastest first."""
-        return self._planner.plans(step, exact=exact)
-
     def compile(self, program: Program) -> Executable:
         """Compile and load a planned program."""
         artefact = build(
