@@ -286,7 +286,7 @@ def test_code_that_this_machine_cannot_run(tmp_path: Path) -> None:
     path = saved(afterglow.compile(networks.tiny(), target="x86-64-v3"), tmp_path)
 
     def need_more(metadata: dict) -> None:
-        metadata["versions"][0]["artefact"]["needs"]["features"].append("antigravity")
+        metadata["versions"][0]["native"]["needs"]["features"].append("antigravity")
 
     assert "does not run here: it needs antigravity" in refusal(edited(path, need_more))
 

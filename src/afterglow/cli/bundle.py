@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from afterglow.bundles import write_bundle
+from afterglow.backends.cpu.bundle.files import write_bundle
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import stage_table
 from afterglow.cli.request import Request, command_line_help

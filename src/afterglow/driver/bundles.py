@@ -18,7 +18,7 @@ from afterglow.backends.cpu.bundle import (
 )
 from afterglow.backends.cpu.compile import Compile
 from afterglow.backends.cpu.target import Target
-from afterglow.bundles import identifier
+from afterglow.backends.cpu.bundle.files import identifier
 from afterglow.driver.kernel_cache import caching_compiler
 from afterglow.driver.options import Options
 from afterglow.driver.sources import OnnxSource, Source

@@ -122,7 +122,7 @@ class Recipe(Specialiser):
     def export(self, wish: BundleWish, folder: Path, *, shared: bool) -> Bundle:
         """Compile it anew for another target."""
         # here, because only few models are exported, and all are compiled
-        from afterglow.bundles import write_bundle  # noqa: PLC0415
+        from afterglow.backends.cpu.bundle.files import write_bundle  # noqa: PLC0415
         from afterglow.driver.bundles import compile_bundle  # noqa: PLC0415
 
         code, never = compile_bundle(self.source, self.options, wish), self.source.files()

@@ -14,7 +14,7 @@ from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr, Program
 from afterglow.memory.timeline import origin_of, work_of
 from afterglow.report.flops import step_bytes, step_flops
-from afterglow.runtime.native.artefact import Host
+from afterglow.runtime.native.program import Host
 from afterglow.types import Array
 
 
@@ -54,11 +54,11 @@ def profile(
     unchecked: bool = False,
 ) -> list[StepTime]:
     """Run a planned program so often, and time each instruction; in the program's order."""
-    artefact = build(program, target, compiled, apart=True, unchecked=unchecked)
-    timer = StepTimer(artefact, inputs, threads)
+    native = build(program, target, compiled, apart=True, unchecked=unchecked)
+    timer = StepTimer(native, inputs, threads)
     for _ in range(repeat):
         timer.run()
-    on_host = {part.index for part in artefact.parts if isinstance(part, Host)}
+    on_host = {part.index for part in native.parts if isinstance(part, Host)}
     return [
         _describe(program, place, seconds, on_host=place in on_host)
         for place, seconds in sorted(timer.best.items())

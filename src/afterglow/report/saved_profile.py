@@ -13,7 +13,7 @@ from afterglow.memory.timeline import origin_of, work_of
 from afterglow.report.profile import StepTime
 from afterglow.runtime import CompiledFunction
 from afterglow.runtime.library import LibraryExecutable
-from afterglow.runtime.native.artefact import Host
+from afterglow.runtime.native.program import Host
 from afterglow.runtime.native.executable import NativeExecutable
 from afterglow.runtime.native.memory import empty_bytes
 from afterglow.runtime.native.timed_team import TimedTeam
@@ -44,13 +44,13 @@ def _names(compiled: CompiledFunction) -> list[tuple[str, str, bool]]:
         return [_split(name) for name in executable.step_names]
     if not isinstance(executable, NativeExecutable):
         raise UsageError("only machine code is profiled", help="compile it with backend='cpu'")
-    artefact = executable.artefact
-    names = iter(artefact.step_names)
+    native = executable.native
+    names = iter(native.step_names)
     found: list[tuple[str, str, bool]] = []
-    for part in artefact.parts:
+    for part in native.parts:
         if isinstance(part, Host):
-            assert isinstance(artefact.host, HostedProgram)
-            instruction = artefact.host.program.body[part.index]
+            assert isinstance(native.host, HostedProgram)
+            instruction = native.host.program.body[part.index]
             found.append((work_of(instruction), origin_of(instruction), True))
         else:
             found.extend(_split(next(names)) for _ in range(part.steps))
@@ -81,7 +81,7 @@ def _run_native(
     context = executable.take_context(inputs, outputs, states)
     host = executable.start_host(context, inputs, outputs, states)
     team = TimedTeam(context.scratch)
-    for part in executable.artefact.parts:
+    for part in executable.native.parts:
         if isinstance(part, Host):
             started = perf_counter()
             executable.run_part(part, context, host)

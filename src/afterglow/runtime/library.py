@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from afterglow.runtime.compiled import CompiledFunction
-from afterglow.runtime.executable import Footprint
+from afterglow.runtime.buffers import HostExecutable, arrays_of
+from afterglow.runtime.device import DeviceBuffer, Footprint
 from afterglow.runtime.lent import spare_lent
 from afterglow.runtime.library_file import check_library
-from afterglow.runtime.native.artefact import CheckedIndex, raise_alarm
+from afterglow.runtime.native.program import CheckedIndex, raise_alarm
 from afterglow.runtime.native.convention import alarm_bytes
 from afterglow.runtime.native.executable import address_of
 from afterglow.runtime.native.machine import Needs, architecture_of, check_runs_here
@@ -139,7 +140,7 @@ def _function(library: ctypes.CDLL, name: str, pointers: int) -> Any:
     return function
 
 
-class LibraryExecutable:
+class LibraryExecutable(HostExecutable):
     """An entry of a bundle; may be run by several threads at once, each with an arena."""
 
     def __init__(
@@ -172,13 +173,15 @@ class LibraryExecutable:
         """Weights, code, and scratch memory."""
         return Footprint(self._weight_bytes, self._code_bytes, self._work)
 
-    def run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> list[Array]:
+    def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once on arrays of exactly the input types."""
-        return self._call(self._run, inputs, states)
+        return self._call(self._run, inputs, arrays_of(states))
 
-    def run_team(self, inputs: Sequence[Array], states: Mapping[str, Array], team: int) -> None:
+    def run_team(
+        self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer], team: int
+    ) -> None:
         """Run once, each step by the team that lies at an address."""
-        self._call(self._run_team, inputs, states, team)
+        self._call(self._run_team, inputs, arrays_of(states), team)
 
     def _call(
         self, run: Any, inputs: Sequence[Array], states: Mapping[str, Array], *others: int

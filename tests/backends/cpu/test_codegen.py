@@ -17,7 +17,7 @@ from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
 from afterglow.instr import Buffer, Program, Region
-from afterglow.runtime.native.artefact import Host, Native
+from afterglow.runtime.native.program import Host, Native
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32
@@ -69,9 +69,9 @@ def test_code_is_the_same_each_time() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_networks_become_code_for_other_machines(target: str) -> None:
-    artefact = build(planned_for(networks.cnn(), target), Target.of(target))
-    assert artefact.host is None
-    assert artefact.image.machine == ("aarch64" if target == "aarch64" else "x86")
+    native = build(planned_for(networks.cnn(), target), Target.of(target))
+    assert native.host is None
+    assert native.image.machine == ("aarch64" if target == "aarch64" else "x86")
 
 
 def call(units: int, work: float) -> Call:
@@ -115,10 +115,10 @@ def test_the_host_stands_between_segments() -> None:
     made = generate(program, Target.host())
     kinds = [type(part) is Segment for part in made.parts]
     assert kinds == [True, False, True]
-    artefact = build(program, Target.host())
-    assert [type(part) for part in artefact.parts] == [Native, Host, Native]
+    native = build(program, Target.host())
+    assert [type(part) for part in native.parts] == [Native, Host, Native]
     ((step, reason),) = host_steps(program)
-    assert program.body[artefact.parts[1].index] is step
+    assert program.body[native.parts[1].index] is step
     assert reason == "there is no kernel for look_up"
 
 

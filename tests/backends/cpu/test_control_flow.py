@@ -18,7 +18,7 @@ from afterglow.backends.cpu.calls import Guard
 from afterglow.backends.cpu.codegen import generate, host_steps
 from afterglow.graph import Builder, Function, Module, Subgraph, parse_module, run_function
 from afterglow.runtime import CompiledModel
-from afterglow.runtime.native.artefact import Host
+from afterglow.runtime.native.program import Host
 from afterglow.types import Array
 from tests.backends.cpu import networks
 from tests.backends.cpu.control_programs import TEXTS, RandomProgram
@@ -159,7 +159,7 @@ def test_threads_share_the_work_of_branches(sign: int) -> None:
     results = []
     for threads in (1, 2):
         made = compiled(source, threads=threads)
-        assert made.compiled.executable.artefact.parts[0].is_shared
+        assert made.compiled.executable.native.parts[0].is_shared
         results.append(made.run(None, {"x": x})[0])
     np.testing.assert_allclose(results[0], want, rtol=1e-3, atol=1e-3)
     assert results[0].tobytes() == results[1].tobytes()
@@ -263,7 +263,7 @@ def text_beside_a_loop() -> onnx.ModelProto:
 def test_loops_beside_steps_on_the_host_can_be_saved(tmp_path: Path) -> None:
     path = tmp_path / "both.agc"
     made = afterglow.compile(text_beside_a_loop(), cache=False)
-    assert [type(part) is Host for part in made.compiled.executable.artefact.parts].count(True) == 1
+    assert [type(part) is Host for part in made.compiled.executable.native.parts].count(True) == 1
     made.save(path)
     texts = np.array(["x", "y"], object)
     feed = {"trips": np.array(5), "v0": floats(16), "w": floats(16, seed=1), "a": texts}

@@ -16,7 +16,7 @@ from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.graph import Border, Op
 from afterglow.instr import Instr, KernelPlan, OpInstr, Program, Stack
 from afterglow.passes import Pass
-from afterglow.runtime.executable import Executable
+from afterglow.runtime.device import Executable
 from afterglow.runtime.native.executable import NativeExecutable
 from afterglow.transforms.widen_floats import WidenFloats
 
@@ -94,7 +94,7 @@ class Cpu:
 
     def compile(self, program: Program) -> Executable:
         """Compile and load a planned program."""
-        artefact = build(
+        native = build(
             program,
             self.target,
             self.compiled,
@@ -103,10 +103,10 @@ class Cpu:
         )
         if self.verify:
             return VerifyingExecutable(
-                artefact,
+                native,
                 program,
                 self.threads,
                 perf_map=self.perf_map,
                 unchecked=self.policy.unchecked,
             )
-        return NativeExecutable(artefact, self.threads, perf_map=self.perf_map)
+        return NativeExecutable(native, self.threads, perf_map=self.perf_map)

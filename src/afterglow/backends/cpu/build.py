@@ -15,7 +15,7 @@ from afterglow.backends.cpu.step_names import step_names
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.interpreter.hosted import HostedProgram
 from afterglow.instr import Program, interface_of
-from afterglow.runtime.native.artefact import Artefact, Host, Native
+from afterglow.runtime.native.program import NativeProgram, Host, Native
 
 
 def build(
@@ -25,7 +25,7 @@ def build(
     *,
     apart: bool = False,
     unchecked: bool = False,
-) -> Artefact:
+) -> NativeProgram:
     """Compile a planned program; `apart`, each instruction has a main function of its own."""
     generated = generate(program, target, apart=apart, unchecked=unchecked, interruptible=True)
     main = generated.main
@@ -34,7 +34,7 @@ def build(
     objects = compile_all(generated.modules, target, compiled)
     parts = _parts(generated)
     hosted = tuple(part.index for part in parts if isinstance(part, Host))
-    return Artefact(
+    return NativeProgram(
         needs=target.needs,
         interface=interface_of(program),
         image=link(objects, main.exports),

@@ -29,7 +29,7 @@ from afterglow.backends.cpu.table import DIRECT
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.write import refusal, symbol_of, write_kernel
 from afterglow.instr import Buffer, Copy, Instr, KernelPlan, OpInstr, Program, Region, Stack, Wait
-from afterglow.runtime.native.artefact import CheckedIndex
+from afterglow.runtime.native.program import CheckedIndex
 from afterglow.runtime.native.convention import (
     ALARM_BYTES,
     ALARMS,

@@ -8,7 +8,7 @@ from time import perf_counter
 
 import numpy as np
 
-from afterglow.runtime.native.artefact import Artefact, Host, Native
+from afterglow.runtime.native.program import NativeProgram, Host, Native
 from afterglow.runtime.native.executable import NativeExecutable
 from afterglow.types import Array
 
@@ -19,10 +19,10 @@ class StepTimer:
     A place is that of an instruction in the program's body.
     """
 
-    def __init__(self, artefact: Artefact, inputs: Sequence[Array], threads: int | None) -> None:
-        self.executable = NativeExecutable(artefact, threads)
+    def __init__(self, native: NativeProgram, inputs: Sequence[Array], threads: int | None) -> None:
+        self.executable = NativeExecutable(native, threads)
         self.inputs = inputs
-        states = artefact.interface.states
+        states = native.interface.states
         self.states = {p.name: np.zeros(p.type.shape, p.type.dtype.numpy) for p in states}
         self.best: dict[int, float] = {}
 
@@ -41,7 +41,7 @@ def _run_once(
     context = executable.take_context(inputs, outputs, states)
     on_host = executable.start_host(context, inputs, outputs, states)
     times = []
-    for part in executable.artefact.parts:
+    for part in executable.native.parts:
         started = perf_counter()
         executable.run_part(part, context, on_host)
         times.append((_place(part), perf_counter() - started))

@@ -118,8 +118,8 @@ class _Round:
 
     def prepare(self, target: Target, threads: int | None, compiled: Compile) -> None:
         """Build it, so that each instruction is timed by itself."""
-        artefact = build(self.program, target, compiled, apart=True, unchecked=True)
-        self.timer = StepTimer(artefact, made_inputs(self.program), threads)
+        native = build(self.program, target, compiled, apart=True, unchecked=True)
+        self.timer = StepTimer(native, made_inputs(self.program), threads)
         self.places: dict[str, list[int]] = {}
         for place, step in enumerate(self.program.body):
             if isinstance(step, (OpInstr, Stack)):

@@ -11,8 +11,10 @@ from afterglow.backends.interpreter import Machine, Run
 from afterglow.backends.interpreter.hosted import HostedRun
 from afterglow.instr import Access, Buffer, Instr, Program
 from afterglow.instr.printer import instruction_text
-from afterglow.runtime.native.artefact import Artefact, Native
+from afterglow.runtime.buffers import HostExecutable, arrays_of
+from afterglow.runtime.device import DeviceBuffer
 from afterglow.runtime.native.executable import NativeExecutable
+from afterglow.runtime.native.program import Native, NativeProgram
 from afterglow.support.errors import VerifyError
 from afterglow.types import Array
 from afterglow.types.dtype import string
@@ -23,7 +25,7 @@ LEAST = 1e-6
 """A difference that does not count: what is left where large numbers cancel each other."""
 
 
-class VerifyingExecutable:
+class VerifyingExecutable(HostExecutable):
     """A compiled program whose every instruction has a main function of its own.
 
     Before each, the interpreter gets a copy of the memory; after it, what both wrote is compared.
@@ -31,28 +33,28 @@ class VerifyingExecutable:
 
     def __init__(
         self,
-        artefact: Artefact,
+        native: NativeProgram,
         program: Program,
         threads: int | None = None,
         *,
         perf_map: bool = False,
         unchecked: bool = False,
     ) -> None:
-        self.native = NativeExecutable(artefact, threads, perf_map=perf_map)
+        self.native = NativeExecutable(native, threads, perf_map=perf_map)
         self.footprint = self.native.footprint
         self.machine = Machine(program, honour_predicates=False, unchecked=unchecked)
 
-    def run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> list[Array]:
+    def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once; raises `VerifyError` at the first instruction that computes something else."""
-        native, program = self.native, self.machine.program
-        inputs = native.prepared(inputs, states)
+        native, program, held = self.native, self.machine.program, arrays_of(states)
+        inputs = native.prepared(inputs, held)
         outputs = native.empty_outputs()
-        context = native.take_context(inputs, outputs, states)
-        mine = Run(self.machine, {"": context.arena}, inputs, outputs, states)
-        for part in native.artefact.parts:
+        context = native.take_context(inputs, outputs, held)
+        mine = Run(self.machine, {"": context.arena}, inputs, outputs, held)
+        for part in native.native.parts:
             indices = part.instructions if isinstance(part, Native) else (part.index,)
             for index in indices:
-                reference = _copied(mine, inputs, outputs, states)
+                reference = _copied(mine, inputs, outputs, held)
                 reference.execute(program.body[index])
             native.run_part(part, context, HostedRun(mine))
             for index in indices:

@@ -14,7 +14,7 @@ from afterglow.backends.cpu.compile import Compile
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.interpreter import Machine
 from afterglow.instr import Program, interface_of
-from afterglow.runtime.executable import Executable
+from afterglow.runtime.device import Executable
 from afterglow.runtime.native.executable import NativeExecutable
 from afterglow.types import Array
 

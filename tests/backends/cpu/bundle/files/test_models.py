@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu.target import Target
-from tests.bundles.building import build, export, interpreted, random_inputs, run
+from tests.backends.cpu.bundle.files.building import build, export, interpreted, random_inputs, run
 from tests.emulation.models import MODELS
 
 PROGRAM = """

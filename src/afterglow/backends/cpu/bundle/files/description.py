@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from afterglow.backends.cpu.bundle import BundleCode, EntryCode
-from afterglow.bundles.fields import Field, fields_of
+from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
 from afterglow.runtime.library import FORMAT
 
 

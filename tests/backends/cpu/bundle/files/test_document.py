@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import afterglow
-from tests.bundles.building import build, export, run
-from tests.bundles.test_entries import source
+from tests.backends.cpu.bundle.files.building import build, export, run
+from tests.backends.cpu.bundle.files.test_entries import source
 from tests.emulation.models import DIGITS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "bundles.md"

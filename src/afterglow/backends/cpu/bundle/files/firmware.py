@@ -7,8 +7,8 @@ device.
 from __future__ import annotations
 
 from afterglow.backends.cpu.bundle import BundleCode
-from afterglow.bundles.systems import gcc_flags, gcc_name, zig_flags
-from afterglow.bundles.template import Text
+from afterglow.backends.cpu.bundle.files.systems import gcc_flags, gcc_name, zig_flags
+from afterglow.backends.cpu.bundle.files.template import Text
 
 _PROGRAM = Text("""\
 /* Checks @prefix on a device: link it with the startup code and the linker script of the board.

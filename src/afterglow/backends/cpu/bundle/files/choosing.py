@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.bundle import BundleCode, EntryCode, Extent
-from afterglow.bundles.fields import Field, fields_of
-from afterglow.bundles.template import Text
+from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
+from afterglow.backends.cpu.bundle.files.template import Text
 
 _TABLE = Text("""
 /* All of these, to be chosen at run time; io is a pointer to the struct of that entry. */

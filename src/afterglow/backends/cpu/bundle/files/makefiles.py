@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.bundle import BundleCode
-from afterglow.bundles.fields import fields_of
-from afterglow.bundles.firmware import firmware_files, firmware_steps
-from afterglow.bundles.pool import POOL_C, POOL_H
-from afterglow.bundles.program import write_program
-from afterglow.bundles.systems import System, system_of, zig_flags
-from afterglow.bundles.template import Text
-from afterglow.bundles.web import web_files, web_steps
+from afterglow.backends.cpu.bundle.files.fields import fields_of
+from afterglow.backends.cpu.bundle.files.firmware import firmware_files, firmware_steps
+from afterglow.backends.cpu.bundle.files.pool import POOL_C, POOL_H
+from afterglow.backends.cpu.bundle.files.program import write_program
+from afterglow.backends.cpu.bundle.files.systems import System, system_of, zig_flags
+from afterglow.backends.cpu.bundle.files.template import Text
+from afterglow.backends.cpu.bundle.files.web import web_files, web_steps
 from afterglow.runtime.native.status import Status
 
 _MAKEFILE = Text("""\

@@ -15,9 +15,9 @@ from onnx import TensorProto
 
 import afterglow
 from afterglow.backends.cpu.bundle.survey import survey
-from afterglow.bundles import identifier
+from afterglow.backends.cpu.bundle.files import identifier
 from afterglow.support.errors import UnsupportedError, UsageError
-from tests.bundles.building import (
+from tests.backends.cpu.bundle.files.building import (
     build,
     bundle_code,
     compiler,

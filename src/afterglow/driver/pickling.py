@@ -7,17 +7,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-from afterglow.runtime.load import load_model
-from afterglow.runtime.model import CompiledModel
-from afterglow.runtime.native.executable import NativeExecutable
+from afterglow.driver.loading import load_named
+from afterglow.runtime import CompiledModel
 from afterglow.runtime.native.machine import usable_cores
 
 
 def _reduced(model: CompiledModel) -> tuple[Any, ...]:
     """How pickle rebuilds a model; it is refused if it cannot be saved."""
     data = model.saved_bytes()
-    executable = model.compiled.executable
-    threads = executable.threads if isinstance(executable, NativeExecutable) else None
+    threads = getattr(model.compiled.executable, "threads", None)
     return restore_pickled, (data, None if threads == usable_cores() else threads)
 
 
@@ -27,7 +25,7 @@ def restore_pickled(data: bytes, threads: int | None) -> CompiledModel:
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
         file.flush()
-        return load_model(Path(f"/proc/self/fd/{descriptor}"), threads=threads, name="the pickle")
+        return load_named(Path(f"/proc/self/fd/{descriptor}"), "the pickle", threads=threads)
 
 
 copyreg.pickle(CompiledModel, _reduced)

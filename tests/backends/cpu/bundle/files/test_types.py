@@ -10,9 +10,9 @@ import pytest
 from onnx import TensorProto
 
 import afterglow
-from afterglow.bundles import write_bundle
+from afterglow.backends.cpu.bundle.files import write_bundle
 from tests.backends.cpu import networks
-from tests.bundles.building import build, bundle_code, compiler, export, run
+from tests.backends.cpu.bundle.files.building import build, bundle_code, compiler, export, run
 from tests.frontends.models import info, model, node
 
 KINDS = {

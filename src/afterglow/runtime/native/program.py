@@ -8,6 +8,7 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
+from afterglow.runtime.artifact import Section
 from afterglow.runtime.native.convention import FIRST_ALARM
 from afterglow.runtime.native.image import Image
 from afterglow.runtime.native.load import FilePart
@@ -95,15 +96,15 @@ class HostProgram(Protocol):
     ) -> HostRun:
         """Begin a run on the memory that machine code uses."""
 
-    def text(self) -> str:
-        """The program as text, to be saved."""
+    def sections(self) -> dict[str, Section]:
+        """What a file needs to hold of it as bytes, by name."""
 
     def describe(self) -> dict[str, Any]:
-        """What is needed besides the text, as what JSON can hold."""
+        """What is needed besides the sections, as JSON can hold it."""
 
 
 @dataclass(frozen=True)
-class Artefact:
+class NativeProgram:
     """A compiled program. Its parts run in order: machine code, and instructions for the host."""
 
     needs: Needs

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.bundle import BundleCode
-from afterglow.bundles.systems import zig_target
-from afterglow.bundles.template import Text
+from afterglow.backends.cpu.bundle.files.systems import zig_target
+from afterglow.backends.cpu.bundle.files.template import Text
 
 LINK_OPTIONS = ("-nostdlib", "-Wl,--no-entry", "-Wl,--export-dynamic")
 """Options of a C compiler that links a module: nothing is called at first, all can be."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from afterglow.runtime.bundle import Bundle
-from tests.bundles.building import build, export, run
+from tests.backends.cpu.bundle.files.building import build, export, run
 from tests.emulation.models import MODELS
 
 COMMON = r"""

@@ -8,17 +8,17 @@ from importlib.metadata import version
 from pathlib import Path
 
 from afterglow.backends.cpu.bundle import BundleCode, describe_object
-from afterglow.bundles.description import describe, digest_of, to_json
-from afterglow.bundles.header import write_header
-from afterglow.bundles.makefiles import building_files, write_readme
-from afterglow.bundles.manifest import (
+from afterglow.backends.cpu.bundle.files.description import describe, digest_of, to_json
+from afterglow.backends.cpu.bundle.files.header import write_header
+from afterglow.backends.cpu.bundle.files.makefiles import building_files, write_readme
+from afterglow.backends.cpu.bundle.files.manifest import (
     Content,
     check_replaceable,
     digest_of_content,
     manifest_name,
     write_manifest,
 )
-from afterglow.bundles.shared import library_name, link_library
+from afterglow.backends.cpu.bundle.files.shared import library_name, link_library
 from afterglow.runtime.bundle import Bundle
 from afterglow.runtime.library_file import seal_library
 from afterglow.support.atomic_file import replace_file

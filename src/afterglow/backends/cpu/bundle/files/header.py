@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from afterglow.backends.cpu.bundle import BundleCode, EntryCode
-from afterglow.bundles.choosing import write_choosing
-from afterglow.bundles.fields import Field, fields_of
-from afterglow.bundles.template import Text
+from afterglow.backends.cpu.bundle.files.choosing import write_choosing
+from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
+from afterglow.backends.cpu.bundle.files.template import Text
 from afterglow.runtime.native.status import Status
 
 TEAM = """\

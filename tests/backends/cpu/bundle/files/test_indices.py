@@ -9,7 +9,7 @@ import pytest
 
 import afterglow
 from afterglow.support.errors import IndexRangeError
-from tests.bundles.building import build, export, run
+from tests.backends.cpu.bundle.files.building import build, export, run
 from tests.frontends.models import INT64, info, model, node
 
 PROGRAM = r"""

@@ -11,7 +11,7 @@ import pytest
 import afterglow
 from afterglow.runtime.bundle import Bundle
 from afterglow.support.errors import UsageError
-from tests.bundles.building import build, run
+from tests.backends.cpu.bundle.files.building import build, run
 from tests.frontends.models import info, model, node
 
 PROGRAM = r"""

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from afterglow.backends.cpu.target import Target
-from afterglow.bundles.systems import System, gcc_flags, system_of, zig_flags
-from tests.bundles.building import export
+from afterglow.backends.cpu.bundle.files.systems import System, gcc_flags, system_of, zig_flags
+from tests.backends.cpu.bundle.files.building import export
 from tests.emulation.linking import HAS_LINKER
 from tests.emulation.models import DIGITS
 

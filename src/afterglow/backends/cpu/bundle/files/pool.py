@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.bundles.header import TEAM
+from afterglow.backends.cpu.bundle.files.header import TEAM
 
 POOL_H = f"""\
 /* A pool of POSIX threads as the team of a compiled model: pass &pool->team to NAME_run_team.

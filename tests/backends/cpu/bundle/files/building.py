@@ -15,7 +15,7 @@ import pytest
 import afterglow
 from afterglow.backends.cpu.bundle import BundleCode
 from afterglow.backends.cpu.target import Target
-from afterglow.bundles import c_compiler, write_bundle
+from afterglow.backends.cpu.bundle.files import c_compiler, write_bundle
 from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
