@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,19 @@ LAYERS = [
     {"cli"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+ROOMS = {
+    "afterglow.backends.cpu": [
+        {"target"},
+        {"llvm"},
+        {"pointwise"},
+        {"micro"},
+        {"kernels"},
+        {"link", "threads"},
+        {"codegen"},
+        {"bundle"},
+    ],
+}
+"""Sub-layers of large packages; the files of a package itself lie above all of them."""
 DOORS = {
     "afterglow.driver.api": "the compiler, for what was not compiled before",
     "afterglow.driver.compile": "what writes bundles, for models that are exported",
@@ -72,6 +87,57 @@ def test_imports_point_down(path: Path) -> None:
         other = layer(imported)
         below = RANK[other] < RANK[me]
         assert below or other == me, f"{dotted(path)} imports {imported}, which is not below it"
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_imports_between_rooms_point_down(package: str) -> None:
+    rank = {name: number for number, names in enumerate(ROOMS[package]) for name in names}
+    top = len(ROOMS[package])
+    for path in modules_of(package):
+        me = room(dotted(path), package)
+        for imported in imports(ast.parse(path.read_text())):
+            if not is_within(imported, package) or room(imported, package) == me:
+                continue
+            other = room(imported, package)
+            below = rank.get(other, top) < rank.get(me, top) or me not in rank
+            assert below, f"{dotted(path)} imports {imported}, which is not below it"
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_every_folder_of_a_large_package_is_a_room(package: str) -> None:
+    folder = SOURCE.parent.joinpath(*package.split("."))
+    found = {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert found == set().union(*ROOMS[package])
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_modules_of_a_large_package_do_not_import_in_circles(package: str) -> None:
+    edges = {
+        dotted(path): {i for i in imports_to_run(path) if is_within(i, package)} - {dotted(path)}
+        for path in modules_of(package)
+    }
+    TopologicalSorter(edges).prepare()
+
+
+def modules_of(package: str) -> Iterable[Path]:
+    return (path for path in MODULES if is_within(dotted(path), package))
+
+
+def is_within(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
+
+
+def room(module: str, package: str) -> str:
+    return module.removeprefix(package).strip(".").split(".")[0]
+
+
+def imports_to_run(path: Path) -> list[str]:
+    """What a module imports when it runs, not only for its annotations."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+    return imports(tree)
 
 
 @each_module

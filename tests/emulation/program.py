@@ -15,7 +15,7 @@ from afterglow.backends.cpu.bundle import (
     reference_outputs,
 )
 from afterglow.backends.cpu.bundle.code import BundleCode
-from afterglow.backends.cpu.compile import compile_module
+from afterglow.backends.cpu.llvm.compile import compile_module
 from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages

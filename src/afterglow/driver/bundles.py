@@ -16,7 +16,7 @@ from afterglow.backends.cpu.bundle import (
     reference_target,
     refuse_host_steps,
 )
-from afterglow.backends.cpu.compile import Compile
+from afterglow.backends.cpu.llvm.compile import Compile
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.bundle.files import identifier
 from afterglow.driver.kernel_cache import caching_compiler

@@ -7,7 +7,7 @@ from pathlib import Path
 import llvmlite
 
 from afterglow.backends.cpu import Module, Target, compile_module
-from afterglow.backends.cpu.compile import Compile
+from afterglow.backends.cpu.llvm.compile import Compile
 from afterglow.driver.cache import CompileCache, digest_of_texts
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.compile import Compile, compile_module
+from afterglow.backends.cpu.codegen.write import symbol_of
+from afterglow.backends.cpu.llvm.compile import Compile, compile_module
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.tuning import Choice, PlanProgram, choices_of, measure
-from afterglow.backends.cpu.write import symbol_of
 from afterglow.backends.policy import Policy
 from afterglow.instr import Program
 from afterglow.memory.timeline import origin_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.build import build
-from afterglow.backends.cpu.codegen import as_step, kernel_name
-from afterglow.backends.cpu.compile import Compile, compile_module
-from afterglow.backends.cpu.job import Job
+from afterglow.backends.cpu.codegen.build import build
+from afterglow.backends.cpu.codegen.generate import as_step, kernel_name
+from afterglow.backends.cpu.llvm.compile import Compile, compile_module
+from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.step_times import StepTimer
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr, Program

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from afterglow.backends.cpu import Target
-from afterglow.backends.cpu.build import build
+from afterglow.backends.cpu.codegen.build import build
 from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages

@@ -6,8 +6,8 @@ import pytest
 
 import afterglow
 from afterglow.backends.cpu import Target
-from afterglow.backends.cpu.codegen import generate
-from afterglow.backends.cpu.compile import compile_module
+from afterglow.backends.cpu.codegen.generate import generate
+from afterglow.backends.cpu.llvm.compile import compile_module
 from afterglow.backends.cpu.tuning import Choice, choices_of, measure
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.driver.options import Options

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import afterglow
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.emitter import Value
-from afterglow.backends.cpu.fusion import SinkRow
-from afterglow.backends.cpu.kernel import Kernel, Request
-from afterglow.backends.cpu.table import ENTRIES
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.table import ENTRIES
+from afterglow.backends.cpu.llvm.emitter import Value
+from afterglow.backends.cpu.micro.fusion import SinkRow
+from afterglow.backends.cpu.micro.kernel import Kernel, Request
 from afterglow.backends.cpu.verify import _difference
 from afterglow.ops.linear import MatMul
 from afterglow.support.errors import VerifyError

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from afterglow.backends.backend import Settings
-from afterglow.backends.cpu.build import build
-from afterglow.backends.cpu.codegen import host_steps
-from afterglow.backends.cpu.compile import Compile, compile_module
+from afterglow.backends.cpu.codegen.build import build
+from afterglow.backends.cpu.codegen.generate import host_steps
+from afterglow.backends.cpu.codegen.planner import Planner
+from afterglow.backends.cpu.codegen.write import is_left_to_host, keeps
 from afterglow.backends.cpu.kernels.conv.padding import PADDED
 from afterglow.backends.cpu.listing import assembly_text, llvm_text
-from afterglow.backends.cpu.planner import Planner
+from afterglow.backends.cpu.llvm.compile import Compile, compile_module
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.verify import VerifyingExecutable
-from afterglow.backends.cpu.write import is_left_to_host, keeps
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.graph import Border, Op
 from afterglow.instr import Instr, KernelPlan, OpInstr, Program, Stack

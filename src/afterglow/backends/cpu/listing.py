@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.codegen import generate
-from afterglow.backends.cpu.compile import assembly
+from afterglow.backends.cpu.codegen.generate import generate
+from afterglow.backends.cpu.llvm.compile import assembly
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Program
 

@@ -9,10 +9,10 @@ from time import perf_counter
 
 import numpy as np
 
-from afterglow.backends.cpu.build import build
-from afterglow.backends.cpu.compile import Compile
-from afterglow.backends.cpu.job import Job
-from afterglow.backends.cpu.planner import Planner
+from afterglow.backends.cpu.codegen.build import build
+from afterglow.backends.cpu.codegen.planner import Planner
+from afterglow.backends.cpu.llvm.compile import Compile
+from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.step_times import StepTimer
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.policy import Policy

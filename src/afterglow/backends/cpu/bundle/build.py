@@ -20,10 +20,10 @@ from afterglow.backends.cpu.bundle.weights import (
     checksum,
     write_check_weights,
 )
-from afterglow.backends.cpu.codegen import Generated, generate, host_steps
-from afterglow.backends.cpu.emitter import Module
-from afterglow.backends.cpu.routines import ROUTINES, write_routines
-from afterglow.backends.cpu.step_names import step_names
+from afterglow.backends.cpu.codegen.generate import Generated, generate, host_steps
+from afterglow.backends.cpu.codegen.step_names import step_names
+from afterglow.backends.cpu.llvm.emitter import Module
+from afterglow.backends.cpu.llvm.routines import ROUTINES, write_routines
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Instr, OpInstr, Program, Stack, interface_of
 from afterglow.runtime.native.convention import ALIGNMENT, alarm_bytes

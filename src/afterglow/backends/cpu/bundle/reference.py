@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.backends.cpu.build import build
 from afterglow.backends.cpu.bundle.self_check import made_inputs
-from afterglow.backends.cpu.compile import Compile
+from afterglow.backends.cpu.codegen.build import build
+from afterglow.backends.cpu.llvm.compile import Compile
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.interpreter import Machine
 from afterglow.instr import Program, interface_of

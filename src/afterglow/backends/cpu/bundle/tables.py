@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from afterglow.backends.cpu.bundle.code import EntryCode, Extent
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
     Module,
     Pointer,
@@ -16,7 +16,7 @@ from afterglow.backends.cpu.emitter import (
     minimum,
     select,
 )
-from afterglow.backends.cpu.types import POINTER
+from afterglow.backends.cpu.llvm.types import POINTER
 from afterglow.runtime.native.status import Status
 from afterglow.types.dtype import boolean, i32, u8, u32
 
