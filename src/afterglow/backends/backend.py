@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from afterglow.backends.policy import DEFAULT, Policy
-from afterglow.graph import Border, Op
+from afterglow.graph import Op
 from afterglow.instr import KernelPlan, OpInstr, Program, Stack
 from afterglow.passes import Pass
 from afterglow.runtime.executable import Executable
@@ -42,9 +42,6 @@ class Backend(Protocol):
 
     def runs(self, op: Op) -> bool:
         """Whether it can run what it does not keep and what does not decompose."""
-
-    def border(self, step: OpInstr) -> Border | None:
-        """What its kernel for a step asks for around the first operand: see `Op.bordered`."""
 
     def plan(self, step: OpInstr | Stack, *, exact: bool = False) -> KernelPlan | None:
         """How it computes a step; None if it has no kernel for it, or for all of a stack at once.

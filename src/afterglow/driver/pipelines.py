@@ -6,9 +6,8 @@ from afterglow.lowering import LowerOps, Schedule
 from afterglow.lowering.lower_ops import Keeps
 from afterglow.lowering.unpack_per_reader import UnpackPerReader
 from afterglow.memory import PlanStep, remove_copies
-from afterglow.memory.borders import BorderOf
 from afterglow.memory.passes import (
-    AddBorders,
+    AddHalos,
     AliasOutputs,
     DonateInputs,
     DropDeadStores,
@@ -128,12 +127,12 @@ def lowering_pipeline(keeps: Keeps, *, optimize: bool) -> Pipeline:
     )
 
 
-def tidying_pipeline(border: BorderOf, plan: PlanStep, *, optimize: bool) -> ProgramPipeline:
+def tidying_pipeline(plan: PlanStep, *, optimize: bool) -> ProgramPipeline:
     """From selected instructions to fewer of them, and fewer buffers."""
     passes = (
         RemoveCopies(),
         DropDeadStores(),
-        AddBorders(border),  # before stacks, which then write inside
+        AddHalos(plan),  # before stacks, which then write inside
         FormStacks(plan),  # after copies: what is written in place can be stacked
         UpdateInPlace(),  # after stacks, which write several buffers at once
     )

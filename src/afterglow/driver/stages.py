@@ -81,8 +81,7 @@ class Stages:
     @property
     def tidying(self) -> ProgramPipeline:
         """What makes instructions and buffers fewer."""
-        backend, optimize = self.backend, self.options.optimize
-        return tidying_pipeline(backend.border, self.stacking_backend.plan, optimize=optimize)
+        return tidying_pipeline(self.stacking_backend.plan, optimize=self.options.optimize)
 
     def placing(self, backend: Backend) -> ProgramPipeline:
         """What plans kernels by a backend, and memory."""

@@ -6,22 +6,18 @@ from afterglow.backends.backend import Settings
 from afterglow.backends.cpu.build import build
 from afterglow.backends.cpu.codegen import host_steps
 from afterglow.backends.cpu.compile import Compile, compile_module
-from afterglow.backends.cpu.kernels.conv.padding import PADDED
 from afterglow.backends.cpu.listing import assembly_text, llvm_text
 from afterglow.backends.cpu.planner import Planner
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.verify import VerifyingExecutable
 from afterglow.backends.cpu.write import is_left_to_host, keeps
 from afterglow.backends.policy import DEFAULT, Policy
-from afterglow.graph import Border, Op
+from afterglow.graph import Op
 from afterglow.instr import Instr, KernelPlan, OpInstr, Program, Stack
 from afterglow.passes import Pass
 from afterglow.runtime.executable import Executable
 from afterglow.runtime.native.executable import NativeExecutable
 from afterglow.transforms.widen_floats import WidenFloats
-
-LEAST_COPY = 1 << 16
-"""Bytes of a padded copy below which it is cheaper than filling the edges of a border."""
 
 
 class Cpu:
@@ -71,13 +67,6 @@ class Cpu:
     def runs(self, op: Op) -> bool:
         """Everything: the host runs what has no kernel."""
         return True
-
-    def border(self, step: OpInstr) -> Border | None:
-        """Padding in memory, where the kernel would make a copy of the operand to have it there."""
-        plan = self.plan(step)
-        if plan is None or plan.workspace.get(PADDED, 0) < LEAST_COPY:
-            return None
-        return step.op.bordered([None if b is None else b.type for b in step.ins])
 
     def host_steps(self, program: Program) -> list[tuple[Instr, str]]:
         """The instructions of a program that run on the host, and why."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afterglow.backends.backend import Settings
 from afterglow.backends.interpreter.machine import Machine
-from afterglow.graph import Border, Op
+from afterglow.graph import Op
 from afterglow.instr import KernelPlan, OpInstr, Program, Stack
 from afterglow.memory import by_definition
 from afterglow.passes import Pass
@@ -36,10 +36,6 @@ class Interpreter:
     def runs(self, op: Op) -> bool:
         """What it keeps, and nothing else."""
         return self.keeps(op)
-
-    def border(self, step: OpInstr) -> Border | None:
-        """None: the definition of an op pads for itself."""
-        return None
 
     def plan(self, step: OpInstr | Stack, *, exact: bool = False) -> KernelPlan:
         """By definition: the ops of a stack run one after the other, tile by tile."""
