@@ -23,7 +23,6 @@ LAYERS = [
     {"transforms", "lowering", "frontends"},
     {"memory"},
     {"backends"},
-    {"bundles"},
     {"driver"},
     {"report"},
     {"onnx_backend"},
@@ -40,15 +39,18 @@ ROOMS = {
         {"kernels"},
         {"link", "threads"},
         {"codegen"},
-        {"bundle"},
+        {"bundle", "tools"},
     ],
 }
 """Sub-layers of large packages; the files of a package itself lie above all of them."""
 DOORS = {
     "afterglow.driver.api": "the compiler, for what was not compiled before",
-    "afterglow.driver.compile": "what writes bundles, for models that are exported",
+    "afterglow.backends.cpu.backend": "what writes bundles, for models that are exported",
+    "afterglow.driver.devices": "the interpreter, for models of which the host runs something",
+    "afterglow.driver.loading": "the compiler, for models with data-dependent shapes",
     "afterglow.driver.kept": "the compiler, for what else is asked of a kept model",
     "afterglow.runtime.native.machine": "LLVM, for features that the system lists under no name",
+    "afterglow.support.plugins": "the metadata of packages, for names that are not our own",
     "afterglow.types.dtype": "ml_dtypes, for elements that NumPy has not",
 }
 """Modules with an import inside a function, and for what: all that running a model does without."""
@@ -74,7 +76,15 @@ def imports(tree: ast.AST) -> list[str]:
             found.extend(below if node.module == "afterglow" else [node.module or ""])
         elif isinstance(node, ast.Import):
             found.extend(a.name for a in node.names if a.name.startswith("afterglow"))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            found.extend(_named(node.args[0]))
     return found
+
+
+def _named(argument: ast.expr) -> list[str]:
+    """The module of this package that `import_module` is given as a text, if it is."""
+    text = argument.value if isinstance(argument, ast.Constant) else ""
+    return [text] if str(text).startswith("afterglow.") else []
 
 
 each_module = pytest.mark.parametrize("path", MODULES, ids=dotted)
@@ -138,6 +148,24 @@ def imports_to_run(path: Path) -> list[str]:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             node.body = [ast.Pass()]
     return imports(tree)
+
+
+@each_module
+def test_nothing_but_the_registry_knows_the_cpu_backend(path: Path) -> None:
+    inside = is_within(dotted(path), "afterglow.backends.cpu")
+    if inside or dotted(path) == "afterglow.backends.registry":
+        return
+    tree = ast.parse(path.read_text())
+    known = [name for name in imports(tree) if is_within(name, "afterglow.backends.cpu")]
+    assert not known, f"{dotted(path)} imports {known[0]}: ask for a capability instead"
+    compared = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        for side in (node.left, *node.comparators)
+        if isinstance(side, ast.Constant) and side.value == "cpu"
+    ]
+    assert not compared or dotted(path) == "afterglow.driver.devices", f"line {compared}"
 
 
 @each_module

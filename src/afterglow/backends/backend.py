@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.instr import KernelPlan, OpInstr, Program, Stack
@@ -40,6 +40,18 @@ class Target(Protocol):
         """Whether weights stored in a narrower element type are read at full speed."""
 
 
+@dataclass(frozen=True)
+class TargetInfo:
+    """What can be said of a target by its name."""
+
+    name: str
+    summary: str
+    features: str = ""
+    """The names of what its instruction set has, if there is such a thing."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """The same and more, as JSON can hold it."""
+
+
 class KernelCache(Protocol):
     """Remembers compiled kernels by keys that say all that they depend on."""
 
@@ -69,11 +81,17 @@ class Backend(Protocol):
     More that a backend may be able to do is in `backends.capabilities`.
     """
 
-    name: str
-    device: str
-    """The name of the device that runs what it compiles."""
-    preparation: Sequence[Pass]
-    """Passes over a graph before anything else, because this backend computes so."""
+    @property
+    def name(self) -> str:
+        """What users call it."""
+
+    @property
+    def device(self) -> str:
+        """The name of the device that runs what it compiles."""
+
+    @property
+    def preparation(self) -> Sequence[Pass]:
+        """Passes over a graph before anything else, because this backend computes so."""
 
     @property
     def target(self) -> Target:
@@ -93,11 +111,16 @@ class Backend(Protocol):
 class BackendFactory(Protocol):
     """Makes a backend: what a name stands for, in this package or as an entry point of another."""
 
-    name: str
-    device: str
+    @property
+    def name(self) -> str:
+        """What users call the backend."""
+
+    @property
+    def device(self) -> str:
+        """The name of the device that runs what the backend compiles."""
 
     def __call__(self, settings: Settings) -> Backend:
         """The backend for the target that the settings name, or an error that lists targets."""
 
-    def targets(self) -> Sequence[str]:
-        """The names of targets that people know, the usual one first."""
+    def targets(self) -> Sequence[TargetInfo]:
+        """The targets that have a name, the default first."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
-from afterglow.backends.backend import Backend
+from afterglow.backends.backend import Backend, Target
 from afterglow.backends.policy import Policy
 from afterglow.instr import Instr, KernelPlan, OpInstr, Program
-from afterglow.runtime.bundle import Bundle, BundleWish
+from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.device import Executable, LoadOptions
 from afterglow.types import Array
+
+LEAST_GAIN = 1.03
+"""How much faster another plan must be than the estimated best: less may be noise."""
 
 PlanProgram: TypeAlias = Callable[[Policy], Program]
 """Plans the program that is tuned, within a policy."""
@@ -22,8 +26,9 @@ PlanProgram: TypeAlias = Callable[[Policy], Program]
 class Listing(Protocol):
     """Shows the code that it generates."""
 
-    languages: Sequence[str]
-    """The languages of listings, by the names of stages, such as "llvm" and "asm"."""
+    @property
+    def languages(self) -> Sequence[str]:
+        """The languages of listings, by the names of stages, such as "llvm" and "asm"."""
 
     def listing(self, program: Program, language: str) -> str:
         """The code of a planned program in one of the languages."""
@@ -83,10 +88,24 @@ class Choice:
     places: list[int] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def best(self) -> str:
+        """The variant that was fastest when measured, unless that may be noise."""
+        estimated = self.plans[0].variant
+        if not self.seconds:
+            return estimated
+        variant = min(self.seconds, key=self.seconds.__getitem__)
+        gain = self.seconds.get(estimated, math.inf) / self.seconds[variant]
+        return variant if gain >= LEAST_GAIN else estimated
+
 
 @runtime_checkable
 class Tuning(Protocol):
     """Measures the plans of kernels, rather than to estimate their cost."""
+
+    @property
+    def target(self) -> Target:
+        """The machine that code is made for: what was measured holds for it."""
 
     def choices(self, program: Program) -> list[Choice]:
         """Every kernel of a program that has an anchor, once, with its plans."""
@@ -100,19 +119,16 @@ class Tuning(Protocol):
     ) -> None:
         """Run the plans of all choices in turn for about some seconds, and note their times."""
 
-    def best(self, choice: Choice) -> str:
-        """The variant that was fastest when measured, unless the difference may be noise."""
-
 
 @dataclass(frozen=True)
 class BundleEntry:
-    """A planned program of a bundle: the model's names of what it takes and gives, its symbols."""
+    """A planned program of a bundle, and the model's names of what it takes and gives."""
 
     program: Program
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
-    prefix: str
-    """How its symbols begin."""
+    suffix: str
+    """What follows the name of the bundle in its symbols; nothing if there is only one entry."""
     replan: Callable[[Backend], object]
     """Plans the kernels and the memory of the program anew, by another backend."""
 
@@ -126,27 +142,25 @@ class BundleExtent:
     values: tuple[int, ...]
 
 
+class WritableBundle(Protocol):
+    """Programs compiled for a bundle, ready to be written."""
+
+    def write(self, folder: Path, *, shared: bool, force: bool, never: Sequence[Path]) -> Bundle:
+        """Write the files of the bundle into a folder, with a shared library if asked for.
+
+        Files of others are replaced only by `force`, and those in `never` not even then.
+        """
+
+
 @runtime_checkable
 class Bundling(Protocol):
-    """Writes programs as files that need nothing but each other."""
+    """Compiles programs into files that need nothing but each other."""
 
-    def write_bundle(
+    def bundle(
         self,
         name: str,
         entries: Sequence[BundleEntry],
         extents: Sequence[BundleExtent],
-        wish: BundleWish,
-        folder: Path,
-        *,
-        shared: bool,
-        never: Sequence[Path],
-    ) -> Bundle:
-        """Write a bundle into a folder; files in `never` are not replaced whatever is wished."""
-
-
-@runtime_checkable
-class DescribedTargets(Protocol):
-    """Has more to say about its targets than their names."""
-
-    def describe_targets(self) -> Mapping[str, Mapping[str, Any]]:
-        """Facts about each target by its name, as JSON can hold them."""
+        request: BundleRequest,
+    ) -> WritableBundle:
+        """Programs as one bundle, whose symbols begin with the name."""

@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from afterglow.backends.cpu.backend import Cpu
+from afterglow.backends.capabilities import HostFallback
 from afterglow.cli.each import for_each_extent
 from afterglow.cli.progress import StageClock
 from afterglow.cli.request import Request, is_free, takes_model
@@ -152,11 +152,11 @@ def _compiled(request: Request, facts: Survey) -> Findings:
 
 
 def _planned(stages: Stages, module: Module, facts: Survey) -> Findings:
-    """What can be told of a model whose memory is planned; the other backends have no host."""
+    """What can be told of a model whose memory is planned."""
     wanted = origins(stages.optimise(module))
     program, plan = stages.plan(stages.lower(module))
     backend = stages.backend
-    steps = backend.host_steps(program) if isinstance(backend, Cpu) else []
+    steps = backend.host_steps(program) if isinstance(backend, HostFallback) else ()
     fates = find_fates(facts.nodes, wanted, program, [step for step, _ in steps])
     on_host = (HostStep(work_of(step), origin_of(step), reason) for step, reason in steps)
     costs = Costs(program_flops(program), plan.arena_bytes, fates)

@@ -18,6 +18,20 @@ GROUP = "afterglow.devices"
 """The entry points by which a package adds devices: each is a `Device`."""
 
 
+_OF_BACKENDS = {"cpu": "cpu", "interpreter": "interpreter", "primitives": "interpreter"}
+"""The devices of our own backends, known here so that cached models are found without those."""
+
+
+def device_of(backend: str) -> str:
+    """The name of the device that runs what a backend compiles."""
+    if backend in _OF_BACKENDS:
+        return _OF_BACKENDS[backend]
+    # here, because it imports the compiler
+    from afterglow.backends.registry import backend_factory  # noqa: PLC0415
+
+    return backend_factory(backend).device
+
+
 def devices() -> list[DeviceInfo]:
     """What there is to run compiled models on, with the memory and the speed of each."""
     return [find_device(name).describe() for name in device_names()]
@@ -25,7 +39,7 @@ def devices() -> list[DeviceInfo]:
 
 def device_names() -> list[str]:
     """The names of all devices."""
-    return ["cpu", "interpreter", *plugin_names(GROUP)]
+    return [*dict.fromkeys(_OF_BACKENDS.values()), *plugin_names(GROUP)]
 
 
 @cache

@@ -117,8 +117,7 @@ _EXAMPLES = {"shapes": "(1, 3, 224, 224)", "dims": "8", "values": "array"}
 def model_title(source: Any, options: Options) -> str:
     """The file of a model, if it has one, and what it is compiled for."""
     name = f"{Path(source).name}, " if isinstance(source, (str, Path)) else ""
-    target = f", target {options.target}" if options.backend == "cpu" else ""
-    return f"{name}backend {options.backend}{target}"
+    return f"{name}backend {options.backend}, target {options.target}"
 
 
 def policy_of(exact: bool, optimize_for: str, unchecked: bool = False) -> Policy:

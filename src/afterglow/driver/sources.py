@@ -42,6 +42,10 @@ class Source(Protocol):
         """A fresh module that the caller may rewrite, and how its outputs are grouped."""
 
     @property
+    def name(self) -> str:
+        """What the model is called: its file's name, if it has one."""
+
+    @property
     def output_names(self) -> list[str]:
         """The names of the outputs."""
 
@@ -100,6 +104,11 @@ class ModuleSource:
         return self.module.clone(), tensor_forms([o.name for o in self.module.main.outputs])
 
     @property
+    def name(self) -> str:
+        """It has none."""
+        return "model"
+
+    @property
     def output_names(self) -> list[str]:
         """Those of the main function."""
         return [output.name for output in self.module.main.outputs]
@@ -153,6 +162,11 @@ class OnnxSource:
         """Import it."""
         unchecked = options.policy.unchecked
         return ModelImporter(self.file, _binding(options), options.part, unchecked=unchecked).run()
+
+    @property
+    def name(self) -> str:
+        """The name of the file, if it is in one."""
+        return Path(self.source).stem if isinstance(self.source, (str, Path)) else "model"
 
     @property
     def output_names(self) -> list[str]:

@@ -37,16 +37,12 @@ def print_functions(functions: Iterable[Function]) -> str:
 
 def constants_of(functions: Iterable[Function]) -> list[Constant]:
     """The constants that functions read, each once."""
-    read = (
-        value
-        for function in functions
-        for values in (
-            *(node.operands for node in function.nodes),
-            [output.value for output in function.outputs],
-        )
-        for value in values
-    )
-    return list(dict.fromkeys(value for value in read if isinstance(value, Constant)))
+    read: dict[Value | None, None] = {}
+    for function in functions:
+        for node in function.nodes:
+            read.update(dict.fromkeys(node.operands))
+        read.update(dict.fromkeys(output.value for output in function.outputs))
+    return [value for value in read if isinstance(value, Constant)]
 
 
 def functions_in_order(functions: Iterable[Function]) -> list[Function]:

@@ -1,8 +1,8 @@
 """Memory of a program: lifetimes, copies, sharing, and where each buffer lies."""
 
-from afterglow.memory.borders import add_borders
 from afterglow.memory.copies import remove_copies
 from afterglow.memory.dead_stores import drop_dead_stores
+from afterglow.memory.halos import add_halos
 from afterglow.memory.kernel_plans import PlanStep, by_definition, plan_kernels
 from afterglow.memory.lending import borrow_memory, lend_inputs
 from afterglow.memory.lifetimes import place_lifetimes
@@ -18,7 +18,7 @@ __all__ = [
     "MemoriesPlan",
     "MemorySpec",
     "PlanStep",
-    "add_borders",
+    "add_halos",
     "borrow_memory",
     "by_definition",
     "drop_dead_stores",

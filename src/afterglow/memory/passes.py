@@ -7,9 +7,9 @@ last.
 from __future__ import annotations
 
 from afterglow.instr import Program
-from afterglow.memory.borders import BorderOf, add_borders
 from afterglow.memory.copies import remove_copies
 from afterglow.memory.dead_stores import drop_dead_stores
+from afterglow.memory.halos import add_halos
 from afterglow.memory.kernel_plans import PlanStep, plan_kernels
 from afterglow.memory.lending import borrow_memory, lend_inputs
 from afterglow.memory.lifetimes import place_lifetimes
@@ -56,17 +56,17 @@ class DropDeadStores(MemoryPass):
         return bool(drop_dead_stores(program))
 
 
-class AddBorders(MemoryPass):
-    """Puts borders around what padded windows read, where the backend asks for one."""
+class AddHalos(MemoryPass):
+    """Replaces padding by a halo in memory, where the plan of a kernel wants one."""
 
-    name = "add-borders"
+    name = "add-halos"
 
-    def __init__(self, border: BorderOf) -> None:
-        self.border = border
+    def __init__(self, plan: PlanStep) -> None:
+        self.plan = plan
 
     def change(self, program: Program) -> bool:
         """See the class."""
-        return bool(add_borders(program, self.border))
+        return bool(add_halos(program, self.plan))
 
 
 class FormStacks(MemoryPass):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from afterglow.runtime.artifact import Artifact
 from afterglow.types import Array, TensorType
@@ -82,10 +82,34 @@ class Executable(Protocol):
         """Begin to run on buffers of its device; the error of a run comes with the result."""
 
 
+@dataclass(frozen=True)
+class StepName:
+    """A step of compiled code: its kernels, the nodes that they compute, and who runs it."""
+
+    kernel: str
+    origin: str
+    on_host: bool = False
+
+
+@runtime_checkable
+class TimesSteps(Protocol):
+    """An executable that can time each of its steps by itself."""
+
+    def steps(self) -> Sequence[StepName]:
+        """Its steps, in order."""
+
+    def time_steps(
+        self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]
+    ) -> list[float]:
+        """Run once on one thread; the seconds of each step."""
+
+
 class Device(Protocol):
     """Something that runs programs: found by name, and named by the artifacts that it loads."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What artifacts for it call it."""
 
     def describe(self) -> DeviceInfo:
         """What it is, and how fast."""

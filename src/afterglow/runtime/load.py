@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from afterglow.runtime.bundle import Bundle, BundleWish
+from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.device import FindDevice, LoadOptions
 from afterglow.runtime.library import SUFFIXES as LIBRARIES
 from afterglow.runtime.library import load_library
@@ -139,7 +139,7 @@ class _Saved(Specialiser):
         """Refuse: only code was saved."""
         raise UsageError("a loaded model has no stages to print", help="compile it from its source")
 
-    def export(self, wish: BundleWish, folder: Path, *, shared: bool) -> Bundle:
+    def export(self, request: BundleRequest, folder: Path, *, shared: bool) -> Bundle:
         """Refuse: only code was saved, for one machine."""
         raise UsageError("a loaded model cannot be exported", help="compile it from its source")
 

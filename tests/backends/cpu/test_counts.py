@@ -18,7 +18,7 @@ from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
 from afterglow.instr import Program
 from afterglow.memory.lifetimes import working_steps
-from afterglow.runtime.native.program import NativeProgram, Host, Native
+from afterglow.runtime.native.program import Host, Native, NativeProgram
 from tests.backends.cpu import networks
 
 STORED = Path(__file__).with_name("counts.json")

@@ -61,7 +61,7 @@ def test_state_lasts_from_run_to_run() -> None:
             }
         """)
     )
-    states = {"count": np.array(0, np.int64)}
+    states = {"count": HostBuffer(TensorType(i64, ()))}
     assert [int(machine.run([], states)[0]) for _ in range(3)] == [1, 2, 3]
     assert states["count"] == 3
 

@@ -10,7 +10,9 @@ from typing import Any
 from afterglow.backends.interpreter.machine import Machine, Run
 from afterglow.backends.interpreter.stored import restore_program, store_program
 from afterglow.instr import Program
+from afterglow.memory.timeline import origin_of, work_of
 from afterglow.runtime.artifact import Section
+from afterglow.runtime.device import StepName
 from afterglow.types import Array
 from afterglow.types.dtype import string
 
@@ -40,6 +42,11 @@ class HostedProgram:
     ) -> HostedRun:
         """Begin a run on the memory that machine code uses."""
         return HostedRun(Run(self.machine, {"": arena}, inputs, outputs, states))
+
+    def step(self, index: int) -> StepName:
+        """What the instruction at a place in the program's body does."""
+        instruction = self.program.body[index]
+        return StepName(work_of(instruction), origin_of(instruction), on_host=True)
 
     def sections(self) -> dict[str, Section]:
         """The program, what its ops carry, and its strings, which machine code does not hold."""

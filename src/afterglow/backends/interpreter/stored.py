@@ -80,7 +80,7 @@ def _encoded(constant: Buffer | Constant) -> Section:
     data = np.asarray(constant.data)
     if constant.type.dtype is string:
         return json.dumps([str(element) for element in data.reshape(-1)]).encode()
-    return memoryview(np.ascontiguousarray(data).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
 
 
 def _decoded(data: Section, type: TensorType) -> Array:

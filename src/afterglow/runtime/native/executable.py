@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from afterglow.runtime.buffers import HostExecutable, arrays_of
-from afterglow.runtime.device import DeviceBuffer, Footprint
+from afterglow.runtime.device import DeviceBuffer, Footprint, StepName
 from afterglow.runtime.lent import spare_lent
-from afterglow.runtime.native.program import NativeProgram, Host, HostRun, Native, raise_alarm
 from afterglow.runtime.native.convention import (
     ALARM_BYTES,
     ALARMS,
@@ -29,9 +29,19 @@ from afterglow.runtime.native.memory import aligned_bytes, empty_bytes
 from afterglow.runtime.native.outputs import OutputArrays
 from afterglow.runtime.native.perf import write_perf_map
 from afterglow.runtime.native.pool import process_pool
+from afterglow.runtime.native.program import (
+    Host,
+    HostRun,
+    Native,
+    NativeProgram,
+    parsed_step,
+    raise_alarm,
+)
+from afterglow.runtime.native.timed_team import TimedTeam
 from afterglow.types import Array
 
 _BYTE = ctypes.c_char
+_MAIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class NativeExecutable(HostExecutable):
@@ -77,6 +87,37 @@ class NativeExecutable(HostExecutable):
             self.run_part(part, context, host)
         self.give_back(context)
         return outputs
+
+    def steps(self) -> list[StepName]:
+        """The steps of machine code, and the instructions that the host runs between them."""
+        names = iter(self.native.step_names)
+        found: list[StepName] = []
+        for part in self.native.parts:
+            if isinstance(part, Host):
+                assert self.native.host is not None
+                found.append(self.native.host.step(part.index))
+            else:
+                found.extend(parsed_step(next(names)) for _ in range(part.steps))
+        return found
+
+    def time_steps(
+        self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]
+    ) -> list[float]:
+        """Run once on one thread; the seconds of each step."""
+        held = arrays_of(states)
+        inputs, outputs = self.prepared(inputs, held), self.empty_outputs()
+        context = self.take_context(inputs, outputs, held)
+        host = self.start_host(context, inputs, outputs, held)
+        team = TimedTeam(context.scratch)
+        for part in self.native.parts:
+            if isinstance(part, Host):
+                started = perf_counter()
+                self.run_part(part, context, host)
+                team.seconds.append(perf_counter() - started)
+            else:
+                _MAIN(self._mains[part.main])(context.bases_address, team.address)
+        self.give_back(context)
+        return team.seconds
 
     def prepared(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> Sequence[Array]:
         """The inputs as machine code can use them, copied only where that must be."""

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 
 from afterglow.runtime.artifact import Section
+from afterglow.runtime.device import StepName
 from afterglow.runtime.native.convention import FIRST_ALARM
 from afterglow.runtime.native.image import Image
 from afterglow.runtime.native.load import FilePart
@@ -96,11 +97,20 @@ class HostProgram(Protocol):
     ) -> HostRun:
         """Begin a run on the memory that machine code uses."""
 
+    def step(self, index: int) -> StepName:
+        """What the instruction at a place in the program's body does."""
+
     def sections(self) -> dict[str, Section]:
         """What a file needs to hold of it as bytes, by name."""
 
     def describe(self) -> dict[str, Any]:
         """What is needed besides the sections, as JSON can hold it."""
+
+
+def parsed_step(name: str) -> StepName:
+    """A step of machine code, by the name that it has in a program: kernels, then nodes."""
+    kernels, _, nodes = name.partition(" (")
+    return StepName(kernels, nodes.removesuffix(")"))
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
 from afterglow.instr import Buffer, Program, Region
-from afterglow.runtime.native.program import Host, Native
 from afterglow.runtime.native.convention import ALIGNMENT
+from afterglow.runtime.native.program import Host, Native
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32
 from tests.backends.cpu import networks

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from afterglow.backends.cpu.bundle.code import ArenaLayout, BundleCode, EntryCode, Extent
+from afterglow.backends.capabilities import BundleExtent
+from afterglow.backends.cpu.bundle.code import ArenaLayout, BundleCode, EntryCode
 from afterglow.backends.cpu.bundle.entry import EntryWriter
 from afterglow.backends.cpu.bundle.join import Joined, Part, asking, join
 from afterglow.backends.cpu.bundle.memory import MEMORY_FUNCTIONS, write_memory_functions
@@ -67,7 +68,7 @@ def build_bundle(
     programs: Sequence[Planned],
     target: Target,
     options: BundleOptions,
-    extents: Sequence[Extent] = (),
+    extents: Sequence[BundleExtent] = (),
 ) -> BundleCode:
     """Compile programs for a target into one object; the public symbols begin with the name.
 

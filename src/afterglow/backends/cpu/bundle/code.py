@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from afterglow.backends.capabilities import BundleExtent
 from afterglow.backends.cpu.target import Target
-from afterglow.runtime.native.program import CheckedIndex
 from afterglow.runtime.native.convention import ALIGNMENT
+from afterglow.runtime.native.program import CheckedIndex
 from afterglow.types import Array, Interface
 
 

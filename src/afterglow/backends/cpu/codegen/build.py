@@ -16,7 +16,7 @@ from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.threads import write_run_alone
 from afterglow.backends.interpreter.hosted import HostedProgram
 from afterglow.instr import Program, interface_of
-from afterglow.runtime.native.program import NativeProgram, Host, Native
+from afterglow.runtime.native.program import Host, Native, NativeProgram
 
 
 def build(

@@ -63,6 +63,7 @@ def plan_control(step: OpInstr) -> KernelPlan:
         cost=sum(plan.cost for plan in plans if plan is not None),
         workspace={name: size for name, size in sizes.items() if size},
         thread_bytes=max((plan.thread_bytes for plan in plans if plan is not None), default=0),
+        alignment=max((plan.alignment for plan in plans if plan is not None), default=1),
     )
 
 

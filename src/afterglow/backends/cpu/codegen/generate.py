@@ -29,7 +29,6 @@ from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.micro.kernel import Alarm, Kernel, Operand, Packed, Parameter, Table
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, Copy, Instr, KernelPlan, OpInstr, Program, Region, Stack, Wait
-from afterglow.runtime.native.program import CheckedIndex
 from afterglow.runtime.native.convention import (
     ALARM_BYTES,
     ALARMS,
@@ -38,11 +37,16 @@ from afterglow.runtime.native.convention import (
     FIRST_ALARM,
     NO_ALARM,
 )
+from afterglow.runtime.native.program import CheckedIndex
 from afterglow.support.errors import CompileError
 from afterglow.types.dtype import string, u8
 
 Alarms: TypeAlias = Mapping[int | None, int]
 """The numbers of alarms in a program, by their numbers in a kernel; that of all under None."""
+
+
+ON_HOST = KernelPlan("host")
+"""The plan of a step that the host runs, by the definition of its op."""
 
 
 @dataclass
@@ -103,7 +107,7 @@ def generate(
     writer = _Writer(generated, unchecked=unchecked)
     frame = Frame.of(program, generated.constants, interruptible=interruptible)
     for instruction in program.body:
-        if host_reason(instruction):
+        if is_on_host(instruction):
             generated.parts.append(instruction)
             for root in _read_by_host(instruction):
                 generated.host_constants[root.name] = generated.constants.raw(root)
@@ -121,13 +125,19 @@ def generate(
 
 
 def host_steps(program: Program) -> list[tuple[Instr, str]]:
-    """The instructions that the host would run, and why."""
-    reasons = ((instruction, host_reason(instruction)) for instruction in program.body)
-    return [(instruction, reason) for instruction, reason in reasons if reason]
+    """The instructions of a planned program that the host runs, and why."""
+    return [(step, host_reason(step)) for step in program.body if is_on_host(step)]
+
+
+def is_on_host(instruction: Instr) -> bool:
+    """Whether the host runs an instruction: its plan says so, and a copy has none."""
+    if isinstance(instruction, (OpInstr, Stack)):
+        return instruction.plan == ON_HOST
+    return bool(host_reason(instruction))
 
 
 def host_reason(instruction: Instr) -> str:
-    """Why the host must run an instruction; nothing if it need not."""
+    """Why there is no machine code for an instruction; nothing if there is."""
     step = as_step(instruction)
     job = None if step is None else Job.of(step)
     if step is None or job is None or job.is_empty:

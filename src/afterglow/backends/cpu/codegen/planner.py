@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.codegen.control import is_control_flow, plan_control
-from afterglow.backends.cpu.codegen.generate import host_reason
-from afterglow.backends.cpu.codegen.write import can_fuse, can_write, plans_for
+from afterglow.backends.cpu.codegen.control import control_refusal, is_control_flow, plan_control
+from afterglow.backends.cpu.codegen.generate import ON_HOST, host_reason
+from afterglow.backends.cpu.codegen.write import can_fuse, can_write, is_left_to_host, plans_for
 from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.policy import Policy
@@ -22,26 +22,37 @@ class Planner:
         self.policy = policy
         self._known: dict[tuple[str, bool], list[KernelPlan]] = {}
 
-    def plan(self, step: OpInstr | Stack, *, exact: bool) -> KernelPlan | None:
-        """The plan that the policy picks, or the best by its estimate; None if there is none."""
-        plans = self.plans(step, exact=exact)
-        if not plans:
-            return None
-        if self.policy.least_workspace:
-            return min(plans, key=lambda plan: plan.workspace_bytes)
-        picked = self.policy.picks.get(Job.of(step).key) if self.policy.picks else None
-        return next((plan for plan in plans if plan.variant == picked), plans[0])
-
     def plans(self, step: OpInstr | Stack, *, exact: bool) -> list[KernelPlan]:
-        """All plans for a step, the best by its estimate first; none if the host must run it."""
+        """All plans for a step, the one that the policy wants first; none if it is lowered."""
+        plans = self.estimated(step, exact=exact)
+        if self.policy.least_workspace:
+            return sorted(plans, key=lambda plan: plan.workspace_bytes)
+        picked = self.policy.picks.get(Job.of(step).key) if self.policy.picks else None
+        return sorted(plans, key=lambda plan: plan.variant != picked) if picked else plans
+
+    def estimated(self, step: OpInstr | Stack, *, exact: bool) -> list[KernelPlan]:
+        """All plans for a step, the best by its estimate first."""
         job = Job.of(step)
         if job.is_empty:
             return [NOTHING]
-        if is_control_flow(step):
-            return [] if host_reason(step) else [plan_control(step)]
         key = job.key, exact
+        if is_control_flow(step):  # what its bodies need is not in the key
+            return plans_of_control(step)
         if key not in self._known:
-            policy = self.policy.for_job(is_exact=exact)
-            fits = can_fuse(job) if isinstance(step, Stack) else can_write(job)
-            self._known[key] = plans_for(job, self.target, policy) if fits else []
+            self._known[key] = self._make(step, job, exact=exact)
         return self._known[key]
+
+    def _make(self, step: OpInstr | Stack, job: Job, *, exact: bool) -> list[KernelPlan]:
+        policy = self.policy.for_job(is_exact=exact)
+        if isinstance(step, Stack):
+            return plans_for(job, self.target, policy) if can_fuse(job) else []
+        if is_left_to_host(step.op):
+            return [ON_HOST]
+        if can_write(job):
+            return plans_for(job, self.target, policy)
+        return [ON_HOST] if step.op.is_primitive() else []
+
+
+def plans_of_control(step: OpInstr) -> list[KernelPlan]:
+    """The plan of an If, Loop or Scan: inline code, or a run on the host."""
+    return [ON_HOST if control_refusal(step, host_reason) else plan_control(step)]

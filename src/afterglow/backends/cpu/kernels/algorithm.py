@@ -37,6 +37,7 @@ class Algorithm:
             {name: storage.nbytes for name, storage in self.needs.workspace.items()},
             sum(storage.nbytes for storage in self.needs.scratch.values()),
             self.needs.packed,
+            self.needs.halo,
         )
 
     def is_allowed(self, policy: Policy) -> bool:

@@ -109,6 +109,12 @@ class Storage:
         return -(-self.count * self.dtype.itemsize // ALIGNMENT) * ALIGNMENT
 
 
+PADDED = "padded"
+"""The name of a workspace that holds a copy of the first operand with its padding."""
+LEAST_PADDED = 1 << 16
+"""Bytes of such a copy below which it is cheaper than filling the edges of a halo."""
+
+
 @dataclass(frozen=True)
 class Needs:
     """What a kernel needs besides its operands, known before it is written.
@@ -120,6 +126,12 @@ class Needs:
     workspace: Mapping[str, Storage] = field(default_factory=dict)
     scratch: Mapping[str, Storage] = field(default_factory=dict)
     packed: tuple[int, ...] = ()
+
+    @property
+    def halo(self) -> tuple[int, ...]:
+        """The operands, by position, that are better padded in memory than copied."""
+        copy = self.workspace.get(PADDED)
+        return (0,) if copy is not None and copy.nbytes >= LEAST_PADDED else ()
 
 
 class Kernel(Request):

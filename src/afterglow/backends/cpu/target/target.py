@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from afterglow.backends.backend import MAIN_MEMORY, MemorySpace
 from afterglow.backends.cpu.target.host import host_cpu, host_features, host_triple
 from afterglow.backends.cpu.target.llvm_names import unknown_names
 from afterglow.runtime.native.machine import Needs, architecture_of, cache_sizes, usable_cores
 from afterglow.support.errors import UsageError
+from afterglow.types import DType
+from afterglow.types.dtype import f16
 
 _X86_V1 = "64bit cmov cx8 fxsr mmx sse sse2"
 _X86_V2 = f"{_X86_V1} cx16 popcnt sahf sse3 sse4.1 sse4.2 ssse3"
@@ -125,6 +128,19 @@ class Target(Facts):
     def needs(self) -> Needs:
         """What code for it needs of the machine that it runs on."""
         return Needs(str(self), self.architecture, self.features)
+
+    @property
+    def memories(self) -> tuple[MemorySpace, ...]:
+        """One, whose size is not known here."""
+        return (MAIN_MEMORY,)
+
+    def missing_here(self) -> Sequence[str]:
+        """What code for this target needs that this machine lacks."""
+        return self.missing_on(Target.host())
+
+    def reads(self, storage: DType) -> bool:
+        """Whether weights in a narrower type are read at full speed: f16 needs conversions."""
+        return storage is not f16 or self.half_conversions
 
     def missing_on(self, machine: Target) -> list[str]:
         """What code for this target needs that a machine lacks; empty if it can run there."""

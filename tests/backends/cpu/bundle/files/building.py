@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import afterglow
-from afterglow.backends.cpu.bundle import BundleCode
-from afterglow.backends.cpu.target import Target
+from afterglow.backends.cpu.bundle.code import BundleCode
 from afterglow.backends.cpu.bundle.files import c_compiler, write_bundle
+from afterglow.backends.cpu.target import Target
 from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
-from afterglow.runtime.bundle import Bundle, BundleWish
+from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.support.errors import UsageError
 from afterglow.types import Array
 
@@ -28,8 +28,8 @@ STRICT = ("-Wall", "-Wextra", "-Werror")
 
 def bundle_code(source: Any, name: str, target: str = "x86-64-v3", **options: bool) -> BundleCode:
     """A model compiled for a bundle, without the detour over this machine."""
-    wish = BundleWish(target, name, **options)
-    return compile_bundle(open_source(source), Options(), wish)
+    request = BundleRequest(target, name, **options)
+    return compile_bundle(open_source(source), Options(), request).code
 
 
 def export(

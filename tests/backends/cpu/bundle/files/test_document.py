@@ -12,7 +12,7 @@ from tests.backends.cpu.bundle.files.building import build, export, run
 from tests.backends.cpu.bundle.files.test_entries import source
 from tests.emulation.models import DIGITS
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "bundles.md"
+DOCUMENT = Path(__file__).parents[5] / "docs" / "bundles.md"
 
 
 CALLER = r"""

@@ -14,8 +14,8 @@ import pytest
 from onnx import TensorProto
 
 import afterglow
-from afterglow.backends.cpu.bundle.survey import survey
 from afterglow.backends.cpu.bundle.files import identifier
+from afterglow.backends.cpu.bundle.survey import survey
 from afterglow.support.errors import UnsupportedError, UsageError
 from tests.backends.cpu.bundle.files.building import (
     build,

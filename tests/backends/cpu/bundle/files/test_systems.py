@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.bundle.files.systems import System, gcc_flags, system_of, zig_flags
+from afterglow.backends.cpu.target import Target
 from tests.backends.cpu.bundle.files.building import export
 from tests.emulation.linking import HAS_LINKER
 from tests.emulation.models import DIGITS

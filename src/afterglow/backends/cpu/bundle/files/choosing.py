@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.bundle import BundleCode, EntryCode, Extent
+from afterglow.backends.capabilities import BundleExtent
+from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode
 from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
 from afterglow.backends.cpu.bundle.files.template import Text
 
@@ -90,7 +91,7 @@ def _find(code: BundleCode, upper: str) -> str:
     )
 
 
-def _parameter(extent: Extent) -> str:
+def _parameter(extent: BundleExtent) -> str:
     places = ", ".join(f"axis {axis} of {name}" for name, axis in extent.places)
     return f" *   {extent.name}: {places}"
 

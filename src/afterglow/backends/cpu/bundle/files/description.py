@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from afterglow.backends.cpu.bundle import BundleCode, EntryCode
+from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode
 from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
 from afterglow.runtime.library import FORMAT
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from afterglow.backends.cpu.bundle import BundleCode, describe_object
+from afterglow.backends.cpu.bundle.code import BundleCode
+from afterglow.backends.cpu.bundle.describe import describe_object
 from afterglow.backends.cpu.bundle.files.description import describe, digest_of, to_json
 from afterglow.backends.cpu.bundle.files.header import write_header
 from afterglow.backends.cpu.bundle.files.makefiles import building_files, write_readme

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.bundle import EntryCode
+from afterglow.backends.cpu.bundle.code import EntryCode
 from afterglow.support.names import NameScope
 from afterglow.types import TensorType
 from afterglow.types.dtype import DType, Kind, f32, f64

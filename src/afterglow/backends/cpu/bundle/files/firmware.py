@@ -6,7 +6,7 @@ device.
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.bundle import BundleCode
+from afterglow.backends.cpu.bundle.code import BundleCode
 from afterglow.backends.cpu.bundle.files.systems import gcc_flags, gcc_name, zig_flags
 from afterglow.backends.cpu.bundle.files.template import Text
 

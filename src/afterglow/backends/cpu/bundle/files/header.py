@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from afterglow.backends.cpu.bundle import BundleCode, EntryCode
+from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode
 from afterglow.backends.cpu.bundle.files.choosing import write_choosing
 from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
 from afterglow.backends.cpu.bundle.files.template import Text

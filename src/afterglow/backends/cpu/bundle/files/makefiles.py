@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.bundle import BundleCode
+from afterglow.backends.cpu.bundle.code import BundleCode
 from afterglow.backends.cpu.bundle.files.fields import fields_of
 from afterglow.backends.cpu.bundle.files.firmware import firmware_files, firmware_steps
 from afterglow.backends.cpu.bundle.files.pool import POOL_C, POOL_H

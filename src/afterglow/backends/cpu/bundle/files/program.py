@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.bundle import BundleCode
+from afterglow.backends.cpu.bundle.code import BundleCode
 from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
 from afterglow.backends.cpu.bundle.files.template import Text
 

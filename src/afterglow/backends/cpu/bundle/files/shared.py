@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.bundle.files.systems import zig_target
 from afterglow.backends.cpu.bundle.files.web import LINK_OPTIONS
+from afterglow.backends.cpu.target import Target
 from afterglow.support.errors import CompileError, UsageError
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.bundle import BundleCode
+from afterglow.backends.cpu.bundle.code import BundleCode
 from afterglow.backends.cpu.bundle.files.systems import zig_target
 from afterglow.backends.cpu.bundle.files.template import Text
 

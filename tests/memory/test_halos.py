@@ -1,11 +1,10 @@
-"""Borders instead of padding."""
+"""Halos instead of padding."""
 
 # ruff: noqa: E501  lines of programs are long
 
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
@@ -13,18 +12,25 @@ from hypothesis import HealthCheck, given, settings
 from afterglow.backends.interpreter import Machine
 from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
-from afterglow.graph import Border, Function, parse_function, run_function
-from afterglow.instr import OpInstr, Program, print_program, verify_program
+from afterglow.graph import Function, parse_function, run_function
+from afterglow.instr import (
+    KernelPlan,
+    OpInstr,
+    Program,
+    Stack,
+    print_program,
+    verify_program,
+)
 from afterglow.lowering import select_instructions
 from afterglow.memory import (
-    add_borders,
+    PlanStep,
+    add_halos,
     form_stacks,
     place_lifetimes,
     plan_memory,
     remove_copies,
     share_buffers,
 )
-from afterglow.memory.borders import BorderOf
 from tests.fuzz.graphs import functions_of_floats
 from tests.memory.test_memory import without_comments
 from tests.transforms.rewriting import random_inputs
@@ -39,14 +45,14 @@ TWO_READERS = """
 """
 
 
-def own_border(step: OpInstr) -> Border | None:
-    return step.op.bordered([None if b is None else b.type for b in step.ins])
+def wants_halo(step: OpInstr | Stack, *, exact: bool = False) -> KernelPlan:
+    return KernelPlan("direct", halo=(0,))
 
 
-def bordered(function: Function, border_of: BorderOf = own_border) -> Program:
+def with_halos(function: Function, plan: PlanStep = wants_halo) -> Program:
     program = select_instructions(function)
     remove_copies(program)
-    add_borders(program, border_of)
+    add_halos(program, plan)
     form_stacks(program)
     share_buffers(program)
     place_lifetimes(program)
@@ -64,18 +70,18 @@ def check_meaning(function: Function, program: Program) -> None:
 
 def test_the_producer_writes_inside_and_the_convolution_reads_all() -> None:
     function = parse_function(inspect.cleandoc(TWO_READERS))
-    program = bordered(function)
+    program = with_halos(function)
     check_meaning(function, program)
     text = without_comments(print_program(program))
-    assert "%a.bordered = alloc f32[1, 7, 7, 1] at 0" in text
-    assert "%a = view %a.bordered[0:1, 1:6, 1:6, 0:1] : f32[1, 5, 5, 1]" in text
+    assert "%a.halo = alloc f32[1, 7, 7, 1] at 0" in text
+    assert "%a = view %a.halo[0:1, 1:6, 1:6, 0:1] : f32[1, 5, 5, 1]" in text
     assert "relu out %a, in %x" in text
-    assert "conv out %c, in %a.bordered, in %w {strides = (1, 1), pads = (0, 0, 0, 0)" in text
+    assert "conv out %c, in %a.halo, in %w {strides = (1, 1), pads = (0, 0, 0, 0)" in text
     assert "conv out %d, in %a, in %v" in text
     assert text.count("fill out") == 4
 
 
-def test_the_border_of_a_maximum_is_below_everything() -> None:
+def test_the_halo_of_a_maximum_is_below_everything() -> None:
     function = parse_function("""
         func @main(%x: f32[1, 6, 6, 2]) {
           %a = neg(%x) : f32[1, 6, 6, 2]
@@ -83,9 +89,17 @@ def test_the_border_of_a_maximum_is_below_everything() -> None:
           return %b
         }
     """)
-    program = bordered(function)
+    program = with_halos(function)
     assert "value = -inf" in print_program(program)
     check_meaning(function, program)
+
+
+def test_a_plan_that_wants_no_halo_leaves_the_padding() -> None:
+    def plan(step: OpInstr | Stack, *, exact: bool = False) -> KernelPlan:
+        return KernelPlan("direct")
+
+    function = parse_function(inspect.cleandoc(TWO_READERS))
+    assert ".halo" not in print_program(with_halos(function, plan))
 
 
 def test_a_buffer_that_would_double_keeps_its_size() -> None:
@@ -96,13 +110,12 @@ def test_a_buffer_that_would_double_keeps_its_size() -> None:
           return %b
         }
     """)
-    assert "bordered" not in print_program(bordered(function))
+    assert ".halo" not in print_program(with_halos(function))
 
 
-def test_a_pitch_keeps_channels_apart_and_is_not_filled() -> None:
-    def border_of(step: OpInstr) -> Border | None:
-        border = own_border(step)
-        return border and replace(border, pitch=(0, 0, 0, 1))
+def test_a_gap_keeps_channels_apart_and_is_not_filled() -> None:
+    def plan(step: OpInstr | Stack, *, exact: bool = False) -> KernelPlan:
+        return KernelPlan("direct", halo=(0,), gap=(0, 0, 0, 1))
 
     function = parse_function(
         inspect.cleandoc(
@@ -112,12 +125,12 @@ def test_a_pitch_keeps_channels_apart_and_is_not_filled() -> None:
             .replace("3, 3, 2", "4, 4, 2")
         )
     )
-    program = bordered(function, border_of)
+    program = with_halos(function, plan)
     check_meaning(function, program)
     text = without_comments(print_program(program))
-    assert "%a.bordered = alloc f32[1, 10, 10, 6]" in text
-    assert "%a = view %a.bordered[0:1, 1:9, 1:9, 0:5] : f32[1, 8, 8, 5]" in text
-    assert "%a.read = view %a.bordered[0:1, 0:10, 0:10, 0:5] : f32[1, 10, 10, 5]" in text
+    assert "%a.halo = alloc f32[1, 10, 10, 6]" in text
+    assert "%a = view %a.halo[0:1, 1:9, 1:9, 0:5] : f32[1, 8, 8, 5]" in text
+    assert "%a.read = view %a.halo[0:1, 0:10, 0:10, 0:5] : f32[1, 10, 10, 5]" in text
 
 
 @settings(
@@ -126,8 +139,8 @@ def test_a_pitch_keeps_channels_apart_and_is_not_filled() -> None:
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(functions_of_floats(most_steps=16))
-def test_random_graphs_compute_the_same_with_borders(function: Function) -> None:
+def test_random_graphs_compute_the_same_with_halos(function: Function) -> None:
     stages = Stages(Options())
     module = stages.lower(stages.optimise(function.module.clone()))
-    program = bordered(module.main)
+    program = with_halos(module.main)
     check_meaning(function, program)

@@ -12,7 +12,7 @@ from afterglow.backends.interpreter.hosted import HostedRun
 from afterglow.instr import Access, Buffer, Instr, Program
 from afterglow.instr.printer import instruction_text
 from afterglow.runtime.buffers import HostExecutable, arrays_of
-from afterglow.runtime.device import DeviceBuffer
+from afterglow.runtime.device import DeviceBuffer, LoadOptions
 from afterglow.runtime.native.executable import NativeExecutable
 from afterglow.runtime.native.program import Native, NativeProgram
 from afterglow.support.errors import VerifyError
@@ -35,12 +35,11 @@ class VerifyingExecutable(HostExecutable):
         self,
         native: NativeProgram,
         program: Program,
-        threads: int | None = None,
+        options: LoadOptions,
         *,
-        perf_map: bool = False,
         unchecked: bool = False,
     ) -> None:
-        self.native = NativeExecutable(native, threads, perf_map=perf_map)
+        self.native = NativeExecutable(native, options.threads, perf_map=options.perf_map)
         self.footprint = self.native.footprint
         self.machine = Machine(program, honour_predicates=False, unchecked=unchecked)
 

@@ -8,8 +8,8 @@ from time import perf_counter
 
 import numpy as np
 
-from afterglow.runtime.native.program import NativeProgram, Host, Native
 from afterglow.runtime.native.executable import NativeExecutable
+from afterglow.runtime.native.program import Host, Native, NativeProgram
 from afterglow.types import Array
 
 
