@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,6 +48,9 @@ class Backend(Protocol):
 
         `exact` forbids algorithms that form sums in other ways than defined.
         """
+
+    def plans(self, step: OpInstr | Stack, *, exact: bool = False) -> Sequence[KernelPlan]:
+        """All plans for a step that the policy admits, the best first."""
 
     def compile(self, program: Program) -> Executable:
         """Make a planned program run."""

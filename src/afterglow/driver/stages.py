@@ -86,7 +86,12 @@ class Stages:
     def placing(self, backend: Backend) -> ProgramPipeline:
         """What plans kernels by a backend, and memory."""
         options = self.options
-        return placing_pipeline(backend.plan, optimize=options.optimize, donate=options.lend_inputs)
+        return placing_pipeline(
+            backend.plan,
+            backend.plans,
+            optimize=options.optimize,
+            donate=options.lend_inputs,
+        )
 
     @property
     def memory_passes(self) -> tuple[AnyPass, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from afterglow.backends.backend import Settings
 from afterglow.backends.cpu.build import build
 from afterglow.backends.cpu.codegen import host_steps
@@ -80,6 +82,10 @@ class Cpu:
     def plan(self, step: OpInstr | Stack, *, exact: bool = False) -> KernelPlan | None:
         """The kernel that is picked for a step, or estimated to be the fastest."""
         return self._planner.plan(step, exact=exact)
+
+    def plans(self, step: OpInstr | Stack, *, exact: bool = False) -> Sequence[KernelPlan]:
+        """The plans that the policy admits: only the picked one, where one is picked."""
+        return self._planner.admitted(step, exact=exact)
 
     def compile(self, program: Program) -> Executable:
         """Compile and load a planned program."""

@@ -24,13 +24,15 @@ class Planner:
 
     def plan(self, step: OpInstr | Stack, *, exact: bool) -> KernelPlan | None:
         """The plan that the policy picks, or the best by its estimate; None if there is none."""
+        return next(iter(self.admitted(step, exact=exact)), None)
+
+    def admitted(self, step: OpInstr | Stack, *, exact: bool) -> list[KernelPlan]:
+        """All plans, or the only one that is picked for a step or needs least workspace."""
         plans = self.plans(step, exact=exact)
-        if not plans:
-            return None
         if self.policy.least_workspace:
-            return min(plans, key=lambda plan: plan.workspace_bytes)
+            return sorted(plans, key=lambda plan: plan.workspace_bytes)[:1]
         picked = self.policy.picks.get(Job.of(step).key) if self.policy.picks else None
-        return next((plan for plan in plans if plan.variant == picked), plans[0])
+        return [plan for plan in plans if plan.variant == picked] or plans
 
     def plans(self, step: OpInstr | Stack, *, exact: bool) -> list[KernelPlan]:
         """All plans for a step, the best by its estimate first; none if the host must run it."""

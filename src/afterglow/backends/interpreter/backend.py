@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from afterglow.backends.backend import Settings
 from afterglow.backends.interpreter.machine import Machine
 from afterglow.graph import Op
@@ -40,6 +42,10 @@ class Interpreter:
     def plan(self, step: OpInstr | Stack, *, exact: bool = False) -> KernelPlan:
         """By definition: the ops of a stack run one after the other, tile by tile."""
         return by_definition(step, exact=exact)
+
+    def plans(self, step: OpInstr | Stack, *, exact: bool = False) -> Sequence[KernelPlan]:
+        """The only one."""
+        return (self.plan(step, exact=exact),)
 
     def compile(self, program: Program) -> Machine:
         """A machine for the program."""
