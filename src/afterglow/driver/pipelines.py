@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afterglow.lowering import HasKernel, LowerOps, Schedule
 from afterglow.lowering.unpack_per_reader import UnpackPerReader
-from afterglow.memory import PlanStep, remove_copies
+from afterglow.memory import AlternativePlans, PlanStep, remove_copies
 from afterglow.memory.passes import (
     AddHalos,
     AliasOutputs,
@@ -13,6 +13,7 @@ from afterglow.memory.passes import (
     FormStacks,
     PlanKernels,
     PlanMemory,
+    ReduceWorkspace,
     RemoveCopies,
     ShareBuffers,
     UpdateInPlace,
@@ -138,12 +139,15 @@ def tidying_pipeline(plan: PlanStep, *, optimize: bool) -> ProgramPipeline:
     return ProgramPipeline("tidy", passes if optimize else ())
 
 
-def placing_pipeline(plan: PlanStep, *, optimize: bool, donate: bool) -> ProgramPipeline:
+def placing_pipeline(
+    plan: PlanStep, alternatives: AlternativePlans, *, optimize: bool, donate: bool
+) -> ProgramPipeline:
     """From tidy instructions to a program in which everything has its address."""
     sharing = (
         *((DonateInputs(),) if donate else ()),  # before buffers may lie there
         ShareBuffers(),  # after stacks: a stack's operands die together
         AliasOutputs(),  # after sharing: what is live at the peak is known now
+        ReduceWorkspace(alternatives),  # last: it changes plans only where the peak is
     )
     return ProgramPipeline(
         "place",

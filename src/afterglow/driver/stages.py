@@ -96,7 +96,10 @@ class Stages:
         """What plans kernels by a backend, and memory."""
         options = self.options
         return placing_pipeline(
-            first_plan(backend), optimize=options.optimize, donate=options.lend_inputs
+            first_plan(backend),
+            backend.plans,
+            optimize=options.optimize,
+            donate=options.lend_inputs,
         )
 
     @property

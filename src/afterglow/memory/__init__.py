@@ -12,8 +12,10 @@ from afterglow.memory.sharing import share_buffers
 from afterglow.memory.stacking import form_stacks
 from afterglow.memory.staging import MemoriesPlan, plan_memories
 from afterglow.memory.updates import update_in_place
+from afterglow.memory.workspace import AlternativePlans, reduce_workspace
 
 __all__ = [
+    "AlternativePlans",
     "Memories",
     "MemoriesPlan",
     "MemorySpec",
@@ -28,6 +30,7 @@ __all__ = [
     "plan_kernels",
     "plan_memories",
     "plan_memory",
+    "reduce_workspace",
     "remove_copies",
     "share_buffers",
     "update_in_place",

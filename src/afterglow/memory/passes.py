@@ -17,6 +17,7 @@ from afterglow.memory.planner import EXACT_STEPS, plan_memory
 from afterglow.memory.sharing import share_buffers
 from afterglow.memory.stacking import form_stacks
 from afterglow.memory.updates import update_in_place
+from afterglow.memory.workspace import AlternativePlans, reduce_workspace
 from afterglow.passes import ProgramPass, Property
 
 
@@ -142,6 +143,20 @@ class AliasOutputs(MemoryPass):
     def change(self, program: Program) -> bool:
         """See the class."""
         return bool(borrow_memory(program))
+
+
+class ReduceWorkspace(MemoryPass):
+    """Takes kernels with less workspace where the peak is, if they cost little more."""
+
+    name = "reduce-workspace"
+    requires = frozenset({Property.SHARED})
+
+    def __init__(self, alternatives: AlternativePlans) -> None:
+        self.alternatives = alternatives
+
+    def change(self, program: Program) -> bool:
+        """See the class."""
+        return bool(reduce_workspace(program, self.alternatives))
 
 
 class PlanMemory(ProgramPass):

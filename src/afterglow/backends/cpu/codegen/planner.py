@@ -23,12 +23,12 @@ class Planner:
         self._known: dict[tuple[str, bool], list[KernelPlan]] = {}
 
     def plans(self, step: OpInstr | Stack, *, exact: bool) -> list[KernelPlan]:
-        """All plans for a step, the one that the policy wants first; none if it is lowered."""
+        """The plans for a step that the policy admits, the best first; none if it is lowered."""
         plans = self.estimated(step, exact=exact)
         if self.policy.least_workspace:
-            return sorted(plans, key=lambda plan: plan.workspace_bytes)
+            return sorted(plans, key=lambda plan: plan.workspace_bytes)[:1]
         picked = self.policy.picks.get(Job.of(step).key) if self.policy.picks else None
-        return sorted(plans, key=lambda plan: plan.variant != picked) if picked else plans
+        return [plan for plan in plans if plan.variant == picked] or plans
 
     def estimated(self, step: OpInstr | Stack, *, exact: bool) -> list[KernelPlan]:
         """All plans for a step, the best by its estimate first."""
