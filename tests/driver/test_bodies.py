@@ -14,7 +14,7 @@ from onnxruntime import InferenceSession
 import afterglow
 from afterglow.driver import bodies
 from afterglow.driver.compile import Recipe
-from afterglow.frontends.onnx import control
+from afterglow.frontends.onnx.importers import control
 from afterglow.runtime import patience
 from afterglow.runtime.model import CompiledModel
 from afterglow.runtime.segmented import CONTINUATIONS
