@@ -19,7 +19,7 @@ from afterglow.cli.saved import load_saved, saved_feed
 from afterglow.cli.session import Session, table
 from afterglow.driver.kernel_cache import caching_compiler
 from afterglow.driver.stages import Stages
-from afterglow.frontends.onnx import NeedsValuesError
+from afterglow.frontends.base import NeedsValuesError
 from afterglow.report.profile import StepTime, profile
 from afterglow.report.saved_profile import profile_saved
 from afterglow.runtime.version import Version

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from afterglow.backends.cpu.bundle import (
     BundleCode,
@@ -21,9 +20,9 @@ from afterglow.backends.cpu.target import Target
 from afterglow.bundles import identifier
 from afterglow.driver.kernel_cache import caching_compiler
 from afterglow.driver.options import Options
-from afterglow.driver.sources import OnnxSource, Source
+from afterglow.driver.sources import Source
 from afterglow.driver.stages import Stages, find_backend
-from afterglow.frontends.onnx import NeedsValuesError
+from afterglow.frontends.base import NeedsValuesError
 from afterglow.instr import Program
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.bundle import BundleWish
@@ -83,21 +82,19 @@ def _expected(stages: Stages, program: Program, compiled: Compile) -> Sequence[A
 
 def _data_decide(error: NeedsValuesError) -> UnsupportedError:
     """What a user is told of a model that is compiled on as it runs."""
-    if error.cut is None or not error.cut.host:
+    boundary = error.boundary
+    if boundary is None or not boundary.host:
         return error
-    stops = [stop.node for stop in error.cut.stops]
     return UnsupportedError(
         "data decide shapes in the model, and a bundle cannot compile what comes behind",
-        excerpt=[f"{node.op_type} ({node.name or node.output[0]})" for node in stops],
+        excerpt=list(map(str, boundary.nodes)),
         help="save it as FILE.agc, or export a model that ends before these nodes",
     )
 
 
 def _name_of(source: Source) -> str:
     """The name of the model's file, if it has one."""
-    if isinstance(source, OnnxSource) and isinstance(source.source, (str, Path)):
-        return Path(source.source).stem
-    return "model"
+    return "model" if source.path is None else source.path.stem
 
 
 def _usable(name: str) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 
 from afterglow.frontends.onnx import read_model, remainder_of
+from afterglow.frontends.onnx.remainder import open_remainder
 from tests.frontends.models import info, model, node
 
 
@@ -28,7 +29,7 @@ def source() -> onnx.ModelProto:
 
 
 def test_only_what_comes_behind_is_left() -> None:
-    left = remainder_of(read_model(source()), [["b"]], {}).open()
+    left = open_remainder(remainder_of(read_model(source()), [["b"]], {}))
     graph = left.proto.graph
     assert [n.op_type for n in graph.node] == ["MatMul", "Add"]
     assert [i.name for i in graph.input] == ["x", "z"]
@@ -51,13 +52,13 @@ def _with_data(proto: onnx.ModelProto, left: object) -> onnx.ModelProto:
 
 
 def test_several_cuts_leave_what_any_of_them_needs() -> None:
-    left = remainder_of(read_model(source()), [["c"], ["a"]], {}).open()
+    left = open_remainder(remainder_of(read_model(source()), [["c"], ["a"]], {}))
     assert [n.op_type for n in left.proto.graph.node] == ["Relu", "MatMul", "Add"]
 
 
 def test_values_become_constants() -> None:
     z = np.full((2, 20), 7, np.float32)
-    left = remainder_of(read_model(source()), [["c"]], {"z": z}).open()
+    left = open_remainder(remainder_of(read_model(source()), [["c"]], {"z": z}))
     assert [i.name for i in left.proto.graph.input] == ["x"]
     (constant,) = left.proto.graph.initializer
     np.testing.assert_array_equal(left.array(constant), z)
@@ -68,13 +69,13 @@ def test_data_beside_a_model_are_taken_along(tmp_path: Path) -> None:
     onnx.save(source(), path, save_as_external_data=True, location="data.bin", size_threshold=0)
     remainder = remainder_of(read_model(path), [["b"]], {})
     (tmp_path / "data.bin").unlink()
-    (second,) = remainder.open().proto.graph.initializer
-    assert remainder.open().array(second).shape == (30, 20)
+    (second,) = open_remainder(remainder).proto.graph.initializer
+    assert open_remainder(remainder).array(second).shape == (30, 20)
     assert len(remainder.weights) == 2400
 
 
 def test_what_is_left_of_what_is_left_is_the_same() -> None:
     once = remainder_of(read_model(source()), [["b"]], {})
-    twice = remainder_of(once.open(), [["b"]], {})
+    twice = remainder_of(open_remainder(once), [["b"]], {})
     assert bytes(once.graph) == bytes(twice.graph)
     assert bytes(once.weights) == bytes(twice.weights)

@@ -14,12 +14,12 @@ from itertools import count
 
 import numpy as np
 
+from afterglow.frontends.base import NeedsValuesError
 from afterglow.frontends.onnx.context import Imported, NodeContext
 from afterglow.frontends.onnx.driven import drive_branch, drive_loop, no_parts
 from afterglow.frontends.onnx.problems import (
     ChangesTypesError,
     NeedsInliningError,
-    NeedsValuesError,
     Problem,
     ProblemsError,
 )
