@@ -193,3 +193,22 @@ def test_every_public_name_is_documented(path: Path) -> None:
             )
             setter = any(isinstance(d, ast.Attribute) for d in node.decorator_list)
             assert private or setter or ast.get_docstring(node), f"{node.name} has no docstring"
+
+
+@each_module
+def test_only_the_registry_of_front_ends_brings_a_particular_one(path: Path) -> None:
+    me = dotted(path)
+    if not me.startswith("afterglow.driver"):
+        return
+    for imported in (*imports(ast.parse(path.read_text())), *_libraries(path)):
+        is_general = imported in ("afterglow.frontends.base", "afterglow.frontends.registry")
+        is_other = not imported.startswith(("afterglow.frontends", "onnx"))
+        assert is_general or is_other, f"{me} imports {imported}"
+
+
+def _libraries(path: Path) -> list[str]:
+    """What a file imports by name of other packages."""
+    tree = ast.parse(path.read_text())
+    froms = [n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
+    plain = [a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names]
+    return [name for name in (*froms, *plain) if not name.startswith("afterglow")]

@@ -315,7 +315,7 @@ def test_programs_of_any_backend_are_saved(network, tmp_path: Path) -> None:
     compiled = afterglow.compile(network(), backend="interpreter", cache=False)
     loaded = reloaded(compiled, tmp_path)
     feed = {
-        i.name: np.full(i.exact_shape, "a" if i.dtype.numpy == object else 1, i.dtype.numpy)
+        i.name: np.full(i.exact_shape, "a" if i.dtype.numpy.kind == "O" else 1, i.dtype.numpy)
         for i in compiled.inputs
     }
     for have, want in zip(loaded.run(None, feed), compiled.run(None, feed), strict=True):

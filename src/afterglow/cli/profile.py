@@ -18,7 +18,7 @@ from afterglow.cli.request import Request, takes_model
 from afterglow.cli.saved import load_saved, saved_feed
 from afterglow.cli.session import Session, table
 from afterglow.driver.stages import Stages, find_backend
-from afterglow.frontends.onnx import NeedsValuesError
+from afterglow.frontends.base import NeedsValuesError
 from afterglow.report.profile import StepTime, profile
 from afterglow.report.saved_profile import profile_saved
 from afterglow.runtime.device import LoadOptions

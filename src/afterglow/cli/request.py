@@ -22,7 +22,7 @@ from afterglow.driver.environment import (
 )
 from afterglow.driver.options import PRECISIONS, Options, Progress, policy_of
 from afterglow.driver.sources import Source, open_source
-from afterglow.frontends.onnx import NeedsValuesError, UnboundDimensionsError
+from afterglow.frontends.base import NeedsValuesError, UnboundDimensionsError
 from afterglow.graph import Module
 from afterglow.passes import Instrument
 from afterglow.runtime import TensorInfo

@@ -9,7 +9,7 @@ from afterglow.backends.capabilities import BundleEntry, BundleExtent, Bundling,
 from afterglow.driver.options import Options
 from afterglow.driver.sources import Source
 from afterglow.driver.stages import Stages, find_backend
-from afterglow.frontends.onnx import NeedsValuesError
+from afterglow.frontends.base import NeedsValuesError
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.bundle import BundleRequest
 from afterglow.support.errors import UnsupportedError, UsageError
@@ -36,7 +36,8 @@ def compile_bundle(source: Source, options: Options, request: BundleRequest) -> 
         options.progress("emit")
     declared = source.signature(replace(options, shapes={}, dims={})).inputs
     extents = _extents(declared, request.shapes)
-    return backend.bundle(request.name or source.name, entries, extents, request)
+    name = request.name or ("model" if source.path is None else source.path.stem)
+    return backend.bundle(name, entries, extents, request)
 
 
 def _planned(source: Source, options: Options, suffix: str) -> BundleEntry:
@@ -57,12 +58,12 @@ def _planned(source: Source, options: Options, suffix: str) -> BundleEntry:
 
 def _data_dependent(error: NeedsValuesError) -> UnsupportedError:
     """What a user is told of a model that is compiled on as it runs."""
-    if error.cut is None or not error.cut.host:
+    boundary = error.boundary
+    if boundary is None or not boundary.host:
         return error
-    stops = [stop.node for stop in error.cut.stops]
     return UnsupportedError(
         "data decide shapes in the model, and a bundle cannot compile what comes behind",
-        excerpt=[f"{node.op_type} ({node.name or node.output[0]})" for node in stops],
+        excerpt=list(map(str, boundary.nodes)),
         help="save it as FILE.agc, or export a model that ends before these nodes",
     )
 

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from io import BufferedReader
@@ -27,6 +27,8 @@ from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.saved import read_versions, save_versions
 from afterglow.runtime.version import Version
 from afterglow.support.atomic_file import PART_SUFFIX
+from afterglow.support.digest import digest_of_bytes as digest_of_bytes
+from afterglow.support.digest import digest_of_texts as digest_of_texts
 from afterglow.support.disk_cache import CACHE_PARTS, DiskCache
 from afterglow.support.errors import UnsupportedError, UsageError
 from afterglow.support.private_folder import make_private
@@ -158,7 +160,7 @@ def model_key(digest: str, options: Options) -> str:
     flags = f"{options.optimize} {options.lend_inputs} {options.max_arena} {options.max_memory}"
     choice = f"{options.policy} {options.precision} {options.tune}"
     target = f"{options.backend} {options.target} {_identity(options)}"
-    part = repr(options.part)
+    part = repr(options.partition)
     return digest_of_texts(
         [digest, _build(), target, flags, choice, part, *bound, *dims, *sorted(values)]
     )
@@ -182,16 +184,6 @@ def _content(value: Any) -> str:
 def _key_of_files(digest: str) -> str:
     """What the names of the files beside a model are noted under."""
     return digest_of_texts(["files", digest])
-
-
-def digest_of_texts(texts: Iterable[str]) -> str:
-    """A digest that tells every sequence of texts from every other."""
-    return digest_of_bytes("".join(f"{len(text)} {text}" for text in texts).encode())
-
-
-def digest_of_bytes(data: bytes | memoryview) -> str:
-    """A digest of bytes."""
-    return hashlib.blake2b(data, digest_size=20).hexdigest()
 
 
 def _content_digest(file: BufferedReader) -> str:

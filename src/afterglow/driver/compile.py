@@ -16,7 +16,7 @@ from afterglow.driver.options import Options, check_bindings, describe_options, 
 from afterglow.driver.sources import Source, open_source
 from afterglow.driver.specialise import CallSpecialiser
 from afterglow.driver.stages import Stages, find_backend
-from afterglow.frontends.onnx import NeedsValuesError, UnboundDimensionsError
+from afterglow.frontends.base import NeedsValuesError, UnboundDimensionsError
 from afterglow.graph import Module, print_module
 from afterglow.instr import print_program
 from afterglow.runtime import CompiledModel
@@ -132,7 +132,7 @@ class Recipe(Specialiser):
 
     def title(self) -> str:
         """What the source is, and what the model is compiled for."""
-        return model_title(getattr(self.source, "source", None), self.options)
+        return model_title(self.source.path, self.options)
 
     def stage(self, name: str) -> str:
         """The text of a stage, made anew with the binding used last."""
