@@ -67,10 +67,10 @@ class Stages:
 
     @cached_property
     def stacking_backend(self) -> Backend:
-        """The backend that stacks are formed by: whatever is picked for them, they are the same."""
-        if not self.options.policy.picks:
+        """The backend that stacks are formed by: they do not depend on variants that are chosen."""
+        if not self.options.policy.variants:
             return self.backend  # which then knows the plans of what was stacked
-        return find_backend(replace(self.options, policy=replace(self.options.policy, picks={})))
+        return find_backend(replace(self.options, policy=replace(self.options.policy, variants={})))
 
     @cached_property
     def frugal_backend(self) -> Backend:

@@ -27,7 +27,7 @@ class Planner:
         plans = self.estimated(step, exact=exact)
         if self.policy.least_workspace:
             return sorted(plans, key=lambda plan: plan.workspace_bytes)[:1]
-        picked = self.policy.picks.get(Job.of(step).key) if self.policy.picks else None
+        picked = self.policy.variants.get(Job.of(step).key) if self.policy.variants else None
         return [plan for plan in plans if plan.variant == picked] or plans
 
     def estimated(self, step: OpInstr | Stack, *, exact: bool) -> list[KernelPlan]:
