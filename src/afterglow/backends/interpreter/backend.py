@@ -14,7 +14,7 @@ class Interpreter:
     """Runs every op by its definition: the oracle for all other backends.
 
     With `primitives_only` it keeps nothing that decomposes, as hardware would that has only the
-    primitives: what runs on it runs on anything.
+    primitives, and a host for ops on strings, trees and tables: what runs on it runs on anything.
     """
 
     preparation: tuple[Pass, ...] = ()
@@ -30,8 +30,8 @@ class Interpreter:
         return Interpreter(self.name, primitives_only=self.primitives_only, unchecked=unchecked)
 
     def keeps(self, op: Op) -> bool:
-        """Everything, or the primitives."""
-        return not self.primitives_only or op.is_primitive()
+        """Everything, or the primitives and the host ops."""
+        return not self.primitives_only or op.is_primitive() or op.host
 
     def runs(self, op: Op) -> bool:
         """What it keeps, and nothing else."""
