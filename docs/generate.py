@@ -6,6 +6,7 @@ out of date.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 
@@ -49,8 +50,9 @@ def ops_page() -> str:
         "",
         f"Generated from the code: {len(OPS)} ops in {len(families)} families. *Primitive* ops",
         "are what a backend must implement; *lowered* ones decompose into others unless a backend",
-        "keeps them whole; *copies* become moves of memory, most of which vanish. The gradient is",
-        "the op's *own*, or that of its *lowering*.",
+        "keeps them whole; *copies* become moves of memory, most of which vanish; *host* ones work",
+        "on strings, trees and tables, and run on the host. The gradient is the op's *own*, or",
+        "that of its *lowering*.",
         "",
     ]
     for family, classes in sorted(families.items()):
@@ -62,22 +64,34 @@ def ops_page() -> str:
 
 
 def primitives_page() -> str:
-    """The short list that new hardware implements."""
+    """The short list that new hardware implements, and the list of what its host runs."""
     primitives = [cls for cls in OPS.values() if cls.is_primitive()]
-    count = f"{len(primitives)} ops, of {len(OPS)}"
+    host = [cls for cls in OPS.values() if cls.host]
     lines = [
         "# Primitives",
         "",
-        f"Generated from the code: the {count}, that do not decompose.",
-        "A backend that has a kernel for each of them, and can copy memory, runs every model. The",
-        "backend `primitives` is that contract as a program: it refuses everything else, and the",
-        "tests run random graphs and real models on it.",
+        f"Generated from the code: the {len(primitives)} ops, of {len(OPS)}, that have no lowering",
+        "and compute tensors of numbers. All others decompose into them, recurrent layers into",
+        "`scan`; a backend may still keep any of those whole. A backend that has a kernel for each",
+        "primitive, can copy memory, and leaves the host ops below to the host, runs every model.",
+        "The backend `primitives` is that contract as a program: it refuses everything else, and",
+        "the tests run every op, random graphs and real models on it.",
         "",
-        "| op | attributes | meaning |",
-        "|---|---|---|",
+        *_table(primitives),
+        "",
+        "## Host ops",
+        "",
+        f"The {len(host)} ops on strings, decision trees, n-grams and look-up tables. The host",
+        "runs them by their definition in NumPy; a backend may have kernels for them.",
+        "",
+        *_table(host),
     ]
-    lines += [f"| `{_call(cls)}` | {_attributes(cls)} | {_summary(cls)} |" for cls in primitives]
     return "\n".join(lines) + "\n"
+
+
+def _table(classes: Sequence[type[Op]]) -> list[str]:
+    rows = [f"| `{_call(cls)}` | {_attributes(cls)} | {_summary(cls)} |" for cls in classes]
+    return ["| op | attributes | meaning |", "|---|---|---|", *rows]
 
 
 def contrib_page() -> str:
@@ -103,9 +117,15 @@ def _first_line(importer: Importer) -> str:
 
 
 def _row(cls: type[Op]) -> str:
-    kind = "primitive" if cls.is_primitive() else "copies" if cls.has_own_selection() else "lowered"
+    kind = _kind(cls)
     gradient = "own" if cls.gradient is not Op.gradient else "lowering" if _lowers(cls) else ""
     return f"| `{_call(cls)}` | {_attributes(cls)} | {kind} | {gradient} | {_summary(cls)} |"
+
+
+def _kind(cls: type[Op]) -> str:
+    if cls.host:
+        return "host"
+    return "primitive" if cls.is_primitive() else "copies" if cls.has_own_selection() else "lowered"
 
 
 def _lowers(cls: type[Op]) -> bool:

@@ -18,6 +18,8 @@ class PairwiseCoupling(Op):
     below 0.005 / k, so the result depends on these very steps.
     """
 
+    host = True
+
     def infer(self, pairs: TensorType) -> TensorType:
         """A probability for each row and class."""
         require_float(pairs=pairs)

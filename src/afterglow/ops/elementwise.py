@@ -207,6 +207,15 @@ class Min(Binary):
         part = _where_less(b, lhs, rhs, grad)
         return part, b.emit(Sub(), grad, part)
 
+    def lower(self, b: Builder, lhs: Value, rhs: Value) -> Value | None:
+        """lhs where it is smaller or NaN, else rhs; complex numbers are not compared."""
+        if lhs.type.dtype.kind is Kind.COMPLEX:
+            return None
+        first = b.emit(Less(), lhs, rhs)
+        if lhs.type.dtype.is_float:
+            first = b.emit(Or(), first, b.emit(IsNaN(), lhs))
+        return b.emit(Where(), first, lhs, rhs)
+
 
 @op("equal")
 class Equal(Comparison):
@@ -233,6 +242,10 @@ class LessEqual(Comparison):
 
     function = np.less_equal
 
+    def lower(self, b: Builder, lhs: Value, rhs: Value) -> Value:
+        """lhs < rhs or lhs = rhs."""
+        return b.emit(Or(), b.emit(Less(), lhs, rhs), b.emit(Equal(), lhs, rhs))
+
 
 @op("and")
 class And(Bitwise):
@@ -253,6 +266,11 @@ class Xor(Bitwise):
     """Bit-wise exclusive or; of booleans, logical."""
 
     function = np.bitwise_xor
+
+    def lower(self, b: Builder, lhs: Value, rhs: Value) -> Value:
+        """One of them, and not both."""
+        both = b.emit(And(), lhs, rhs)
+        return b.emit(And(), b.emit(Or(), lhs, rhs), b.emit(Not(), both))
 
 
 @op("shift_left")
@@ -342,6 +360,10 @@ class Ceil(FloatUnary):
     def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
         """Flat between its steps."""
         return (None,)
+
+    def lower(self, b: Builder, x: Value) -> Value:
+        """-floor(-x)."""
+        return b.emit(Neg(), b.emit(Floor(), b.emit(Neg(), x)))
 
 
 @op("round")

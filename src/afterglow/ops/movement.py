@@ -311,6 +311,11 @@ def slice_axis(x: TensorType, axis: int, start: int, extent: int, step: int = 1)
     return Slice(tuple(starts), tuple(extents), tuple(steps))
 
 
+def flip(x: TensorType, axis: int) -> Slice:
+    """The op that reverses x along one axis."""
+    return slice_axis(x, axis, max(x.shape[axis] - 1, 0), x.shape[axis], -1)
+
+
 MOST_RUNS = 16
 """Repetitions of x along an axis that a pad writes one by one; more are a tile."""
 

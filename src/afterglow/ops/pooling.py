@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from afterglow.graph import Band, Builder, Cut, Gradients, Halo, Op, Value, op
-from afterglow.ops.convolution import ConvTranspose
+from afterglow.ops.convolution import Conv, ConvTranspose
 from afterglow.ops.elementwise import Abs, Div, IsNaN, Less, Mul, Or, Where, scalar
 from afterglow.ops.fill import Fill
 from afterglow.ops.indexing import ScatterReduction
 from afterglow.ops.movement import Expand, Pad, Reshape, Slice
 from afterglow.ops.power import Pow
+from afterglow.ops.reduction import narrowed, widened
 from afterglow.ops.rules import require, require_float, require_number
 from afterglow.ops.scatter import ScatterElements
 from afterglow.ops.windows import Windows
@@ -271,6 +272,15 @@ class AvgPool(Pool):
         """The sum of each window, divided by how many elements count."""
         total = self.combined(x, np.add, 0)
         return total / self.divisors(x.shape[1:-1]).astype(x.dtype)
+
+    def lower(self, b: Builder, x: Value) -> Value:
+        """The sum as a convolution of each channel with ones, divided by the count."""
+        wide, channels = widened(b, x), x.type.shape[-1]
+        pads = (*self.windows.begins, *self.windows.needed_ends(x.type.shape[1:-1]))
+        ones = b.emit(Fill((channels, *self.kernel, 1), 1.0, wide.type.dtype))
+        total = b.emit(Conv(self.strides, pads, self.dilations, channels), wide, ones)
+        divisors = self.divisors(x.type.shape[1:-1]).astype(wide.type.dtype.numpy)
+        return narrowed(b, b.emit(Div(), total, b.constant(divisors, "divisors")), x)
 
     def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
         """The share of an element, spread over the window by a transposed convolution with ones."""

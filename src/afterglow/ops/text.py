@@ -27,6 +27,7 @@ class Case(Enum):
 class StringConcat(Op):
     """One text after the other."""
 
+    host = True
     elementwise = True
 
     def infer(self, lhs: TensorType, rhs: TensorType) -> TensorType:
@@ -43,6 +44,7 @@ class StringConcat(Op):
 class ChangeCase(Op):
     """Texts with all their letters in one case, by the rules of Unicode."""
 
+    host = True
     elementwise = True
     case: Case
 
@@ -60,6 +62,7 @@ class ChangeCase(Op):
 class RegexFullMatch(Op):
     """Whether a regular expression matches the whole of each text."""
 
+    host = True
     elementwise = True
     pattern: str
 

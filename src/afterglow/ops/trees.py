@@ -65,6 +65,7 @@ class TreeEnsemble(Op):
     by how much. A target without votes gets 0; an average is over all trees.
     """
 
+    host = True
     targets: int
     aggregate: Aggregate = Aggregate.SUM
 

@@ -20,6 +20,8 @@ class LookUp(Op):
     If a key is repeated the last one counts. NaN equals NaN.
     """
 
+    host = True
+
     def infer(
         self, x: TensorType, keys: TensorType, values: TensorType, default: TensorType
     ) -> TensorType:
@@ -72,6 +74,7 @@ class NgramCount(Op):
     with up to `most_skipped` others between any two of them, always as many.
     """
 
+    host = True
     starts: tuple[int, ...]
     shortest: int
     longest: int

@@ -50,7 +50,7 @@ class Planner:
             return [ON_HOST]
         if can_write(job):
             return plans_for(job, self.target, policy)
-        return [ON_HOST] if step.op.is_primitive() else []
+        return [] if step.op.decomposes() else [ON_HOST]
 
 
 def plans_of_control(step: OpInstr) -> list[KernelPlan]:
