@@ -28,6 +28,7 @@ from afterglow.graph import Function, Module, Node
 from afterglow.graph.function import subgraphs_of
 from afterglow.graph.index_check import check_constants
 from afterglow.instr import (
+    ON_HOST,
     KernelPlan,
     OpInstr,
     Program,
@@ -128,7 +129,7 @@ class Stages:
         has_kernel = kernels_of(self.backend)
         lowering = lowering_pipeline(has_kernel, optimize=self.options.optimize)
         lowering.run(module, self._instruments())
-        missing = unsupported_nodes(module.main, has_kernel)
+        missing = [n for n in unsupported_nodes(module.main, has_kernel) if not self._has_plan(n)]
         if missing:
             lines = [f"{node.op.mnemonic} (%{node.name}, {node.origin})" for node in missing]
             raise UnsupportedError(
@@ -139,6 +140,10 @@ class Stages:
         if self.options.max_arena is not None:
             self._fit_arena(module, self.options.max_arena)
         return module
+
+    def _has_plan(self, node: Node) -> bool:
+        """Whether the backend has the host run a node that it has no kernel for."""
+        return bool(self.backend.plans(step_of(node)))
 
     def plan(self, module: Module) -> tuple[Program, MemoryPlan]:
         """Select instructions, remove copies, plan kernels, and give every buffer its address."""
@@ -310,13 +315,14 @@ def first_plan(backend: Backend) -> PlanStep:
 
 
 def kernels_of(backend: Backend) -> HasKernel:
-    """Whether a backend has a kernel for a node, which is lowered otherwise."""
+    """Whether a backend computes a node as it is; it is lowered otherwise, if it can be."""
     known: dict[object, bool] = {}
 
     def has_kernel(node: Node) -> bool:
         key = node.op, *((v.type, type(v)) for v in node.operands if v is not None)
         if key not in known:
-            known[key] = bool(backend.plans(step_of(node)))
+            plan = first_plan(backend)(step_of(node))
+            known[key] = plan is not None and plan.algorithm != ON_HOST
         return known[key]
 
     return has_kernel

@@ -28,7 +28,18 @@ from afterglow.backends.cpu.llvm.emitter import Module
 from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.micro.kernel import Alarm, Kernel, Operand, Packed, Parameter, Table
 from afterglow.backends.cpu.target import Target
-from afterglow.instr import Buffer, Copy, Instr, KernelPlan, OpInstr, Program, Region, Stack, Wait
+from afterglow.instr import (
+    ON_HOST,
+    Buffer,
+    Copy,
+    Instr,
+    KernelPlan,
+    OpInstr,
+    Program,
+    Region,
+    Stack,
+    Wait,
+)
 from afterglow.runtime.native.convention import (
     ALARM_BYTES,
     ALARMS,
@@ -45,8 +56,10 @@ Alarms: TypeAlias = Mapping[int | None, int]
 """The numbers of alarms in a program, by their numbers in a kernel; that of all under None."""
 
 
-ON_HOST = KernelPlan("host")
-"""The plan of a step that the host runs, by the definition of its op."""
+HOST = KernelPlan(ON_HOST)
+"""The plan of a step that the host runs, by the definition of its op, as it has no kernel."""
+WHOLE_ON_HOST = KernelPlan("numpy")
+"""The plan of an op that the host computes better than kernels for its parts would."""
 
 
 @dataclass
@@ -132,7 +145,7 @@ def host_steps(program: Program) -> list[tuple[Instr, str]]:
 def is_on_host(instruction: Instr) -> bool:
     """Whether the host runs an instruction: its plan says so, and a copy has none."""
     if isinstance(instruction, (OpInstr, Stack)):
-        return instruction.plan == ON_HOST
+        return instruction.plan in (HOST, WHOLE_ON_HOST)
     return bool(host_reason(instruction))
 
 
