@@ -1,4 +1,4 @@
-"""What kernels chose between, as a table and as data."""
+"""The algorithm choices of a program's kernels, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from afterglow.driver.options import Options
 from afterglow.report.choices import ExplainedChoice, explain_choices
 
 MOST_CANDIDATES = 4
-"""Candidates of a kernel that the table shows."""
+"""How many candidate plans of a kernel the table shows."""
 
 
 def find_choices(
     plan: PlanProgram, options: Options, measure_seconds: float | None
 ) -> list[ExplainedChoice]:
-    """The choices of a program; none if it is not for the CPU."""
+    """The algorithm choices of a program; empty if the backend is not the CPU."""
     if options.backend != "cpu":
         return []
     compiled = caching_compiler(options.cache)
@@ -37,12 +37,12 @@ def find_choices(
 
 
 def choice_data(choice: ExplainedChoice) -> dict[str, Any]:
-    """As JSON has it."""
+    """The choice as a JSON object."""
     return {**asdict(choice), "chosen": choice.candidates[0].name}
 
 
 def choice_table(choices: Sequence[ExplainedChoice]) -> Table:
-    """A row for each candidate, those of a kernel together, the chosen one first."""
+    """A row for each candidate, grouped by kernel, the chosen plan first."""
     measured = any(each.seconds is not None for c in choices for each in c.candidates)
     numbers = ("estimate", "workspace", *(("measured",) if measured else ()))
     rows = table("kernel", "uses", "operands", "algorithm", *numbers, right=("uses", *numbers))

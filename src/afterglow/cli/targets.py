@@ -1,4 +1,4 @@
-"""`afterglow targets`: the machines that code can be made for."""
+"""`afterglow targets`: list the machines that code can be generated for."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ HOST = "host"
 @general_options
 @click.pass_obj
 def targets(session: Session) -> int:
-    """List the machines that --target knows by name, this one first.
+    """List the named targets, this machine first.
 
-    Code needs exactly the features that are listed, and runs wherever they are. Any other machine
-    is written as triple+cpu+features, such as x86_64-unknown-linux-gnu+x86-64-v3+avxvnni.
+    The code runs on every machine that has the listed features. Any other target is written as
+    triple+cpu+features, such as x86_64-unknown-linux-gnu+x86-64-v3+avxvnni.
     """
     found = {HOST: Target.host(), **NAMED}
     session.answer(

@@ -87,7 +87,7 @@ def _data_decide(error: NeedsValuesError) -> UnsupportedError:
         return error
     stops = [stop.node for stop in error.cut.stops]
     return UnsupportedError(
-        "data decide shapes in the model, and a bundle cannot compile what comes behind",
+        "the model has data-dependent shapes, which a bundle cannot compile at run time",
         excerpt=[f"{node.op_type} ({node.name or node.output[0]})" for node in stops],
         help="save it as FILE.agc, or export a model that ends before these nodes",
     )

@@ -96,7 +96,7 @@ class ModuleSource:
     def load(self, options: Options) -> tuple[Module, tuple[OutputForm, ...]]:
         """A copy; each output is a tensor."""
         if options.shapes or options.dims or options.values:
-            raise UsageError("a module has exact shapes: there is nothing to bind")
+            raise UsageError("a module has static shapes: there is nothing to bind")
         return self.module.clone(), tensor_forms([o.name for o in self.module.main.outputs])
 
     @property
@@ -113,7 +113,7 @@ class ModuleSource:
         limits: HostLimits,
     ) -> HostRun:
         """Refuse: shapes in a module are exact."""
-        raise UsageError("a module has exact shapes: there is nothing to cut")
+        raise UsageError("a module has static shapes: there is nothing to partition")
 
     def is_done(self, known: Iterable[str]) -> bool:
         """Never: it is not cut."""
@@ -121,7 +121,7 @@ class ModuleSource:
 
     def remainder(self, cuts: Sequence[Collection[str]], values: Mapping[str, Any]) -> Remainder:
         """Refuse: it is not cut."""
-        raise UsageError("a module has exact shapes: there is nothing to cut")
+        raise UsageError("a module has static shapes: there is nothing to partition")
 
     def digest(self, cache: CompileCache) -> str | None:
         """None: a module built by hand is compiled as quickly as it would be digested."""

@@ -168,7 +168,7 @@ class Stages:
         backend = self.backend
         if not isinstance(backend, Cpu):
             raise UsageError(
-                f"backend {backend.name!r} makes no code to print", help="use backend='cpu'"
+                f"backend {backend.name!r} generates no code to print", help="use backend='cpu'"
             )
         return backend.listing(program, language)
 
@@ -213,7 +213,7 @@ class Stages:
         if missing and self.options.backend == "cpu":
             raise UsageError(
                 f"the code for {target} does not run here: it needs {', '.join(missing)}",
-                help="make a bundle, which another machine runs: export_bundle(folder, "
+                help="export a bundle for the other machine: export_bundle(folder, "
                 f"target={target!r}), or afterglow compile MODEL -o FOLDER --target {target}",
             )
 

@@ -1,4 +1,4 @@
-"""What the kernels of a program chose between, with estimates and, if wanted, measurements."""
+"""The candidate plans of each kernel of a program, estimated and optionally measured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from afterglow.memory.timeline import origin_of
 
 @dataclass(frozen=True)
 class ExplainedCandidate:
-    """A plan of a kernel: what it costs and needs by estimate, and how long it took."""
+    """A candidate plan of a kernel: its estimated cost, its memory, and its measured time."""
 
     name: str
     cost: float
@@ -26,10 +26,7 @@ class ExplainedCandidate:
 
 @dataclass(frozen=True)
 class ExplainedChoice:
-    """What one kernel does, where in the model it is used, and the ways to do it.
-
-    The first candidate is the one that is chosen.
-    """
+    """A kernel, the nodes that use it, and its candidate plans, the chosen one first."""
 
     kernel: str
     operands: tuple[str, ...]
@@ -46,7 +43,7 @@ def explain_choices(
     seconds: float | None = None,
     compiled: Compile = compile_module,
 ) -> list[ExplainedChoice]:
-    """The choices of a program; measured on one thread for so many seconds, if any."""
+    """The choices of a program; if `seconds` is given, candidates are measured on one thread."""
     program = plan(policy)
     choices = choices_of(program, target, policy)
     if seconds is not None:

@@ -1,4 +1,4 @@
-"""Where the time of a run goes: each instruction timed by itself."""
+"""Profile of a program: the time of each instruction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from afterglow.types import Array
 
 @dataclass(frozen=True)
 class StepTime:
-    """An instruction: its place in the program, its kernel, and the seconds of its fastest run."""
+    """The time of an instruction: its position, kernel, operands, and fastest run."""
 
     place: int
     kernel: str
@@ -34,12 +34,12 @@ class StepTime:
 
     @property
     def gflops(self) -> float:
-        """Billions of operations a second."""
+        """Billions of operations per second."""
         return self.flops / self.seconds / 1e9 if self.seconds else 0.0
 
     @property
     def bandwidth(self) -> float:
-        """Billions of bytes a second, each buffer counted once."""
+        """Billions of bytes per second, each buffer counted once."""
         return self.bytes / self.seconds / 1e9 if self.seconds else 0.0
 
 
@@ -53,7 +53,7 @@ def profile(
     *,
     unchecked: bool = False,
 ) -> list[StepTime]:
-    """Run a planned program so often, and time each instruction; in the program's order."""
+    """Run a planned program `repeat` times; the time of each instruction, in program order."""
     artefact = build(program, target, compiled, apart=True, unchecked=unchecked)
     timer = StepTimer(artefact, inputs, threads)
     for _ in range(repeat):

@@ -1,4 +1,4 @@
-"""Where the time of a run of a compiled model goes: each step of its code timed by itself."""
+"""Profile of a compiled model: the time of each step of its code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 def profile_saved(
     compiled: CompiledFunction, inputs: Sequence[Array], repeat: int
 ) -> list[StepTime]:
-    """Run a program so often on one thread, and time each step; in the program's order."""
+    """Run a program `repeat` times on one thread; the time of each step, in program order."""
     names = _names(compiled)
     best = np.full(len(names), np.inf)
     for _ in range(repeat):
@@ -38,12 +38,12 @@ def profile_saved(
 
 
 def _names(compiled: CompiledFunction) -> list[tuple[str, str, bool]]:
-    """Of each step its kernels, the nodes that they compute, and whether the host runs it."""
+    """For each step its kernels, the nodes they compute, and whether it runs on the host."""
     executable = compiled.executable
     if isinstance(executable, LibraryExecutable):
         return [_split(name) for name in executable.step_names]
     if not isinstance(executable, NativeExecutable):
-        raise UsageError("only machine code is profiled", help="compile it with backend='cpu'")
+        raise UsageError("only machine code can be profiled", help="compile it with backend='cpu'")
     artefact = executable.artefact
     names = iter(artefact.step_names)
     found: list[tuple[str, str, bool]] = []

@@ -76,7 +76,7 @@ def _description(library: ctypes.CDLL, path: Path) -> dict[str, Any]:
         text = beside.read_bytes()
     else:
         raise UsageError(
-            f"{path}: the library describes no model called {name!r}",
+            f"{path}: the library has no description of a model called {name!r}",
             help=f"keep {name}.json beside it, and its own name",
         )
     try:
@@ -84,7 +84,7 @@ def _description(library: ctypes.CDLL, path: Path) -> dict[str, Any]:
     except ValueError:
         raise UsageError(f"{path}: the description of the model is damaged") from None
     if description.get("format") != FORMAT:
-        raise UsageError(f"{path}: the library was made by another version of Afterglow")
+        raise UsageError(f"{path}: the library was built by another version of Afterglow")
     return description
 
 

@@ -124,7 +124,7 @@ class CompiledModel:
 
     def _not_compiled(self) -> UsageError:
         free = not all(info.is_exact for info in self.inputs)
-        reason = "it has free dimensions" if free else "data decide shapes in it"
+        reason = "it has dynamic dimensions" if free else "it has data-dependent shapes"
         return UsageError(
             f"nothing of the model is compiled yet: {reason}",
             help="bind them with shapes= or dims=, or run it once" if free else "run it once",
@@ -155,7 +155,7 @@ class CompiledModel:
         versions = self._whole_versions()
         if optimize_for not in ("speed", "size"):
             raise UsageError(
-                f"code cannot be optimised for {optimize_for!r}", help='say "speed" or "size"'
+                f"code cannot be optimised for {optimize_for!r}", help='use "speed" or "size"'
             )
         small, bindings = optimize_for == "size", self._bindings(versions)
         wish = BundleWish(target, name, embed_weights, freestanding, small, bindings, force)
@@ -187,7 +187,7 @@ class CompiledModel:
         versions = [version for version in self.versions() if isinstance(version, Version)]
         if len(versions) < len(self.versions()):
             raise UsageError(
-                "data decide shapes in the model, and a bundle cannot compile what comes behind",
+                "the model has data-dependent shapes, which a bundle cannot compile at run time",
                 help="save it as FILE.agc, or export a model that ends before these nodes",
             )
         return versions
@@ -243,7 +243,8 @@ class CompiledModel:
             output_names = [output_names]
         if not isinstance(output_names, Iterable):
             raise UsageError(
-                f"names of outputs are a list, got {output_names!r}", help="None asks for all"
+                f"the names of outputs must be a list, got {output_names!r}",
+                help="None returns all of them",
             )
         by_name = dict(zip((info.name for info in self.outputs), outputs, strict=True))
         unknown = [name for name in output_names if name not in by_name]
@@ -265,7 +266,7 @@ class CompiledModel:
         names = [info.name for info in self.inputs]
         if not isinstance(feed, Mapping):
             raise UsageError(
-                f"inputs by name are a dictionary, got a {type(feed).__name__}",
+                f"inputs by name must be a dictionary, got a {type(feed).__name__}",
                 help=f"write model.run(None, {{{', '.join(f'{name!r}: …' for name in names)}}})",
             )
         unknown = [name for name in feed if name not in names]
@@ -328,7 +329,9 @@ def _folder(given: Any) -> Path:
     """The folder of a bundle, which need not be there."""
     path = checked_path(given, "folder")
     if path.exists() and not path.is_dir():
-        raise UsageError(f"cannot write {path}: it is no folder", help="give one, new or not")
+        raise UsageError(
+            f"cannot write {path}: it is not a folder", help="give a folder, new or existing"
+        )
     return path
 
 
@@ -350,7 +353,7 @@ def _needed_bytes(version: Version | SegmentedVersion) -> int:
 
 def _out_of_memory(version: Version | SegmentedVersion) -> AfterglowError:
     return AfterglowError(
-        f"there is not enough memory for a run, which takes {_needed_bytes(version):,} bytes",
+        f"not enough memory for a run, which takes {_needed_bytes(version):,} bytes",
         help="give smaller inputs, or compile with max_arena",
     )
 

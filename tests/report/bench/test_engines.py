@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from afterglow.report.bench import PEERS, Plan, compare
+from afterglow.report.bench import PEERS, BenchPlan, compare
 from afterglow.report.bench.engine_process import serve
 from afterglow.report.bench.engine_process.bound import bound_model, bound_path
 from afterglow.report.bench.engine_process.engine import CannotConvertError, Engine, Job
@@ -34,7 +34,9 @@ def is_installed(peer):
 
 def plan(*peers, **others):
     python = sys.executable
-    return Plan(str(DIGITS), FEED, ("probabilities",), peers, 1, 0.01, python, python, **others)
+    return BenchPlan(
+        str(DIGITS), FEED, ("probabilities",), peers, 1, 0.01, python, python, **others
+    )
 
 
 def test_engines_that_are_installed_agree(tmp_path):
@@ -113,7 +115,7 @@ def test_what_cannot_be_converted_is_said_in_one_line(monkeypatch):
 def test_the_line_of_a_log_that_tells():
     assert telling("begin\nm.mlir:3: error: no op\nfailed in all") == "m.mlir:3: error: no op"
     assert telling("begin\nthe end") == "the end"
-    assert telling(" \n") == "it said nothing"
+    assert telling(" \n") == "no output"
 
 
 def test_commands_that_fail_or_are_missing(tmp_path):
@@ -134,7 +136,7 @@ NCNN_SCRIPT = """
 
 def test_what_pnnx_calls_inputs_and_outputs():
     assert ports(NCNN_SCRIPT) == ([("in0", 0)], [("out0", 0), ("out1", 233)])
-    with pytest.raises(CannotConvertError, match="does not say"):
+    with pytest.raises(CannotConvertError, match="does not name"):
         ports("nothing")
 
 

@@ -48,7 +48,7 @@ class UnboundDimensionsError(UsageError):
         several = {None, *named.several}
         nameless = any(p.shape is None or several.intersection(p.shape) for p in free)
         super().__init__(
-            f"the model has inputs with free dimensions: {', '.join(map(str, free))}",
+            f"the model has inputs with dynamic dimensions: {', '.join(map(str, free))}",
             help=f"bind them, for example {by_shape if nameless else f'{by_name} or {by_shape}'}",
         )
 

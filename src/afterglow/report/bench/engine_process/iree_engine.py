@@ -1,4 +1,4 @@
-"""IREE on the CPU: compiled ahead of time for this machine, with the flags its makers advise."""
+"""IREE on the CPU: compiled ahead of time for this machine, with the recommended flags."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ATTEMPTS = {
     "O3, tiled": TILED,
     "O2": ("--iree-opt-level=O2",),
 }
-"""The fastest first: what its compiler refuses with some flags, it may take with others."""
+"""Sets of flags, the fastest first: a model may compile with only some of them."""
 
 
 class IreeEngine(Engine):
@@ -44,7 +44,7 @@ class IreeEngine(Engine):
         self.version: str = import_module("importlib.metadata").version("iree-base-runtime")
 
     def build(self, job: Job) -> bool:
-        """Import, then compile with the first flags that do."""
+        """Import the model, then compile it with the first flags that work."""
         path = bound_path(job)
         run_tool("iree-import-onnx", path, "-o", IMPORTED, *_opset_words(path), folder=job.folder)
         refusal = CannotConvertError("no flags to try")
@@ -81,7 +81,7 @@ class IreeRunner(Runner):
         self.note = (folder / NOTE).read_text()
 
     def prepare(self, feed: Feed) -> list[Any]:
-        """Arrays of its device."""
+        """The inputs as device arrays."""
         device = self.config.device
         return [self.runtime.asdevicearray(device, array) for array in feed.values()]
 
@@ -90,7 +90,7 @@ class IreeRunner(Runner):
         return self.function(*arrays)
 
     def fetch(self, ran: Any) -> list[Any]:
-        """Copies of the outputs."""
+        """The outputs, copied to NumPy arrays."""
         several = ran if isinstance(ran, (tuple, list)) else [ran]
         return [array.to_host() for array in several]
 

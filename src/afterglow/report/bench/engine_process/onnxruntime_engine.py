@@ -1,4 +1,4 @@
-"""ONNX Runtime on the CPU, with all of its graph optimisations, which it does when it loads."""
+"""ONNX Runtime on the CPU, with all graph optimisations, which it runs at load time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OnnxRuntimeEngine(Engine):
         self.version: str = self.runtime.__version__
 
     def load(self, job: Job) -> OnnxRuntimeRunner:
-        """A session of so many threads."""
+        """A session with the given number of threads."""
         options = self.runtime.SessionOptions()
         options.intra_op_num_threads = job.threads
         options.inter_op_num_threads = 1
@@ -32,7 +32,7 @@ class OnnxRuntimeEngine(Engine):
 
 
 class OnnxRuntimeRunner(Runner):
-    """A session, whose inputs and outputs are bound to memory once."""
+    """A session with inputs and outputs bound to memory once."""
 
     def __init__(self, session: Any) -> None:
         self.session = session
@@ -52,5 +52,5 @@ class OnnxRuntimeRunner(Runner):
         return binding
 
     def fetch(self, binding: Any) -> list[Any]:
-        """Copies of the outputs."""
+        """The outputs, copied to NumPy arrays."""
         return list(binding.copy_outputs_to_cpu())

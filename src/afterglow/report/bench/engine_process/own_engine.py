@@ -12,7 +12,7 @@ SAVED = "model.agc"
 
 
 class AfterglowEngine(Engine):
-    """The package as it is installed. While it is worked on, its version says little."""
+    """The installed package; always compiled anew, as its version does not identify the code."""
 
     build_lasts: ClassVar[bool] = False
 
@@ -21,7 +21,7 @@ class AfterglowEngine(Engine):
         self.version: str = import_module("importlib.metadata").version("afterglow")
 
     def build(self, job: Job) -> bool:
-        """Compile without the cache, and save; what cannot be saved is compiled at loading."""
+        """Compile without the cache and save; a model that cannot be saved is compiled on load."""
         if self._is_saved(job.model):
             return False
         saved = job.folder / SAVED
@@ -33,7 +33,7 @@ class AfterglowEngine(Engine):
         return True
 
     def load(self, job: Job) -> AfterglowRunner:
-        """Load what was saved, or compile."""
+        """Load the saved model, or compile it."""
         saved = Path(job.model) if self._is_saved(job.model) else job.folder / SAVED
         if not saved.exists():
             return AfterglowRunner(self._compile(job))
@@ -51,7 +51,7 @@ class AfterglowEngine(Engine):
 
 
 class AfterglowRunner(Runner):
-    """A model of ours."""
+    """A model compiled by Afterglow."""
 
     def __init__(self, model: Any) -> None:
         self.model = model

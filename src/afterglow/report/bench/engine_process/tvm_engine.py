@@ -1,4 +1,4 @@
-"""Apache TVM on the CPU: compiled ahead of time for this machine, as it comes: untuned."""
+"""Apache TVM on the CPU: compiled ahead of time for this machine, without tuning."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TvmEngine(Engine):
         return True
 
     def load(self, job: Job) -> TvmRunner:
-        """Load the library; the environment says how many threads there are."""
+        """Load the library; an environment variable sets the number of threads."""
         library = self.tvm.runtime.load_module(str(job.folder / COMPILED))
         return TvmRunner(self.tvm, self.relax.VirtualMachine(library, self.tvm.cpu())["main"])
 
@@ -47,7 +47,7 @@ class TvmRunner(Runner):
         self.tvm, self.function = tvm, function
 
     def prepare(self, feed: Feed) -> list[Any]:
-        """Tensors of its own."""
+        """The inputs as TVM tensors."""
         return [self.tvm.runtime.tensor(array) for array in feed.values()]
 
     def __call__(self, tensors: list[Any]) -> Any:
@@ -55,12 +55,12 @@ class TvmRunner(Runner):
         return self.function(*tensors)
 
     def fetch(self, ran: Any) -> list[Any]:
-        """Copies of the outputs."""
+        """The outputs, copied to NumPy arrays."""
         several = [ran] if hasattr(ran, "numpy") else list(ran)
         return [tensor.numpy() for tensor in several]
 
     def facts(self) -> dict[str, Any]:
-        """That nothing was tuned, on which TVM depends."""
+        """A note that TVM, which relies on tuning, was not tuned."""
         return {"note": "untuned"}
 
 
