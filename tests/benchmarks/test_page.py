@@ -35,7 +35,7 @@ def test_the_tables(stored):
     assert "| net | 20 | **16** | **1.25** |" in text
     assert "| net | – | 100 + 20 + 3 | 5 | 0.25 | – | 100 + 20 + 3 | 5 |" in text  # noqa: RUF001
     assert "| net | – | ref | 2e-06 | – |" in text  # noqa: RUF001
-    assert "How they were compiled: iree: O2." in text
+    assert "Compiled with: iree: O2." in text
     assert lines(text, "| tvm |") == ["| tvm | net | cannot convert: no layer \\| Loop |"]
 
 

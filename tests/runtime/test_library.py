@@ -76,7 +76,7 @@ def test_a_library_needs_its_name_and_its_weights(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"the weights of .* cannot be read"):
         afterglow.load(bundle.library)
     renamed = shutil.copy(bundle.library, tmp_path / "libother.so")
-    with pytest.raises(UsageError, match="describes no model called 'other'"):
+    with pytest.raises(UsageError, match="has no description of a model called 'other'"):
         afterglow.load(renamed)
     with pytest.raises(UsageError, match="cannot be loaded"):
         afterglow.load(tmp_path / "none.so")

@@ -25,7 +25,7 @@ class Case(Enum):
 
 @op("string_concat")
 class StringConcat(Op):
-    """One text after the other."""
+    """Strings concatenated element by element."""
 
     elementwise = True
 
@@ -41,7 +41,7 @@ class StringConcat(Op):
 
 @op("change_case")
 class ChangeCase(Op):
-    """Texts with all their letters in one case, by the rules of Unicode."""
+    """Strings converted to upper or lower case, by the rules of Unicode."""
 
     elementwise = True
     case: Case
@@ -58,7 +58,7 @@ class ChangeCase(Op):
 
 @op("regex_full_match")
 class RegexFullMatch(Op):
-    """Whether a regular expression matches the whole of each text."""
+    """Whether a regular expression matches the whole of each string."""
 
     elementwise = True
     pattern: str

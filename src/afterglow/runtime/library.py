@@ -77,7 +77,7 @@ def _description(library: ctypes.CDLL, path: Path) -> dict[str, Any]:
     else:
         raise UsageError(
             f"{path}: the library has no description of a model called {name!r}",
-            help=f"keep {name}.json beside it, and its own name",
+            help=f"keep {name}.json next to it, and do not rename the library",
         )
     try:
         description: dict[str, Any] = json.loads(text)
