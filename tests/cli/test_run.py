@@ -260,7 +260,7 @@ def test_an_index_out_of_range_is_an_error_unless_unchecked(command, tmp_path):
         """
         error: gather: indices must be from -3 to 2, got 9
           in node 'look'
-          help: compile with unchecked=True to have the nearest taken, without an error
+          help: compile with unchecked=True to use the nearest valid index instead
         """,
         *words,
     )

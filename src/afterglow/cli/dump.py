@@ -50,7 +50,7 @@ _KINDS = {"instructions": PROGRAM, "llvm": LLVM, "asm": ASSEMBLY}
 
 
 @dataclass
-class Form:
+class DumpFormat:
     """The output options of `dump`: format and destination."""
 
     dot: bool
@@ -162,7 +162,7 @@ def dump(
     The text is complete except for the elements of large constants, which --payload writes to a
     file. afterglow.parse_module reads it back.
     """
-    written = Form(**form)
+    written = DumpFormat(**form)
     written.check(stage)
     place, payload = written.place(stage, request.path), written.payload_place(request.path)
     request.refuse_ranges()

@@ -17,7 +17,12 @@ import click
 
 from afterglow.cli.complaints import as_ours
 from afterglow.cli.verbs import Verbs
-from afterglow.support.errors import AfterglowError, AfterglowWarning, UsageError
+from afterglow.support.errors import (
+    AfterglowError,
+    AfterglowWarning,
+    InternalError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from afterglow.cli.session import Session
@@ -25,12 +30,6 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of writing to standard output, such as a full disk."""
-
-
-class InternalError(AfterglowError):
-    """A bug in Afterglow itself."""
-
-    exit_status = 70
 
 
 class LateSession:

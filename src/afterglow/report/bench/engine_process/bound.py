@@ -5,10 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from .engine import Job
+from .engine import BenchJob
 
 
-def bound_model(job: Job) -> Any:
+def bound_model(job: BenchJob) -> Any:
     """The model as an `onnx.ModelProto`, with the shapes of its inputs bound."""
     onnx: Any = import_module("onnx")
     model = onnx.load(job.model)
@@ -23,7 +23,7 @@ def bound_model(job: Job) -> Any:
     return onnx.shape_inference.infer_shapes(model)
 
 
-def bound_path(job: Job) -> str:
+def bound_path(job: BenchJob) -> str:
     """The path of the bound model: the original file if all its shapes are static."""
     onnx: Any = import_module("onnx")
     if not _is_dynamic(onnx.load(job.model, load_external_data=False)):

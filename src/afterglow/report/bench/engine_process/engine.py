@@ -18,7 +18,7 @@ class CannotConvertError(Exception):
 
 
 @dataclass(frozen=True)
-class Job:
+class BenchJob:
     """A model to run: its file, the number of threads, and a folder for compiled files."""
 
     model: str
@@ -70,10 +70,10 @@ class Engine:
     """Whether compiled files depend on the number of threads."""
     version: str
 
-    def build(self, job: Job) -> bool:
+    def build(self, job: BenchJob) -> bool:
         """Compile ahead of time into the job's folder; False if the engine has no such step."""
         return False
 
-    def load(self, job: Job) -> Runner:
+    def load(self, job: BenchJob) -> Runner:
         """Load the model, ready to run."""
         raise NotImplementedError

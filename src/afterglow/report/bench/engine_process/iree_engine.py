@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from .bound import bound_path
-from .engine import CannotConvertError, Engine, Feed, Job, Runner
+from .engine import BenchJob, CannotConvertError, Engine, Feed, Runner
 from .tools import run_tool
 
 IMPORTED, COMPILED, NOTE = "model.mlir", "model.vmfb", "flags.txt"
@@ -43,7 +43,7 @@ class IreeEngine(Engine):
         self.runtime: Any = import_module("iree.runtime")
         self.version: str = import_module("importlib.metadata").version("iree-base-runtime")
 
-    def build(self, job: Job) -> bool:
+    def build(self, job: BenchJob) -> bool:
         """Import the model, then compile it with the first flags that work."""
         path = bound_path(job)
         run_tool("iree-import-onnx", path, "-o", IMPORTED, *_opset_words(path), folder=job.folder)
@@ -60,7 +60,7 @@ class IreeEngine(Engine):
             return True
         raise refusal
 
-    def load(self, job: Job) -> IreeRunner:
+    def load(self, job: BenchJob) -> IreeRunner:
         """Map the compiled file."""
         self.runtime.flags.parse_flags(f"--task_topology_group_count={job.threads}")
         config = self.runtime.Config("local-sync" if job.threads == 1 else "local-task")

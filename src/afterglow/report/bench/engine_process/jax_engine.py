@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .bound import bound_model
-from .engine import CannotConvertError, Engine, Feed, Job, Runner
+from .engine import BenchJob, CannotConvertError, Engine, Feed, Runner
 
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
 """Flag for one thread; without it XLA uses as many threads as the process has cores."""
@@ -29,12 +29,12 @@ class JaxEngine(Engine):
         self.ops: Any = import_module(".jax_ops", __package__)
         self.version: str = self.jax.__version__
 
-    def build(self, job: Job) -> bool:
+    def build(self, job: BenchJob) -> bool:
         """Compile, to fill the cache."""
         self.load(job)
         return True
 
-    def load(self, job: Job) -> JaxRunner:
+    def load(self, job: BenchJob) -> JaxRunner:
         """Convert the model, and compile it unless it is in the cache."""
         self.jax.config.update("jax_compilation_cache_dir", str(job.folder / "cache"))
         self.jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)

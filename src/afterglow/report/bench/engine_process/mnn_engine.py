@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .engine import CannotConvertError, Engine, Feed, Job, Runner
+from .engine import BenchJob, CannotConvertError, Engine, Feed, Runner
 from .tools import run, telling
 
 CONVERTED = "model.mnn"
@@ -25,7 +25,7 @@ class MnnEngine(Engine):
         self.mnn: Any = import_module("MNN")
         self.version: str = self.mnn.version()
 
-    def build(self, job: Job) -> bool:
+    def build(self, job: BenchJob) -> bool:
         """Convert the model to MNN's file format."""
         target = str(job.folder / CONVERTED)
         words = ["-f", "ONNX", "--modelFile", job.model, "--MNNModel", target, "--bizCode", "bench"]
@@ -34,7 +34,7 @@ class MnnEngine(Engine):
             raise CannotConvertError(telling(log))
         return True
 
-    def load(self, job: Job) -> MnnRunner:
+    def load(self, job: BenchJob) -> MnnRunner:
         """Load the converted file."""
         config = {"backend": "CPU", "numThread": job.threads, "precision": "high"}
         manager = self.mnn.nn.create_runtime_manager((config,))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .bound import bound_path
-from .engine import CannotConvertError, Engine, Feed, Job, Runner
+from .engine import BenchJob, CannotConvertError, Engine, Feed, Runner
 from .tools import run, telling
 
 LINK, PARAMETERS, WEIGHTS, SCRIPT = "m.onnx", "m.ncnn.param", "m.ncnn.bin", "m_ncnn.py"
@@ -36,7 +36,7 @@ class NcnnEngine(Engine):
         self.ncnn: Any = import_module("ncnn")
         self.version: str = self.ncnn.__version__
 
-    def build(self, job: Job) -> bool:
+    def build(self, job: BenchJob) -> bool:
         """Convert the model; pnnx writes its output next to its input."""
         link = job.folder / LINK
         link.unlink(missing_ok=True)
@@ -50,7 +50,7 @@ class NcnnEngine(Engine):
             raise CannotConvertError(f"ncnn has no layer for {', '.join(foreign)}")
         return True
 
-    def load(self, job: Job) -> NcnnRunner:
+    def load(self, job: BenchJob) -> NcnnRunner:
         """Load the converted files."""
         net = self.ncnn.Net()
         net.opt.num_threads = job.threads

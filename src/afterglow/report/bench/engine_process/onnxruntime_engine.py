@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, ClassVar
 
-from .engine import Engine, Feed, Job, Runner
+from .engine import BenchJob, Engine, Feed, Runner
 
 ERRORS_ONLY = 3
 
@@ -19,7 +19,7 @@ class OnnxRuntimeEngine(Engine):
         self.runtime: Any = import_module("onnxruntime")
         self.version: str = self.runtime.__version__
 
-    def load(self, job: Job) -> OnnxRuntimeRunner:
+    def load(self, job: BenchJob) -> OnnxRuntimeRunner:
         """A session with the given number of threads."""
         options = self.runtime.SessionOptions()
         options.intra_op_num_threads = job.threads

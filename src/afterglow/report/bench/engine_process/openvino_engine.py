@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, ClassVar
 
-from .engine import Engine, Feed, Job, Runner
+from .engine import BenchJob, Engine, Feed, Runner
 
 
 class OpenVinoEngine(Engine):
@@ -17,7 +17,7 @@ class OpenVinoEngine(Engine):
         self.openvino: Any = import_module("openvino")
         self.version: str = self.openvino.__version__.split("-")[0]
 
-    def load(self, job: Job) -> OpenVinoRunner:
+    def load(self, job: BenchJob) -> OpenVinoRunner:
         """Compile for the number of threads and the shapes of the inputs."""
         core = self.openvino.Core()
         model = core.read_model(job.model)

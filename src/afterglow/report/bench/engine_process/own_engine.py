@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
-from .engine import Engine, Feed, Job, Runner
+from .engine import BenchJob, Engine, Feed, Runner
 
 SAVED = "model.agc"
 
@@ -20,7 +20,7 @@ class AfterglowEngine(Engine):
         self.afterglow: Any = import_module("afterglow")
         self.version: str = import_module("importlib.metadata").version("afterglow")
 
-    def build(self, job: Job) -> bool:
+    def build(self, job: BenchJob) -> bool:
         """Compile without the cache and save; a model that cannot be saved is compiled on load."""
         if self._is_saved(job.model):
             return False
@@ -32,7 +32,7 @@ class AfterglowEngine(Engine):
             return False
         return True
 
-    def load(self, job: Job) -> AfterglowRunner:
+    def load(self, job: BenchJob) -> AfterglowRunner:
         """Load the saved model, or compile it."""
         saved = Path(job.model) if self._is_saved(job.model) else job.folder / SAVED
         if not saved.exists():
@@ -42,7 +42,7 @@ class AfterglowEngine(Engine):
     def _is_saved(self, model: str) -> bool:
         return bool(import_module("afterglow.runtime.load").is_saved_model(model))
 
-    def _compile(self, job: Job) -> Any:
+    def _compile(self, job: BenchJob) -> Any:
         given = {"threads": job.threads, "shapes": job.shapes}
         if not job.options:
             return self.afterglow.compile(job.model, cache=False, **given)

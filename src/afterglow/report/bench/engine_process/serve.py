@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .clocks import peak_bytes, repeat, resident_bytes, timed
-from .engine import CannotConvertError, Engine, Job, Runner
+from .engine import BenchJob, CannotConvertError, Engine, Runner
 from .lifetime import end_with_parent
 from .registry import ENGINES
 
@@ -59,9 +59,9 @@ def _private_output() -> Say:
     return say
 
 
-def _job(task: dict[str, Any]) -> Job:
+def _job(task: dict[str, Any]) -> BenchJob:
     shapes = {name: tuple(shape) for name, shape in task["shapes"].items()}
-    return Job(
+    return BenchJob(
         task["model"],
         task["threads"],
         Path(task["folder"]),
@@ -73,7 +73,7 @@ def _job(task: dict[str, Any]) -> Job:
     )
 
 
-def _build(name: str, job: Job, say: Say) -> None:
+def _build(name: str, job: BenchJob, say: Say) -> None:
     engine = ENGINES[name]()
     stored, key = job.folder / BUILT, _key(engine, job)
     if engine.build_lasts and stored.exists():
@@ -87,7 +87,7 @@ def _build(name: str, job: Job, say: Say) -> None:
     say(answer)
 
 
-def _key(engine: Engine, job: Job) -> str:
+def _key(engine: Engine, job: BenchJob) -> str:
     """The key of compiled files: they can be reused while it is the same."""
     path = Path(job.model)
     stamp = (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None
@@ -95,7 +95,7 @@ def _key(engine: Engine, job: Job) -> str:
     return repr((engine.version, job.model, stamp, job.shapes, threads))
 
 
-def _serve(name: str, job: Job, feed_path: Path, say: Say) -> None:
+def _serve(name: str, job: BenchJob, feed_path: Path, say: Say) -> None:
     with np.load(feed_path) as stored:
         feed = dict(stored)
     before = resident_bytes()
@@ -120,7 +120,7 @@ def _serve(name: str, job: Job, feed_path: Path, say: Say) -> None:
         say({"times": times, "peak_bytes": peak_bytes() - before})
 
 
-def _keep(runner: Runner, ran: Any, job: Job) -> None:
+def _keep(runner: Runner, ran: Any, job: BenchJob) -> None:
     """Write the outputs to a file for the comparison."""
     tensors = (tensor for output in runner.fetch(ran) for tensor in tensors_of(output))
     arrays = {f"{place}": tensor for place, tensor in enumerate(tensors)}

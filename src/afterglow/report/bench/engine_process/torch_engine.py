@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 from .bound import bound_model
-from .engine import CannotConvertError, Engine, Feed, Job, Runner
+from .engine import BenchJob, CannotConvertError, Engine, Feed, Runner
 
 
 class TorchEngine(Engine):
@@ -21,12 +21,12 @@ class TorchEngine(Engine):
         self.ops: Any = import_module(".torch_ops", __package__)
         self.version: str = self.torch.__version__
 
-    def load(self, job: Job) -> TorchRunner:
+    def load(self, job: BenchJob) -> TorchRunner:
         """Convert the model to a module."""
         self.torch.set_num_threads(job.threads)
         return TorchRunner(self.torch, self._module(job))
 
-    def _module(self, job: Job) -> Any:
+    def _module(self, job: BenchJob) -> Any:
         try:
             return self.ops.convert(bound_model(job))
         except Exception as error:
@@ -36,7 +36,7 @@ class TorchEngine(Engine):
 class InductorEngine(TorchEngine):
     """`torch.compile` with frozen weights; needs a C++ compiler, and compiles at load time."""
 
-    def load(self, job: Job) -> TorchRunner:
+    def load(self, job: BenchJob) -> TorchRunner:
         """Compile the module, by calling it once."""
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(job.folder / "cache")
         inductor: Any = import_module("torch._inductor.config")

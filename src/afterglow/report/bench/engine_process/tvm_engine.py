@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 from .bound import bound_model
-from .engine import CannotConvertError, Engine, Feed, Job, Runner
+from .engine import BenchJob, CannotConvertError, Engine, Feed, Runner
 
 COMPILED = "model.so"
 
@@ -21,7 +21,7 @@ class TvmEngine(Engine):
         self.relax: Any = import_module("tvm.relax")
         self.version: str = self.tvm.__version__
 
-    def build(self, job: Job) -> bool:
+    def build(self, job: BenchJob) -> bool:
         """Import and compile to a shared library."""
         importer: Any = import_module("tvm.relax.frontend.onnx")
         try:
@@ -34,7 +34,7 @@ class TvmEngine(Engine):
             self.relax.build(module, target).export_library(str(job.folder / COMPILED))
         return True
 
-    def load(self, job: Job) -> TvmRunner:
+    def load(self, job: BenchJob) -> TvmRunner:
         """Load the library; an environment variable sets the number of threads."""
         library = self.tvm.runtime.load_module(str(job.folder / COMPILED))
         return TvmRunner(self.tvm, self.relax.VirtualMachine(library, self.tvm.cpu())["main"])
@@ -64,5 +64,5 @@ class TvmRunner(Runner):
         return {"note": "untuned"}
 
 
-def _shapes(job: Job) -> dict[str, list[int]]:
+def _shapes(job: BenchJob) -> dict[str, list[int]]:
     return {name: list(shape) for name, shape in job.shapes.items()}
