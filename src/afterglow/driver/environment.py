@@ -44,7 +44,7 @@ def cache_folder(wish: Any) -> Path | None:
         reason = why_not_private(path)
         if reason is not None:
             warn(
-                f"nothing is cached, as what lies in {path} cannot be trusted: {reason}; "
+                f"nothing is cached, because {path} cannot be trusted: {reason}; "
                 "set AFTERGLOW_CACHE to a folder that only you may write"
             )
             return None

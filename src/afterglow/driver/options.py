@@ -129,6 +129,6 @@ def policy_of(exact: bool, optimize_for: str, unchecked: bool = False) -> Policy
     """What the choice of algorithms heeds, from what a user says."""
     if optimize_for not in ("speed", "memory"):
         raise UsageError(
-            f"a model cannot be optimised for {optimize_for!r}", help='say "speed" or "memory"'
+            f"a model cannot be optimised for {optimize_for!r}", help='use "speed" or "memory"'
         )
     return Policy(exact=exact, small_weights=optimize_for == "memory", unchecked=unchecked)

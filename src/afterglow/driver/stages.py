@@ -187,7 +187,8 @@ class Stages:
         backend = self.backend
         if not isinstance(backend, Listing):
             raise UsageError(
-                f"backend {backend.name!r} makes no code to print", help="use the default backend"
+                f"backend {backend.name!r} generates no code to print",
+                help="use the default backend",
             )
         return backend.listing(program, language)
 
@@ -253,7 +254,7 @@ class Stages:
             target = self.options.target
             raise UsageError(
                 f"the code for {target} does not run here: it needs {', '.join(missing)}",
-                help="make a bundle, which another machine runs: export_bundle(folder, "
+                help="export a bundle for the other machine: export_bundle(folder, "
                 f"target={target!r}), or afterglow compile MODEL -o FOLDER --target {target}",
             )
 

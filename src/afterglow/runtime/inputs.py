@@ -72,7 +72,9 @@ def _converted(info: TensorInfo, wanted: DType, array: Array) -> Array:
     with np.errstate(over="ignore"):
         converted = array.astype(wanted.numpy)
     if wanted.is_integer and not np.array_equal(converted, array):
-        raise UsageError(f"input {info.name!r} holds {wanted.numpy}, and a number does not fit it")
+        raise UsageError(
+            f"input {info.name!r} holds {wanted.numpy}, but a number is out of its range"
+        )
     return converted
 
 
@@ -84,7 +86,8 @@ def _no_array(info: TensorInfo, given: Any) -> UsageError:
             f"input {info.name!r} takes an array, got a dictionary",
             help="give inputs by name as model(NAME=array) or model({'NAME': array})",
         )
+    kind = type(given).__name__
     return UsageError(
-        f"input {info.name!r} takes an array, and the {type(given).__name__} given makes none",
+        f"input {info.name!r} takes an array, and this {kind} cannot be converted to one",
         help=f"it takes {info}",
     )

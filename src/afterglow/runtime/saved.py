@@ -92,7 +92,7 @@ def check_replaceable(path: Path) -> None:
     with path.open("rb") as file:
         if not is_container(file.read(64)):
             raise UsageError(
-                f"{path} is there already, and is not a compiled model that Afterglow wrote",
+                f"{path} already exists and is not a compiled model written by Afterglow",
                 help="give another name, or force=True to replace it",
             )
 
@@ -145,14 +145,14 @@ def _check_kind(container: Container, key: str | None) -> None:
     """Raise if a file is something else than a model, than a known layout, or than is expected."""
     path, metadata = container.path, container.metadata
     if metadata.get("kind") != KIND:
-        raise UsageError(f"{path}: the file holds no model")
+        raise UsageError(f"{path}: the file contains no model")
     if metadata.get("layout") != LAYOUT:
         raise UsageError(
             f"{path}: the file was saved by another version of Afterglow",
             help="compile the model again with this version",
         )
     if key is not None and metadata.get("key") != key:
-        raise UsageError(f"{path}: the file holds another model than its name says")
+        raise UsageError(f"{path}: the file contains a different model than its name says")
 
 
 def _source_left(container: Container) -> SourceLeft | None:
