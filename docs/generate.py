@@ -14,7 +14,7 @@ import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.driver.compile import import_model
 from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
-from afterglow.frontends.onnx.contrib import MICROSOFT
+from afterglow.frontends.onnx.contrib.fused import MICROSOFT
 from afterglow.frontends.onnx.registry import IMPORTERS, Importer
 from afterglow.graph import OPS, Op
 from afterglow.graph.attributes import value_text

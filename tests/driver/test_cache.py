@@ -15,8 +15,9 @@ import onnx
 import pytest
 
 import afterglow
+from afterglow.backends.cpu.codegen import kernel_cache
 from afterglow.driver import cache as cache_module
-from afterglow.driver import environment, kernel_cache
+from afterglow.driver import environment
 from afterglow.driver.cache import CompileCache, digest_of_texts, model_key
 from afterglow.driver.options import Options
 from afterglow.support.errors import UsageError
@@ -396,7 +397,6 @@ def test_without_a_cache_nothing_is_written(
 
 def test_what_is_not_kept(source: Path, folder: Path) -> None:
     afterglow.compile(source, cache=folder, verify=True)
-    afterglow.compile(source, cache=folder, backend="interpreter")
     afterglow.compile(onnx.load(source), cache=folder)
     afterglow.compile(networks.loop(), cache=folder)
     assert entries(folder, "models") == []

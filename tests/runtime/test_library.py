@@ -10,13 +10,18 @@ import numpy as np
 import pytest
 
 import afterglow
+from afterglow.backends.cpu.bundle.files import write_bundle
+from afterglow.backends.cpu.bundle.files.shared import library_name, link_library
+from afterglow.backends.cpu.bundle.files.systems import zig_target
 from afterglow.backends.cpu.target import Target
-from afterglow.bundles import write_bundle
-from afterglow.bundles.shared import library_name, link_library
-from afterglow.bundles.systems import zig_target
 from afterglow.runtime.bundle import Bundle
 from afterglow.support.errors import UsageError
-from tests.bundles.building import bundle_code, compiler, interpreted, random_inputs
+from tests.backends.cpu.bundle.files.building import (
+    bundle_code,
+    compiler,
+    interpreted,
+    random_inputs,
+)
 from tests.emulation.models import MODELS
 
 

@@ -22,7 +22,7 @@ from afterglow.cli.saved import is_given, load_saved, no_other_engine, saved_fee
 from afterglow.cli.session import Session, table
 from afterglow.driver.options import describe_options
 from afterglow.driver.stages import Stages
-from afterglow.frontends.onnx import NeedsValuesError
+from afterglow.frontends.base import NeedsValuesError
 from afterglow.report.bench import PEERS, Measurement, Plan, compare
 from afterglow.report.work import Work, program_work
 from afterglow.runtime import TensorInfo

@@ -11,15 +11,13 @@ from typing import Any
 import click
 from rich.table import Table
 
-from afterglow.bundles import write_bundle
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import stage_table
 from afterglow.cli.request import Request, command_line_help
 from afterglow.cli.session import Session, table
 from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.sources import Source
-from afterglow.runtime.bundle import Bundle, BundleWish
-from afterglow.support.errors import UsageError
+from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.support.output_path import unwritable
 
 
@@ -83,11 +81,6 @@ def write_to_folder(
     session: Session, request: Request, folder: Path, flags: BundleFlags, *, force: bool
 ) -> int:
     """Compile a model for its target and write a bundle."""
-    if request.options.backend != "cpu":
-        raise UsageError(
-            f"a bundle is machine code, and backend {request.options.backend!r} makes none",
-            help="leave --backend out, or use --backend cpu",
-        )
     kind = (flags.embed_weights, flags.freestanding, flags.small)
     with StageClock(session.err) as clock:
         request = request.watched(clock)
@@ -95,14 +88,13 @@ def write_to_folder(
         request.wishes.check_names(request.inputs(source))
         bound = request.bindings()
         shapes = _shapes(source, bound)
-        wish = BundleWish(request.options.target, flags.name, *kind, shapes)
+        wanted = BundleRequest(request.options.target, flags.name, *kind, shapes)
         with command_line_help(source, bound[0].options):
-            code = compile_bundle(source, bound[0].options, wish)
+            compiled = compile_bundle(source, bound[0].options, wanted)
         clock("write")
         try:
-            bundle = write_bundle(
-                code, folder, shared=flags.shared, force=force, never=source.files()
-            )
+            never = source.files()
+            bundle = compiled.write(folder, shared=flags.shared, force=force, never=never)
         except OSError as error:
             raise unwritable(folder, error) from None
     data = {

@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from afterglow.backends.cpu.backend import Cpu
+from afterglow.backends.capabilities import HostFallback
 from afterglow.cli.each import for_each_extent
 from afterglow.cli.progress import StageClock
 from afterglow.cli.request import Request, is_free, takes_model
@@ -19,15 +19,13 @@ from afterglow.cli.session import Session, error_data, table
 from afterglow.cli.survey import Survey, survey
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
-from afterglow.frontends.onnx import (
-    FEW,
-    Cut,
+from afterglow.frontends.base import (
+    MOST_DECIDING,
+    Boundary,
     NeedsValuesError,
-    Parameter,
-    Signature,
     UnboundDimensionsError,
-    read_model,
 )
+from afterglow.frontends.onnx import Parameter, Signature, read_model
 from afterglow.graph import Module, verify_module
 from afterglow.memory.timeline import origin_of, work_of
 from afterglow.report.fates import Fate, Fates, find_fates, origins
@@ -144,7 +142,9 @@ def _compiled(request: Request, facts: Survey) -> Findings:
         return _planned(Stages(request.options), module, facts)
     except NeedsValuesError as error:
         question = f"{error.what}\n  {error.help}"
-        return Findings(_missing_ops(facts), question, tuple(_at_cut(error.cut, facts.signature)))
+        return Findings(
+            _missing_ops(facts), question, tuple(_at_boundary(error.boundary, facts.signature))
+        )
     except UnboundDimensionsError as error:
         return Findings(_missing_ops(facts), f"{error.what}\n  {error.help}")
     except AfterglowError as error:
@@ -152,36 +152,38 @@ def _compiled(request: Request, facts: Survey) -> Findings:
 
 
 def _planned(stages: Stages, module: Module, facts: Survey) -> Findings:
-    """What can be told of a model whose memory is planned; the other backends have no host."""
+    """What can be told of a model whose memory is planned."""
     wanted = origins(stages.optimise(module))
     program, plan = stages.plan(stages.lower(module))
     backend = stages.backend
-    steps = backend.host_steps(program) if isinstance(backend, Cpu) else []
+    steps = backend.host_steps(program) if isinstance(backend, HostFallback) else ()
     fates = find_fates(facts.nodes, wanted, program, [step for step, _ in steps])
     on_host = (HostStep(work_of(step), origin_of(step), reason) for step, reason in steps)
     costs = Costs(program_flops(program), plan.arena_bytes, fates)
     return Findings(on_host=tuple(on_host), costs=costs)
 
 
-def _at_cut(cut: Cut | None, signature: Signature) -> Iterator[HostStep]:
+def _at_boundary(boundary: Boundary | None, signature: Signature) -> Iterator[HostStep]:
     """The nodes that the host will run because values decide the shapes of their results.
 
     Those that depend on few integers are none: the model is compiled for each of their values.
     """
-    if cut is None:
+    if boundary is None:
         return
     few = {parameter.name for parameter in signature.inputs if _is_few(parameter)}
-    for stop in cut.stops:
-        is_bound = stop.inputs and few.issuperset(stop.inputs)
-        if not is_bound and not set(cut.host).isdisjoint(stop.node.output):
-            origin = stop.node.name or stop.node.output[0]
-            yield HostStep(stop.node.op_type, origin, "values decide the shape of its results")
+    for node in boundary.nodes:
+        is_bound = node.inputs and few.issuperset(node.inputs)
+        if not is_bound and not set(boundary.host).isdisjoint(node.results):
+            yield HostStep(node.op, node.name, "values decide the shape of its results")
 
 
 def _is_few(parameter: Parameter) -> bool:
     if parameter.dtype is None or is_free(parameter) or not parameter.dtype.is_integer:
         return False
-    return math.prod(extent for extent in parameter.shape or () if isinstance(extent, int)) <= FEW
+    return (
+        math.prod(extent for extent in parameter.shape or () if isinstance(extent, int))
+        <= MOST_DECIDING
+    )
 
 
 def _missing_ops(facts: Survey) -> AfterglowError | None:

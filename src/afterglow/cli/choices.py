@@ -8,12 +8,11 @@ from typing import Any
 
 from rich.table import Table
 
-from afterglow.backends.cpu.target import Target
-from afterglow.backends.cpu.tuning import PlanProgram
+from afterglow.backends.capabilities import Tuning
 from afterglow.cli.report import duration
 from afterglow.cli.session import table
-from afterglow.driver.kernel_cache import caching_compiler
-from afterglow.driver.options import Options
+from afterglow.driver.stages import Stages
+from afterglow.graph import Module
 from afterglow.report.choices import ExplainedChoice, explain_choices
 
 MOST_CANDIDATES = 4
@@ -21,18 +20,16 @@ MOST_CANDIDATES = 4
 
 
 def find_choices(
-    plan: PlanProgram, options: Options, measure_seconds: float | None
+    stages: Stages, module: Module, measure_seconds: float | None
 ) -> list[ExplainedChoice]:
-    """The choices of a program; none if it is not for the CPU."""
-    if options.backend != "cpu":
+    """The choices of a lowered model; none if the backend does not tune."""
+    if not isinstance(stages.backend, Tuning):
         return []
-    compiled = caching_compiler(options.cache)
     return explain_choices(
-        plan,
-        Target.of(options.target),
-        options.policy,
-        seconds=measure_seconds,
-        compiled=compiled,
+        stages.backend,
+        lambda policy: stages.within(policy).plan(module)[0],
+        stages.options.policy,
+        measure_seconds,
     )
 
 

@@ -26,7 +26,7 @@ from afterglow.cli.session import Session, table
 from afterglow.driver.compile import Recipe
 from afterglow.driver.sources import Source
 from afterglow.driver.stages import Stages
-from afterglow.frontends.onnx import NeedsValuesError
+from afterglow.frontends.base import NeedsValuesError
 from afterglow.instr import Instr, OpInstr, Stack, print_program
 from afterglow.runtime.model import CompiledModel
 from afterglow.runtime.saved import save_versions

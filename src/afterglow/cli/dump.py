@@ -36,7 +36,7 @@ from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session
 from afterglow.driver.compile import STAGES
 from afterglow.driver.pipelines import lowering_pipeline, optimising_pipeline
-from afterglow.driver.stages import Stages
+from afterglow.driver.stages import Stages, kernels_of
 from afterglow.graph import Module, print_dot, print_module
 from afterglow.graph.printer import is_inline
 from afterglow.instr import Program, print_program
@@ -212,7 +212,7 @@ def _reach(stage: str, request: Request, watch: Watch) -> Module | Program | str
 
 def _known_passes(request: Request, names: Sequence[str]) -> frozenset[str]:
     stages = Stages(request.options)
-    lowering = lowering_pipeline(stages.backend.keeps, optimize=request.options.optimize)
+    lowering = lowering_pipeline(kernels_of(stages.backend), optimize=request.options.optimize)
     graph = (*optimising_pipeline().passes, *stages.narrowing.passes, *lowering.passes)
     known = dict.fromkeys(step.name for step in (*graph, *stages.memory_passes))
     if request.options.max_arena is not None:

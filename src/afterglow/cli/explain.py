@@ -66,11 +66,7 @@ def explain(
             title = Path(request.path).name
             place.write_text(memory_svg(program, plan.lower_bound_bytes, title))
         clock("choices")
-        choices = find_choices(
-            lambda policy: stages.within(policy).plan(module)[0],
-            request.options,
-            MEASURED_SECONDS if measure else None,
-        )
+        choices = find_choices(stages, module, MEASURED_SECONDS if measure else None)
     session.answer(
         {
             "model": request.path,

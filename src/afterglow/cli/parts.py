@@ -11,7 +11,7 @@ from afterglow.cli.report import memory_table, stage_table
 from afterglow.cli.request import Request
 from afterglow.cli.session import Session
 from afterglow.driver.compile import compile_with
-from afterglow.frontends.onnx import NeedsValuesError
+from afterglow.frontends.base import NeedsValuesError
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.support.output_path import unwritable
@@ -28,13 +28,12 @@ def compile_parts(
         options = replace(request.options, progress=clock)
         model = compile_with(request.path, options, request.wishes)
         firsts = [v for v in model.versions() if isinstance(v, SegmentedVersion)]
-        if not firsts or error.cut is None:
+        if not firsts or error.boundary is None:
             raise error
         if output is not None:
             clock("write")
             _save(model, output)
-    nodes = [stop.node for stop in error.cut.stops]
-    stops = [f"{node.op_type} ({node.name or node.output[0]})" for node in nodes]
+    stops = list(map(str, error.boundary.nodes))
     data: dict[str, Any] = {
         "model": request.path,
         "backend": options.backend,

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from afterglow.backends.cpu.target import Target
+from afterglow.backends.capabilities import Profiling
 from afterglow.cli.each import for_each_extent
 from afterglow.cli.feed import build_feed, takes_inputs
 from afterglow.cli.progress import StageClock
@@ -17,11 +17,11 @@ from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.saved import load_saved, saved_feed
 from afterglow.cli.session import Session, table
-from afterglow.driver.kernel_cache import caching_compiler
-from afterglow.driver.stages import Stages
-from afterglow.frontends.onnx import NeedsValuesError
+from afterglow.driver.stages import Stages, find_backend
+from afterglow.frontends.base import NeedsValuesError
 from afterglow.report.profile import StepTime, profile
 from afterglow.report.saved_profile import profile_saved
+from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.version import Version
 from afterglow.support.errors import UsageError
 
@@ -59,8 +59,9 @@ def _profile(request: Request, asked: dict[str, Any], clock: StageClock) -> list
     if request.is_saved:
         return _profile_saved(request, asked, clock)
     options = request.options
-    if options.backend != "cpu":
-        raise UsageError(f"backend {options.backend!r} is not profiled", help="use --backend cpu")
+    backend = find_backend(options)
+    if not isinstance(backend, Profiling):
+        raise UsageError(f"backend {options.backend!r} is not profiled", help="leave --backend out")
     clock("read")
     source = request.source()
     feed = build_feed(request.inputs(source), request, asked["inputs"], asked["seed"])
@@ -74,17 +75,8 @@ def _profile(request: Request, asked: dict[str, Any], clock: StageClock) -> list
         raise _no_program() from None
     program, _ = stages.plan(stages.lower(stages.optimise(module)))
     clock("emit and run")
-    compiled = caching_compiler(options.cache)
-    target, threads = Target.of(options.target), options.threads or 1
-    return profile(
-        program,
-        list(feed.values()),
-        target,
-        threads,
-        asked["repeat"],
-        compiled,
-        unchecked=options.policy.unchecked,
-    )
+    loading = LoadOptions(options.threads or 1)
+    return profile(backend, program, list(feed.values()), loading, asked["repeat"])
 
 
 def _profile_saved(request: Request, asked: dict[str, Any], clock: StageClock) -> list[StepTime]:

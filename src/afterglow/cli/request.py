@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 import click
 
-from afterglow.backends.registry import BACKENDS
+from afterglow.backends.registry import backend_names
 from afterglow.cli.parameters import Dim, Number, Shape, Size, Value
 from afterglow.cli.session import Session, general_options
 from afterglow.driver.dims import DimWish, Wishes
@@ -22,7 +22,7 @@ from afterglow.driver.environment import (
 )
 from afterglow.driver.options import PRECISIONS, Options, Progress, policy_of
 from afterglow.driver.sources import Source, open_source
-from afterglow.frontends.onnx import NeedsValuesError, UnboundDimensionsError
+from afterglow.frontends.base import NeedsValuesError, UnboundDimensionsError
 from afterglow.graph import Module
 from afterglow.passes import Instrument
 from afterglow.runtime import TensorInfo
@@ -157,8 +157,8 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option(
         "--backend",
-        type=click.Choice(tuple(BACKENDS)),
-        default="cpu",
+        type=click.Choice(backend_names()),
+        default=Options.backend,
         show_default=True,
         help="cpu makes machine code; interpreter runs every op by its definition, primitives "
         "only those that do not decompose.",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from afterglow.driver import pickling  # noqa: F401  tells pickle about compiled models
 from afterglow.driver.dims import Dims, Wishes
 from afterglow.driver.environment import (
     cache_folder,

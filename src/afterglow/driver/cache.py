@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from io import BufferedReader
@@ -21,11 +21,14 @@ from typing import Any
 
 import numpy as np
 
+from afterglow.driver.devices import device_of, find_device
 from afterglow.driver.options import Options
-from afterglow.runtime.native.machine import cache_sizes, processor, usable_cores
+from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.saved import read_versions, save_versions
 from afterglow.runtime.version import Version
 from afterglow.support.atomic_file import PART_SUFFIX
+from afterglow.support.digest import digest_of_bytes as digest_of_bytes
+from afterglow.support.digest import digest_of_texts as digest_of_texts
 from afterglow.support.disk_cache import CACHE_PARTS, DiskCache
 from afterglow.support.errors import UnsupportedError, UsageError
 from afterglow.support.private_folder import make_private
@@ -106,7 +109,8 @@ class CompileCache:
         """What was kept under a key, if it is there and whole."""
         path = self._path(key)
         try:
-            saved = read_versions(path, options.threads, key=key, perf_map=options.perf_map)
+            loading = LoadOptions(options.threads, options.perf_map)
+            saved = read_versions(path, find_device, loading, key=key)
         except UsageError:
             with contextlib.suppress(OSError):
                 path.unlink()  # damaged, or of another format: if it was there at all
@@ -144,8 +148,8 @@ class CompileCache:
 
 
 def is_kept(options: Options) -> bool:
-    """Whether a model that is compiled with options is kept."""
-    return options.backend == "cpu" and not options.verify and not options.instruments
+    """Whether a model that is compiled with options is cached."""
+    return not options.verify and not options.instruments
 
 
 def model_key(digest: str, options: Options) -> str:
@@ -155,17 +159,16 @@ def model_key(digest: str, options: Options) -> str:
     dims = [f"{name} {extent}" for name, extent in sorted(options.dims.items())]
     flags = f"{options.optimize} {options.lend_inputs} {options.max_arena} {options.max_memory}"
     choice = f"{options.policy} {options.precision} {options.tune}"
-    target = _machine() if options.target == "host" else options.target
-    part = repr(options.part)
+    target = f"{options.backend} {options.target} {_identity(options)}"
+    part = repr(options.partition)
     return digest_of_texts(
         [digest, _build(), target, flags, choice, part, *bound, *dims, *sorted(values)]
     )
 
 
-@cache
-def _machine() -> str:
-    """This machine, as far as code for it depends on it."""
-    return f"{processor()} {cache_sizes()} {usable_cores()}"
+def _identity(options: Options) -> str:
+    """The device, as far as code for it depends on it; code for a named target depends on none."""
+    return find_device(device_of(options.backend)).identity() if options.target == "host" else ""
 
 
 def _content(value: Any) -> str:
@@ -181,16 +184,6 @@ def _content(value: Any) -> str:
 def _key_of_files(digest: str) -> str:
     """What the names of the files beside a model are noted under."""
     return digest_of_texts(["files", digest])
-
-
-def digest_of_texts(texts: Iterable[str]) -> str:
-    """A digest that tells every sequence of texts from every other."""
-    return digest_of_bytes("".join(f"{len(text)} {text}" for text in texts).encode())
-
-
-def digest_of_bytes(data: bytes | memoryview) -> str:
-    """A digest of bytes."""
-    return hashlib.blake2b(data, digest_size=20).hexdigest()
 
 
 def _content_digest(file: BufferedReader) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from afterglow.driver.cache import CompileCache, digest_of_bytes, is_kept, model_key
 from afterglow.driver.options import Options, model_title
 from afterglow.runtime import CompiledModel
-from afterglow.runtime.bundle import Bundle, BundleWish
+from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.version import SourceLeft, Specialiser
 from afterglow.support.errors import UsageError
 
@@ -77,9 +77,9 @@ class _UnreadSource(Specialiser):
         """The text of a stage of the compiler."""
         return self.recipe.stage(name)
 
-    def export(self, wish: BundleWish, folder: Path, *, shared: bool) -> Bundle:
-        """Write the model, compiled as wished, as a bundle, with a shared library if wanted."""
-        return self.recipe.export(wish, folder, shared=shared)
+    def export(self, request: BundleRequest, folder: Path, *, shared: bool) -> Bundle:
+        """Write the model as a bundle; `shared`, with a shared library."""
+        return self.recipe.export(request, folder, shared=shared)
 
     def source_left(self, cuts: Sequence[Collection[str]]) -> SourceLeft:
         """What a file needs to go on once the values that cross one of the cuts are known."""

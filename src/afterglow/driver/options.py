@@ -15,7 +15,7 @@ from afterglow.types import Array, DType
 from afterglow.types.dtype import bf16, f16
 
 if TYPE_CHECKING:  # options are read where the compiler is not imported
-    from afterglow.frontends.onnx import Part
+    from afterglow.frontends.base import Partition
     from afterglow.passes import Instrument
 
 PRECISIONS: dict[str, DType | None] = {
@@ -39,7 +39,7 @@ class Options:
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
     values: Mapping[str, Array] = field(default_factory=dict)
-    part: Part | None = None
+    partition: Partition | None = None
     """The part of the model to compile; None for all of it."""
     optimize: bool = True
     lend_inputs: bool = False
@@ -65,9 +65,14 @@ class Options:
     def __post_init__(self) -> None:
         object.__setattr__(self, "threads", checked_threads(self.threads))
 
+    @property
+    def unchecked(self) -> bool:
+        """Whether an index out of range is taken for the nearest in range."""
+        return self.policy.unchecked
+
 
 _OF_A_PROCESS = (
-    *("threads", "shapes", "dims", "values", "part"),
+    *("threads", "shapes", "dims", "values", "partition"),
     *("max_memory", "cache", "verify", "perf_map", "instruments", "progress"),
 )
 """Options that are not kept with a model that is saved."""
@@ -117,8 +122,7 @@ _EXAMPLES = {"shapes": "(1, 3, 224, 224)", "dims": "8", "values": "array"}
 def model_title(source: Any, options: Options) -> str:
     """The file of a model, if it has one, and what it is compiled for."""
     name = f"{Path(source).name}, " if isinstance(source, (str, Path)) else ""
-    target = f", target {options.target}" if options.backend == "cpu" else ""
-    return f"{name}backend {options.backend}{target}"
+    return f"{name}backend {options.backend}, target {options.target}"
 
 
 def policy_of(exact: bool, optimize_for: str, unchecked: bool = False) -> Policy:

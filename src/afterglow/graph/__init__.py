@@ -6,7 +6,7 @@ from afterglow.graph.digest import structural_hash
 from afterglow.graph.dot import print_dot
 from afterglow.graph.evaluate import run_function, run_node, run_op
 from afterglow.graph.function import Function, Module, Output, Update
-from afterglow.graph.op import OPS, Border, Op, op
+from afterglow.graph.op import OPS, Halo, Op, op
 from afterglow.graph.parser import parse_function, parse_module
 from afterglow.graph.printer import print_function, print_module
 from afterglow.graph.subgraph import Subgraph
@@ -17,12 +17,12 @@ from afterglow.graph.verifier import verify_function, verify_module
 __all__ = [
     "OPS",
     "Band",
-    "Border",
     "Builder",
     "Constant",
     "Cut",
     "Function",
     "Gradients",
+    "Halo",
     "Module",
     "Node",
     "Op",

@@ -29,6 +29,12 @@ class KernelPlan:
     """Bytes of memory that each thread needs besides."""
     packed: tuple[int, ...] = ()
     """The operands, by position, of which the kernel reads a copy packed at compile time."""
+    halo: tuple[int, ...] = ()
+    """The operands, by position, whose padding the kernel would rather find in memory."""
+    gap: tuple[int, ...] = ()
+    """Elements to leave unused behind each axis of such an operand, to make its strides larger."""
+    alignment: int = 1
+    """A number of bytes: buffers must begin at its multiples."""
 
     @property
     def variant(self) -> str:

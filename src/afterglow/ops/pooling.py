@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.graph import Band, Border, Builder, Cut, Gradients, Op, Value, op
+from afterglow.graph import Band, Builder, Cut, Gradients, Halo, Op, Value, op
 from afterglow.ops.convolution import Conv, ConvTranspose
 from afterglow.ops.elementwise import Abs, Div, IsNaN, Less, Mul, Or, Where, scalar
 from afterglow.ops.fill import Fill
@@ -137,12 +137,12 @@ class MaxPool(Pool):
         """To the first largest element of each window."""
         return (_to_largest(b, self, grad, x),)
 
-    def bordered(self, operands: Sequence[TensorType | None]) -> Border | None:
+    def with_halo(self, operands: Sequence[TensorType | None]) -> Halo | None:
         """What no element is below."""
         (x,) = operands
         assert x is not None
         bare = replace(self, pads=(0,) * len(self.pads), ceil_mode=False)
-        return self.windows.border(x, float(_lowest(x.dtype.numpy)), bare)
+        return self.windows.halo(x, float(_lowest(x.dtype.numpy)), bare)
 
 
 @op("max_pool_with_indices")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.runtime.bundle import Bundle, BundleWish
+from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.compiled import CompiledFunction, MemoryReport
 from afterglow.runtime.inputs import checked_input
 from afterglow.runtime.saved import check_replaceable, save_versions, saved_bytes
@@ -158,9 +158,9 @@ class CompiledModel:
                 f"code cannot be optimised for {optimize_for!r}", help='say "speed" or "size"'
             )
         small, bindings = optimize_for == "size", self._bindings(versions)
-        wish = BundleWish(target, name, embed_weights, freestanding, small, bindings, force)
+        request = BundleRequest(target, name, embed_weights, freestanding, small, bindings, force)
         with writing(path):
-            return self._specialiser.export(wish, path, shared=shared)
+            return self._specialiser.export(request, path, shared=shared)
 
     def _bindings(self, versions: Sequence[Version]) -> list[dict[str, tuple[int, ...]]]:
         """The shapes of the inputs of each version; nothing if all are known anyway."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from afterglow.runtime.device import FindDevice, LoadOptions
 from afterglow.runtime.saved_versions import AnyVersions, Resumer, VersionReader, VersionWriter
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.runtime.version import SourceLeft, Version
@@ -28,7 +29,7 @@ from afterglow.support.errors import UsageError
 from afterglow.types.dtype import DTYPES
 
 KIND = "afterglow model"
-LAYOUT = 3
+LAYOUT = 4
 """Counts changes of the metadata that readers must know about."""
 GRAPH, WEIGHTS = "source.graph", "source.weights"
 """Sections of what is left of the source."""
@@ -115,24 +116,23 @@ class SavedModel:
 
 def read_versions(
     path: str | Path,
-    threads: int | None,
+    find_device: FindDevice,
+    options: LoadOptions,
     *,
     key: str | None = None,
-    perf_map: bool = False,
     resume: Resume | None = None,
 ) -> SavedModel:
-    """Load what was saved, to be run by so many threads.
+    """Load what was saved on the devices that it is for.
 
     All of it is checked before anything is used; if there is a `key`, it must be saved with that.
-    `perf_map` tells the profiler `perf` about it. `resume` is asked if some of the model is
-    compiled as it runs.
+    `resume` is asked if some of the model is compiled as it runs.
     """
     container = read_container(Path(path))
     _check_kind(container, key)
     metadata = container.metadata
     source = _source_left(container)
     resumer = None if source is None or resume is None else resume(source)
-    reader = VersionReader(container, threads, perf_map, resumer)
+    reader = VersionReader(container, find_device, options, resumer)
     signature = _restore_signature(metadata["signature"])
     versions: AnyVersions = Versions()
     if metadata["is_static"]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from afterglow.backends.cpu import Target
-from afterglow.backends.cpu.write import plans_for
+from afterglow.backends.cpu.codegen.write import plans_for
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.graph import Op
 from afterglow.ops.convolution import Conv

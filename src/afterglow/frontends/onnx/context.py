@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 import onnx
 
+from afterglow.frontends.base import NeedsValuesError
 from afterglow.frontends.onnx.elements import dtype_of
 from afterglow.frontends.onnx.known import fold
-from afterglow.frontends.onnx.problems import NeedsInliningError, NeedsValuesError
+from afterglow.frontends.onnx.problems import NeedsInliningError
 from afterglow.graph import Builder, Constant, Op, Subgraph, Value
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import Array, DType, TensorType

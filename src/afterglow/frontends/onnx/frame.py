@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from afterglow.frontends.onnx.bodies import BodyGraph, RunBody
+from afterglow.frontends.base import RunBody
+from afterglow.frontends.onnx.bodies import BodyGraph
 from afterglow.frontends.onnx.known import KnownValues
 from afterglow.frontends.onnx.limits import LEAST_LIMIT, MOST_AXES, check_tensor, tensor_limit
 from afterglow.frontends.onnx.problems import NeedsInliningError

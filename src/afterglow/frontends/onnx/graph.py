@@ -7,6 +7,7 @@ from functools import partial
 
 import onnx
 
+from afterglow.frontends.base import NeedsValuesError
 from afterglow.frontends.onnx.context import Imported, NodeContext
 from afterglow.frontends.onnx.differentiated import variables
 from afterglow.frontends.onnx.frame import (
@@ -30,7 +31,6 @@ from afterglow.frontends.onnx.parts import Stop
 from afterglow.frontends.onnx.problems import (
     ChangesTypesError,
     NeedsInliningError,
-    NeedsValuesError,
     Problem,
     ProblemsError,
 )

@@ -8,10 +8,18 @@ import itertools
 import numpy as np
 
 from afterglow.backends.cpu import Target, compile_module, load_host
-from afterglow.backends.cpu.constants import Constants
-from afterglow.backends.cpu.job import Job
-from afterglow.backends.cpu.kernel import Alarm, Kernel, Operand, Packed, Storage, Table, Workspace
-from afterglow.backends.cpu.write import can_write, plans_for, write_kernel
+from afterglow.backends.cpu.codegen.constants import Constants
+from afterglow.backends.cpu.codegen.write import can_write, plans_for, write_kernel
+from afterglow.backends.cpu.micro.job import Job
+from afterglow.backends.cpu.micro.kernel import (
+    Alarm,
+    Kernel,
+    Operand,
+    Packed,
+    Storage,
+    Table,
+    Workspace,
+)
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.graph import Op, run_op
 from afterglow.graph.op import result_types

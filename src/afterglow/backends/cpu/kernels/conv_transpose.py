@@ -10,7 +10,9 @@ import math
 
 import numpy as np
 
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.kernels.conv_transpose_plan import Plan
+from afterglow.backends.cpu.kernels.table import kernel
+from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
@@ -23,13 +25,11 @@ from afterglow.backends.cpu.emitter import (
     remainder,
     smaller,
 )
-from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
-from afterglow.backends.cpu.kernels.conv_transpose_plan import Plan
-from afterglow.backends.cpu.kernels.partial_sums import sum_blocks
-from afterglow.backends.cpu.kernels.sliding import load
-from afterglow.backends.cpu.kernels.tile import Run, accumulate, multiply_add, split_rows
-from afterglow.backends.cpu.rows import Row, split
-from afterglow.backends.cpu.table import kernel
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
+from afterglow.backends.cpu.micro.partial_sums import sum_blocks
+from afterglow.backends.cpu.micro.rows import Row, split
+from afterglow.backends.cpu.micro.sliding import load
+from afterglow.backends.cpu.micro.tile import Run, accumulate, multiply_add, split_rows
 from afterglow.instr import OpInstr, Region
 from afterglow.ops.convolution import ConvTranspose
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from afterglow.frontends.onnx.context import KnownMap, NodeContext, RowMaps
-from afterglow.frontends.onnx.conversion import as_dtype
+from afterglow.frontends.onnx.importers.conversion import as_dtype
+from afterglow.frontends.onnx.importers.movement import reshaped
+from afterglow.frontends.onnx.importers.text import text_array
 from afterglow.frontends.onnx.ml.features import DOMAIN
-from afterglow.frontends.onnx.movement import reshaped
 from afterglow.frontends.onnx.registry import onnx_op
-from afterglow.frontends.onnx.text import text_array
 from afterglow.graph import Value
 from afterglow.support.errors import ModelError
 from afterglow.types import Array, DType

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.cost import FLOPS_PER_BYTE
-from afterglow.backends.cpu.kernel import Request
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.dots import dots_algorithm, suits_dots
 from afterglow.backends.cpu.kernels.conv.geometry import Geometry, conv_of
 from afterglow.backends.cpu.kernels.conv.padding import needs_copy
@@ -18,6 +16,8 @@ from afterglow.backends.cpu.kernels.conv.winograd.plan import (
     can_transform,
 )
 from afterglow.backends.cpu.kernels.strassen import Product, plan_strassen, strassen_algorithm
+from afterglow.backends.cpu.micro.cost import FLOPS_PER_BYTE
+from afterglow.backends.cpu.micro.kernel import Request
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.types.dtype import f32

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.emitter import Emitter, Pointer, Value, constant_vector
-from afterglow.backends.cpu.fusion import Sink
 from afterglow.backends.cpu.kernels.conv.panels import Panels
+from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value, constant_vector
+from afterglow.backends.cpu.micro.fusion import Sink
 from afterglow.types.dtype import boolean
 
 

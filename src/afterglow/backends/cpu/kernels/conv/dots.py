@@ -11,8 +11,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.conv.geometry import Geometry, conv_of
+from afterglow.backends.cpu.kernels.conv.padding import (
+    needs_copy,
+    padded_storage,
+    pointer_to_x,
+    strides_of_x,
+    write_padded,
+)
+from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
@@ -23,19 +31,11 @@ from afterglow.backends.cpu.emitter import (
     shuffle,
     smaller,
 )
-from afterglow.backends.cpu.kernel import Kernel, Needs, Pack, Phase, Request
-from afterglow.backends.cpu.kernels.access import Writer, open_sink, placed_sink
-from afterglow.backends.cpu.kernels.conv.geometry import Geometry, conv_of
-from afterglow.backends.cpu.kernels.conv.padding import (
-    needs_copy,
-    padded_storage,
-    pointer_to_x,
-    strides_of_x,
-    write_padded,
-)
-from afterglow.backends.cpu.kernels.partial_sums import FEW_TERMS, sum_blocks
-from afterglow.backends.cpu.kernels.tile import multiply_add, sum_type
-from afterglow.backends.cpu.rows import Axes, Strides, merge_alike, split
+from afterglow.backends.cpu.micro.access import Writer, open_sink, placed_sink
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Pack, Phase, Request
+from afterglow.backends.cpu.micro.partial_sums import FEW_TERMS, sum_blocks
+from afterglow.backends.cpu.micro.rows import Axes, Strides, merge_alike, split
+from afterglow.backends.cpu.micro.tile import multiply_add, sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.types import Array

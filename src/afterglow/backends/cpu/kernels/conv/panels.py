@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.backends.cpu.emitter import Emitter, Pointer, Value, convert
-from afterglow.backends.cpu.kernel import Kernel, Needs, Pack, Phase, Storage
-from afterglow.backends.cpu.kernels.tile import sum_type
-from afterglow.backends.cpu.rows import Axes, split
+from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value, convert
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Pack, Phase, Storage
+from afterglow.backends.cpu.micro.rows import Axes, split
+from afterglow.backends.cpu.micro.tile import sum_type
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.types import Array
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from operator import add
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.emitter import Index, Pointer, Value, quotient
-from afterglow.backends.cpu.kernel import Kernel, Phase, Request
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.columns import Columns, each_kind
 from afterglow.backends.cpu.kernels.conv.geometry import Geometry
 from afterglow.backends.cpu.kernels.conv.padding import (
@@ -20,9 +18,11 @@ from afterglow.backends.cpu.kernels.conv.padding import (
 from afterglow.backends.cpu.kernels.conv.panels import Factors, factors_needs
 from afterglow.backends.cpu.kernels.conv.sums import Sums
 from afterglow.backends.cpu.kernels.conv.tiling import Plan
-from afterglow.backends.cpu.kernels.tile import Run, sum_type
-from afterglow.backends.cpu.rows import split
-from afterglow.backends.cpu.table import DIRECT
+from afterglow.backends.cpu.kernels.table import DIRECT
+from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, quotient
+from afterglow.backends.cpu.micro.kernel import Kernel, Phase, Request
+from afterglow.backends.cpu.micro.rows import split
+from afterglow.backends.cpu.micro.tile import Run, sum_type
 
 
 def product_algorithm(r: Request, cost: float) -> Algorithm:

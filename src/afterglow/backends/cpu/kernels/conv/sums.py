@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from afterglow.backends.cpu.emitter import Emitter, Index, Pointer, Value, convert, smaller
 from afterglow.backends.cpu.kernels.conv.columns import starts
-from afterglow.backends.cpu.kernels.partial_sums import FEW_TERMS, TERMS, block_size, sum_blocks
-from afterglow.backends.cpu.kernels.tile import LINE, multiply_add
-from afterglow.backends.cpu.rows import Axes, split
+from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, convert, smaller
+from afterglow.backends.cpu.micro.partial_sums import FEW_TERMS, TERMS, block_size, sum_blocks
+from afterglow.backends.cpu.micro.rows import Axes, split
+from afterglow.backends.cpu.micro.tile import LINE, multiply_add
 
 MOST_UNROLLED = 112
 """Multiplications in one turn of the innermost loop."""

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.emitter import Index, Pointer, Value
 from afterglow.backends.cpu.kernels.conv.geometry import Geometry
 from afterglow.backends.cpu.kernels.conv.panels import Panels
-from afterglow.backends.cpu.kernels.tile import ENOUGH_SUMS, Run, most_rows, split_rows
-from afterglow.backends.cpu.rows import Axes
+from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
+from afterglow.backends.cpu.micro.rows import Axes
+from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, Run, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import DType
 

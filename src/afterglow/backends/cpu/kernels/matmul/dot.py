@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.matmul.pieces import pieces_of
+from afterglow.backends.cpu.kernels.matmul.problem import Problem
+from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
@@ -23,10 +25,9 @@ from afterglow.backends.cpu.emitter import (
     smaller,
     vector,
 )
-from afterglow.backends.cpu.kernel import Kernel, Needs, Phase
-from afterglow.backends.cpu.kernels.matmul.pieces import pieces_of
-from afterglow.backends.cpu.kernels.matmul.problem import Problem
-from afterglow.backends.cpu.kernels.tile import (
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase
+from afterglow.backends.cpu.micro.rows import split
+from afterglow.backends.cpu.micro.tile import (
     ENOUGH_SUMS,
     LINE,
     Run,
@@ -35,7 +36,6 @@ from afterglow.backends.cpu.kernels.tile import (
     split_rows,
     sum_type,
 )
-from afterglow.backends.cpu.rows import split
 from afterglow.backends.cpu.target import Target
 from afterglow.types import Array
 

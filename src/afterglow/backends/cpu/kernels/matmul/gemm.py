@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.matmul.output import Output, goes_through_memory
+from afterglow.backends.cpu.kernels.matmul.packing import Packer, pack_panels
+from afterglow.backends.cpu.kernels.matmul.plan import Plan, Reading, plan_with, tile_costs
+from afterglow.backends.cpu.kernels.matmul.problem import Problem
+from afterglow.backends.cpu.kernels.table import DIRECT
+from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
@@ -13,13 +18,10 @@ from afterglow.backends.cpu.emitter import (
     quotient,
     smaller,
 )
-from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
-from afterglow.backends.cpu.kernels.held import load_held
-from afterglow.backends.cpu.kernels.matmul.output import Output, goes_through_memory
-from afterglow.backends.cpu.kernels.matmul.packing import Packer, pack_panels
-from afterglow.backends.cpu.kernels.matmul.plan import Plan, Reading, plan_with, tile_costs
-from afterglow.backends.cpu.kernels.matmul.problem import Problem
-from afterglow.backends.cpu.kernels.tile import (
+from afterglow.backends.cpu.micro.held import load_held
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
+from afterglow.backends.cpu.micro.rows import split
+from afterglow.backends.cpu.micro.tile import (
     LINE,
     Ahead,
     LoadVector,
@@ -28,8 +30,6 @@ from afterglow.backends.cpu.kernels.tile import (
     split_rows,
     sum_type,
 )
-from afterglow.backends.cpu.rows import split
-from afterglow.backends.cpu.table import DIRECT
 
 MOST_TILES = 4
 """Tiles that are worth comparing: those with the least estimates."""

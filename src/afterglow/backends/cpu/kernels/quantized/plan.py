@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD, dots_of
 from afterglow.backends.cpu.kernels.quantized.problem import Problem
 from afterglow.backends.cpu.kernels.quantized.weights import Panels
-from afterglow.backends.cpu.kernels.tile import ENOUGH_SUMS, Run, split_rows
-from afterglow.backends.cpu.rows import Axes
+from afterglow.backends.cpu.micro.rows import Axes
+from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, Run, split_rows
 from afterglow.backends.cpu.target import Target
 
 MOST_VECTORS = 4

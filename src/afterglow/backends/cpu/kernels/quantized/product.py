@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.emitter import Index, Pointer, Value, quotient
-from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.quantized.copying import copy_storage, pointer_to_x, write_copy
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD
 from afterglow.backends.cpu.kernels.quantized.output import Output, Side
 from afterglow.backends.cpu.kernels.quantized.plan import Plan, plan_of
 from afterglow.backends.cpu.kernels.quantized.problem import Problem, problem_of
-from afterglow.backends.cpu.kernels.tile import Run
-from afterglow.backends.cpu.rows import split
-from afterglow.backends.cpu.table import DIRECT
+from afterglow.backends.cpu.kernels.table import DIRECT
+from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, quotient
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
+from afterglow.backends.cpu.micro.rows import split
+from afterglow.backends.cpu.micro.tile import Run
 from afterglow.types.dtype import i32
 
 MOST_PRODUCTS = 64

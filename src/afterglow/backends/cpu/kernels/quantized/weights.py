@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.kernels.quantized.dots import QUAD, Dots
+from afterglow.backends.cpu.kernels.quantized.problem import Problem
+from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
@@ -22,10 +24,8 @@ from afterglow.backends.cpu.emitter import (
     load_masked,
     reinterpret,
 )
-from afterglow.backends.cpu.kernel import Kernel, Phase, Storage
-from afterglow.backends.cpu.kernels.quantized.dots import QUAD, Dots
-from afterglow.backends.cpu.kernels.quantized.problem import Problem
-from afterglow.backends.cpu.rows import split
+from afterglow.backends.cpu.micro.kernel import Kernel, Phase, Storage
+from afterglow.backends.cpu.micro.rows import split
 from afterglow.types import Array
 from afterglow.types.dtype import i8, i32
 

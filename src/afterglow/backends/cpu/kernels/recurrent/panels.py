@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.backends.cpu.emitter import Pointer, convert, smaller
-from afterglow.backends.cpu.kernel import Kernel, Needs, Pack, Phase, Storage
-from afterglow.backends.cpu.kernels.held import held, held_type
 from afterglow.backends.cpu.kernels.recurrent.problem import Problem
+from afterglow.backends.cpu.llvm.emitter import Pointer, convert, smaller
+from afterglow.backends.cpu.micro.held import held, held_type
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Pack, Phase, Storage
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Region
 from afterglow.types import Array

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, first_lanes, select
-from afterglow.backends.cpu.fusion import SinkRow
-from afterglow.backends.cpu.index_check import IndexCheck
-from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Storage
-from afterglow.backends.cpu.kernels.held import load_held
 from afterglow.backends.cpu.kernels.recurrent.cells import Stage, kept_of, stages_of, states_of
 from afterglow.backends.cpu.kernels.recurrent.panels import (
     Panels,
@@ -19,8 +14,13 @@ from afterglow.backends.cpu.kernels.recurrent.panels import (
 )
 from afterglow.backends.cpu.kernels.recurrent.problem import Problem
 from afterglow.backends.cpu.kernels.recurrent.projection import projection_pitch
-from afterglow.backends.cpu.kernels.tile import Tile, accumulate, most_rows, split_rows
-from afterglow.backends.cpu.rows import Row
+from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, first_lanes, select
+from afterglow.backends.cpu.micro.fusion import SinkRow
+from afterglow.backends.cpu.micro.held import load_held
+from afterglow.backends.cpu.micro.index_check import IndexCheck
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Storage
+from afterglow.backends.cpu.micro.rows import Row
+from afterglow.backends.cpu.micro.tile import Tile, accumulate, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import i64
 

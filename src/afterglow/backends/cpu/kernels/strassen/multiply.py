@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.strassen.plan import PRODUCTS, STRASSEN, StrassenPlan
+from afterglow.backends.cpu.kernels.strassen.sums import write_pair, write_sums
+from afterglow.backends.cpu.kernels.strassen.weights import pack_bias, pack_factors
+from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
@@ -17,12 +20,9 @@ from afterglow.backends.cpu.emitter import (
     select,
     smaller,
 )
-from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Storage
-from afterglow.backends.cpu.kernels.strassen.plan import PRODUCTS, STRASSEN, StrassenPlan
-from afterglow.backends.cpu.kernels.strassen.sums import write_pair, write_sums
-from afterglow.backends.cpu.kernels.strassen.weights import pack_bias, pack_factors
-from afterglow.backends.cpu.kernels.tile import LINE, Ahead, Run, accumulate
-from afterglow.backends.cpu.rows import split
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Storage
+from afterglow.backends.cpu.micro.rows import split
+from afterglow.backends.cpu.micro.tile import LINE, Ahead, Run, accumulate
 from afterglow.types.dtype import f32
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.emitter import Index, Pointer
-from afterglow.backends.cpu.kernel import Kernel, Needs, Pack, Phase, Storage
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.columns import Columns, each_kind
 from afterglow.backends.cpu.kernels.conv.panels import (
     Factors,
@@ -23,7 +21,9 @@ from afterglow.backends.cpu.kernels.conv.winograd.input import InputTransform, h
 from afterglow.backends.cpu.kernels.conv.winograd.output import OutputTransform
 from afterglow.backends.cpu.kernels.conv.winograd.plan import INPUT_COST, WinogradPlan
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import weight_matrix
-from afterglow.backends.cpu.rows import Axes, split
+from afterglow.backends.cpu.llvm.emitter import Index, Pointer
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Pack, Phase, Storage
+from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.instr import OpInstr
 from afterglow.types import Array
 from afterglow.types.dtype import f32
