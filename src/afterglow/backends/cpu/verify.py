@@ -40,7 +40,7 @@ class VerifyingExecutable:
     ) -> None:
         self.native = NativeExecutable(artefact, threads, perf_map=perf_map)
         self.footprint = self.native.footprint
-        self.machine = Machine(program, honour_predicates=False, unchecked=unchecked)
+        self.machine = Machine(program, unchecked=unchecked)
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> list[Array]:
         """Run once; raises `VerifyError` at the first instruction that computes something else."""
