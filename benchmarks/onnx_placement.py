@@ -13,7 +13,7 @@ from afterglow.backends.cpu.backend import Cpu
 from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
-from afterglow.frontends.onnx import FEW, NeedsValuesError, UnboundDimensionsError
+from afterglow.frontends.base import MOST_DECIDING, NeedsValuesError, UnboundDimensionsError
 from afterglow.graph import Module
 from afterglow.instr import OpInstr, Program, Stack
 from afterglow.memory.timeline import work_of
@@ -53,7 +53,7 @@ def placement(model: onnx.ModelProto, inputs: Sequence[Any]) -> Placement | None
             return _placed(model, options)
         except NeedsValuesError as error:
             values = {name: given[name] for name in error.inputs if name in given}
-            if error.cut is not None and not all(map(_is_few, values.values())):
+            if error.boundary is not None and not all(map(_is_few, values.values())):
                 return Placement(on_host=frozenset({BY_SHAPE}))
             options = replace(options, values={**options.values, **values})
         except UnboundDimensionsError:
@@ -66,7 +66,9 @@ def placement(model: onnx.ModelProto, inputs: Sequence[Any]) -> Placement | None
 
 def _is_few(value: Any) -> bool:
     """Whether the model is compiled for each of the values that it has."""
-    return not isinstance(value, np.ndarray) or (value.dtype.kind in "iub" and value.size <= FEW)
+    return not isinstance(value, np.ndarray) or (
+        value.dtype.kind in "iub" and value.size <= MOST_DECIDING
+    )
 
 
 def _placed(model: onnx.ModelProto, options: Options) -> Placement:

@@ -12,9 +12,9 @@ from onnx import TensorProto, helper, parser
 from onnxruntime import InferenceSession
 
 import afterglow
-from afterglow.driver import bodies
 from afterglow.driver.compile import Recipe
-from afterglow.frontends.onnx import control
+from afterglow.frontends.onnx.importers import control
+from afterglow.frontends.onnx.source import BodySource
 from afterglow.runtime import patience
 from afterglow.runtime.model import CompiledModel
 from afterglow.runtime.segmented import CONTINUATIONS
@@ -53,7 +53,7 @@ def body_builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def build(self: Recipe, *arguments: object) -> Version:
         version = original(self, *arguments)  # type: ignore[arg-type]
-        if isinstance(self.source, bodies.BodySource):
+        if isinstance(self.source, BodySource):
             builds.append(" ".join(self.source.output_names))
         return version
 

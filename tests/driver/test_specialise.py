@@ -76,7 +76,7 @@ def test_the_rest_is_compiled_for_the_shape_that_came_out(
         positive_rows(), [X], [X + 1], [X[::-1]], [X - 9], [X * 2], backend=backend, cache=False
     )
     first, *rest = builds
-    assert sorted(first.part.wanted) == ["d", "keep", "sum"]
+    assert sorted(first.partition.wanted) == ["d", "keep", "sum"]
     assert len(rest) == 3  # for as many different counts of positive elements
     (version,) = compiled.versions()
     assert isinstance(version, SegmentedVersion)
@@ -250,7 +250,7 @@ def test_a_bundle_cannot_be_made_of_what_is_compiled_as_it_runs(tmp_path: Path) 
     with pytest.raises(UsageError) as caught:
         compiled.export_bundle(tmp_path / "never")
     assert str(caught.value) == (
-        "error: data decide shapes in the model, and a bundle cannot compile what comes behind\n"
+        "error: the model has data-dependent shapes, which a bundle cannot compile at run time\n"
         "  help: save it as FILE.agc, or export a model that ends before these nodes"
     )
 
@@ -258,7 +258,7 @@ def test_a_bundle_cannot_be_made_of_what_is_compiled_as_it_runs(tmp_path: Path) 
 def test_what_comes_before_the_cut_is_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     builds = count_builds(monkeypatch)
     compiled = afterglow.compile(positive_rows(), cache=False)
-    assert [sorted(options.part.wanted) for options in builds] == [["d", "keep", "sum"]]
+    assert [sorted(options.partition.wanted) for options in builds] == [["d", "keep", "sum"]]
     compiled(X)
     assert len(builds) == 2
 

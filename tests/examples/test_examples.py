@@ -60,8 +60,8 @@ def test_writing_a_pass(capsys):
 
 def test_the_demo(capsys):
     text = output_of(EXAMPLES / "demo.py", capsys)
-    assert "197 of 200 right" in text
-    assert float(re.search(r"PyTorch gave: (\S+)", text)[1]) < 1e-5
+    assert "197 of 200 correct" in text
+    assert float(re.search(r"PyTorch's probabilities: (\S+)", text)[1]) < 1e-5
     assert len(text.splitlines()) <= 70
 
 

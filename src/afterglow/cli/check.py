@@ -1,4 +1,4 @@
-"""`afterglow check`: what is in a model, and whether it can be compiled."""
+"""`afterglow check`: describe a model and report whether it can be compiled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from afterglow.backends.cpu.backend import Cpu
+from afterglow.backends.capabilities import HostFallback
 from afterglow.cli.each import for_each_extent
 from afterglow.cli.progress import StageClock
 from afterglow.cli.request import Request, is_free, takes_model
@@ -19,15 +19,13 @@ from afterglow.cli.session import Session, error_data, table
 from afterglow.cli.survey import Survey, survey
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
-from afterglow.frontends.onnx import (
-    FEW,
-    Cut,
+from afterglow.frontends.base import (
+    MOST_DECIDING,
+    Boundary,
     NeedsValuesError,
-    Parameter,
-    Signature,
     UnboundDimensionsError,
-    read_model,
 )
+from afterglow.frontends.onnx import Parameter, Signature, read_model
 from afterglow.graph import Module, verify_module
 from afterglow.memory.timeline import origin_of, work_of
 from afterglow.report.fates import Fate, Fates, find_fates, origins
@@ -35,7 +33,7 @@ from afterglow.report.flops import program_flops
 from afterglow.support.errors import AfterglowError, UnsupportedError
 
 MOST_SHOWN = 8
-"""Inputs, outputs, and nodes on the host, of which each has a line; JSON has them all."""
+"""At most this many inputs, outputs and host nodes are listed; JSON has all of them."""
 
 _VERDICTS = {
     0: "supported",
@@ -48,10 +46,10 @@ _VERDICTS = {
 @takes_model
 @for_each_extent()
 def check(session: Session, request: Request) -> int:
-    """Say what is in MODEL, what of it is supported, and every problem at once.
+    """Describe MODEL and list everything in it that is not supported.
 
-    Nodes for which there is no machine code are listed: the host runs them, which takes longer.
-    A model with free dimensions is checked op by op; bind them to have it checked as a whole.
+    Nodes that have no native kernel are listed: they run on the host, which is slower. A model
+    with dynamic dimensions is checked op by op; bind the dimensions to check it as a whole.
     """
     with StageClock(session.err) as clock:
         clock("read")
@@ -74,7 +72,7 @@ def check(session: Session, request: Request) -> int:
 
 @dataclass(frozen=True)
 class HostStep:
-    """Something that the host runs, where in the model it comes from, and why."""
+    """A step that runs on the host: its op, its node in the model, and the reason."""
 
     work: str
     origin: str
@@ -87,14 +85,14 @@ class HostStep:
 
 @dataclass(frozen=True)
 class Costs:
-    """What a run takes, and what becomes of the nodes."""
+    """The cost of a run, and how each node of the model is executed."""
 
     flops: float
     activation_bytes: int
     fates: Fates
 
     def data(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON representation."""
         counts = {fate.name.lower(): dict(nodes) for fate, nodes in self.fates.counts.items()}
         lowered_to = {op: sorted(names) for op, names in self.fates.lowered_to.items()}
         return {
@@ -106,7 +104,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Findings:
-    """What stands in the way of compiling a model, what is not known, and what is."""
+    """The result of a check: a problem or open question, host steps, costs and warnings."""
 
     problem: AfterglowError | None = None
     open_question: str = ""
@@ -115,7 +113,7 @@ class Findings:
     warnings: tuple[str, ...] = ()
 
     def data(self, verdict: str) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON representation."""
         unknown = {"flops": None, "activation_bytes": None, "fates": None}
         return {
             **(unknown if self.costs is None else self.costs.data()),
@@ -128,7 +126,7 @@ class Findings:
 
 
 def _try(request: Request, facts: Survey) -> Findings:
-    """Compile the model, as far as that needs no code."""
+    """Compile the model up to code generation, and collect the warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = _compiled(request, facts)
@@ -144,7 +142,9 @@ def _compiled(request: Request, facts: Survey) -> Findings:
         return _planned(Stages(request.options), module, facts)
     except NeedsValuesError as error:
         question = f"{error.what}\n  {error.help}"
-        return Findings(_missing_ops(facts), question, tuple(_at_cut(error.cut, facts.signature)))
+        return Findings(
+            _missing_ops(facts), question, tuple(_at_boundary(error.boundary, facts.signature))
+        )
     except UnboundDimensionsError as error:
         return Findings(_missing_ops(facts), f"{error.what}\n  {error.help}")
     except AfterglowError as error:
@@ -152,42 +152,45 @@ def _compiled(request: Request, facts: Survey) -> Findings:
 
 
 def _planned(stages: Stages, module: Module, facts: Survey) -> Findings:
-    """What can be told of a model whose memory is planned; the other backends have no host."""
+    """The findings for a model whose memory is planned."""
     wanted = origins(stages.optimise(module))
     program, plan = stages.plan(stages.lower(module))
     backend = stages.backend
-    steps = backend.host_steps(program) if isinstance(backend, Cpu) else []
+    steps = backend.host_steps(program) if isinstance(backend, HostFallback) else ()
     fates = find_fates(facts.nodes, wanted, program, [step for step, _ in steps])
     on_host = (HostStep(work_of(step), origin_of(step), reason) for step, reason in steps)
     costs = Costs(program_flops(program), plan.arena_bytes, fates)
     return Findings(on_host=tuple(on_host), costs=costs)
 
 
-def _at_cut(cut: Cut | None, signature: Signature) -> Iterator[HostStep]:
-    """The nodes that the host will run because values decide the shapes of their results.
+def _at_boundary(boundary: Boundary | None, signature: Signature) -> Iterator[HostStep]:
+    """The nodes that run on the host because their result shapes depend on data.
 
-    Those that depend on few integers are none: the model is compiled for each of their values.
+    Nodes that depend on a few integers are not included: the model is compiled for each of their
+    values.
     """
-    if cut is None:
+    if boundary is None:
         return
     few = {parameter.name for parameter in signature.inputs if _is_few(parameter)}
-    for stop in cut.stops:
-        is_bound = stop.inputs and few.issuperset(stop.inputs)
-        if not is_bound and not set(cut.host).isdisjoint(stop.node.output):
-            origin = stop.node.name or stop.node.output[0]
-            yield HostStep(stop.node.op_type, origin, "values decide the shape of its results")
+    for node in boundary.nodes:
+        is_bound = node.inputs and few.issuperset(node.inputs)
+        if not is_bound and not set(boundary.host).isdisjoint(node.results):
+            yield HostStep(node.op, node.name, "the shapes of its results depend on data")
 
 
 def _is_few(parameter: Parameter) -> bool:
     if parameter.dtype is None or is_free(parameter) or not parameter.dtype.is_integer:
         return False
-    return math.prod(extent for extent in parameter.shape or () if isinstance(extent, int)) <= FEW
+    return (
+        math.prod(extent for extent in parameter.shape or () if isinstance(extent, int))
+        <= MOST_DECIDING
+    )
 
 
 def _missing_ops(facts: Survey) -> AfterglowError | None:
     if not facts.unknown_ops:
         return None
-    return UnsupportedError(f"Afterglow does not have the ops {', '.join(facts.unknown_ops)}")
+    return UnsupportedError(f"ops that are not supported: {', '.join(facts.unknown_ops)}")
 
 
 def _show(session: Session, facts: Survey, found: Findings) -> None:
@@ -204,7 +207,7 @@ def _lines(facts: Survey, found: Findings) -> Iterator[tuple[str, str]]:
     yield from _some("input", facts.signature.inputs)
     yield from _some("output", facts.signature.outputs)
     if any(is_free(parameter) for parameter in facts.signature.inputs):
-        yield "free dimensions", ", ".join(facts.free_dimensions)
+        yield "dynamic dimensions", ", ".join(facts.free_dimensions)
     yield "element types", ", ".join(facts.element_types)
     yield "weights", f"{facts.weight_bytes:,} bytes"
     if found.costs is not None:
@@ -234,7 +237,7 @@ def _counted(ops: Mapping[str, int]) -> str:
 
 
 def _some(role: str, things: Sequence[object]) -> Iterator[tuple[str, str]]:
-    """A line for each of the first."""
+    """A line for each of the first few, and how many more there are."""
     yield from ((role, str(thing)) for thing in things[:MOST_SHOWN])
     if len(things) > MOST_SHOWN:
         yield role, f"and {len(things) - MOST_SHOWN} more"

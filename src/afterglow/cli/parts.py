@@ -1,4 +1,4 @@
-"""`afterglow compile` for models in which data decide shapes: what can be compiled ahead."""
+"""`afterglow compile` for models with data-dependent shapes: compiles the first subgraph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from afterglow.cli.report import memory_table, stage_table
 from afterglow.cli.request import Request
 from afterglow.cli.session import Session
 from afterglow.driver.compile import compile_with
-from afterglow.frontends.onnx import NeedsValuesError
+from afterglow.frontends.base import NeedsValuesError
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.support.output_path import unwritable
@@ -20,21 +20,21 @@ from afterglow.support.output_path import unwritable
 def compile_parts(
     session: Session, request: Request, error: NeedsValuesError, output: Path | None
 ) -> int:
-    """Compile what comes before the data decide, and save it with what is left of the source.
+    """Compile the subgraph before the first data-dependent shape; save it with the remaining graph.
 
-    The error is what the model was found out by; it stands if values are needed before that.
+    `error` reported the data-dependent shape; it is raised again if the first subgraph needs
+    values, too.
     """
     with StageClock(session.err) as clock:
         options = replace(request.options, progress=clock)
         model = compile_with(request.path, options, request.wishes)
         firsts = [v for v in model.versions() if isinstance(v, SegmentedVersion)]
-        if not firsts or error.cut is None:
+        if not firsts or error.boundary is None:
             raise error
         if output is not None:
             clock("write")
             _save(model, output)
-    nodes = [stop.node for stop in error.cut.stops]
-    stops = [f"{node.op_type} ({node.name or node.output[0]})" for node in nodes]
+    stops = list(map(str, error.boundary.nodes))
     data: dict[str, Any] = {
         "model": request.path,
         "backend": options.backend,
@@ -51,14 +51,14 @@ def compile_parts(
             plan = first.compiled.plan
             session.show(memory_table(first.compiled.memory, plan.total_bytes))
         wrote = "" if output is None else f", written to {output}"
-        session.say(f"compiled as far as {', '.join(stops)}: data decide the shapes behind{wrote}")
+        session.say(f"compiled up to {', '.join(stops)}: later shapes depend on data{wrote}")
 
     session.answer(data, show)
     return 0
 
 
 def _memory(version: SegmentedVersion) -> dict[str, int] | None:
-    """What the first part needs, if it computes anything."""
+    """The memory report of the first subgraph, if it computes anything."""
     return None if version.first is None else asdict(version.first.compiled.memory)
 
 

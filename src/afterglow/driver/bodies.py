@@ -16,11 +16,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from afterglow.driver.bound import BoundValues
-from afterglow.driver.cache import CompileCache, digest_of_texts
 from afterglow.driver.options import Options
-from afterglow.driver.sources import OnnxSource, Source
 from afterglow.driver.specialise import Build, CallSpecialiser, given_type
-from afterglow.frontends.onnx import RUN_NUMBER, BodyGraph, HostLimits, ModelFile, Part
+from afterglow.frontends.base import RUN_NUMBER, Body, HostLimits, Partition, Source
 from afterglow.runtime.patience import PatientVersions
 from afterglow.runtime.segmented import CONTINUATIONS, SegmentedVersion
 from afterglow.runtime.version import Version
@@ -44,16 +42,16 @@ class Bodies:
         self._runs = count()
         self._lock = RLock()
 
-    def run(self, graph: BodyGraph, feed: Mapping[str, Any]) -> list[Any]:
+    def run(self, body: Body, feed: Mapping[str, Any]) -> list[Any]:
         """What a body returns for what it takes and captures."""
-        results = self._find(graph, feed).run({**feed, RUN_NUMBER: np.array(next(self._runs))})
-        return [results[name] for name in graph.output_names]
+        results = self._find(body, feed).run({**feed, RUN_NUMBER: np.array(next(self._runs))})
+        return [results[name] for name in body.output_names]
 
-    def _find(self, graph: BodyGraph, feed: Mapping[str, Any]) -> _Body:
-        key = (graph.key, *((name, _kind(value)) for name, value in feed.items()))
+    def _find(self, body: Body, feed: Mapping[str, Any]) -> _Body:
+        key = (body.key, *((name, _kind(value)) for name, value in feed.items()))
         with self._lock:
             if key not in self._bodies:
-                self._bodies[key] = _Body(self, graph, [*feed, RUN_NUMBER])
+                self._bodies[key] = _Body(self, body, [*feed, RUN_NUMBER])
                 if len(self._bodies) > MOST_BODIES:
                     self._bodies.popitem(last=False)
             self._bodies.move_to_end(key)
@@ -68,10 +66,10 @@ def _kind(value: Any) -> object:
 class _Body:
     """One body, for inputs of some names and element types."""
 
-    def __init__(self, bodies: Bodies, graph: BodyGraph, names: list[str]) -> None:
-        self.fixed = graph.fixed
-        file = graph.as_model([*graph.fixed, *names])
-        self.work = None if file is None else _BodyWork(bodies, graph, file, names)
+    def __init__(self, bodies: Bodies, body: Body, names: list[str]) -> None:
+        self.fixed = body.fixed
+        source = bodies.source.body_source(body, [*body.fixed, *names])
+        self.work = None if source is None else _BodyWork(bodies, body, source, names)
 
     def run(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         """What it returns by name, besides all that it was given."""
@@ -82,13 +80,15 @@ class _Body:
 class _BodyWork:
     """What a body computes, interpreted or compiled."""
 
-    def __init__(self, bodies: Bodies, graph: BodyGraph, file: ModelFile, names: list[str]) -> None:
+    def __init__(self, bodies: Bodies, body: Body, source: Source, names: list[str]) -> None:
         self.bodies = bodies
-        self.source = BodySource(bodies.source, graph, file)
-        self.options = replace(bodies.options, shapes={}, dims={}, values=graph.fixed, part=None)
+        self.source = source
+        self.options = replace(
+            bodies.options, shapes={}, dims={}, values=body.fixed, partition=None
+        )
         self.outputs = self.source.output_names
         limits = HostLimits(self.options.policy.unchecked, self.options.max_memory)
-        self.interpret = self.source.on_host(self.outputs, names, graph.fixed, bodies.run, limits)
+        self.interpret = self.source.on_host(self.outputs, names, body.fixed, bodies.run, limits)
         self.versions: PatientVersions[Version | SegmentedVersion] = PatientVersions(CONTINUATIONS)
         self.bound = BoundValues(most=1)
         """What changes from iteration to iteration is not worth a version for each value."""
@@ -112,23 +112,9 @@ class _BodyWork:
     def _compile(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion:
         values = {**self.options.values, **feed}
         given = {name: given_type(value) for name, value in values.items()}
-        options = replace(self.options, part=Part(given))
+        options = replace(self.options, partition=Partition(given))
         build = self.bodies.make_build(self.source, options)
         specialiser = CallSpecialiser(
             self.source, options, build, self.bodies.run, self.bound, patient=True
         )
         return specialiser.compile_for(feed)
-
-
-class BodySource(OnnxSource):
-    """A body as a model, which takes all its inputs as what is given to a part."""
-
-    def __init__(self, outer: Source, graph: BodyGraph, file: ModelFile) -> None:
-        self.outer = outer
-        self.graph = graph
-        self.file = file
-
-    def digest(self, cache: CompileCache) -> str | None:
-        """A digest of the model around it, and of what the body is."""
-        outer = self.outer.digest(cache)
-        return None if outer is None else digest_of_texts([outer, self.graph.digest])

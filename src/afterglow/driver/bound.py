@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.frontends.onnx import FEW
+from afterglow.frontends.base import MOST_DECIDING
 from afterglow.runtime.content import Content, content_of
 
 MOST_VALUES = 8
@@ -38,7 +38,7 @@ class BoundValues:
 def is_few(value: Any) -> bool:
     """Whether a value is of a few integers, or no tensor at all: then there is no other way."""
     if isinstance(value, list):
-        return len(value) <= FEW and all(map(is_few, value))
+        return len(value) <= MOST_DECIDING and all(map(is_few, value))
     if not isinstance(value, np.ndarray):
         return True
-    return value.dtype.kind in "iub" and value.size <= FEW
+    return value.dtype.kind in "iub" and value.size <= MOST_DECIDING

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.lowering import LowerOps, Schedule
-from afterglow.lowering.lower_ops import Keeps
+from afterglow.lowering import HasKernel, LowerOps, Schedule
 from afterglow.lowering.unpack_per_reader import UnpackPerReader
 from afterglow.memory import AlternativePlans, PlanStep, remove_copies
 from afterglow.memory.passes import (
@@ -103,12 +102,12 @@ def optimising_pipeline() -> Pipeline:
 
 
 def narrowing_pipeline(stored: DType | None, every: bool) -> Pipeline:
-    """Weights held in fewer bits, if a type is given; after all that computes with them."""
+    """Weights stored in fewer bits, if a type is given; after all that computes with them."""
     return Pipeline("narrow", () if stored is None else (NarrowWeights(stored, every=every),))
 
 
-def lowering_pipeline(keeps: Keeps, *, optimize: bool) -> Pipeline:
-    """From ops to those that the backend keeps, in the order in which they run."""
+def lowering_pipeline(has_kernel: HasKernel, *, optimize: bool) -> Pipeline:
+    """From ops to those that the backend has kernels for, in the order in which they run."""
     tidy = (
         FoldConstants(unpack=True),  # what lowering computes of constants
         SIMPLIFY_CASTS,
@@ -120,7 +119,7 @@ def lowering_pipeline(keeps: Keeps, *, optimize: bool) -> Pipeline:
     return Pipeline(
         "lower",
         (
-            LowerOps(keeps),
+            LowerOps(has_kernel),
             *(tidy if optimize else ()),
             DropDead(),  # what lowering left over
             Schedule(remove_copies) if optimize else Schedule(),  # last: nothing moves afterwards

@@ -10,9 +10,9 @@ from typing import Any
 from afterglow.driver.compile import Recipe
 from afterglow.driver.environment import cache_folder
 from afterglow.driver.options import restore_options
-from afterglow.driver.sources import LeftSource
-from afterglow.driver.specialise import CutModel
-from afterglow.frontends.onnx import Cut, Part, Remainder
+from afterglow.driver.specialise import PartitionedModel
+from afterglow.frontends.base import Boundary, Partition, Remainder
+from afterglow.frontends.registry import reopen
 from afterglow.runtime.segmented import Continuation
 from afterglow.runtime.version import SourceLeft
 
@@ -31,16 +31,15 @@ class ResumedModel:
         options = restore_options(
             source.options, threads=threads, perf_map=perf_map, cache=cache_folder(cache)
         )
-        left = Remainder(source.graph, source.weights)
-        self.recipe = Recipe(LeftSource(left), options)
+        self.recipe = Recipe(reopen(Remainder(source.graph, source.weights)), options)
 
     def continuation(self, crossing: Sequence[str], data: Mapping[str, Any]) -> Continuation:
         """A cut where it was, given what was known and tried before."""
-        cut = Cut((), tuple(crossing), tuple(data["host"]), data["twins"])
+        boundary = Boundary((), tuple(crossing), tuple(data["host"]), data["twins"])
         self.recipe.bound.unbound.update(data["unbound"])
-        part = Part(dict.fromkeys(data["given"])) if data["given"] else None
-        specialiser = self.recipe.specialiser(replace(self.recipe.options, part=part))
-        return CutModel(replace(specialiser, tried=frozenset(data["tried"])), cut)
+        partition = Partition(dict.fromkeys(data["given"])) if data["given"] else None
+        specialiser = self.recipe.specialiser(replace(self.recipe.options, partition=partition))
+        return PartitionedModel(replace(specialiser, tried=frozenset(data["tried"])), boundary)
 
     def source_left(self, cuts: Sequence[Collection[str]]) -> SourceLeft:
         """What a file needs to do the same."""

@@ -12,8 +12,16 @@ import numpy as np
 
 from afterglow.driver.bound import BoundValues
 from afterglow.driver.options import Options
-from afterglow.driver.sources import HostRun, Source
-from afterglow.frontends.onnx import Cut, Given, HostLimits, NeedsValuesError, Part, RunBody
+from afterglow.frontends.base import (
+    Boundary,
+    BoundaryType,
+    HostLimits,
+    HostRun,
+    NeedsValuesError,
+    Partition,
+    RunBody,
+    Source,
+)
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.patience import PatientVersions
 from afterglow.runtime.segmented import CONTINUATIONS, SegmentedVersion
@@ -46,7 +54,7 @@ class CallSpecialiser:
 
     def compile_for(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion:
         """A version for these inputs, and for the values that earlier parts computed of them."""
-        given = self.options.part.given if self.options.part is not None else {}
+        given = self.options.partition.given if self.options.partition is not None else {}
         arrays = {name: x for name, x in feed.items() if isinstance(x, np.ndarray)}
         shapes = {name: x.shape for name, x in arrays.items() if name not in given}
         bound: dict[str, Any] = {}
@@ -57,40 +65,42 @@ class CallSpecialiser:
                 return self.build(options, bound)
             except NeedsValuesError as error:
                 wanted = self._deciding(error, feed) - bound.keys()
-                if not wanted and error.cut is None:
+                if not wanted and error.boundary is None:
                     raise
-                if not wanted and error.cut is not None:
-                    return self._cut(options, bound, error.cut)
+                if not wanted and error.boundary is not None:
+                    return self._partitioned(options, bound, error.boundary)
                 bound.update((name, copy(feed[name])) for name in sorted(wanted))
 
     def compile_first(
         self, error: NeedsValuesError, inputs: Sequence[TensorInfo]
     ) -> SegmentedVersion | None:
         """What comes before the cut that an error asks for; None if values are asked for first."""
-        if error.cut is None or not all(info.is_exact for info in inputs):
+        if error.boundary is None or not all(info.is_exact for info in inputs):
             return None
         feed = {info.name: _made_up(info) for info in inputs}
         if replace(self, bound=BoundValues())._deciding(error, feed):  # which counts no such values
             return None
         shapes = {name: x.shape for name, x in feed.items()}
-        return self._cut(replace(self.options, shapes=shapes, dims={}), {}, error.cut)
+        return self._partitioned(replace(self.options, shapes=shapes, dims={}), {}, error.boundary)
 
     def _deciding(self, error: NeedsValuesError, feed: Mapping[str, Any]) -> set[str]:
         """The inputs whose values are bound because shapes depend on them."""
-        cut = error.cut
-        if cut is None or not self.tried.isdisjoint(cut.host):
+        boundary = error.boundary
+        if boundary is None or not self.tried.isdisjoint(boundary.host):
             return {name for name in error.inputs if name in feed}
         takes = self.bound.takes
-        stops = [stop.inputs for stop in cut.stops]
-        return {x for inputs in stops if all(takes(y, feed[y]) for y in inputs) for x in inputs}
+        nodes = [node.inputs for node in boundary.nodes]
+        return {x for inputs in nodes if all(takes(y, feed[y]) for y in inputs) for x in inputs}
 
-    def _cut(self, options: Options, bound: Mapping[str, Any], cut: Cut) -> SegmentedVersion:
-        given = options.part.given if options.part is not None else {}
-        first = replace(options, part=Part(given, cut.crossing))
+    def _partitioned(
+        self, options: Options, bound: Mapping[str, Any], boundary: Boundary
+    ) -> SegmentedVersion:
+        given = options.partition.given if options.partition is not None else {}
+        first = replace(options, partition=Partition(given, boundary.values))
         return SegmentedVersion(
-            self.build(first, bound) if cut.crossing else None,
-            cut.crossing,
-            CutModel(self, cut),
+            self.build(first, bound) if boundary.values else None,
+            boundary.values,
+            PartitionedModel(self, boundary),
             frozenset(bound),
             PatientVersions(CONTINUATIONS) if self.patient else Versions(CONTINUATIONS),
             frozenset(self.bound.unbound),
@@ -98,20 +108,20 @@ class CallSpecialiser:
 
 
 @dataclass(frozen=True)
-class CutModel:
+class PartitionedModel:
     """How a model goes on behind a cut that a specialiser came to."""
 
     specialiser: CallSpecialiser
-    cut: Cut
+    boundary: Boundary
 
     def run_host(self, known: Mapping[str, Any]) -> Mapping[str, Any]:
         """Run the nodes that stopped; of those that do the same, one."""
-        results = self._on_host(known) if self.cut.host else {}
-        return {**results, **{name: results[twin] for name, twin in self.cut.twins.items()}}
+        results = self._on_host(known) if self.boundary.host else {}
+        return {**results, **{name: results[twin] for name, twin in self.boundary.twins.items()}}
 
     @cached_property
     def _on_host(self) -> HostRun:
-        return self._host_run(self.cut.host, self._given_before)
+        return self._host_run(self.boundary.host, self._given_before)
 
     @cached_property
     def ends_here(self) -> bool:
@@ -132,15 +142,15 @@ class CutModel:
     @property
     def _given_before(self) -> set[str]:
         """What is known before the host begins."""
-        part = self.specialiser.options.part
-        return {*(part.given if part is not None else ()), *self.cut.crossing}
+        partition = self.specialiser.options.partition
+        return {*(partition.given if partition is not None else ()), *self.boundary.values}
 
     @cached_property
     def _known_names(self) -> set[str]:
         """What is known once the host is done."""
         source, options = self.specialiser.source, self.specialiser.options
         inputs = {info.name for info in source.signature(options).inputs}
-        return {*inputs, *self._given_before, *self.cut.host, *self.cut.twins}
+        return {*inputs, *self._given_before, *self.boundary.host, *self.boundary.twins}
 
     def _host_run(self, wanted: Sequence[str], given: Iterable[str]) -> HostRun:
         source, options = self.specialiser.source, self.specialiser.options
@@ -150,25 +160,25 @@ class CutModel:
 
     def compile_rest(self, known: Mapping[str, Any]) -> Version | SegmentedVersion:
         """Compile what comes behind, with all that is known as inputs of exact shapes."""
-        options = replace(self.specialiser.options, part=Part(self._given(known)))
-        tried = self.specialiser.tried | set(self.cut.host)
+        options = replace(self.specialiser.options, partition=Partition(self._given(known)))
+        tried = self.specialiser.tried | set(self.boundary.host)
         return replace(self.specialiser, options=options, tried=tried).compile_for(known)
 
-    def _given(self, known: Mapping[str, Any]) -> dict[str, Given]:
+    def _given(self, known: Mapping[str, Any]) -> dict[str, BoundaryType]:
         """What is known besides the inputs of the model."""
         source, options = self.specialiser.source, self.specialiser.options
         inputs = {info.name for info in source.signature(options).inputs}
-        before = {} if options.part is None else options.part.given
+        before = {} if options.partition is None else options.partition.given
         bound = {name: given for name, given in before.items() if name in options.values}
         return bound | {name: given_type(x) for name, x in known.items() if name not in inputs}
 
     def describe(self) -> dict[str, Any]:
         """What the host computes, and what was given and tried before."""
-        part = self.specialiser.options.part
+        partition = self.specialiser.options.partition
         return {
-            "host": list(self.cut.host),
-            "twins": dict(self.cut.twins),
-            "given": [] if part is None else list(part.given),
+            "host": list(self.boundary.host),
+            "twins": dict(self.boundary.twins),
+            "given": [] if partition is None else list(partition.given),
             "tried": sorted(self.specialiser.tried),
             "unbound": sorted(self.specialiser.bound.unbound),
         }
@@ -180,7 +190,7 @@ def _made_up(info: TensorInfo) -> Array:
     return np.broadcast_to(np.zeros((), info.dtype.numpy), info.exact_shape)
 
 
-def given_type(value: Any) -> Given:
+def given_type(value: Any) -> BoundaryType:
     """What a compiler is told of a value: of a list the types of its elements."""
     if isinstance(value, list):
         return tuple(map(TensorType.of, value))

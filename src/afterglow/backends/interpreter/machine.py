@@ -21,13 +21,14 @@ from afterglow.instr import (
     interface_of,
 )
 from afterglow.instr.tiling import TileAxis, tile_axes
-from afterglow.runtime.executable import Footprint
+from afterglow.runtime.buffers import HostExecutable, arrays_of
+from afterglow.runtime.device import DeviceBuffer, Footprint
 from afterglow.runtime.lent import spare_lent
 from afterglow.types import Array
 from afterglow.types.dtype import string
 
 
-class Machine:
+class Machine(HostExecutable):
     """Runs one program; what planning got wrong shows as wrong numbers.
 
     Stacks run in tiles of at most `tile` elements along each axis that they can be cut along.
@@ -56,13 +57,13 @@ class Machine:
         """Its constants."""
         return Footprint(sum(buffer.type.nbytes for buffer in self.program.constants))
 
-    def run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> list[Array]:
+    def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once, on an arena of its own: calls from several threads do not meet."""
         program = self.program
         sizes = {"": program.arena_bytes or 0, **program.arenas}
         arenas = {name: np.empty(size, np.uint8) for name, size in sizes.items()}
         outputs = [np.empty(b.type.shape, b.type.dtype.numpy) for b in program.outputs]
-        run = Run(self, arenas, inputs, outputs, states)
+        run = Run(self, arenas, inputs, outputs, arrays_of(states))
         for step in program.body:
             run.execute(step)
         return outputs

@@ -1,52 +1,11 @@
 """The ONNX front end."""
 
-from afterglow.frontends.onnx import (
-    activation,
-    attention,
-    contrib,
-    contrib_attention,
-    contrib_cached,
-    contrib_packed,
-    contrib_quantized,
-    contrib_standard,
-    contrib_text,
-    control,
-    conversion,
-    convolution,
-    decoding,
-    detection,
-    elementwise,
-    generators,
-    gradient,
-    image,
-    indexing,
-    linear,
-    ml,
-    movement,
-    normalization,
-    optionals,
-    pooling,
-    quantization,
-    random,
-    recurrent,
-    reduction,
-    retired,
-    scan,
-    search,
-    sequences,
-    signal,
-    text,
-    training,
-)
-from afterglow.frontends.onnx.binding import Binding, NamedExtents, UnboundDimensionsError
-from afterglow.frontends.onnx.bodies import RUN_NUMBER, BodyGraph, RunBody
-from afterglow.frontends.onnx.host import HostNodes
+from afterglow.frontends.base import NeedsValuesError, UnboundDimensionsError
+from afterglow.frontends.onnx import contrib, importers, ml
+from afterglow.frontends.onnx.binding import Binding, NamedExtents
 from afterglow.frontends.onnx.importer import ModelImporter, import_onnx
-from afterglow.frontends.onnx.limits import HostLimits
-from afterglow.frontends.onnx.parts import FEW, Cut, Given, Part, needed_nodes
-from afterglow.frontends.onnx.problems import NeedsValuesError
 from afterglow.frontends.onnx.reader import ModelFile, read_model
-from afterglow.frontends.onnx.remainder import Remainder, remainder_of
+from afterglow.frontends.onnx.remainder import remainder_of
 from afterglow.frontends.onnx.signature import (
     Parameter,
     ParameterKind,
@@ -55,64 +14,20 @@ from afterglow.frontends.onnx.signature import (
 )
 
 __all__ = [
-    "FEW",
-    "RUN_NUMBER",
     "Binding",
-    "BodyGraph",
-    "Cut",
-    "Given",
-    "HostLimits",
-    "HostNodes",
     "ModelFile",
     "ModelImporter",
     "NamedExtents",
     "NeedsValuesError",
     "Parameter",
     "ParameterKind",
-    "Part",
-    "Remainder",
-    "RunBody",
     "Signature",
     "UnboundDimensionsError",
-    "activation",
-    "attention",
     "contrib",
-    "contrib_attention",
-    "contrib_cached",
-    "contrib_packed",
-    "contrib_quantized",
-    "contrib_standard",
-    "contrib_text",
-    "control",
-    "conversion",
-    "convolution",
-    "decoding",
-    "detection",
-    "elementwise",
-    "generators",
-    "gradient",
-    "image",
     "import_onnx",
-    "indexing",
-    "linear",
+    "importers",
     "ml",
     "model_signature",
-    "movement",
-    "needed_nodes",
-    "normalization",
-    "optionals",
-    "pooling",
-    "quantization",
-    "random",
     "read_model",
-    "recurrent",
-    "reduction",
     "remainder_of",
-    "retired",
-    "scan",
-    "search",
-    "sequences",
-    "signal",
-    "text",
-    "training",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from afterglow.frontends.base import UnboundDimensionsError
 from afterglow.frontends.onnx.signature import Extent, Parameter, ParameterKind
 from afterglow.frontends.onnx.tensors import MOST_BYTES
 from afterglow.support.errors import UsageError
@@ -31,26 +32,22 @@ class Binding:
     """Bytes that a tensor may take; None if that follows from the model's sizes."""
 
 
-class UnboundDimensionsError(UsageError):
-    """Some inputs have free dimensions: they must be bound before the model can be imported.
-
-    `inputs` are the inputs concerned, `dims` the names of the free dimensions that have one.
-    """
-
-    def __init__(self, free: Sequence[Parameter], named: NamedExtents) -> None:
-        extents = named.extents
-        self.inputs = tuple(parameter.name for parameter in free)
-        shapes = [(parameter, parameter.shape or ()) for parameter in free]
-        names = (e for _, shape in shapes for e in shape if isinstance(e, str) and e not in extents)
-        self.dims = tuple(dict.fromkeys(names))
-        by_name = "dims={" + ", ".join(f"{name!r}: 1" for name in self.dims) + "}"
-        by_shape = "shapes={" + ", ".join(_example(parameter, extents) for parameter in free) + "}"
-        several = {None, *named.several}
-        nameless = any(p.shape is None or several.intersection(p.shape) for p in free)
-        super().__init__(
-            f"the model has inputs with free dimensions: {', '.join(map(str, free))}",
-            help=f"bind them, for example {by_shape if nameless else f'{by_name} or {by_shape}'}",
-        )
+def _unbound(free: Sequence[Parameter], named: NamedExtents) -> UnboundDimensionsError:
+    """The error for inputs with dynamic dimensions that nothing binds."""
+    extents = named.extents
+    shapes = [(parameter, parameter.shape or ()) for parameter in free]
+    names = (e for _, shape in shapes for e in shape if isinstance(e, str) and e not in extents)
+    dims = tuple(dict.fromkeys(names))
+    by_name = "dims={" + ", ".join(f"{name!r}: 1" for name in dims) + "}"
+    by_shape = "shapes={" + ", ".join(_example(parameter, extents) for parameter in free) + "}"
+    several = {None, *named.several}
+    nameless = any(p.shape is None or several.intersection(p.shape) for p in free)
+    return UnboundDimensionsError(
+        f"the model has inputs with dynamic dimensions: {', '.join(map(str, free))}",
+        f"bind them, for example {by_shape if nameless else f'{by_name} or {by_shape}'}",
+        [parameter.name for parameter in free],
+        dims,
+    )
 
 
 def _example(parameter: Parameter, extents: Mapping[str, int]) -> str:
@@ -78,7 +75,7 @@ def bind_inputs(
         raise UsageError(what, excerpt=problems if len(problems) > 1 else ())
     free = [p for p in binder.tensors if p.name not in binder.given and not binder.is_bound(p)]
     if free:
-        raise UnboundDimensionsError(free, binder.named)
+        raise _unbound(free, binder.named)
     types = {p.name: binder.type_of(p) for p in binder.tensors}
     for text in binder.warnings():
         warn(text)

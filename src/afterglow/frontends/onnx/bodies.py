@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, TypeAlias
 
 import onnx
 
 from afterglow.frontends.onnx.order import free_names, subgraphs
 from afterglow.frontends.onnx.reader import ModelFile
 from afterglow.types import Array
-
-RUN_NUMBER = "\0run number"
-"""By this name a body is given the number of its run: random numbers differ by it."""
 
 _SMALL_BYTES = 1024
 
@@ -93,10 +89,6 @@ class BodyGraph:
         for name in computed:  # without types: what is declared need not hold each time
             model.graph.output.add(name=name)
         return ModelFile(model, self.file.files)
-
-
-RunBody: TypeAlias = Callable[[BodyGraph, Mapping[str, Any]], Sequence[Any]]
-"""Runs a body on what it takes and captures, by name, and gives what it returns, in order."""
 
 
 def _identity(array: Array) -> object:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 import onnx
 
+from afterglow.frontends.base import NeedsValuesError
 from afterglow.frontends.onnx.elements import dtype_of
 from afterglow.frontends.onnx.known import fold
-from afterglow.frontends.onnx.problems import NeedsInliningError, NeedsValuesError
+from afterglow.frontends.onnx.problems import NeedsInliningError
 from afterglow.graph import Builder, Constant, Op, Subgraph, Value
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import Array, DType, TensorType
@@ -115,7 +116,7 @@ class NodeContext:
         """The tensor that a name of the graph stands for."""
         value = self.graph.scope.look_up(name)
         if not isinstance(value, Value):
-            raise ModelError(f"{name!r} is no tensor")
+            raise ModelError(f"{name!r} is not a tensor")
         return value
 
     def sequence(self, index: int) -> StaticSequence:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from afterglow.frontends.onnx.bodies import BodyGraph, RunBody
+from afterglow.frontends.base import RunBody
+from afterglow.frontends.onnx.bodies import BodyGraph
 from afterglow.frontends.onnx.context import (
     Imported,
     KnownMap,

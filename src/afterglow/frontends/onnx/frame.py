@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from afterglow.frontends.onnx.bodies import BodyGraph, RunBody
+from afterglow.frontends.base import RunBody
+from afterglow.frontends.onnx.bodies import BodyGraph
 from afterglow.frontends.onnx.known import KnownValues
 from afterglow.frontends.onnx.limits import LEAST_LIMIT, MOST_AXES, check_tensor, tensor_limit
 from afterglow.frontends.onnx.problems import NeedsInliningError
@@ -82,7 +83,7 @@ class Session:
         """Decide conditions by what a loop around them tells, or refuse its body as a function."""
         left = conditions_left(self.forms, loop, self.conditions)
         if left is None:
-            raise NeedsInliningError("a slice that moves in a loop may leave its operand")
+            raise NeedsInliningError("a slice in a loop may exceed its operand")
         self.conditions[:] = left
 
     def run_number(self) -> Value:

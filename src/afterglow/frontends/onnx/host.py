@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import onnx
 
-from afterglow.frontends.onnx.bodies import RUN_NUMBER, BodyGraph, RunBody
+from afterglow.frontends.base import RUN_NUMBER, HostLimits, RunBody
+from afterglow.frontends.onnx.bodies import BodyGraph
 from afterglow.frontends.onnx.context import Imported, StaticSequence
 from afterglow.frontends.onnx.differentiated import variables
 from afterglow.frontends.onnx.frame import Frame, Session
 from afterglow.frontends.onnx.graph import GraphImporter
 from afterglow.frontends.onnx.importer import input_constant, model_functions, model_opsets
-from afterglow.frontends.onnx.limits import HostLimits
 from afterglow.frontends.onnx.order import in_order, reads
 from afterglow.frontends.onnx.parts import needed_nodes
 from afterglow.frontends.onnx.problems import ProblemsError, import_error
@@ -141,7 +141,7 @@ def _array(session: Session, name: str, value: Imported | None) -> Any:
             return [session.known.array(element) for element in value]
         case Value():
             return session.known.array(value)
-    raise UnsupportedError(f"{name!r} is a map, and the shapes behind it depend on data")
+    raise UnsupportedError(f"{name!r} is a map, and the shapes after it depend on data")
 
 
 def _parameter(name: str, value: Any) -> Parameter:

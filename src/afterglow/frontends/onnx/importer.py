@@ -10,19 +10,14 @@ import numpy as np
 import onnx
 from onnx import defs
 
+from afterglow.frontends.base import RUN_NUMBER, BoundaryType, NeedsValuesError, Partition
 from afterglow.frontends.onnx.binding import Binding, bind_inputs
-from afterglow.frontends.onnx.bodies import RUN_NUMBER
 from afterglow.frontends.onnx.context import Imported, KnownMap, RowMaps, StaticSequence
 from afterglow.frontends.onnx.frame import Frame, Session, normal_domain, shown_domain
 from afterglow.frontends.onnx.graph import GraphImporter
 from afterglow.frontends.onnx.order import reads
-from afterglow.frontends.onnx.parts import Given, Part, plan_cut, wide_name
-from afterglow.frontends.onnx.problems import (
-    NeedsValuesError,
-    Problem,
-    ProblemsError,
-    import_error,
-)
+from afterglow.frontends.onnx.parts import partition_nodes, plan_boundary, wide_name
+from afterglow.frontends.onnx.problems import Problem, ProblemsError, import_error
 from afterglow.frontends.onnx.reader import ModelFile, ModelSource, read_model
 from afterglow.frontends.onnx.scope import BrokenValueError
 from afterglow.frontends.onnx.signature import (
@@ -55,16 +50,16 @@ class ModelImporter:
         self,
         source: ModelSource | ModelFile,
         binding: Binding,
-        part: Part | None = None,
+        partition: Partition | None = None,
         *,
         unchecked: bool = False,
     ) -> None:
         self.file = source if isinstance(source, ModelFile) else read_model(source)
         self.binding = binding
-        self.part = part
+        self.partition = partition
         self.unchecked = unchecked
         signature = model_signature(self.file)
-        self.signature = signature if part is None else _signature_of(part, signature)
+        self.signature = signature if partition is None else _signature_of(partition, signature)
         self.opsets = model_opsets(self.file.proto)
 
     def run(self) -> tuple[Module, tuple[OutputForm, ...]]:
@@ -80,9 +75,13 @@ class ModelImporter:
         session.known.unchecked = self.unchecked
         session.max_memory = self.binding.max_memory
         graph = GraphImporter(session, Function("main", module), Frame(self.opsets))
-        if self.part is not None and RUN_NUMBER in self.part.given:
+        if self.partition is not None and RUN_NUMBER in self.partition.given:
             session.given_run_number = partial(_run_number, graph.function)
-        nodes = list(proto.graph.node) if self.part is None else self.part.nodes(proto.graph)
+        nodes = (
+            list(proto.graph.node)
+            if self.partition is None
+            else partition_nodes(proto.graph, self.partition)
+        )
         try:
             missing = self._add_inputs(graph, types, nodes)
             graph.add_constants(proto.graph, self._read_names(nodes))
@@ -95,9 +94,9 @@ class ModelImporter:
         except NeedsValuesError as error:
             if not missing:
                 names = [output.name for output in self.signature.outputs]
-                given = () if self.part is None else self.part.given
-                cut = plan_cut(graph.scope, nodes, graph.stops, names, given)
-                raise NeedsValuesError(error.inputs, cut) from None
+                given = () if self.partition is None else self.partition.given
+                boundary = plan_boundary(graph.scope, nodes, graph.stops, names, given)
+                raise NeedsValuesError(error.inputs, boundary) from None
         if missing:
             raise NeedsValuesError(missing)
         session.count_runs(graph.function)
@@ -107,7 +106,7 @@ class ModelImporter:
 
     def _read_names(self, nodes: Sequence[onnx.NodeProto]) -> frozenset[str] | None:
         """The names that matter to a part; None if it is the whole model, and all do."""
-        if self.part is None:
+        if self.partition is None:
             return None
         outputs = (output.name for output in self.signature.outputs)
         return frozenset(outputs).union(*map(reads, nodes))
@@ -128,12 +127,12 @@ class ModelImporter:
             if name in self.binding.values:
                 value = input_constant(graph.function.module, parameter, self.binding.values[name])
                 graph.scope.define(name, value)
-            elif self.part is not None and wide_name(name) in self.part.given:
+            elif self.partition is not None and wide_name(name) in self.partition.given:
                 graph.scope.define(name, _add_wide(graph, name, types))
             elif parameter.kind is ParameterKind.TENSOR:
                 graph.scope.define(name, _add_input(graph, name, name, types[name]))
-            elif self.part is not None and name in self.part.given:
-                elements = self.part.given[name]
+            elif self.partition is not None and name in self.partition.given:
+                elements = self.partition.given[name]
                 assert not isinstance(elements, TensorType)
                 graph.scope.define(name, _add_elements(graph, name, elements))
             else:
@@ -182,14 +181,14 @@ class ModelImporter:
         return ""
 
 
-def _signature_of(part: Part, model: Signature) -> Signature:
+def _signature_of(partition: Partition, model: Signature) -> Signature:
     """What a part takes and gives; what is given to it comes after the inputs of the model."""
-    given = (_given_parameter(name, given) for name, given in part.given.items())
-    wanted = tuple(Parameter(name, ParameterKind.TENSOR) for name in part.wanted)
+    given = (_given_parameter(name, given) for name, given in partition.given.items())
+    wanted = tuple(Parameter(name, ParameterKind.TENSOR) for name in partition.wanted)
     return Signature((*model.inputs, *given), wanted or model.outputs)
 
 
-def _given_parameter(name: str, given: Given) -> Parameter:
+def _given_parameter(name: str, given: BoundaryType) -> Parameter:
     if given is None:
         return Parameter(name, ParameterKind.OPTIONAL)
     if isinstance(given, tuple):
@@ -244,7 +243,7 @@ def _returned(graph: GraphImporter, parameter: Parameter) -> Imported | None:
     if parameter.dtype is None:
         return value
     if not isinstance(value, Value):
-        raise ModelError(f"output {parameter.name!r} is declared to be a tensor, it is none")
+        raise ModelError(f"output {parameter.name!r} is declared to be a tensor, but is not one")
     if parameter.dtype is not value.type.dtype:
         raise ModelError(
             f"output {parameter.name!r} is declared to hold {parameter.dtype}, it is {value.type}"

@@ -6,7 +6,8 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from math import inf
 
-from afterglow.frontends.onnx.problems import NeedsInliningError, NeedsValuesError
+from afterglow.frontends.base import NeedsValuesError
+from afterglow.frontends.onnx.problems import NeedsInliningError
 from afterglow.graph import Constant, Function, Node, Op, Value, run_node
 from afterglow.graph.function import subgraphs_of
 from afterglow.graph.order import in_order

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from afterglow.runtime.native.machine import usable_memory
 from afterglow.support.errors import MemoryLimitError, ModelError
@@ -26,17 +25,6 @@ MOST_RESAMPLED = 2**24
 
 MOST_AXES = 32
 """As many as all of NumPy's functions can walk along."""
-
-
-@dataclass(frozen=True)
-class HostLimits:
-    """What the host allows: indices out of range (it takes the nearest), and bytes of a tensor.
-
-    Without `max_memory` the bytes follow from the sizes of the model.
-    """
-
-    unchecked: bool = False
-    max_memory: int | None = None
 
 
 def tensor_limit(own_bytes: int, max_memory: int | None) -> int:

@@ -1,24 +1,17 @@
-"""Parts of a model: from values that are given to values that are wanted."""
+"""Partitions of a model: from boundary values that are given to values that are wanted."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
 
 import onnx
 
+from afterglow.frontends.base import MOST_DECIDING, Boundary, HostNode, Partition
 from afterglow.frontends.onnx.order import reads
 from afterglow.frontends.onnx.rows import model_name
 from afterglow.frontends.onnx.scope import Scope
 from afterglow.graph import Constant, Value
-from afterglow.types import TensorType
-
-FEW = 64
-"""So few integers may decide shapes, and be worth a version of the model for each value."""
-
-Given: TypeAlias = "TensorType | tuple[TensorType, ...] | None"
-"""What is known of a value before it is there: its type, those of a sequence, None of nothing."""
 
 _ON_HOST = frozenset(
     {"Compress", "NonMaxSuppression", "NonZero", "Range", "Slice", "StringSplit", "Unique"}
@@ -27,23 +20,14 @@ _ON_HOST = frozenset(
 
 
 def wide_name(name: str) -> str:
-    """What a value that crosses a cut is called in f32, as it was before it was rounded."""
+    """What a boundary value is called in f32, as it was before it was rounded."""
     return f"\0f32 {name}"
 
 
-@dataclass(frozen=True)
-class Part:
-    """A part of the main graph: what it takes besides inputs of the model, and what it computes.
-
-    Without anything wanted it is what the outputs of the model take.
-    """
-
-    given: Mapping[str, Given] = field(default_factory=dict)
-    wanted: tuple[str, ...] = ()
-
-    def nodes(self, graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-        """The nodes that it takes, in the order of the file."""
-        return needed_nodes(graph, self.wanted or [o.name for o in graph.output], self.given)
+def partition_nodes(graph: onnx.GraphProto, partition: Partition) -> list[onnx.NodeProto]:
+    """The nodes that a partition needs, in the order of the file."""
+    wanted = partition.wanted or [output.name for output in graph.output]
+    return needed_nodes(graph, wanted, partition.given)
 
 
 @dataclass(frozen=True)
@@ -53,21 +37,10 @@ class Stop:
     node: onnx.NodeProto
     inputs: tuple[str, ...]
 
-
-@dataclass(frozen=True)
-class Cut:
-    """Where a model is cut in two because values decide shapes.
-
-    `crossing` are values that can be computed now and that the rest reads, narrow floats twice: the
-    host takes them as the model has them, the rest without that rounding. `host` are those that
-    the host computes of them before the shapes of the rest are known. `twins` are more results of
-    the host that equal one of these.
-    """
-
-    stops: tuple[Stop, ...]
-    crossing: tuple[str, ...]
-    host: tuple[str, ...]
-    twins: Mapping[str, str]
+    def shown(self) -> HostNode:
+        """The same without the node itself."""
+        results = tuple(self.node.output)
+        return HostNode(self.node.op_type, self.node.name or results[0], results, self.inputs)
 
 
 def needed_nodes(
@@ -95,16 +68,16 @@ def needed_indices(graph: onnx.GraphProto, wanted: Iterable[str], given: Iterabl
     return needed
 
 
-def plan_cut(
+def plan_boundary(
     scope: Scope,
     nodes: Sequence[onnx.NodeProto],
     stops: Sequence[Stop],
     outputs: Iterable[str],
     given: Container[str] = (),
-) -> Cut:
-    """Cut behind everything that could be imported into a scope; what is given stays so."""
+) -> Boundary:
+    """Partition behind everything that could be imported into a scope; what is given stays so."""
     producers = _producers(nodes)
-    crossing: dict[str, None] = {}
+    values: dict[str, None] = {}
     reached: set[int] = set()
     waiting = [*outputs]
     seen = set()
@@ -117,16 +90,16 @@ def plan_cut(
         if name in given:
             continue
         if not scope.is_broken(name) and _crosses(scope, name):
-            crossing[name] = None
+            values[name] = None
             if _is_narrow(scope.source(name)):
-                crossing[wide_name(name)] = None
+                values[wide_name(name)] = None
         elif index is not None:
             reached.add(index)
             waiting.extend(reads(nodes[index]))
     at = {id(nodes[index]) for index in reached}
     here = tuple(stop for stop in stops if id(stop.node) in at)
     on_host = [stop.node for stop in here if not _has_few_integers(stop.node, scope)]
-    return Cut(here, tuple(crossing), *_with_twins(on_host))
+    return Boundary(tuple(stop.shown() for stop in here), tuple(values), *_with_twins(on_host))
 
 
 def _producers(nodes: Iterable[onnx.NodeProto]) -> dict[str, int]:
@@ -165,7 +138,7 @@ def _has_few_integers(node: onnx.NodeProto, scope: Scope) -> bool:
 def _is_few(value: object) -> bool:
     if not isinstance(value, Value) or isinstance(value, Constant):
         return False
-    return value.type.dtype.is_integer and value.type.size <= FEW
+    return value.type.dtype.is_integer and value.type.size <= MOST_DECIDING
 
 
 def _with_twins(nodes: Iterable[onnx.NodeProto]) -> tuple[tuple[str, ...], dict[str, str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from afterglow.support.errors import (
     AfterglowError,
@@ -15,33 +14,8 @@ from afterglow.support.errors import (
     UnsupportedError,
 )
 
-if TYPE_CHECKING:
-    from afterglow.frontends.onnx.parts import Cut
-
 _MOST_NAMES = 3
 _MOST_LINES = 100
-
-
-class NeedsValuesError(UnsupportedError):
-    """Shapes depend on the values of some inputs, which must be bound to import the model.
-
-    `cut` is another way to go on, if there is one.
-    """
-
-    def __init__(self, inputs: tuple[str, ...], cut: Cut | None = None) -> None:
-        names = ", ".join(map(repr, inputs))
-        some = f"inputs {names}" if len(inputs) > 1 else f"input {names}"
-        if inputs:
-            what = f"shapes in the model depend on the value of {some}"
-            help = (
-                "bind it when compiling: values={name: array}, or a list of arrays for a sequence"
-            )
-        else:
-            what = "shapes in the model depend on what its loops compute"
-            help = "compile it with afterglow.compile and run it: the host drives such loops"
-        super().__init__(what, help=help)
-        self.inputs = inputs
-        self.cut = cut
 
 
 class NeedsInliningError(UnsupportedError):

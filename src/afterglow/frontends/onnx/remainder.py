@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
+from afterglow.frontends.base import Remainder
 from afterglow.frontends.onnx.external import DataFiles
 from afterglow.frontends.onnx.order import reads
 from afterglow.frontends.onnx.parts import needed_indices
@@ -22,27 +22,20 @@ ALIGNMENT = 64
 """What the offsets of weights are multiples of."""
 
 
-@dataclass(frozen=True)
-class Remainder:
-    """A model without the data of its large tensors, and these data, one after the other."""
-
-    graph: bytes | memoryview
-    weights: bytes | memoryview
-
-    def open(self) -> ModelFile:
-        """The model; large tensors are views of the data."""
-        proto = onnx.ModelProto.FromString(bytes(self.graph))
-        return ModelFile(proto, DataFiles(memoryview(self.weights), None))
+def open_remainder(remainder: Remainder) -> ModelFile:
+    """The model; large tensors are views of the data."""
+    proto = onnx.ModelProto.FromString(bytes(remainder.graph))
+    return ModelFile(proto, DataFiles(memoryview(remainder.weights), None))
 
 
 def remainder_of(
-    file: ModelFile, cuts: Sequence[Collection[str]], values: Mapping[str, Any]
+    file: ModelFile, boundaries: Sequence[Collection[str]], values: Mapping[str, Any]
 ) -> Remainder:
-    """What computes the outputs of a model once the values that cross one of the cuts are known.
+    """What computes the outputs of a model once the values of one of the boundaries are known.
 
     It takes the same inputs as the model, but for those whose `values` are always the same.
     """
-    left = _without_first_parts(file, cuts, values)
+    left = _without_first_parts(file, boundaries, values)
     weights = bytearray()
     for tensor in tensors_of(left):
         _move_data(tensor, file.files, weights)
@@ -50,11 +43,11 @@ def remainder_of(
 
 
 def _without_first_parts(
-    file: ModelFile, cuts: Sequence[Collection[str]], values: Mapping[str, Any]
+    file: ModelFile, boundaries: Sequence[Collection[str]], values: Mapping[str, Any]
 ) -> onnx.ModelProto:
     graph = file.proto.graph
     outputs = [output.name for output in graph.output]
-    kept = set().union(*(needed_indices(graph, outputs, cut) for cut in cuts))
+    kept = set().union(*(needed_indices(graph, outputs, each) for each in boundaries))
     nodes = [node for index, node in enumerate(graph.node) if index in kept]
     names = frozenset(outputs).union(*map(reads, nodes))
     inputs = {parameter.name for parameter in model_signature(file).inputs}.difference(values)

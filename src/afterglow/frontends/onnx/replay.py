@@ -9,12 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnx
 
-from afterglow.frontends.onnx.bodies import RUN_NUMBER
+from afterglow.frontends.base import RUN_NUMBER, HostLimits, NeedsValuesError
 from afterglow.frontends.onnx.frame import Frame, Session
 from afterglow.frontends.onnx.graph import GraphImporter
-from afterglow.frontends.onnx.limits import HostLimits
 from afterglow.frontends.onnx.order import reads, subgraphs
-from afterglow.frontends.onnx.problems import NeedsValuesError
 from afterglow.frontends.onnx.reader import ModelFile
 from afterglow.graph import Function, Module, Tape, Value
 from afterglow.support.errors import AfterglowError, UnsupportedError
@@ -129,7 +127,7 @@ class ReplayedNode:
         graph.add_nodes([self.node])
         for name, value in zip(self.results, graph.results(self.results), strict=True):
             if not isinstance(value, Value):
-                raise UnsupportedError(f"{name!r} is no tensor")
+                raise UnsupportedError(f"{name!r} is not a tensor")
             function.output(name, value)
         return function
 

@@ -33,7 +33,7 @@ C_LIBRARY = ("memcpy", "memmove", "memset")
 
 
 def alarm_bytes(checks: int) -> int:
-    """Memory for the alarms of a program that checks so many indices; none if it checks none."""
+    """Bytes for the alarms of a program with a number of index checks; 0 without checks."""
     return (FIRST_ALARM + checks) * ALARM_BYTES if checks else 0
 
 

@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.conversion import as_dtype
-from afterglow.frontends.onnx.movement import reshaped
+from afterglow.frontends.onnx.importers.conversion import as_dtype
+from afterglow.frontends.onnx.importers.movement import reshaped
+from afterglow.frontends.onnx.importers.text import text_array
 from afterglow.frontends.onnx.registry import onnx_op
-from afterglow.frontends.onnx.text import text_array
 from afterglow.graph import Op, Value
 from afterglow.ops import elementwise as e
 from afterglow.ops.functions import Sqrt

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.onnx.importers.text import text_array
 from afterglow.frontends.onnx.ml.features import DOMAIN
 from afterglow.frontends.onnx.registry import onnx_op
-from afterglow.frontends.onnx.text import text_array
 from afterglow.graph import Value
 from afterglow.ops.vocabulary import LookUp
 from afterglow.support.errors import ModelError

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.conversion import as_dtype
+from afterglow.frontends.onnx.importers.conversion import as_dtype
+from afterglow.frontends.onnx.importers.movement import reshaped
 from afterglow.frontends.onnx.ml.features import DOMAIN, as_floats
 from afterglow.frontends.onnx.ml.scores import (
     best_label,
@@ -15,7 +16,6 @@ from afterglow.frontends.onnx.ml.scores import (
     number,
     transformed,
 )
-from afterglow.frontends.onnx.movement import reshaped
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.elementwise import Add, Less

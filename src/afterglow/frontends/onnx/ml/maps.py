@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from afterglow.frontends.onnx.context import KnownMap, NodeContext, RowMaps
-from afterglow.frontends.onnx.conversion import as_dtype
+from afterglow.frontends.onnx.importers.conversion import as_dtype
+from afterglow.frontends.onnx.importers.movement import reshaped
+from afterglow.frontends.onnx.importers.text import text_array
 from afterglow.frontends.onnx.ml.features import DOMAIN
-from afterglow.frontends.onnx.movement import reshaped
 from afterglow.frontends.onnx.registry import onnx_op
-from afterglow.frontends.onnx.text import text_array
 from afterglow.graph import Value
 from afterglow.support.errors import ModelError
 from afterglow.types import Array, DType
@@ -38,7 +38,7 @@ def dict_vectorizer(n: NodeContext) -> Value:
     words = n.attribute("string_vocabulary") or n.attribute("int64_vocabulary") or ()
     unknown = [key for key in entries if key not in words]
     if unknown:
-        raise ModelError(f"the map has the key {unknown[0]!r}, which the vocabulary has not")
+        raise ModelError(f"the map has the key {unknown[0]!r}, which is not in the vocabulary")
     values = _values(list(entries.values()))
     zero = "" if values.dtype == object else values.dtype.type(0)
     found = dict(zip(entries, values, strict=True))

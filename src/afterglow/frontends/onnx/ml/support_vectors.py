@@ -7,7 +7,8 @@ from itertools import accumulate, combinations
 import numpy as np
 
 from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.conversion import as_dtype
+from afterglow.frontends.onnx.importers.conversion import as_dtype
+from afterglow.frontends.onnx.importers.movement import reshaped
 from afterglow.frontends.onnx.ml.features import DOMAIN
 from afterglow.frontends.onnx.ml.scores import (
     best_label,
@@ -17,7 +18,6 @@ from afterglow.frontends.onnx.ml.scores import (
     number,
     transformed,
 )
-from afterglow.frontends.onnx.movement import reshaped
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops import elementwise as e

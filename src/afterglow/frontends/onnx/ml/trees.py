@@ -9,7 +9,8 @@ from typing import TypeVar
 import numpy as np
 
 from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.conversion import as_dtype
+from afterglow.frontends.onnx.importers.conversion import as_dtype
+from afterglow.frontends.onnx.importers.movement import reshaped
 from afterglow.frontends.onnx.ml.features import DOMAIN, as_floats
 from afterglow.frontends.onnx.ml.scores import (
     TRANSFORMS,
@@ -21,7 +22,6 @@ from afterglow.frontends.onnx.ml.scores import (
     transformed,
 )
 from afterglow.frontends.onnx.ml.tree_tables import TreeTable, legacy_table, member_table
-from afterglow.frontends.onnx.movement import reshaped
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.elementwise import Add, Less

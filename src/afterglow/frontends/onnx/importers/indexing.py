@@ -1,0 +1,148 @@
+"""ONNX's ops that pick and put elements by index."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.onnx.importers.conversion import as_dtype
+from afterglow.frontends.onnx.importers.generators import integer_constant
+from afterglow.frontends.onnx.importers.movement import reshaped
+from afterglow.frontends.onnx.registry import onnx_op
+from afterglow.graph import Value
+from afterglow.ops import elementwise as e
+from afterglow.ops.indexing import (
+    Gather,
+    GatherElements,
+    GatherND,
+    Iota,
+    ScatterND,
+    ScatterReduction,
+)
+from afterglow.ops.lengths import CheckLengths
+from afterglow.ops.movement import Concat, Expand, slice_axis
+from afterglow.ops.rules import normal_axis
+from afterglow.ops.scatter import ScatterElements
+from afterglow.support.errors import ModelError
+from afterglow.types.dtype import i64
+
+_REDUCTIONS = {reduction.value: reduction for reduction in ScatterReduction}
+
+
+@onnx_op("Gather")
+def gather(n: NodeContext) -> Value:
+    """Slices by index."""
+    return n.emit(Gather(normal_axis(n.integer("axis", 0), n[0].type, "data")), n[0], n[1])
+
+
+@onnx_op("GatherElements")
+def gather_elements(n: NodeContext) -> Value:
+    """Elements by index."""
+    axis = normal_axis(n.integer("axis", 0), n[0].type, "data")
+    return n.emit(GatherElements(axis), n[0], n[1])
+
+
+@onnx_op("GatherND")
+def gather_nd(n: NodeContext) -> Value:
+    """Slices selected by index tuples."""
+    return n.emit(GatherND(n.integer("batch_dims", 0)), n[0], n[1])
+
+
+@onnx_op("Scatter", "ScatterElements")
+def scatter_elements(n: NodeContext) -> Value:
+    """Scatter is what version 9 called it."""
+    axis = normal_axis(n.integer("axis", 0), n[0].type, "data")
+    reduction = n.choice("reduction", _REDUCTIONS, "none")
+    return n.emit(ScatterElements(axis, reduction), n[0], n[1], n[2])
+
+
+@onnx_op("ScatterND")
+def scatter_nd(n: NodeContext) -> Value:
+    """Slices put in by index tuples."""
+    return n.emit(ScatterND(n.choice("reduction", _REDUCTIONS, "none")), n[0], n[1], n[2])
+
+
+@onnx_op("TensorScatter")
+def tensor_scatter(n: NodeContext) -> Value:
+    """Put an update into a cache, for each of a batch from its own index on.
+
+    A scatter by tuples of the axes up to the one along which the cache is filled.
+    """
+    cache, update, starts = n[0], n[1], n.get(2)
+    axis = normal_axis(n.integer("axis", -2), cache.type, "past_cache")
+    shape = n.extents(update, cache.type.rank)[: axis + 1]
+    places = _counts(n, shape, axis)
+    if starts is not None:
+        starts = reshaped(n, starts, (shape[0], *[1] * axis))
+        places = n.emit(e.Add(), places, starts)
+    if n.text("mode", "linear") == "circular":
+        places = n.emit(e.Mod(), places, integer_constant(n, cache.type.shape[axis]))
+    counts = [_counts(n, shape, at) for at in range(axis)]
+    return n.emit(ScatterND(), cache, _tuples(n, shape, [*counts, places]), update)
+
+
+@onnx_op("ReverseSequence")
+def reverse_sequence(n: NodeContext) -> Value:
+    """Reverse the first elements of each row, as many as its length says."""
+    x = n[0]
+    batch, time = n.integer("batch_axis", 1), n.integer("time_axis", 0)
+    if x.type.rank < 2 or {batch, time} != {0, 1}:
+        raise ModelError(f"batch_axis and time_axis must be the first two of {x.type}")
+    shape = x.type.shape[:2]
+    extents = [1, 1]
+    extents[batch] = shape[batch]
+    lengths = reshaped(n, n.emit(CheckLengths(shape[time]), n[1]), extents)
+    step = _counts(n, shape, time)
+    last = n.emit(e.Sub(), lengths, integer_constant(n, 1))
+    mirrored = n.emit(e.Sub(), last, step)
+    source = n.emit(e.Where(), n.emit(e.Less(), step, lengths), mirrored, step)
+    tuples = [source, source]
+    tuples[batch] = _counts(n, shape, batch)
+    return n.emit(GatherND(), x, _tuples(n, shape, tuples))
+
+
+def _counts(n: NodeContext, shape: tuple[int, ...], axis: int) -> Value:
+    """0, 1, 2 … along an axis, extent 1 along the others."""
+    extents = [1] * len(shape)
+    extents[axis] = shape[axis]
+    return n.emit(Iota(tuple(extents), axis, i64))
+
+
+def _tuples(n: NodeContext, shape: tuple[int, ...], parts: list[Value]) -> Value:
+    """Index tuples of parts that broadcast to `shape`."""
+    columns = [reshaped(n, n.emit(Expand(shape), part), (*shape, 1)) for part in parts]
+    return n.emit(Concat(len(shape)), *columns)
+
+
+@onnx_op("OneHot")
+def one_hot(n: NodeContext) -> Value:
+    """Whether the index is equal to the count along the new axis, as one of two values."""
+    indices, values = as_dtype(n, n[0], i64), n[2]
+    depth = n.known_int(1)
+    rank = indices.type.rank + 1
+    axis = n.integer("axis", -1) % rank
+    negative = n.emit(e.Less(), indices, integer_constant(n, 0))
+    counted = n.emit(e.Add(), indices, integer_constant(n, depth))
+    indices = n.emit(e.Where(), negative, counted, indices)
+    shape = indices.type.shape
+    indices = reshaped(n, indices, (*shape[:axis], 1, *shape[axis:]))
+    extents = [1] * rank
+    extents[axis] = depth
+    hot = n.emit(e.Equal(), indices, n.emit(Iota(tuple(extents), axis, i64)))
+    off, on = (reshaped(n, n.emit(slice_axis(values.type, 0, i, 1), values), ()) for i in (0, 1))
+    return n.emit(e.Where(), hot, on, off)
+
+
+@onnx_op("Trilu")
+def trilu(n: NodeContext) -> Value:
+    """The upper (column >= row + k) or lower triangle of x, with zeros elsewhere."""
+    x = n[0]
+    offset = n.known_int(1) if n.get(1) is not None else 0
+    if x.type.rank < 2:
+        raise ModelError(f"input 0 must be matrices, it is {x.type}")
+    shape = x.type.shape[-2:]
+    row, column = _counts(n, shape, 0), _counts(n, shape, 1)
+    diagonal = n.emit(e.Add(), row, integer_constant(n, offset))
+    order = (diagonal, column) if n.integer("upper", 1) else (column, diagonal)
+    zero = n.constant(np.zeros((), x.type.dtype.numpy))
+    return n.emit(e.Where(), n.emit(e.LessEqual(), *order), x, zero)

@@ -1,0 +1,142 @@
+"""ONNX's random ops: all from uniform numbers, which follow from the seed and the run's number.
+
+A node without a seed gets one from its name, so that compiling a model twice gives the same.
+"""
+
+from __future__ import annotations
+
+import math
+from hashlib import blake2b
+
+import numpy as np
+import onnx
+
+from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.onnx.importers.conversion import as_dtype
+from afterglow.frontends.onnx.importers.movement import reshaped
+from afterglow.frontends.onnx.problems import NeedsInliningError
+from afterglow.frontends.onnx.registry import onnx_op
+from afterglow.graph import Value
+from afterglow.ops import elementwise as e
+from afterglow.ops.functions import Cos, Log, Sqrt
+from afterglow.ops.movement import Expand, slice_axis
+from afterglow.ops.random import RandomUniform
+from afterglow.ops.reduction import CumSum, ReduceSum
+from afterglow.ops.softmax import Softmax
+from afterglow.types import DType
+from afterglow.types.dtype import boolean, f32, f64, i32
+
+
+def drawn(n: NodeContext, shape: tuple[int, ...], dtype: DType, stream: int = 0) -> Value:
+    """Uniform numbers from 0 to 1; f64 only if that is asked for."""
+    if n.graph.frame.is_body:
+        raise NeedsInliningError("a body that draws random numbers must be copied")
+    wide = f64 if dtype is f64 else f32
+    op = RandomUniform(shape, wide, _seed(n), stream)
+    return n.emit(op, n.graph.session.run_number())
+
+
+def _seed(n: NodeContext) -> int:
+    """The node's seed, or one of its own; copies of a node have others than the node."""
+    proto = n.attributes.get("seed")
+    if proto is None:
+        return _hashed(n.builder.name)
+    if proto.type == onnx.AttributeProto.INT:
+        seed = proto.i % 2**64
+    else:
+        seed = int(np.float32(proto.f).view(np.uint32))
+    prefix = n.graph.frame.prefix
+    return _hashed(f"{seed}:{prefix}") if prefix else seed
+
+
+def _hashed(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def _number(n: NodeContext, value: float, like: Value) -> Value:
+    return n.constant(np.array(value, like.type.dtype.numpy))
+
+
+@onnx_op("RandomUniform")
+def random_uniform(n: NodeContext) -> Value:
+    """Of a shape and type that attributes give."""
+    return _uniform(n, n.integers("shape"), n.dtype("dtype", f32))
+
+
+@onnx_op("RandomUniformLike")
+def random_uniform_like(n: NodeContext) -> Value:
+    """Of the shape, and if nothing else is said the type, of the operand."""
+    return _uniform(n, n[0].type.shape, n.dtype("dtype", n[0].type.dtype))
+
+
+def _uniform(n: NodeContext, shape: tuple[int, ...], dtype: DType) -> Value:
+    unit = drawn(n, shape, dtype)
+    low, high = n.number("low", 0.0), n.number("high", 1.0)
+    scaled = n.emit(e.Mul(), unit, _number(n, high - low, unit))
+    return as_dtype(n, n.emit(e.Add(), scaled, _number(n, low, unit)), dtype)
+
+
+@onnx_op("RandomNormal")
+def random_normal(n: NodeContext) -> Value:
+    """Of a shape and type that attributes give."""
+    return _normal(n, n.integers("shape"), n.dtype("dtype", f32))
+
+
+@onnx_op("RandomNormalLike")
+def random_normal_like(n: NodeContext) -> Value:
+    """Of the shape, and if nothing else is said the type, of the operand."""
+    return _normal(n, n[0].type.shape, n.dtype("dtype", n[0].type.dtype))
+
+
+def _normal(n: NodeContext, shape: tuple[int, ...], dtype: DType) -> Value:
+    """Box and Muller: sqrt(-2 log(1 - u)) cos(2 pi v), scaled and moved."""
+    u, v = (drawn(n, shape, dtype, stream) for stream in (0, 1))
+    log = n.emit(Log(), n.emit(e.Sub(), _number(n, 1.0, u), u))
+    radius = n.emit(Sqrt(), n.emit(e.Mul(), log, _number(n, -2.0, u)))
+    angle = n.emit(Cos(), n.emit(e.Mul(), v, _number(n, 2 * math.pi, v)))
+    unit = n.emit(e.Mul(), radius, angle)
+    scaled = n.emit(e.Mul(), unit, _number(n, n.number("scale", 1.0), u))
+    return as_dtype(n, n.emit(e.Add(), scaled, _number(n, n.number("mean", 0.0), u)), dtype)
+
+
+@onnx_op("Bernoulli")
+def bernoulli(n: NodeContext) -> Value:
+    """1 with the probability that the operand gives, as the standard says; its body says 0."""
+    chance = as_dtype(n, n[0], f64 if n[0].type.dtype is f64 else f32)
+    hit = n.emit(e.Less(), drawn(n, chance.type.shape, chance.type.dtype), chance)
+    return as_dtype(n, hit, n.dtype("dtype", n[0].type.dtype))
+
+
+@onnx_op("Multinomial")
+def multinomial(n: NodeContext) -> Value:
+    """Classes by their log-probabilities: how many steps of the running sum are not above u."""
+    x = as_dtype(n, n[0], f64 if n[0].type.dtype is f64 else f32)
+    batch, classes = n.extents(x, 2)
+    count, dtype = n.integer("sample_size", 1), n.dtype("dtype", i32)
+    sums = n.emit(CumSum(1), n.emit(Softmax(1), x))
+    inner = n.emit(slice_axis(sums.type, 1, 0, classes - 1), sums)  # the last one is about 1
+    steps = reshaped(n, inner, (batch, 1, classes - 1))
+    points = reshaped(n, drawn(n, (batch, count), x.type.dtype), (batch, count, 1))
+    passed = n.emit(e.LessEqual(), steps, points)
+    return n.emit(ReduceSum((2,), keepdims=False), as_dtype(n, passed, dtype))
+
+
+@onnx_op("Dropout")
+def dropout(n: NodeContext) -> tuple[Value, Value | None]:
+    """Nothing is dropped in inference, which before version 12 is all there is."""
+    if n.get(2) is not None and bool(n.known_number(2)):
+        return _dropped(n)
+    if not n.wants(1):
+        return n[0], None
+    dtype = boolean if n.opset >= 10 else n[0].type.dtype
+    return n[0], n.emit(Expand(n[0].type.shape), n.constant(np.ones((), dtype.numpy)))
+
+
+def _dropped(n: NodeContext) -> tuple[Value, Value]:
+    """Each element is kept with probability 1 - ratio, and then divided by that."""
+    x = n[0]
+    ratio = n.get(1)
+    share = n.constant(np.array(0.5, np.float32)) if ratio is None else as_dtype(n, ratio, f32)
+    kept = n.emit(e.LessEqual(), share, drawn(n, x.type.shape, f32))
+    rest = as_dtype(n, n.emit(e.Sub(), _number(n, 1.0, share), share), x.type.dtype)
+    return n.emit(e.Where(), kept, n.emit(e.Div(), x, rest), _number(n, 0.0, x)), kept
