@@ -213,7 +213,7 @@ def test_a_lent_input_serves_once_it_has_been_read() -> None:
         }
     """)
     plan_memory(program)
-    assert [stay.buffer.name for stay in Timeline(program).stays] == ["a"]
+    assert [each.buffer.name for each in Timeline(program).allocations] == ["a"]
 
 
 CHAIN = """

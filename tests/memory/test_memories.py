@@ -27,7 +27,7 @@ from afterglow.lowering import select_instructions
 from afterglow.memory import (
     Memories,
     MemoriesPlan,
-    MemorySpec,
+    MemorySpace,
     form_stacks,
     plan_memories,
     remove_copies,
@@ -50,7 +50,8 @@ KIB = 1024
 
 
 def memories(fast: int, *, computes_in_fast: bool = True) -> Memories:
-    return Memories(MemorySpec("fast", fast), MemorySpec("slow"), computes_in_fast=computes_in_fast)
+    spaces = MemorySpace("fast", fast), MemorySpace("slow")
+    return Memories(*spaces, computes_in_fast=computes_in_fast)
 
 
 def lower(function: Function) -> Program:
@@ -69,8 +70,8 @@ def check_planned(function: Function, target: Memories) -> tuple[Program, Memori
     text = print_program(program)
     assert not check_plan(text)
     assert print_program(parse_program(text)) == text
-    assert target.fast.bytes is not None
-    assert most_live(program, "fast") <= plan.fast.arena_bytes <= target.fast.bytes
+    assert target.fast.capacity is not None
+    assert most_live(program, "fast") <= plan.fast.arena_bytes <= target.fast.capacity
     inputs = random_inputs(function)
     outputs = Machine(program).run(inputs, {})
     for have, want in zip(outputs, run_function(function, inputs), strict=True):

@@ -1,4 +1,4 @@
-"""What stays in fast memory, and when."""
+"""Which buffers are resident in fast memory, and when."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.instr import Access, Buffer, Copy, Instr, Program, Region, Stack
+from afterglow.instr import Access, Buffer, Copy, Instr, Program, Region, Stack, ops_of
 from afterglow.instr.printer import instruction_text
 from afterglow.memory.liveness import Lifetime, aligned
 from afterglow.memory.memories import Memories
@@ -17,7 +17,7 @@ from afterglow.types.dtype import string
 
 
 @dataclass
-class Stay:
+class Residency:
     """A buffer in fast memory, from instruction `issue` to `last`, both included.
 
     It stands for `operand` in the instructions of `uses`: it is fetched from `source` before the
@@ -44,7 +44,7 @@ class Stay:
         return Lifetime(self.issue, self.last, self.size)
 
 
-def choose_stays(program: Program, memories: Memories, ambition: float) -> list[Stay]:
+def choose_residencies(program: Program, memories: Memories, ambition: float) -> list[Residency]:
     """Fill a part of fast memory, `ambition`, with what pays most, and move the rest through it."""
     return _Chooser(program, memories, ambition).run()
 
@@ -61,7 +61,7 @@ class _Use:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Something that could stay in fast memory from its first use to its last."""
+    """A buffer that could be resident in fast memory from its first use to its last."""
 
     buffer: Buffer
     uses: tuple[_Use, ...]
@@ -87,7 +87,7 @@ class _Chooser:
         self.memories = memories
         self.touched = Uses(program)
         self.uses = [use for index, step in enumerate(program.body) for use in _uses(index, step)]
-        capacity = memories.fast.bytes
+        capacity = memories.fast.capacity
         self.room = np.inf if capacity is None else capacity * ambition
         self.taken = np.zeros(len(program.body), np.int64)
         if memories.computes_in_fast:
@@ -95,17 +95,17 @@ class _Chooser:
                 self.taken[use.index] += self._size(use.operand)
             self._check_needs(program)
 
-    def run(self) -> list[Stay]:
+    def run(self) -> list[Residency]:
         candidates = sorted(self._candidates(), key=lambda candidate: -candidate.benefit)
         residents = [candidate for candidate in candidates if self._admit(candidate)]
-        stays = [self._resident(candidate) for candidate in residents]
+        residencies = [self._resident(candidate) for candidate in residents]
         if self.memories.computes_in_fast:
             served = {use for candidate in residents for use in candidate.uses}
-            stays.extend(self._visit(use) for use in self.uses if use not in served)
-        for stay in sorted(stays, key=lambda stay: stay.first):
-            if stay.source is not None:
-                self._issue_early(stay, stay.source.root)
-        return stays
+            residencies.extend(self._visit(use) for use in self.uses if use not in served)
+        for residency in sorted(residencies, key=lambda each: each.first):
+            if residency.source is not None:
+                self._issue_early(residency, residency.source.root)
+        return residencies
 
     def _size(self, buffer: Buffer) -> int:
         return aligned(buffer.type.nbytes, self.memories.fast.alignment)
@@ -113,12 +113,13 @@ class _Chooser:
     def _check_needs(self, program: Program) -> None:
         fast = self.memories.fast
         for step, need in zip(program.body, self.taken, strict=True):
-            if fast.bytes is not None and need > fast.bytes:
+            if fast.capacity is not None and need > fast.capacity:
                 raise UnsupportedError(
                     f"an instruction needs {need} bytes of memory {fast.name!r}, "
-                    f"which has {fast.bytes}",
+                    f"which has {fast.capacity}",
+                    where=_where(step),
                     excerpt=[f"> {line}" for line in instruction_text(step).splitlines()],
-                    help="split it into smaller ones",
+                    help="give the target more of this memory, or split the layer",
                 )
 
     def _candidates(self) -> Iterator[_Candidate]:
@@ -150,19 +151,19 @@ class _Chooser:
         self.taken[span] = after
         return True
 
-    def _resident(self, candidate: _Candidate) -> Stay:
+    def _resident(self, candidate: _Candidate) -> Residency:
         buffer, size = candidate.buffer, self._size(candidate.buffer)
         if candidate.in_arena:
-            return Stay(buffer, buffer, size, candidate.first, candidate.last)
+            return Residency(buffer, buffer, size, candidate.first, candidate.last)
         indices = tuple(use.index for use in candidate.uses)
-        return Stay(
+        return Residency(
             _twin(buffer), buffer, size, candidate.first, candidate.last, indices, source=buffer
         )
 
-    def _visit(self, use: _Use) -> Stay:
-        """A stay for one instruction only."""
+    def _visit(self, use: _Use) -> Residency:
+        """A residency for one instruction only."""
         index, operand = use.index, use.operand
-        return Stay(
+        return Residency(
             _twin(operand),
             operand,
             self._size(operand),
@@ -173,13 +174,20 @@ class _Chooser:
             target=operand if use.writes else None,
         )
 
-    def _issue_early(self, stay: Stay, source: Buffer) -> None:
+    def _issue_early(self, residency: Residency, source: Buffer) -> None:
         """Let a transfer begin as early as there is something to fetch, and room for it."""
-        written = [w for w in self.touched.writers.get(source, ()) if w < stay.first]
+        written = [w for w in self.touched.writers.get(source, ()) if w < residency.first]
         earliest = written[-1] + 1 if written else 0
-        while stay.issue > earliest and self.taken[stay.issue - 1] + stay.size <= self.room:
-            stay.issue -= 1
-            self.taken[stay.issue] += stay.size
+        most = self.room - residency.size
+        while residency.issue > earliest and self.taken[residency.issue - 1] <= most:
+            residency.issue -= 1
+            self.taken[residency.issue] += residency.size
+
+
+def _where(step: Instr) -> str:
+    """The model's own nodes that an instruction comes from."""
+    origins = ", ".join(dict.fromkeys(op.origin for op in ops_of(step) if op.origin))
+    return f"in node {origins}" if origins else ""
 
 
 def _twin(buffer: Buffer) -> Buffer:
