@@ -1,7 +1,7 @@
-"""Writes what is made from the code: pages of ops, and the picture of an arena.
+"""Generates pages and drawings from the code: the op reference, and the memory of a model.
 
-Run it after changing an op or the planner: `python docs/generate.py`. A test fails if something is
-out of date.
+Run it after changing an op or the planner: `python docs/generate.py`. A test fails if a generated
+file is out of date.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DIGITS = FOLDER.parent / "examples" / "digits" / "digits.onnx"
 
 
 def pages() -> dict[str, str]:
-    """Everything generated, by its file name."""
+    """The generated files, by name."""
     return {
         "ops.md": ops_page(),
         "primitives.md": primitives_page(),
@@ -35,13 +35,13 @@ def pages() -> dict[str, str]:
 
 
 def memory_picture() -> str:
-    """The arena of the model that the examples have."""
+    """A drawing of the arena of the digits model."""
     compiled = Stages(Options()).finish(import_model(DIGITS))
     return memory_svg(compiled.program, compiled.plan.lower_bound_bytes, DIGITS.name)
 
 
 def ops_page() -> str:
-    """The reference of all ops, a section a family."""
+    """The reference of all ops, one section per family."""
     families: dict[str, list[type[Op]]] = {}
     for cls in OPS.values():
         families.setdefault(cls.__module__.rpartition(".")[2], []).append(cls)
@@ -49,10 +49,10 @@ def ops_page() -> str:
         "# Ops",
         "",
         f"Generated from the code: {len(OPS)} ops in {len(families)} families. *Primitive* ops",
-        "are what a backend must implement; *lowered* ones decompose into others unless a backend",
-        "keeps them whole; *copies* become moves of memory, most of which vanish; *host* ones work",
-        "on strings, trees and tables, and run on the host. The gradient is the op's *own*, or",
-        "that of its *lowering*.",
+        "must be implemented by a backend; *lowered* ops decompose into others unless the backend",
+        "implements them itself; *copies* become copies of memory, most of which are eliminated;",
+        "*host* ops work on strings, trees and tables, and run on the host.",
+        "The gradient is the op's *own*, or that of its *lowering*.",
         "",
     ]
     for family, classes in sorted(families.items()):
@@ -95,17 +95,17 @@ def _table(classes: Sequence[type[Op]]) -> list[str]:
 
 
 def contrib_page() -> str:
-    """The ops of ONNX Runtime's own domain that are imported."""
+    """The supported ops of ONNX Runtime's own domain."""
     imported = {op: versions for (domain, op), versions in IMPORTERS.items() if domain == MICROSOFT}
     lines = [
         f"# Ops of {MICROSOFT}",
         "",
-        f"Generated from the code: {len(imported)} ops outside of the standard that are imported,",
-        "as ONNX Runtime's tools write them into optimised and quantized models, and into language",
-        "models. Tests compare each with ONNX Runtime. Where an attribute or an input is not",
-        "supported, the error says so.",
+        f"Generated from the code: {len(imported)} supported ops outside of the ONNX standard,",
+        "which ONNX Runtime's tools write into optimised and quantized models, and into language",
+        "models. Tests compare each with ONNX Runtime. An attribute or input that is not supported",
+        "gives an error that names it.",
         "",
-        "| op | what is imported |",
+        "| op | notes |",
         "|---|---|",
     ]
     lines += [f"| `{op}` | {_first_line(imported[op][0][1])} |" for op in sorted(imported)]

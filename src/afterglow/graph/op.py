@@ -186,9 +186,14 @@ class Op:
         return ()
 
     @classmethod
+    def decomposes(cls) -> bool:
+        """Whether simpler ops compute the same: see `lower`."""
+        return cls.lower is not Op.lower
+
+    @classmethod
     def is_primitive(cls) -> bool:
         """Whether a backend must have a kernel for it: it computes numbers and has no lowering."""
-        return cls.lower is Op.lower and not cls.has_own_selection() and not cls.host
+        return not cls.decomposes() and not cls.has_own_selection() and not cls.host
 
     @classmethod
     def has_own_selection(cls) -> bool:

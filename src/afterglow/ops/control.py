@@ -76,7 +76,7 @@ class If(Op):
 
 @op("loop")
 class Loop(Op):
-    """Carried values, put through a body while a condition holds, at most `limit` times.
+    """The carried values after applying a body while a condition holds, at most `limit` times.
 
     The body takes the number of the iteration (i64), the carried values and the captured ones, and
     returns whether to go on and the carried values. Results are the carried values at the end.
@@ -120,7 +120,7 @@ class Loop(Op):
 
 @op("scan")
 class Scan(Op):
-    """Carried values, put through a body `length` times, and what it returned each time, stacked.
+    """The carried values after applying a body `length` times, and its other results, stacked.
 
     The values are `carried` carried ones, `scanned` ones of which each iteration sees its part
     along the first axis, and captured ones. The body returns the carried values, then parts of

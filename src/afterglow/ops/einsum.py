@@ -22,7 +22,7 @@ Labels = tuple[str, ...]
 
 @op("einsum")
 class Einsum(Op):
-    """A sum of products whose indices are letters: `bij,bjk->bik` is a batch of matrix products.
+    """Einstein summation: `bij,bjk->bik` is a batched matrix product.
 
     Indices that the result lacks are summed over. `...` stands for the remaining axes, which
     broadcast. Without `->` the result has the letters that occur once, in alphabetical order.

@@ -148,7 +148,7 @@ def _divide(lhs: Array, rhs: Array) -> Array:
 
 @op("div")
 class Div(Binary):
-    """Quotient: lhs / rhs; of integers rounded towards zero, and 0 where rhs is 0."""
+    """Quotient: lhs / rhs; for integers rounded towards zero, and 0 where rhs is 0."""
 
     function = _divide
 
@@ -195,7 +195,7 @@ def _where_less(b: Builder, x: Value, y: Value, grad: Value) -> Value:
 
 @op("max")
 class Max(Extremum):
-    """The larger of two; NaN if either is."""
+    """The larger operand; NaN if either is NaN."""
 
     function = np.maximum
 
@@ -207,7 +207,7 @@ class Max(Extremum):
 
 @op("min")
 class Min(Extremum):
-    """The smaller of two; NaN if either is."""
+    """The smaller operand; NaN if either is NaN."""
 
     function = np.minimum
 
@@ -256,21 +256,21 @@ class LessEqual(Comparison):
 
 @op("and")
 class And(Bitwise):
-    """Bit-wise conjunction; of booleans, logical."""
+    """Bitwise and; logical for booleans."""
 
     function = np.bitwise_and
 
 
 @op("or")
 class Or(Bitwise):
-    """Bit-wise disjunction; of booleans, logical."""
+    """Bitwise or; logical for booleans."""
 
     function = np.bitwise_or
 
 
 @op("xor")
 class Xor(Bitwise):
-    """Bit-wise exclusive or; of booleans, logical."""
+    """Bitwise exclusive or; logical for booleans."""
 
     function = np.bitwise_xor
 
@@ -282,21 +282,21 @@ class Xor(Bitwise):
 
 @op("shift_left")
 class ShiftLeft(Bitwise):
-    """lhs with its bits moved up by rhs places."""
+    """lhs shifted left by rhs bits."""
 
     function = np.left_shift
 
 
 @op("shift_right")
 class ShiftRight(Bitwise):
-    """lhs with its bits moved down by rhs places."""
+    """lhs shifted right by rhs bits."""
 
     function = np.right_shift
 
 
 @op("not")
 class Not(Unary):
-    """Bit-wise complement; of booleans, logical."""
+    """Bitwise complement; logical for booleans."""
 
     function = np.invert
 
@@ -334,7 +334,7 @@ class Abs(Unary):
 
 @op("sign")
 class Sign(Unary):
-    """-1, 0 or 1 by the sign of x; NaN stays."""
+    """The sign of x: -1, 0 or 1; NaN stays NaN."""
 
     function = np.sign
 
@@ -406,7 +406,7 @@ class IsNaN(Op):
 
 @op("is_inf")
 class IsInf(Op):
-    """Whether x is infinite, of a wanted sign."""
+    """Whether x is infinite, of either or of a given sign."""
 
     elementwise = True
     positive: bool = True

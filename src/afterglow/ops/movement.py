@@ -39,7 +39,7 @@ class Movement(Op):
 
 @op("reshape")
 class Reshape(Movement):
-    """The same elements in the same order, under another shape."""
+    """The same elements in the same order, with another shape."""
 
     shape: tuple[int, ...]
 
@@ -83,7 +83,7 @@ class Reshape(Movement):
 
 @op("transpose")
 class Transpose(Movement):
-    """The axes in another order: axis i of the result is axis perm[i] of x."""
+    """x with permuted axes: axis i of the result is axis perm[i] of x."""
 
     perm: tuple[int, ...]
 
@@ -153,7 +153,7 @@ class Expand(Movement):
 
 @op("concat")
 class Concat(Movement):
-    """The parts one after the other along an axis."""
+    """The operands concatenated along an axis."""
 
     axis: int
 
@@ -210,7 +210,7 @@ class Concat(Movement):
 
 @op("slice")
 class Slice(Movement):
-    """A regular part of x: along each axis, result element i is x's element start + i * step.
+    """A strided slice: along each axis, element i of the result is element start + i * step of x.
 
     Steps may be negative. `extents` is the shape of the result.
     """
@@ -329,7 +329,7 @@ class PadMode(Enum):
 
 @op("pad")
 class Pad(Movement):
-    """x with elements added around it: `value` (0 if not given), or copies of its own.
+    """x padded with `value` (0 if not given), or with copies of its own elements.
 
     Reflect mirrors without repeating the border, edge repeats it, wrap starts over.
     """
@@ -499,7 +499,7 @@ def _runs(b: Builder, x: Value, axis: int, sources: Array) -> Iterator[Value]:
 
 @op("tile")
 class Tile(Movement):
-    """x repeated as a whole, a number of times along each axis."""
+    """x repeated a number of times along each axis."""
 
     repeats: tuple[int, ...]
 

@@ -121,7 +121,7 @@ def _to_largest(b: Builder, pool: Pool, grad: Value, x: Value) -> Value:
 
 @op("max_pool")
 class MaxPool(Pool):
-    """The largest element of each window; padding never wins, NaN does."""
+    """The largest element of each window, ignoring padding; NaN if the window contains NaN."""
 
     def infer(self, x: TensorType) -> TensorType:
         """One window a result position."""
@@ -145,7 +145,7 @@ class MaxPool(Pool):
 
 @op("max_pool_with_indices")
 class MaxPoolWithIndices(Pool):
-    """The largest element of each window, and where it is.
+    """The largest element of each window, and its index.
 
     The index counts the positions of one image and channel in row-major order. Of equal elements
     the first is taken; NaN counts as largest, and of several the last is taken.
@@ -254,7 +254,7 @@ def _slice_op(place: tuple[slice, ...], shape: tuple[int, ...]) -> Slice:
 
 @op("avg_pool")
 class AvgPool(Pool):
-    """The mean of each window, over the elements of x in it, or over the padding as well.
+    """The mean of each window, excluding or including padding.
 
     What `ceil_mode` lets a window see beyond the padding never counts.
     """

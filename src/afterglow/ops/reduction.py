@@ -94,7 +94,7 @@ class Extreme(Reduction):
 
 @op("reduce_sum")
 class ReduceSum(Reduction):
-    """The sum along axes; 0 of nothing."""
+    """The sum along axes; 0 if empty."""
 
     def evaluate(self, x: Array) -> Array:
         """NumPy's sum, in the type of the elements."""
@@ -107,7 +107,7 @@ class ReduceSum(Reduction):
 
 @op("reduce_mean")
 class ReduceMean(Reduction):
-    """The mean along axes: the sum divided by the count; of integers rounded towards zero."""
+    """The mean along axes; for integers rounded towards zero."""
 
     def check(self, x: TensorType) -> None:
         """No small integers: their sum would wrap."""
@@ -130,7 +130,7 @@ class ReduceMean(Reduction):
 
 @op("reduce_max")
 class ReduceMax(Extreme):
-    """The largest along axes; NaN if any is; of nothing the least that the type can hold."""
+    """The maximum along axes; NaN if any is NaN; the smallest value of the type if empty."""
 
     def evaluate(self, x: Array) -> Array:
         """NumPy's max."""
@@ -139,7 +139,7 @@ class ReduceMax(Extreme):
 
 @op("reduce_min")
 class ReduceMin(Extreme):
-    """The smallest along axes; NaN if any is; of nothing the most that the type can hold."""
+    """The minimum along axes; NaN if any is NaN; the largest value of the type if empty."""
 
     def evaluate(self, x: Array) -> Array:
         """NumPy's min."""
@@ -153,7 +153,7 @@ class ReduceMin(Extreme):
 
 @op("reduce_prod")
 class ReduceProd(Reduction):
-    """The product along axes; 1 of nothing."""
+    """The product along axes; 1 if empty."""
 
     def evaluate(self, x: Array) -> Array:
         """NumPy's product, in the type of the elements."""

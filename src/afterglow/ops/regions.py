@@ -63,7 +63,7 @@ class RegionMode(Enum):
 
 @op("roi_align")
 class RoiAlign(Op):
-    """Regions of x [N, H, W, C], each cut into a grid of cells that are sampled and pooled.
+    """Regions of x [N, H, W, C], each divided into a grid of cells that are sampled and pooled.
 
     A region (left, top, right, bottom), times `scale`, lies in the image that batch_indices names.
     Every cell is sampled at `samples` places along each axis, or, if that is 0, at as many as it
@@ -323,7 +323,7 @@ def _sample_places(cells: int, count: int) -> Array:
 
 @op("max_roi_pool")
 class MaxRoiPool(Op):
-    """The largest elements of regions of x [N, H, W, C], each cut into a grid of cells.
+    """Regions of x [N, H, W, C], each divided into a grid of cells: the maximum of each cell.
 
     A region (image, left, top, right, bottom), but for the image times `scale` and rounded to
     elements, includes its last row and column. A cell that has no elements is zero.

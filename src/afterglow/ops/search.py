@@ -33,7 +33,7 @@ def _require_ordered(x: TensorType) -> None:
 
 @op("top_k")
 class TopK(Op):
-    """The k largest (or smallest) elements along an axis, and where they were.
+    """The k largest (or smallest) elements along an axis, and their indices.
 
     Equal ones come in the order of x, and NaN counts as the largest of all. They are sorted, best
     first, or else in an order that ONNX Runtime gives them too. Few of many are a binary heap with
@@ -168,7 +168,7 @@ class ArgExtreme(Op):
 
 @op("arg_max")
 class ArgMax(ArgExtreme):
-    """Where along an axis the largest element is; NaN counts as such."""
+    """The index of the largest element along an axis; NaN counts as the largest."""
 
     def evaluate(self, x: Array) -> Array:
         """NumPy's argmax, from either end."""
@@ -189,7 +189,7 @@ class ArgMax(ArgExtreme):
 
 @op("arg_min")
 class ArgMin(ArgExtreme):
-    """Where along an axis the smallest element is; NaN counts as such."""
+    """The index of the smallest element along an axis; NaN counts as the smallest."""
 
     def evaluate(self, x: Array) -> Array:
         """NumPy's argmin, from either end."""

@@ -37,11 +37,11 @@ def _workers() -> ThreadPoolExecutor:
 
 
 class HostBuffer:
-    """A tensor in the host's memory; `array` is the memory itself."""
+    """A tensor in the host's memory; `array` is the memory itself, zeros if it is not given."""
 
-    def __init__(self, type: TensorType) -> None:
+    def __init__(self, type: TensorType, array: Array | None = None) -> None:
         self.type = type
-        self.array: Array = np.zeros(type.shape, type.dtype.numpy)
+        self.array = np.zeros(type.shape, type.dtype.numpy) if array is None else array
 
     def write(self, array: Array) -> Future[None]:
         """Copy an array into it."""

@@ -66,7 +66,7 @@ def test_state_lasts_from_run_to_run() -> None:
     )
     states = {"count": HostBuffer(TensorType(i64, ()))}
     assert [int(machine.run([], states)[0]) for _ in range(3)] == [1, 2, 3]
-    assert states["count"] == 3
+    assert states["count"].array == 3
 
 
 def test_strings_zero_sizes_and_scalars_run() -> None:

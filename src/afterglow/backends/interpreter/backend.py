@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from afterglow.backends.backend import MAIN_MEMORY, MemorySpace, Settings, TargetInfo
 from afterglow.backends.interpreter.device import DEVICE, to_artifact
-from afterglow.graph import Op
 from afterglow.instr import KernelPlan, OpInstr, Program, Stack
 from afterglow.memory import by_definition
 from afterglow.passes import Pass
@@ -63,18 +62,13 @@ class Interpreter:
 
     def plans(self, step: OpInstr | Stack, *, exact: bool = False) -> Sequence[KernelPlan]:
         """By definition: the ops of a stack run one after the other, tile by tile."""
-        if isinstance(step, OpInstr) and self.primitives_only and not _is_in_contract(step.op):
+        if isinstance(step, OpInstr) and self.primitives_only and step.op.decomposes():
             return ()
         return (by_definition(step, exact=exact),)
 
     def compile(self, program: Program) -> Artifact:
         """The program itself."""
         return to_artifact(program, program.planned, unchecked=self.settings.policy.unchecked)
-
-
-def _is_in_contract(op: Op) -> bool:
-    """Whether hardware must have a kernel for an op, or its host runs it."""
-    return op.is_primitive() or op.host
 
 
 @dataclass(frozen=True)
