@@ -53,8 +53,11 @@ def test_cases_of_the_op(case: Case) -> None:
     bench.check(pieces=3)
 
 
-def test_what_lies_outside_is_refused() -> None:
-    (case,) = (case for case in CASES if case.op.coordinates is Coordinates.CROP)
+CROPS = [case for case in CASES if case.op.coordinates is Coordinates.CROP]
+
+
+@pytest.mark.parametrize("case", CROPS, ids=str)
+def test_what_lies_outside_is_refused(case: Case) -> None:
     assert not can_write(bench_of(case.op, *case.inputs()).job())
 
 

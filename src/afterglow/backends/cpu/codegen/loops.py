@@ -61,8 +61,7 @@ def may_run_long(step: OpInstr) -> bool:
     """Whether a loop may have so many iterations that it looks for interrupts."""
     if isinstance(step.op, Scan):
         return step.op.length > SHORT
-    limit = step.ins[0]
-    assert limit is not None
+    limit = step.required[0]
     return limit.root.data is None or int(limit.root.data.max()) > SHORT
 
 
@@ -85,7 +84,7 @@ def _write(e: Emitter, step: OpInstr, body: Body) -> None:
         case Loop(_, count):
             _write_while(e, ins[:2], ins[2 + count :], run_body, looked_at)
         case Scan(_, length, count, scanned):
-            parts = list(zip(ins, step.ins, strict=True))[count : count + scanned]
+            parts = [(ins[i], step.operand(i)) for i in range(count, count + scanned)]
             stacked = list(zip(outs, step.outs, strict=True))[count:]
 
             def iterate(i: Value) -> None:
@@ -152,7 +151,6 @@ def _write_while(
     e.iterate([e.constant(i64, 0), condition], iterate, while_=proceeds)
 
 
-def _part(start: Pointer, buffer: Buffer | None, iteration: Value) -> Pointer:
+def _part(start: Pointer, buffer: Buffer, iteration: Value) -> Pointer:
     """Where one part of a buffer along its first axis begins."""
-    assert buffer is not None
     return start + iteration * (buffer.strides[0] * buffer.type.dtype.itemsize)

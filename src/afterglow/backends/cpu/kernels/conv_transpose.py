@@ -42,8 +42,7 @@ from afterglow.ops.convolution import ConvTranspose
 
 
 def _name(step: OpInstr) -> str:
-    weight, op = step.ins[1], step.op
-    assert weight is not None
+    weight, op = step.required[1], step.op
     assert isinstance(op, ConvTranspose)
     extents = "x".join(map(str, weight.type.shape[1:-1]))
     return f"conv_transpose_{extents}_s{max(op.strides)}"
@@ -153,7 +152,7 @@ class _Product:
     def __init__(self, p: Phase, plan: Plan) -> None:
         self.e, self.plan, self.tile = p.e, plan, plan.tile
         self.x, self.weight, self.sink = _pointer_to_x(p, plan), _packed_weight(p, plan), p.sink()
-        bias = p.step.ins[2] if len(p.step.ins) > 2 else None
+        bias = p.step.optional(2)
         self.bias = None if bias is None else Row(p.pointer(bias), bias.strides[0])
         self.starts = p.table("starts", plan.phase_starts)
         self.backs = p.table("backs", np.array([back for _, back in plan.taps] or [0], np.int64))

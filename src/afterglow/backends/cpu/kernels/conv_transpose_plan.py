@@ -86,10 +86,8 @@ class Plan:
     """The geometry of a transposed convolution, and its tiles."""
 
     def __init__(self, step: OpInstr, target: Target) -> None:
-        op, (x, weight, *_) = step.op, step.ins
+        op, (x, weight, *_) = step.op, step.required
         assert isinstance(op, ConvTranspose)
-        assert x is not None
-        assert weight is not None
         self.x, self.weight, self.target = x, weight, target
         self.groups, self.batch = op.groups, x.type.shape[0]
         self.inner, self.results = x.type.shape[-1] // op.groups, weight.type.shape[-1]

@@ -22,8 +22,7 @@ BLOCK = 16
 @kernel(GridSample)
 def write_grid_sample(k: Kernel) -> None:
     """Write a kernel that samples x [N, spatial…, C] at each position of a grid."""
-    x, result = k.step.ins[0], k.step.outs[0]
-    assert x is not None
+    x, result = k.step.required[0], k.step.outs[0]
     positions = math.prod(result.type.shape[:-1])
     blocks = -(-positions // BLOCK)
     channels = Channels.of(k.target, x.type.shape[-1], _computed(k), x.type.dtype, blocks)
@@ -51,9 +50,7 @@ class _Sampling:
     """The phase while it is being written."""
 
     def __init__(self, p: Phase, channels: Channels, positions: int) -> None:
-        x, grid = p.step.ins
-        assert x is not None
-        assert grid is not None
+        x, grid = p.step.required
         self.e, self.op, self.dtype = p.e, _op(p.kernel), _computed(p.kernel)
         self.channels, self.positions = channels, positions
         self.x, self.grid, self.sink = p.pointer(x), p.pointer(grid), p.sink()

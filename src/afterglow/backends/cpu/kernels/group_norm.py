@@ -60,9 +60,8 @@ class Channels:
     @staticmethod
     def of(step: OpInstr, target: Target) -> Channels:
         """Those of a normalization whose channels are last."""
-        op, x = step.op, step.ins[0]
+        op, x = step.op, step.required[0]
         assert isinstance(op, GroupNorm)
-        assert x is not None
         images, *middle, channels = x.type.shape
         dtype = arithmetic_type(x.type.dtype)
         lanes = full_lanes(target, dtype)
@@ -102,9 +101,8 @@ class Channels:
 
 def has_small_groups(step: OpInstr, target: Target) -> bool:
     """Whether groups lie side by side in a row, and do not fill vectors of their own."""
-    op, x = step.op, step.ins[0]
+    op, x = step.op, step.required[0]
     assert isinstance(op, GroupNorm)
-    assert x is not None
     if op.axis % x.type.rank != x.type.rank - 1 or not x.type.size or op.groups == 1:
         return False
     plan = Channels.of(step, target)

@@ -17,17 +17,14 @@ from afterglow.ops.lengths import CheckLengths
 
 def _has_elements(step: OpInstr) -> bool:
     """Of nothing nothing can be picked, not even a wrong element: the host complains."""
-    data = step.ins[0]
-    return data is not None and data.type.size > 0
+    return step.required[0].type.size > 0
 
 
 @kernel(Gather, accepts=_has_elements)
 def write_gather(k: Kernel) -> None:
     """Slices along an axis, which the axes of the indices replace."""
-    op, (data, indices), (out,) = k.step.op, k.step.ins, k.step.outs
+    op, (data, indices), (out,) = k.step.op, k.step.required, k.step.outs
     assert isinstance(op, Gather)
-    assert data is not None
-    assert indices is not None
     axis = op.axis % data.type.rank
     before, after = data.strides[:axis], data.strides[axis + 1 :]
     source = (*before, *_none(indices.type.rank), *after)
@@ -40,10 +37,8 @@ def write_gather(k: Kernel) -> None:
 @kernel(GatherElements, accepts=_has_elements)
 def write_gather_elements(k: Kernel) -> None:
     """The index replaces the place along the axis."""
-    op, (data, indices), (out,) = k.step.op, k.step.ins, k.step.outs
+    op, (data, indices), (out,) = k.step.op, k.step.required, k.step.outs
     assert isinstance(op, GatherElements)
-    assert data is not None
-    assert indices is not None
     axis = op.axis % data.type.rank
     source = tuple(0 if at == axis else stride for at, stride in enumerate(data.strides))
     move = Move.of(out.type.shape, out.strides, source, indices.strides)
@@ -54,10 +49,8 @@ def write_gather_elements(k: Kernel) -> None:
 @kernel(GatherND, accepts=_has_elements)
 def write_gather_nd(k: Kernel) -> None:
     """The tuple of indices along the last axis stands for as many axes of data."""
-    op, (data, indices), (out,) = k.step.op, k.step.ins, k.step.outs
+    op, (data, indices), (out,) = k.step.op, k.step.required, k.step.outs
     assert isinstance(op, GatherND)
-    assert data is not None
-    assert indices is not None
     batch, depth = op.batch_axes, indices.type.shape[-1]
     picking = indices.type.rank - 1 - batch
     after = data.strides[batch + depth :]
@@ -71,8 +64,7 @@ def write_gather_nd(k: Kernel) -> None:
 @kernel(CheckLengths)
 def write_check_lengths(k: Kernel) -> None:
     """All of them by one unit, as they are few."""
-    lengths = k.step.ins[0]
-    assert lengths is not None
+    lengths = k.step.required[0]
     *rows, columns = lengths.type.shape or (1,)
     with k.phase(1, float(lengths.type.size)) as p:
         check, source, sink = IndexCheck(p, "lengths"), p.source(0), p.sink()

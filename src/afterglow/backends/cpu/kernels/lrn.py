@@ -73,9 +73,8 @@ def _stride(lines: Lines) -> int:
 @kernel(LRN, needs=_needs)
 def write_lrn(k: Kernel) -> None:
     """Write the kernel of local response normalization."""
-    op, x = k.step.op, k.step.ins[0]
+    op, x = k.step.op, k.step.required[0]
     assert isinstance(op, LRN)
-    assert x is not None
     lines = lines_along(k, op.axis)
     with k.phase(lines.units, float(WORK * x.type.size)) as p:
         source = open_source(p, lines.layout.shape, lines.layout.source)

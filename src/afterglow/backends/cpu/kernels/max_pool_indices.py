@@ -35,8 +35,7 @@ from afterglow.types.dtype import DType, i64
 @kernel(MaxPoolWithIndices, accepts=accepts_pooling)
 def write_pool_with_indices(k: Kernel) -> None:
     """Write a kernel that finds the largest element of each window, and where it is."""
-    x, op = k.step.ins[0], k.step.op
-    assert x is not None
+    x, op = k.step.required[0], k.step.op
     assert isinstance(op, MaxPoolWithIndices)
     field, dtype = Field.of(op.windows, x), arithmetic_type(x.type.dtype)
     channels = Channels.of(k.target, field.channels, dtype, x.type.dtype, field.rows)

@@ -20,9 +20,8 @@ def _name(step: OpInstr) -> str:
 @kernel(Transpose, name=_name)
 def write_transpose(k: Kernel) -> None:
     """Axis i of the result is axis perm[i] of the operand."""
-    op, (x,), (out,) = k.step.op, k.step.ins, k.step.outs
+    op, (x,), (out,) = k.step.op, k.step.required, k.step.outs
     assert isinstance(op, Transpose)
-    assert x is not None
     move = Move.of(out.type.shape, out.strides, taken(x.strides, op.perm))
     write_move(k, lambda p: p.pointer(x), move)
 
@@ -30,7 +29,6 @@ def write_transpose(k: Kernel) -> None:
 @kernel(Expand)
 def write_expand(k: Kernel) -> None:
     """Along axes that are repeated, the operand has stride 0."""
-    (x,), (out,) = k.step.ins, k.step.outs
-    assert x is not None
+    (x,), (out,) = k.step.required, k.step.outs
     move = Move.of(out.type.shape, out.strides, strides_within(x, out.type.shape))
     write_move(k, lambda p: p.pointer(x), move)

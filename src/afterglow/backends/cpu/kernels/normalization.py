@@ -71,9 +71,8 @@ class Parameters:
 @algorithms(LayerNorm, RMSNorm, fuses=("x",))
 def trailing_norm(r: Request) -> list[Algorithm]:
     """A normalization over the last axes."""
-    op, (x, *parameters) = r.step.op, r.step.ins
+    op, x, parameters = r.step.op, r.step.required[0], r.step.ins[1:]
     assert isinstance(op, LayerNorm | RMSNorm)
-    assert x is not None
     shape = x.type.shape
     axes = tuple(range(op.axis % len(shape), len(shape)))
     strides = [() if b is None else strides_within(b, shape) for b in parameters]
@@ -85,9 +84,8 @@ def group_norm(r: Request) -> list[Algorithm]:
     """A normalization over groups of channels: they become an axis."""
     if has_small_groups(r.step, r.target):
         return [small_groups_algorithm(r)]
-    op, (x, *parameters) = r.step.op, r.step.ins
+    op, x, parameters = r.step.op, r.step.required[0], r.step.ins[1:]
     assert isinstance(op, GroupNorm)
-    assert x is not None
     shape = x.type.shape
     axis = op.axis % len(shape)
     size = shape[axis] // op.groups
@@ -103,8 +101,7 @@ def group_norm(r: Request) -> list[Algorithm]:
 
 def _algorithm(r: Request, norm: Norm, parameters: Sequence[Strides]) -> Algorithm:
     """`parameters` are the strides of scale and bias in the norm's shape; none if they lack."""
-    x = r.step.ins[0]
-    assert x is not None
+    x = r.step.required[0]
     dtype = arithmetic_type(x.type.dtype)
     layout = _layout(r, norm, [s for s in parameters if s], full_lanes(r.target, dtype))
     lines = Lines(layout, dtype, lanes_of(r.target, dtype, layout), SIDE)

@@ -61,8 +61,7 @@ class Reduction:
 
 def accepts_pooling(step: OpInstr) -> bool:
     """Whether the elements are floats, or integers of whole bytes."""
-    x = step.ins[0]
-    assert x is not None
+    x = step.required[0]
     return x.type.dtype.is_float or x.type.dtype.bits >= 8
 
 
@@ -78,8 +77,7 @@ class _WindowPool:
     """Windows reduced tile by tile: first each column of the window, then its columns."""
 
     def __init__(self, k: Kernel) -> None:
-        x, op = k.step.ins[0], k.step.op
-        assert x is not None
+        x, op = k.step.required[0], k.step.op
         assert isinstance(op, Pool)
         self.x, self.op = x, op
         self.field = Field.of(op.windows, x)

@@ -61,9 +61,8 @@ _COMBINE: dict[type[Op], Callable[[Value, Value], Value]] = {
 @algorithms(ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd, fuses=("x",))
 def reduction(r: Request) -> list[Algorithm]:
     """A reduction: of long lines in blocks."""
-    op, x = r.step.op, r.step.ins[0]
+    op, x = r.step.op, r.step.required[0]
     assert isinstance(op, Reduction)
-    assert x is not None
     dtype = arithmetic_type(x.type.dtype)
     lines = _lines(r, _layout(r, op, full_lanes(r.target, dtype)), dtype)
     blocks = replace(lines, cut=_cut(lines))
@@ -75,8 +74,7 @@ def reduction(r: Request) -> list[Algorithm]:
 
 
 def _work(k: Kernel) -> float:
-    x = k.step.ins[0]
-    assert x is not None
+    x = k.step.required[0]
     return float(WORK * x.type.size)
 
 
@@ -88,8 +86,7 @@ def _write_in_one(k: Kernel, op: Reduction, lines: Lines) -> None:
 
 
 def _layout(k: Request, op: Reduction, lanes: int) -> Layout:
-    x = k.step.ins[0]
-    assert x is not None
+    x = k.step.required[0]
     shape = x.type.shape
     axes = [axis % len(shape) for axis in op.axes]
     sink = {b: lifted(s, axes, keepdims=op.keepdims) for b, s in placed_sink(k).items()}
@@ -145,8 +142,7 @@ def _fold(p: Phase, op: Reduction, layout: Layout) -> Fold:
     def same(value: Value, _: Results, __: int) -> Value:
         return value
 
-    x = p.step.ins[0]
-    assert x is not None
+    x = p.step.required[0]
     return Fold(
         _initial(op, x.type.dtype),
         lambda spot, _: spot.load(source),

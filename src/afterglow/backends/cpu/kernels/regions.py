@@ -57,8 +57,7 @@ def write_max_roi_pool(k: Kernel) -> None:
 
 def _write(k: Kernel, pooling: type[_Pooling]) -> None:
     regions, rows, _, count = k.step.outs[0].type.shape
-    x = k.step.ins[0]
-    assert x is not None
+    x = k.step.required[0]
     dtype, lines = arithmetic_type(x.type.dtype), regions * rows
     channels = Channels.of(k.target, count, dtype, x.type.dtype, lines, MOST_VECTORS)
     work = 16.0 * GUESSED_SAMPLES * k.step.outs[0].type.size
@@ -70,15 +69,13 @@ class _Pooling:
     """The phase while it is being written: a unit is a row of cells of a region."""
 
     def __init__(self, p: Phase, channels: Channels, dtype: DType) -> None:
-        x, rois, *others = p.step.ins
-        assert x is not None
-        assert rois is not None
+        x, rois, *others = p.step.required
         self.e, self.channels, self.dtype = p.e, channels, dtype
         self.x, self.rois, self.sink = p.pointer(x), p.pointer(rois), p.sink()
         self.extents, self.strides = x.type.shape[1:-1], x.strides
         self.roi_strides = rois.strides
         self.cells = p.step.outs[0].type.shape[1:-1]
-        self.images = [(p.pointer(b), b.strides[0]) for b in others if b is not None]
+        self.images = [(p.pointer(b), b.strides[0]) for b in others]
         self.image = IndexCheck(p, "batch_indices" if self.images else "rois")
         self.op = p.step.op
 

@@ -60,8 +60,7 @@ class _Plan:
     """The shapes, with two axes at least, and the types."""
 
     def __init__(self, k: Kernel) -> None:
-        x, op = k.step.ins[0], k.step.op
-        assert x is not None
+        x, op = k.step.required[0], k.step.op
         assert isinstance(op, Resize)
         missing = max(0, 2 - x.type.rank)
         self.x, self.op, self.missing = x, op, missing

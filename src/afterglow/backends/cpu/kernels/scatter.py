@@ -95,9 +95,8 @@ def write_scatter_nd(k: Kernel) -> None:
 
 
 def _write_scatter(k: Kernel, put: Callable[[Kernel, Board], None]) -> None:
-    op, data, out = k.step.op, k.step.ins[0], k.step.outs[0]
+    op, data, out = k.step.op, k.step.required[0], k.step.outs[0]
     assert isinstance(op, ScatterElements | ScatterND)
-    assert data is not None
     dtype, moved = out.type.dtype, op.reduction is ScatterReduction.NONE
     held = as_bits(dtype) if moved else dtype
 
@@ -122,8 +121,7 @@ def _write_scatter(k: Kernel, put: Callable[[Kernel, Board], None]) -> None:
 
 
 def _put(k: Kernel, put: Callable[[Kernel, Board], None], board: Board) -> None:
-    updates = k.step.ins[2]
-    if updates is not None and updates.type.size:
+    if k.step.required[2].type.size:
         put(k, board)
 
 
@@ -158,11 +156,8 @@ def _write_copy(k: Kernel, name: str, source: _Side, to: _Side) -> None:
 
 def _put_elements(k: Kernel, board: Board) -> None:
     """A unit has whole lines along the axis, some side by side: only in a line updates meet."""
-    op, (data, indices, updates) = k.step.op, k.step.ins
+    op, (data, indices, updates) = k.step.op, k.step.required
     assert isinstance(op, ScatterElements)
-    assert data is not None
-    assert indices is not None
-    assert updates is not None
     axis, last, extents = op.axis % data.type.rank, data.type.rank - 1, indices.type.shape
     term = Term(0, board.strides[axis])
     to = tuple(0 if at == axis else stride for at, stride in enumerate(board.strides))
@@ -194,10 +189,7 @@ def _put_elements(k: Kernel, board: Board) -> None:
 
 def _put_slices(k: Kernel, board: Board) -> None:
     """A unit has some columns of all slices: there updates meet."""
-    data, indices, updates = k.step.ins
-    assert data is not None
-    assert indices is not None
-    assert updates is not None
+    data, indices, updates = k.step.required
     depth, leading = indices.type.shape[-1], indices.type.rank - 1
     terms = [Term(at * indices.strides[-1], board.strides[at]) for at in range(depth)]
     tuples, (picked, taken) = merge_alike(

@@ -33,9 +33,8 @@ SIDE = 4
 @kernel(ArgMax, ArgMin)
 def write_arg_extreme(k: Kernel) -> None:
     """Write the kernel that finds the place of the largest or smallest of each line."""
-    op, x = k.step.op, k.step.ins[0]
+    op, x = k.step.op, k.step.required[0]
     assert isinstance(op, ArgExtreme)
-    assert x is not None
     shape, dtype = x.type.shape, arithmetic_type(x.type.dtype)
     axes = (op.axis % len(shape),)
     placed = {b: lifted(s, axes, keepdims=op.keepdims) for b, s in placed_sink(k).items()}
@@ -51,9 +50,8 @@ def write_arg_extreme(k: Kernel) -> None:
 @kernel(CumSum, CumProd)
 def write_running(k: Kernel) -> None:
     """Write the kernel of running sums or products: vectors across lines, or else one by one."""
-    op, x = k.step.op, k.step.ins[0]
+    op, x = k.step.op, k.step.required[0]
     assert isinstance(op, Running)
-    assert x is not None
     along = lines_along(k, op.axis)
     lines = replace(along, lanes=along.lanes if along.layout.across else 1, side=SIDE)
     with k.phase(lines.units, float(WORK * x.type.size)) as p:

@@ -24,9 +24,8 @@ def write_other_shuffle(k: Kernel) -> None:
 
 
 def _write_shuffle(k: Kernel) -> None:
-    op, (x,), (out,) = k.step.op, k.step.ins, k.step.outs
+    op, (x,), (out,) = k.step.op, k.step.required, k.step.outs
     assert isinstance(op, Shuffle)
-    assert x is not None
     split, perm, _ = op.steps(x.type.shape)
     parts = taken(split, perm)
     source = taken(_split_strides(x, split), perm)

@@ -105,9 +105,8 @@ class _Selection:
 
 
 def _selection(r: Request) -> _Selection:
-    op, x = r.step.op, r.step.ins[0]
+    op, x = r.step.op, r.step.required[0]
     assert isinstance(op, TopK)
-    assert x is not None
     dtype, length = arithmetic_type(x.type.dtype), x.type.shape[op.axis % x.type.rank]
     return _Selection(op, length, dtype, full_lanes(r.target, dtype))
 
@@ -129,9 +128,8 @@ def _needs(r: Request) -> Needs:
 @kernel(TopK, needs=_needs)
 def write_top_k(k: Kernel) -> None:
     """Write the kernel of the k best."""
-    op, x = k.step.op, k.step.ins[0]
+    op, x = k.step.op, k.step.required[0]
     assert isinstance(op, TopK)
-    assert x is not None
     axis = op.axis % x.type.rank
     length, chosen = x.type.shape[axis], _selection(k)
     shape = (*_last(x.type.shape, axis)[:-1], length)

@@ -80,8 +80,7 @@ class RowWriter:
 
 def placed_source(r: Request) -> dict[Buffer, Strides]:
     """The strides, in its shape, of what must be read to have the first operand."""
-    job, x = r.job, r.step.ins[0]
-    assert x is not None
+    job, x = r.job, r.step.required[0]
     shape = x.type.shape
     if not job.before:
         return {x: strides_within(x, shape)}
@@ -99,8 +98,7 @@ def placed_sink(r: Request) -> dict[Buffer, Strides]:
 
 def open_source(p: Phase, shape: Sequence[int], placed: Placed) -> Reader:
     """The first operand of the anchor, by rows of a shape in which all that is read is placed."""
-    job, x = p.kernel.job, p.step.ins[0]
-    assert x is not None
+    job, x = p.kernel.job, p.step.required[0]
     if not job.before:
         return Rows(p.pointer(x), shape, placed[x])
     return ChainReader(Chain(p, job.before, shape, [], [], placed), x)
@@ -116,8 +114,7 @@ def open_sink(p: Phase, shape: Sequence[int], placed: Placed) -> Writer:
 
 def lines_along(k: Request, axis: int) -> Lines:
     """The lines along one axis of the first operand, where results have its shape."""
-    x = k.step.ins[0]
-    assert x is not None
+    x = k.step.required[0]
     shape, dtype = x.type.shape, arithmetic_type(x.type.dtype)
     full = full_lanes(k.target, dtype)
     layout = lay_out(shape, (axis % len(shape),), placed_source(k), placed_sink(k), full)

@@ -168,8 +168,7 @@ class Source:
     """An operand of an anchor, computed by the steps before it as it is read."""
 
     def __init__(self, phase: Phase, anchor: OpInstr, operand: int) -> None:
-        job, buffer = phase.kernel.job, anchor.ins[operand]
-        assert buffer is not None
+        job, buffer = phase.kernel.job, anchor.operand(operand)
         self.buffer = buffer
         shape = buffer.type.shape or (1,)
         steps = _leading_to(buffer, job.before)

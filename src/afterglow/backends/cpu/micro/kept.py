@@ -67,8 +67,7 @@ def _pitch(lines: Lines) -> int:
 
 def must_compute(r: Request) -> bool:
     """Whether the first operand must be computed or converted; memory as it is may be reread."""
-    x = r.step.ins[0]
-    assert x is not None
+    x = r.step.required[0]
     return bool(r.job.before) or x.type.dtype.is_narrow_float
 
 

@@ -93,11 +93,7 @@ def problem_of(step: OpInstr) -> Problem:
     """What a step has to compute."""
     op = step.op
     assert isinstance(op, Attention)
-    q, k, v, *rest = step.ins
-    assert q is not None
-    assert k is not None
-    assert v is not None
-    mask = rest[0] if rest else None
+    (q, k, v), mask = step.required, step.optional(3)
     batch, heads, queries, width = q.type.shape
     keys, value_width = v.type.shape[2:]
     sharing = heads // k.type.shape[1]

@@ -14,8 +14,7 @@ from afterglow.ops.convolution import Conv
 
 def _name(step: OpInstr) -> str:
     """The extents of the windows, and what is particular: `conv_3x3_s2`."""
-    conv, weight = conv_of(step), step.ins[1]
-    assert weight is not None
+    conv, weight = conv_of(step), step.required[1]
     parts = ["conv", "x".join(map(str, weight.type.shape[1:-1]))]
     if max(conv.strides) > 1:
         parts.append("s" + "x".join(map(str, dict.fromkeys(conv.strides))))

@@ -54,9 +54,7 @@ def conv_algorithms(r: Request) -> list[Algorithm]:
 
 def product_of(step: OpInstr) -> Product | None:
     """A convolution as one product of matrices, if its windows are single pixels."""
-    x, weight, bias = (*step.ins, None)[:3]
-    assert x is not None
-    assert weight is not None
+    (x, weight), bias = step.required, step.optional(2)
     single = math.prod(weight.type.shape[1:-1]) == 1 and conv_of(step).groups == 1
     if not single or needs_copy(step) or x.strides[-1] != 1:
         return None
@@ -67,15 +65,13 @@ def product_of(step: OpInstr) -> Product | None:
 
 def conv_cost(step: OpInstr) -> float:
     """The cost of a convolution as it is defined: of its FLOPs, or of reading its weights."""
-    weight = step.ins[1]
-    assert weight is not None
-    work = 2.0 * conv_of(step).work(step.outs[0].type, [None, weight.type])
+    x, weight = step.required
+    work = 2.0 * conv_of(step).work(step.outs[0].type, [x.type, weight.type])
     return _bound(work, weight.type.size)
 
 
 def _suits_winograd(step: OpInstr, target: Target) -> bool:
-    weight = step.ins[1]
-    assert weight is not None
+    weight = step.required[1]
     enough = min(weight.type.shape[0], weight.type.shape[-1]) >= LEAST_CHANNELS
     return target.vector_bits > f32.bits and can_transform(step) and enough
 

@@ -27,8 +27,7 @@ from afterglow.instr import OpInstr
 
 def is_depthwise(step: OpInstr) -> bool:
     """Whether a convolution has one channel of x for each of its results."""
-    weight = step.ins[1]
-    assert weight is not None
+    weight = step.required[1]
     return weight.type.shape[-1] == 1
 
 

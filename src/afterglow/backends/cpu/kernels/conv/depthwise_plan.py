@@ -28,12 +28,10 @@ class Depthwise:
     """The geometry of the convolution, and how it is cut into tiles."""
 
     def __init__(self, k: Request) -> None:
-        op, (x, weight, *others) = k.step.op, k.step.ins
+        op, (x, weight) = k.step.op, k.step.required
         assert isinstance(op, Conv)
-        assert x is not None
-        assert weight is not None
         self.x, self.weight = x, weight
-        self.bias = others[0] if others else None
+        self.bias = k.step.optional(2)
         self.field = Field.of(op.windows(weight.type.shape), x)
         self.dtype = arithmetic_type(x.type.dtype)
         self.results = weight.type.shape[0]

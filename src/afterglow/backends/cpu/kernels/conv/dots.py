@@ -52,8 +52,7 @@ WORK_OF_UNIT = 5e5
 
 def suits_dots(step: OpInstr, target: Target) -> bool:
     """Whether results are few, and windows are made of long runs."""
-    weight, result = step.ins[1], step.outs[0].type
-    assert weight is not None
+    weight, result = step.required[1], step.outs[0].type
     dtype = sum_type(result.dtype)
     lanes = target.vector_bits // dtype.bits
     if lanes < LEAST_LANES or not dtype.is_float or not result.size:
@@ -148,8 +147,7 @@ class _Dots:
 
     def __init__(self, p: Phase, plan: Plan) -> None:
         self.e, self.plan = p.e, plan
-        weight, bias = (*p.step.ins, None)[1:3]
-        assert weight is not None
+        (_, weight), bias = p.step.required, p.step.optional(2)
         self.weight = p.packed(weight, "lines", _pack_lines(plan.dtype), plan.dtype)
         self.x = pointer_to_x(p)
         self.sink: Writer = open_sink(p, plan.shape, plan.placed)

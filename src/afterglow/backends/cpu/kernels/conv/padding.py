@@ -101,6 +101,5 @@ def _copy_run(e: Emitter, source: Pointer, to: Pointer, count: int, stride: int)
 
 
 def _x(step: OpInstr) -> Buffer:
-    x = step.ins[0]
-    assert x is not None
+    x = step.required[0]
     return x

@@ -45,7 +45,7 @@ def pack_channels(panels: Panels, groups: int, to: np.dtype[np.generic]) -> Pack
 
 def factors_needs(step: OpInstr, panels: Panels, groups: int, depth: int) -> Needs:
     """Workspaces for the weight and bias that are no constants; the others are packed."""
-    parts = zip((1, 2), ("panels", "channels"), (*step.ins, None)[1:3], (depth, 1), strict=True)
+    parts = zip((1, 2), ("panels", "channels"), step.ins[1:], (depth, 1), strict=False)
     given = [(at, name, b, size) for at, name, b, size in parts if b is not None]
     return Needs(
         workspace={
@@ -65,7 +65,7 @@ class Factors:
         self.panels = panels
         self.groups = groups
         self.depth = depth
-        self.weight, self.bias = (*k.step.ins, None)[1:3]
+        self.weight, self.bias = k.step.required[1], k.step.optional(2)
 
     @property
     def has_varying_bias(self) -> bool:
@@ -81,7 +81,6 @@ class Factors:
 
     def panels_in(self, p: Phase) -> Pointer:
         """Where the weight lies as panels."""
-        assert self.weight is not None
         return self._pointer(p, self.weight, "panels", pack_panels)
 
     def bias_in(self, p: Phase) -> Pointer | None:

@@ -60,9 +60,7 @@ def problem_of(step: OpInstr) -> Problem:
     """What a step has to compute; batch axes that only lhs has are rows, if it lies like that."""
     op, out = step.op, step.outs[0]
     assert isinstance(op, MatMul)
-    lhs, rhs = step.ins
-    assert lhs is not None
-    assert rhs is not None
+    lhs, rhs = step.required
     shape = out.type.shape
     *left, row, depth = _aligned(lhs, len(shape), op.transpose_lhs)
     *right, line, column = _aligned(rhs, len(shape), op.transpose_rhs)

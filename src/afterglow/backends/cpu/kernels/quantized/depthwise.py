@@ -107,7 +107,7 @@ class _Writer:
         self.p, self.e, self.conv = p, p.e, conv
         self.x = pointer_to_x(p, conv.reading)
         self.weight = p.packed(conv.weight, "by_place", conv.pack, f32)
-        scale, bias = (*p.step.ins, None, None)[2:4]
+        scale, bias = p.step.optional(2), p.step.optional(3)
         self.scale = None if scale is None else row_of(p, scale)
         self.bias = None if bias is None else row_of(p, bias)
         self.zero = None if conv.reading.zero is None else zero_point_in(p, conv.reading, f32)

@@ -36,7 +36,7 @@ class Output:
 
     def __init__(self, p: Phase, panels: BytePanels) -> None:
         self.e, self.sink, self.panels = p.e, p.sink(), panels
-        scale, bias = (*p.step.ins, None, None)[2:4]
+        scale, bias = p.step.optional(2), p.step.optional(3)
         self.scale = None if scale is None else row_of(p, scale)
         self.bias = None if bias is None else row_of(p, bias)
         reading = panels.problem.reading

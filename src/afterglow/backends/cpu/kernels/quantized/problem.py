@@ -119,9 +119,7 @@ def problem_of(step: OpInstr, target: Target) -> Problem:
 
 def operands(step: OpInstr) -> tuple[Buffer, Buffer]:
     """The two factors of a step."""
-    x, weight = step.ins[:2]
-    assert x is not None
-    assert weight is not None
+    x, weight = step.required[:2]
     return x, weight
 
 
@@ -137,7 +135,7 @@ def reading_of_conv(
     run = _run(op, weight.type.shape, x.strides)
     odd = whole is not None and run % whole != 0
     found = _reading(x, x.strides, x.type.shape, shape, op.x_zero_point, dtype, odd, windows.begins)
-    return replace(found, zero=(*step.ins, None, None, None)[4])
+    return replace(found, zero=step.optional(4))
 
 
 def _reading(

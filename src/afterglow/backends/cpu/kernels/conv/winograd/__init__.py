@@ -101,8 +101,7 @@ class _Products:
 
     def __init__(self, p: Phase, plan: WinogradPlan, factors: Factors) -> None:
         self.e, self.plan = p.e, plan
-        weight = p.step.ins[1]
-        assert weight is not None
+        weight = p.step.required[1]
         pack = pack_transformed(plan.panels, plan.points)
         self.weight = p.packed(weight, f"winograd{plan.size}", pack)
         self.products = p.scratch("products")

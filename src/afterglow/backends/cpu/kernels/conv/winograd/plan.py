@@ -53,8 +53,7 @@ class WinogradPlan:
     def of(step: OpInstr, target: Target, size: int) -> WinogradPlan:
         """Blocks that are even, and not too large for caches."""
         batch, height, width, results = step.outs[0].type.shape
-        weight = step.ins[1]
-        assert weight is not None
+        weight = step.required[1]
         channels, lanes = weight.type.shape[-1], max(1, target.vector_bits // f32.bits)
         count = batch * math.ceil(height / size) * math.ceil(width / size)
         rows = min(MOST_ROWS, most_rows(target, VECTORS, f32))
@@ -128,9 +127,7 @@ class WinogradPlan:
 
 def can_transform(step: OpInstr) -> bool:
     """Whether Winograd's algorithm is meant for a convolution: 3 x 3, without holes or jumps."""
-    conv, (x, weight, *_) = conv_of(step), step.ins
-    assert x is not None
-    assert weight is not None
+    conv, (x, weight, *_) = conv_of(step), step.required
     plain = (conv.strides, conv.dilations, conv.groups) == ((1, 1), (1, 1), 1)
     in_lines = x.type.dtype is f32 and x.strides[-1] == 1
     return (
