@@ -32,6 +32,8 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 DOORS = {
     "afterglow.driver.api": "the compiler, for what was not compiled before",
     "afterglow.driver.compile": "what writes bundles, for models that are exported",
+    "afterglow.frontends.onnx.front_end": "the library that reads ONNX files, once one is opened",
+    "afterglow.frontends.onnx.functions": "the same, for ops that only the standard defines",
     "afterglow.driver.kept": "the compiler, for what else is asked of a kept model",
     "afterglow.runtime.native.machine": "LLVM, for features that the system lists under no name",
     "afterglow.types.dtype": "ml_dtypes, for elements that NumPy has not",

@@ -6,7 +6,8 @@ from typing import Any
 
 from afterglow.frontends.base import FrontEnd, Remainder, Source
 from afterglow.frontends.module import ModuleFrontEnd
-from afterglow.frontends.onnx.source import OnnxFrontEnd, RemainderSource
+from afterglow.frontends.onnx.defined import RemainderSource
+from afterglow.frontends.onnx.front_end import OnnxFrontEnd
 
 FRONT_ENDS: tuple[FrontEnd, ...] = (ModuleFrontEnd(), OnnxFrontEnd())
 """Asked in this order."""

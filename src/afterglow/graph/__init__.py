@@ -6,6 +6,7 @@ from afterglow.graph.digest import structural_hash
 from afterglow.graph.dot import print_dot
 from afterglow.graph.evaluate import run_function, run_node, run_op
 from afterglow.graph.function import Function, Module, Output, Update
+from afterglow.graph.host_op import HostOp
 from afterglow.graph.op import OPS, Border, Op, op
 from afterglow.graph.parser import parse_function, parse_module
 from afterglow.graph.printer import print_function, print_module
@@ -23,6 +24,7 @@ __all__ = [
     "Cut",
     "Function",
     "Gradients",
+    "HostOp",
     "Module",
     "Node",
     "Op",

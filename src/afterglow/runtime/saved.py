@@ -2,8 +2,8 @@
 
 It is a container (see `support.container`): the metadata describe the model and its versions, and
 each version has its code, its constants, and its program if the host runs some of it, as sections.
-Where data decide shapes, so that a part of the model is compiled as it runs, the file also has what
-is left of the source behind the first cut, and the options to compile it with.
+Where shapes depend on data, so that a part of the model is compiled as it runs, the file also has
+the graph IR of what lies behind the first boundaries, and the options to compile it with.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from afterglow.support.errors import UsageError
 from afterglow.types.dtype import DTYPES
 
 KIND = "afterglow model"
-LAYOUT = 3
+LAYOUT = 4
 """Counts changes of the metadata that readers must know about."""
 GRAPH, WEIGHTS = "source.graph", "source.weights"
 """Sections of what is left of the source."""

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from afterglow.frontends.onnx import read_model, remainder_of
-from afterglow.frontends.onnx.remainder import open_remainder
+from afterglow.frontends.onnx import read_model
+from afterglow.frontends.onnx.remainder import open_remainder, remainder_of
 from tests.frontends.models import info, model, node
 
 
@@ -29,53 +29,57 @@ def source() -> onnx.ModelProto:
 
 
 def test_only_what_comes_behind_is_left() -> None:
-    left = open_remainder(remainder_of(read_model(source()), [["b"]], {}))
-    graph = left.proto.graph
-    assert [n.op_type for n in graph.node] == ["MatMul", "Add"]
-    assert [i.name for i in graph.input] == ["x", "z"]
-    (second,) = graph.initializer
-    np.testing.assert_array_equal(
-        left.array(second), np.arange(600, dtype=np.float32).reshape(20, 30).T
+    left = open_remainder(remainder_of(read_model(source()).definition, [["b"]], {}))
+    assert [n.op_type for n in left.graph.node] == ["MatMul", "Add"]
+    assert [i.name for i in left.graph.input] == ["x", "z"]
+    (second,) = left.graph.constants
+    np.testing.assert_array_equal(second.read(), np.arange(600, dtype=np.float32).reshape(20, 30).T)
+
+
+def test_what_is_left_is_graph_ir() -> None:
+    left = remainder_of(read_model(source()).definition, [["b"]], {})
+    assert bytes(left.graph).decode() == (
+        "const @second : f32[30, 20]\n"
+        "func @main(%x: f32[2, 20], %z: f32[2, 20]) {\n"
+        '  %b = host() {dialect = "", domain = "", name = "boundary", version = 0, overload = "", '
+        "results = (true,), attributes = (), tensors = (), captured = (), bodies = (), "
+        "functions = ()} : ?\n"
+        '  %c = host(%b, @second) {dialect = "onnx", domain = "", name = "MatMul", version = 17, '
+        'overload = "", results = (true,), attributes = (), tensors = (), captured = (), '
+        "bodies = (), functions = ()} : ?\n"
+        '  %y = host(%c, %z) {dialect = "onnx", domain = "", name = "Add", version = 17, '
+        'overload = "", results = (true,), attributes = (), tensors = (), captured = (), '
+        "bodies = (), functions = ()} : f32[2, 20]\n"
+        "  return %y\n"
+        "}\n"
     )
-    onnx.checker.check_model(_with_data(left.proto, left))
 
 
-def _with_data(proto: onnx.ModelProto, left: object) -> onnx.ModelProto:
-    """The model with its data inside, and the crossing value as an input."""
-    whole = onnx.ModelProto()
-    whole.CopyFrom(proto)
-    for tensor in whole.graph.initializer:
-        array = left.array(tensor)  # type: ignore[attr-defined]
-        tensor.CopyFrom(onnx.numpy_helper.from_array(np.array(array), tensor.name))
-    whole.graph.input.append(info("b", (2, 30)))
-    return whole
-
-
-def test_several_cuts_leave_what_any_of_them_needs() -> None:
-    left = open_remainder(remainder_of(read_model(source()), [["c"], ["a"]], {}))
-    assert [n.op_type for n in left.proto.graph.node] == ["Relu", "MatMul", "Add"]
+def test_several_boundaries_leave_what_any_of_them_needs() -> None:
+    left = open_remainder(remainder_of(read_model(source()).definition, [["c"], ["a"]], {}))
+    assert [n.op_type for n in left.graph.node] == ["Relu", "MatMul", "Add"]
 
 
 def test_values_become_constants() -> None:
     z = np.full((2, 20), 7, np.float32)
-    left = open_remainder(remainder_of(read_model(source()), [["c"]], {"z": z}))
-    assert [i.name for i in left.proto.graph.input] == ["x"]
-    (constant,) = left.proto.graph.initializer
-    np.testing.assert_array_equal(left.array(constant), z)
+    left = open_remainder(remainder_of(read_model(source()).definition, [["c"]], {"z": z}))
+    assert [i.name for i in left.graph.input] == ["x"]
+    (constant,) = left.graph.constants
+    np.testing.assert_array_equal(constant.read(), z)
 
 
 def test_data_beside_a_model_are_taken_along(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(source(), path, save_as_external_data=True, location="data.bin", size_threshold=0)
-    remainder = remainder_of(read_model(path), [["b"]], {})
+    remainder = remainder_of(read_model(path).definition, [["b"]], {})
     (tmp_path / "data.bin").unlink()
-    (second,) = open_remainder(remainder).proto.graph.initializer
-    assert open_remainder(remainder).array(second).shape == (30, 20)
-    assert len(remainder.weights) == 2400
+    (second,) = open_remainder(remainder).graph.constants
+    assert second.read().shape == (30, 20)
+    assert len(remainder.weights) < 2400 + 256
 
 
 def test_what_is_left_of_what_is_left_is_the_same() -> None:
-    once = remainder_of(read_model(source()), [["b"]], {})
+    once = remainder_of(read_model(source()).definition, [["b"]], {})
     twice = remainder_of(open_remainder(once), [["b"]], {})
     assert bytes(once.graph) == bytes(twice.graph)
     assert bytes(once.weights) == bytes(twice.weights)

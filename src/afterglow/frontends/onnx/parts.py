@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
-import onnx
-
 from afterglow.frontends.base import MOST_DECIDING, Boundary, HostNode, Partition
+from afterglow.frontends.onnx.definition import GraphDef, NodeDef, model_name
 from afterglow.frontends.onnx.order import reads
-from afterglow.frontends.onnx.rows import model_name
 from afterglow.frontends.onnx.scope import Scope
 from afterglow.graph import Constant, Value
 
@@ -24,7 +22,7 @@ def wide_name(name: str) -> str:
     return f"\0f32 {name}"
 
 
-def partition_nodes(graph: onnx.GraphProto, partition: Partition) -> list[onnx.NodeProto]:
+def partition_nodes(graph: GraphDef, partition: Partition) -> list[NodeDef]:
     """The nodes that a partition needs, in the order of the file."""
     wanted = partition.wanted or [output.name for output in graph.output]
     return needed_nodes(graph, wanted, partition.given)
@@ -34,7 +32,7 @@ def partition_nodes(graph: onnx.GraphProto, partition: Partition) -> list[onnx.N
 class Stop:
     """A node whose results have no shape yet, and the inputs whose values decide it."""
 
-    node: onnx.NodeProto
+    node: NodeDef
     inputs: tuple[str, ...]
 
     def shown(self) -> HostNode:
@@ -43,14 +41,12 @@ class Stop:
         return HostNode(self.node.op_type, self.node.name or results[0], results, self.inputs)
 
 
-def needed_nodes(
-    graph: onnx.GraphProto, wanted: Iterable[str], given: Iterable[str]
-) -> list[onnx.NodeProto]:
+def needed_nodes(graph: GraphDef, wanted: Iterable[str], given: Iterable[str]) -> list[NodeDef]:
     """The nodes between what is given and what is wanted, in the order of the file."""
     return [graph.node[index] for index in sorted(needed_indices(graph, wanted, given))]
 
 
-def needed_indices(graph: onnx.GraphProto, wanted: Iterable[str], given: Iterable[str]) -> set[int]:
+def needed_indices(graph: GraphDef, wanted: Iterable[str], given: Iterable[str]) -> set[int]:
     """The places of these nodes in the file."""
     producers = _producers(graph.node)
     needed: set[int] = set()
@@ -70,7 +66,7 @@ def needed_indices(graph: onnx.GraphProto, wanted: Iterable[str], given: Iterabl
 
 def plan_boundary(
     scope: Scope,
-    nodes: Sequence[onnx.NodeProto],
+    nodes: Sequence[NodeDef],
     stops: Sequence[Stop],
     outputs: Iterable[str],
     given: Container[str] = (),
@@ -102,7 +98,7 @@ def plan_boundary(
     return Boundary(tuple(stop.shown() for stop in here), tuple(values), *_with_twins(on_host))
 
 
-def _producers(nodes: Iterable[onnx.NodeProto]) -> dict[str, int]:
+def _producers(nodes: Iterable[NodeDef]) -> dict[str, int]:
     """Which node a name comes from."""
     found: dict[str, int] = {}
     for index, node in enumerate(nodes):
@@ -125,7 +121,7 @@ def _is_computed(value: object) -> bool:
     return isinstance(value, Value) and value.producer is not None
 
 
-def _has_few_integers(node: onnx.NodeProto, scope: Scope) -> bool:
+def _has_few_integers(node: NodeDef, scope: Scope) -> bool:
     """Whether a node can be imported once some integers that it takes are known."""
     if node.op_type in _ON_HOST:
         return False
@@ -141,27 +137,18 @@ def _is_few(value: object) -> bool:
     return value.type.dtype.is_integer and value.type.size <= MOST_DECIDING
 
 
-def _with_twins(nodes: Iterable[onnx.NodeProto]) -> tuple[tuple[str, ...], dict[str, str]]:
+def _with_twins(nodes: Iterable[NodeDef]) -> tuple[tuple[str, ...], dict[str, str]]:
     """The results of nodes without those of a node that does the same, and which these equal."""
-    first: dict[bytes, onnx.NodeProto] = {}
+    first: dict[object, NodeDef] = {}
     twins: dict[str, str] = {}
     for node in nodes:
-        known = first.setdefault(_meaning(node), node)
+        known = first.setdefault(node.identity, node)
         if known is not node:
             pairs = zip(_results(node), _results(known), strict=False)
             twins.update((name, other) for name, other in pairs if name)
     return tuple(name for node in first.values() for name in _results(node) if name), twins
 
 
-def _results(node: onnx.NodeProto) -> list[str]:
+def _results(node: NodeDef) -> list[str]:
     """The results of a node as the model calls them: the host stacks just the rows there are."""
     return [model_name(name) for name in node.output]
-
-
-def _meaning(node: onnx.NodeProto) -> bytes:
-    """All of a node but the names of it and of its results."""
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
-    copy.name = copy.doc_string = ""
-    copy.output[:] = [str(bool(name)) for name in node.output]
-    return bytes(copy.SerializeToString(deterministic=True))

@@ -1,92 +1,69 @@
-"""What is left of a model behind its cuts, as data that a file can hold, and back."""
+"""What is left of a model behind its boundaries, as graph IR that a file can hold, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import TensorProto, numpy_helper
 
 from afterglow.frontends.base import Remainder
-from afterglow.frontends.onnx.external import DataFiles
+from afterglow.frontends.onnx.definition import ModelDef, TensorDef, constant
+from afterglow.frontends.onnx.host_graph import graph_of, model_of
 from afterglow.frontends.onnx.order import reads
 from afterglow.frontends.onnx.parts import needed_indices
-from afterglow.frontends.onnx.reader import ModelFile, tensors_of
 from afterglow.frontends.onnx.signature import model_signature
-from afterglow.frontends.onnx.wire import LARGE_BYTES, OWN_FILE
+from afterglow.graph import parse_module, print_module
+from afterglow.graph.payload import pack_constants, unpack_constants
 from afterglow.support.errors import UnsupportedError
-
-ALIGNMENT = 64
-"""What the offsets of weights are multiples of."""
-
-
-def open_remainder(remainder: Remainder) -> ModelFile:
-    """The model; large tensors are views of the data."""
-    proto = onnx.ModelProto.FromString(bytes(remainder.graph))
-    return ModelFile(proto, DataFiles(memoryview(remainder.weights), None))
 
 
 def remainder_of(
-    file: ModelFile, boundaries: Sequence[Collection[str]], values: Mapping[str, Any]
+    model: ModelDef, boundaries: Sequence[Collection[str]], values: Mapping[str, Any]
 ) -> Remainder:
     """What computes the outputs of a model once the values of one of the boundaries are known.
 
     It takes the same inputs as the model, but for those whose `values` are always the same.
     """
-    left = _without_first_parts(file, boundaries, values)
-    weights = bytearray()
-    for tensor in tensors_of(left):
-        _move_data(tensor, file.files, weights)
-    return Remainder(left.SerializeToString(deterministic=True), bytes(weights))
+    left, given = _behind(model, boundaries, values)
+    module = graph_of(left, given)
+    text = print_module(module, origins=True)
+    return Remainder(text.encode(), pack_constants(module.constants.values()))
 
 
-def _without_first_parts(
-    file: ModelFile, boundaries: Sequence[Collection[str]], values: Mapping[str, Any]
-) -> onnx.ModelProto:
-    graph = file.proto.graph
+def open_remainder(remainder: Remainder) -> ModelDef:
+    """The definition of what is left; large tensors are views of the data."""
+    arrays = unpack_constants(remainder.weights)
+    return model_of(parse_module(bytes(remainder.graph).decode(), arrays))
+
+
+def _behind(
+    model: ModelDef, boundaries: Sequence[Collection[str]], values: Mapping[str, Any]
+) -> tuple[ModelDef, list[str]]:
+    """The definition of what is left, and the names of what is given to it."""
+    graph = model.graph
     outputs = [output.name for output in graph.output]
     kept = set().union(*(needed_indices(graph, outputs, each) for each in boundaries))
-    nodes = [node for index, node in enumerate(graph.node) if index in kept]
-    names = frozenset(outputs).union(*map(reads, nodes))
-    inputs = {parameter.name for parameter in model_signature(file).inputs}.difference(values)
-    left = onnx.ModelProto(ir_version=file.proto.ir_version, functions=file.proto.functions)
-    left.opset_import.extend(file.proto.opset_import)
-    left.graph.name = graph.name
-    left.graph.node.extend(nodes)
-    left.graph.input.extend(info for info in graph.input if info.name in inputs)
-    left.graph.output.extend(graph.output)
-    left.graph.initializer.extend(t for t in graph.initializer if t.name in names)
-    left.graph.initializer.extend(_constant(n, x) for n, x in values.items() if n in names)
-    sparse = graph.sparse_initializer
-    left.graph.sparse_initializer.extend(t for t in sparse if t.values.name in names)
-    return left
+    nodes = tuple(node for index, node in enumerate(graph.node) if index in kept)
+    names = dict.fromkeys([*outputs, *(name for node in nodes for name in reads(node))])
+    inputs = {parameter.name for parameter in model_signature(model).inputs}.difference(values)
+    constants = [tensor for tensor in graph.constants if tensor.name in names]
+    constants += [_constant(name, value) for name, value in values.items() if name in names]
+    left = replace(
+        graph,
+        node=nodes,
+        input=tuple(info for info in graph.input if info.name in inputs),
+        constants=tuple(constants),
+    )
+    defined = inputs.union(*(node.output for node in nodes), (t.name for t in constants))
+    return replace(model, graph=left), [name for name in names if name not in defined]
 
 
-def _constant(name: str, value: Any) -> TensorProto:
+def _constant(name: str, value: Any) -> TensorDef:
     if not isinstance(value, np.ndarray):
         raise UnsupportedError(
             f"input {name!r} is bound to a {type(value).__name__}: such a model cannot be saved",
             help="bind tensors only, and give the others with each call",
         )
-    return numpy_helper.from_array(value, name)
-
-
-def _move_data(tensor: TensorProto, files: DataFiles, weights: bytearray) -> None:
-    """Put the data of a large tensor behind the others, and note where it lies."""
-    if tensor.data_location == TensorProto.EXTERNAL:
-        data = files.bytes_of(tensor)
-    elif len(tensor.raw_data) >= LARGE_BYTES:
-        data = memoryview(tensor.raw_data)
-    else:
-        return
-    weights.extend(bytes(-len(weights) % ALIGNMENT))
-    place = {"location": OWN_FILE, "offset": len(weights), "length": len(data)}
-    weights.extend(data)
-    tensor.ClearField("raw_data")
-    del tensor.external_data[:]
-    tensor.external_data.extend(
-        onnx.StringStringEntryProto(key=key, value=str(value)) for key, value in place.items()
-    )
-    tensor.data_location = TensorProto.EXTERNAL
+    return constant(name, value)

@@ -1,0 +1,136 @@
+"""ONNX definitions as sources: what compiles and runs a model, however it was opened."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from afterglow.frontends.base import (
+    Bindings,
+    FileDigests,
+    HostLimits,
+    HostRun,
+    Remainder,
+    RunBody,
+    Source,
+)
+from afterglow.frontends.onnx.binding import Binding
+from afterglow.frontends.onnx.bodies import BodyGraph
+from afterglow.frontends.onnx.definition import ModelDef
+from afterglow.frontends.onnx.host import HostNodes
+from afterglow.frontends.onnx.importer import ModelImporter
+from afterglow.frontends.onnx.parts import needed_nodes
+from afterglow.frontends.onnx.remainder import open_remainder, remainder_of
+from afterglow.frontends.onnx.signature import Parameter, model_signature
+from afterglow.graph import Module
+from afterglow.runtime import Signature, TensorInfo
+from afterglow.support.digest import digest_of_bytes, digest_of_texts
+from afterglow.types import OutputForm
+
+
+class DefinedSource:
+    """A definition, imported for each binding."""
+
+    def __init__(self, model: ModelDef) -> None:
+        self.model = model
+
+    @property
+    def path(self) -> Path | None:
+        """None: it is in memory."""
+        return None
+
+    def load(self, bindings: Bindings) -> tuple[Module, tuple[OutputForm, ...]]:
+        """Import it."""
+        bound = Binding(bindings.shapes, bindings.dims, bindings.values, bindings.max_memory)
+        unchecked = bindings.unchecked
+        return ModelImporter(self.model, bound, bindings.partition, unchecked=unchecked).run()
+
+    @property
+    def output_names(self) -> list[str]:
+        """Those of the main graph."""
+        return [output.name for output in self.model.graph.output]
+
+    def on_host(
+        self,
+        wanted: Sequence[str],
+        given: Iterable[str],
+        values: Mapping[str, Any],
+        run_body: RunBody,
+        limits: HostLimits,
+    ) -> HostRun:
+        """Node by node: each is imported once for the types of its operands, and replayed."""
+        return HostNodes(self.model, wanted, given, values, run_body, limits).run
+
+    def is_done(self, known: Iterable[str]) -> bool:
+        """Whether there is no node between what is known and the outputs."""
+        return not needed_nodes(self.model.graph, self.output_names, known)
+
+    def remainder(
+        self, boundaries: Sequence[Collection[str]], values: Mapping[str, Any]
+    ) -> Remainder:
+        """The nodes behind the boundaries, and the weights that they read."""
+        return remainder_of(self.model, boundaries, values)
+
+    def body_source(self, body: BodyGraph, given: Collection[str]) -> Source | None:
+        """A body as a model without inputs; None if all that it returns is given."""
+        model = body.as_model(given)
+        return None if model is None else BodySource(self, body, model)
+
+    def digest(self, files: FileDigests) -> str | None:
+        """None: there is no telling what it came from."""
+        return None
+
+    def files(self) -> list[Path]:
+        """None: it is in memory."""
+        return []
+
+    def signature(self, bindings: Bindings) -> Signature:
+        """What the file declares, with what the bindings determine filled in."""
+        declared = model_signature(self.model)
+        inputs = (p for p in declared.inputs if p.name not in bindings.values)
+        return Signature(
+            tuple(_info(parameter, bindings) for parameter in inputs),
+            tuple(_info(parameter, bindings) for parameter in declared.outputs),
+        )
+
+
+class RemainderSource(DefinedSource):
+    """What was left of an ONNX model when it was saved."""
+
+    def __init__(self, remainder: Remainder) -> None:
+        super().__init__(open_remainder(remainder))
+        self.left = remainder
+
+    @cached_property
+    def _digest(self) -> str:
+        return digest_of_texts(
+            [digest_of_bytes(self.left.graph), digest_of_bytes(self.left.weights)]
+        )
+
+    def digest(self, files: FileDigests) -> str | None:
+        """A digest of the graph and of the weights."""
+        return self._digest
+
+
+class BodySource(DefinedSource):
+    """A body as a model, which takes all its inputs as boundary values."""
+
+    def __init__(self, outer: Source, graph: BodyGraph, model: ModelDef) -> None:
+        super().__init__(model)
+        self.outer = outer
+        self.graph = graph
+
+    def digest(self, files: FileDigests) -> str | None:
+        """A digest of the model around it, and of what the body is."""
+        outer = self.outer.digest(files)
+        return None if outer is None else digest_of_texts([outer, self.graph.digest])
+
+
+def _info(parameter: Parameter, bindings: Bindings) -> TensorInfo:
+    shape: Sequence[int | str | None] | None = bindings.shapes.get(parameter.name, parameter.shape)
+    if shape is not None:
+        dims = bindings.dims
+        shape = tuple(dims.get(e, e) if isinstance(e, str) else e for e in shape)
+    return TensorInfo(parameter.name, parameter.dtype, shape)
