@@ -14,8 +14,8 @@ from onnx import helper, reference
 import afterglow
 from afterglow.driver.bound import MOST_VALUES
 from afterglow.driver.compile import Recipe
-from afterglow.frontends.onnx import read_model
-from afterglow.frontends.onnx.remainder import remainder_of
+from afterglow.driver.sources import open_source
+from afterglow.frontends.partition import remainder_of
 from afterglow.graph.payload import unpack_constants
 from afterglow.support.container import read_container
 from afterglow.support.errors import UnsupportedError, UsageError
@@ -262,9 +262,9 @@ def test_the_interpreter_is_not_saved(path: Path) -> None:
 
 
 def test_values_that_are_no_tensors_cannot_be_kept() -> None:
-    file = read_model(positive_rows()).definition
+    graph = open_source(positive_rows()).graph
     with pytest.raises(UnsupportedError) as caught:
-        remainder_of(file, [["sum"]], {"x": [X]})
+        remainder_of(graph, [["sum"]], {"x": [X]})
     assert str(caught.value) == (
         "error: input 'x' is bound to a list: such a model cannot be saved\n"
         "  help: bind tensors only, and give the others with each call"

@@ -1,13 +1,14 @@
-"""The front ends, each found by what it opens."""
+"""The front ends, each found by what it opens, and the dialects of their host nodes."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from afterglow.frontends.base import FrontEnd, Remainder, Source
+from afterglow.frontends.base import FrontEnd, Source
 from afterglow.frontends.module import ModuleFrontEnd
-from afterglow.frontends.onnx.defined import RemainderSource
+from afterglow.frontends.onnx.defined import HostGraphSource
 from afterglow.frontends.onnx.front_end import OnnxFrontEnd
+from afterglow.graph import Module
 
 FRONT_ENDS: tuple[FrontEnd, ...] = (ModuleFrontEnd(), OnnxFrontEnd())
 """Asked in this order."""
@@ -19,6 +20,6 @@ def find_source(source: Any) -> Source | None:
     return next((found for found in opened if found is not None), None)
 
 
-def reopen(remainder: Remainder) -> Source:
-    """What was left of a model when it was saved."""
-    return RemainderSource(remainder)
+def expanding_source(graph: Module) -> Source:
+    """Graph IR of host nodes, which the front end of their dialect expands."""
+    return HostGraphSource(graph)

@@ -22,7 +22,8 @@ class HostOp(Op):
     `results` tells for each result of the dialect's op whether the node has it. `bodies` names the
     attributes that are `functions`; an empty name stands for the function by which the model itself
     defines the op. Operands are those of the dialect's op, then the `tensors`, which are attributes
-    of these names, then for each body as many outer values as `captured` says.
+    of these names, then for each body as many outer values as `captured` says, then `named` values
+    to which attributes refer by name.
     """
 
     dialect: str
@@ -36,6 +37,7 @@ class HostOp(Op):
     captured: tuple[int, ...] = ()
     bodies: tuple[str, ...] = ()
     functions: tuple[Subgraph, ...] = ()
+    named: int = 0
 
     mnemonic: ClassVar[str] = "host"
     pure: ClassVar[bool] = False
@@ -44,3 +46,13 @@ class HostOp(Op):
     def infer(self, *operands: TensorType | None) -> tuple[TensorType, ...]:
         """Refuse: what comes out is only known when it runs."""
         raise NotImplementedError("the types of a host node's results are stated, not inferred")
+
+    def operand_counts(self, total: int) -> tuple[int, int, int]:
+        """Where the dialect's own operands, the tensors, and the captured values end."""
+        third = total - self.named
+        second = third - sum(self.captured)
+        return second - len(self.tensors), second, third
+
+
+BOUNDARY = HostOp("", "", "boundary", 0)
+"""Stands for a boundary value, which an earlier partition computes."""

@@ -12,7 +12,7 @@ from afterglow.frontends.base import (
     FileDigests,
     HostLimits,
     HostRun,
-    Remainder,
+    NeedsValuesError,
     RunBody,
     Source,
 )
@@ -20,11 +20,12 @@ from afterglow.frontends.onnx.binding import Binding
 from afterglow.frontends.onnx.bodies import BodyGraph
 from afterglow.frontends.onnx.definition import ModelDef
 from afterglow.frontends.onnx.host import HostNodes
+from afterglow.frontends.onnx.host_graph import graph_of, model_of
 from afterglow.frontends.onnx.importer import ModelImporter
-from afterglow.frontends.onnx.parts import needed_nodes
-from afterglow.frontends.onnx.remainder import open_remainder, remainder_of
 from afterglow.frontends.onnx.signature import Parameter, model_signature
-from afterglow.graph import Module
+from afterglow.frontends.partition import plan_boundary
+from afterglow.graph import Module, print_module
+from afterglow.graph.payload import pack_constants
 from afterglow.runtime import Signature, TensorInfo
 from afterglow.support.digest import digest_of_bytes, digest_of_texts
 from afterglow.types import OutputForm
@@ -45,7 +46,19 @@ class DefinedSource:
         """Import it."""
         bound = Binding(bindings.shapes, bindings.dims, bindings.values, bindings.max_memory)
         unchecked = bindings.unchecked
-        return ModelImporter(self.model, bound, bindings.partition, unchecked=unchecked).run()
+        try:
+            return ModelImporter(self.model, bound, bindings.partition, unchecked=unchecked).run()
+        except NeedsValuesError as error:
+            if error.progress is None:
+                raise
+            given = () if bindings.partition is None else bindings.partition.given
+            boundary = plan_boundary(self.graph.main, error.progress, given)
+            raise NeedsValuesError(error.inputs, boundary, error.progress) from None
+
+    @cached_property
+    def graph(self) -> Module:
+        """The graph IR of the model, each node as the model has it."""
+        return graph_of(self.model)
 
     @property
     def output_names(self) -> list[str]:
@@ -62,16 +75,6 @@ class DefinedSource:
     ) -> HostRun:
         """Node by node: each is imported once for the types of its operands, and replayed."""
         return HostNodes(self.model, wanted, given, values, run_body, limits).run
-
-    def is_done(self, known: Iterable[str]) -> bool:
-        """Whether there is no node between what is known and the outputs."""
-        return not needed_nodes(self.model.graph, self.output_names, known)
-
-    def remainder(
-        self, boundaries: Sequence[Collection[str]], values: Mapping[str, Any]
-    ) -> Remainder:
-        """The nodes behind the boundaries, and the weights that they read."""
-        return remainder_of(self.model, boundaries, values)
 
     def body_source(self, body: BodyGraph, given: Collection[str]) -> Source | None:
         """A body as a model without inputs; None if all that it returns is given."""
@@ -96,18 +99,17 @@ class DefinedSource:
         )
 
 
-class RemainderSource(DefinedSource):
-    """What was left of an ONNX model when it was saved."""
+class HostGraphSource(DefinedSource):
+    """Graph IR of host nodes, such as what was left of an ONNX model when it was saved."""
 
-    def __init__(self, remainder: Remainder) -> None:
-        super().__init__(open_remainder(remainder))
-        self.left = remainder
+    def __init__(self, graph: Module) -> None:
+        super().__init__(model_of(graph))
+        self.graph = graph
 
     @cached_property
     def _digest(self) -> str:
-        return digest_of_texts(
-            [digest_of_bytes(self.left.graph), digest_of_bytes(self.left.weights)]
-        )
+        weights = pack_constants(self.graph.constants.values())
+        return digest_of_texts([print_module(self.graph), digest_of_bytes(weights)])
 
     def digest(self, files: FileDigests) -> str | None:
         """A digest of the graph and of the weights."""
@@ -117,15 +119,15 @@ class RemainderSource(DefinedSource):
 class BodySource(DefinedSource):
     """A body as a model, which takes all its inputs as boundary values."""
 
-    def __init__(self, outer: Source, graph: BodyGraph, model: ModelDef) -> None:
+    def __init__(self, outer: Source, body: BodyGraph, model: ModelDef) -> None:
         super().__init__(model)
         self.outer = outer
-        self.graph = graph
+        self.body = body
 
     def digest(self, files: FileDigests) -> str | None:
         """A digest of the model around it, and of what the body is."""
         outer = self.outer.digest(files)
-        return None if outer is None else digest_of_texts([outer, self.graph.digest])
+        return None if outer is None else digest_of_texts([outer, self.body.digest])
 
 
 def _info(parameter: Parameter, bindings: Bindings) -> TensorInfo:

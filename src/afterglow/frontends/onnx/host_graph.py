@@ -7,7 +7,7 @@ model, or what is left of it behind a boundary, prints as text, parses back, and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -24,24 +24,20 @@ from afterglow.frontends.onnx.definition import (
 )
 from afterglow.frontends.onnx.elements import DTYPE_OF_ONNX, ONNX_OF_DTYPE
 from afterglow.frontends.onnx.frame import normal_domain
-from afterglow.frontends.onnx.order import free_names, in_order
-from afterglow.graph import Constant, Function, HostOp, Module, Node, Subgraph, Value
-from afterglow.support.errors import ModelError
+from afterglow.frontends.onnx.order import free_names, in_order, named_values
+from afterglow.graph import BOUNDARY, Constant, Function, HostOp, Module, Node, Subgraph, Value
 from afterglow.types import Array, DynamicExtent, DynamicType, HostKind, HostType, TensorType
 from afterglow.types.dynamic import tensor_type
 
 DIALECT = "onnx"
-BOUNDARY = HostOp("", "", "boundary", 0)
-"""Stands for a value that an earlier partition computes."""
-
 _ANY = HostType(HostKind.ANY)
 _TENSORS = (AttributeKind.TENSOR, AttributeKind.SPARSE_TENSOR)
 _GRAPHS = (AttributeKind.GRAPH, AttributeKind.GRAPHS)
 
 
-def graph_of(model: ModelDef, given: Collection[str] = ()) -> Module:
-    """The graph IR of a model in which the values of some names are given from outside."""
-    return _Builder(model).run(given)
+def graph_of(model: ModelDef) -> Module:
+    """The graph IR of a model; what it reads but nothing defines is a boundary value."""
+    return _Builder(model).run()
 
 
 def model_of(module: Module) -> ModelDef:
@@ -59,7 +55,7 @@ class _Builder:
         self.functions = {(normal_domain(f.domain), f.name, f.overload): f for f in model.functions}
         self.called: dict[tuple[str, str, str], Function] = {}
 
-    def run(self, given: Collection[str]) -> Module:
+    def run(self) -> Module:
         graph = self.model.graph
         main = Function("main", self.module)
         scope = _Scope(main, self.opsets)
@@ -67,9 +63,6 @@ class _Builder:
         for info in graph.input:
             if info.name not in initialized:
                 scope.values[info.name] = main.input(info.name, _type(info.type))
-        for name in given:
-            if name not in scope.values:
-                scope.add(Node(BOUNDARY, (), (_ANY,), (main.names.claim(name),)), [name])
         self._fill(scope, graph)
         for info in graph.output:
             main.output(info.name, scope.find(info.name))
@@ -95,6 +88,7 @@ class _Builder:
         tensors = [name for name, each in attributes.items() if _is_tensor(each)]
         operands += [self._tensor(node, name, attributes[name]) for name in tensors]
         bodies, functions, captured = self._bodies(scope, node, attributes, operands)
+        named = list(map(scope.find, named_values(node)))
         domain = normal_domain(node.domain)
         op = HostOp(
             DIALECT,
@@ -108,11 +102,12 @@ class _Builder:
             captured,
             bodies,
             functions,
+            len(named),
         )
         wanted = [name for name in node.output if name]
         names = [scope.function.names.claim(name) for name in wanted]
         result_types = [types.get(name, _ANY) for name in wanted]
-        scope.add(Node(op, operands, result_types, names, node.name), wanted)
+        scope.add(Node(op, [*operands, *named], result_types, names, node.name), wanted)
 
     def _defaults(self, node: NodeDef) -> Mapping[str, AttributeDef]:
         """The attributes that a call has unless it says otherwise."""
@@ -199,7 +194,7 @@ class _Scope:
 
     def find(self, name: str) -> Value:
         if name not in self.values:
-            raise ModelError(f"the name {name!r} is not defined")
+            self.add(Node(BOUNDARY, (), (_ANY,), (self.function.names.claim(name),)), [name])
         return self.values[name]
 
     def add(self, node: Node, names: Iterable[str]) -> None:
@@ -262,8 +257,7 @@ class _Reader:
         self, node: Node, op: HostOp, names: Mapping[Value, str], opsets: dict[str, int]
     ) -> NodeDef:
         opsets[op.domain] = op.version
-        end = len(node.operands) - sum(op.captured)
-        first = end - len(op.tensors)
+        first, end, _ = op.operand_counts(len(node.operands))
         attributes = dict(map(_attribute, op.attributes))
         for name, tensor in zip(op.tensors, node.operands[first:end], strict=True):
             assert isinstance(tensor, Constant)
@@ -286,7 +280,7 @@ class _Reader:
         attributes: dict[str, AttributeDef],
     ) -> None:
         """Note the graphs that a node has as attributes, and the function that it calls."""
-        operands = iter(node.operands[len(node.operands) - sum(op.captured) :])
+        operands = iter(node.operands[op.operand_counts(len(node.operands))[1] :])
         graphs: dict[str, list[GraphDef]] = {}
         for name, subgraph, count in zip(op.bodies, op.functions, op.captured, strict=True):
             function = subgraph.function
@@ -337,7 +331,7 @@ def _read_constants(module: Module) -> list[Constant]:
         found.update((output.value, None) for output in function.outputs)
         for node in function.nodes:
             assert isinstance(node.op, HostOp)
-            end = len(node.operands) - sum(node.op.captured) - len(node.op.tensors)
+            end = node.op.operand_counts(len(node.operands))[0]
             found.update((value, None) for value in node.operands[:end] if value is not None)
     return [constant for constant in module.constants.values() if constant in found]
 

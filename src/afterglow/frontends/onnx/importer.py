@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.frontends.base import RUN_NUMBER, BoundaryType, NeedsValuesError, Partition
+from afterglow.frontends.base import (
+    RUN_NUMBER,
+    BoundaryType,
+    NeedsValuesError,
+    Partition,
+    wide_name,
+)
 from afterglow.frontends.onnx.binding import Binding, bind_inputs
 from afterglow.frontends.onnx.context import Imported, KnownMap, RowMaps, StaticSequence
 from afterglow.frontends.onnx.definition import FunctionDef, ModelDef, NodeDef
@@ -16,7 +22,7 @@ from afterglow.frontends.onnx.frame import Frame, Session, normal_domain, shown_
 from afterglow.frontends.onnx.functions import standard
 from afterglow.frontends.onnx.graph import GraphImporter
 from afterglow.frontends.onnx.order import reads
-from afterglow.frontends.onnx.parts import partition_nodes, plan_boundary, wide_name
+from afterglow.frontends.onnx.parts import partition_nodes, progress_of
 from afterglow.frontends.onnx.problems import Problem, ProblemsError, import_error
 from afterglow.frontends.onnx.scope import BrokenValueError
 from afterglow.frontends.onnx.signature import (
@@ -79,10 +85,8 @@ class ModelImporter:
             raise import_error(error.problems, self._help()) from None
         except NeedsValuesError as error:
             if not missing:
-                names = [output.name for output in self.signature.outputs]
-                given = () if self.partition is None else self.partition.given
-                boundary = plan_boundary(graph.scope, nodes, graph.stops, names, given)
-                raise NeedsValuesError(error.inputs, boundary) from None
+                progress = progress_of(graph.scope, graph.stops)
+                raise NeedsValuesError(error.inputs, progress=progress) from None
         if missing:
             raise NeedsValuesError(missing)
         session.count_runs(graph.function)

@@ -13,12 +13,17 @@ TRAINING_DOMAIN = "ai.onnx.preview.training"
 
 def reads(node: NodeDef) -> list[str]:
     """The names that a node reads, with those that its sub-graphs take from outside."""
-    names = [name for name in node.input if name]
-    if (node.domain, node.op_type) == (TRAINING_DOMAIN, "Gradient"):
-        names.extend(name for key in ("xs", "zs", "y") for name in names_in(node, key))
+    names = [*(name for name in node.input if name), *named_values(node)]
     for graph in node.graphs():
         names.extend(free_names(graph))
     return names
+
+
+def named_values(node: NodeDef) -> list[str]:
+    """The values to which attributes of a node refer by name, as those of Gradient do."""
+    if (node.domain, node.op_type) != (TRAINING_DOMAIN, "Gradient"):
+        return []
+    return [name for key in ("xs", "zs", "y") for name in names_in(node, key)]
 
 
 def names_in(node: NodeDef, key: str) -> list[str]:
