@@ -1,4 +1,4 @@
-"""The front ends, each found by what it opens, and the dialects of their host nodes."""
+"""The front ends, each found by what it opens."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import Any
 
 from afterglow.frontends.base import FrontEnd, Source
 from afterglow.frontends.module import ModuleFrontEnd
-from afterglow.frontends.onnx.defined import HostGraphSource
+from afterglow.frontends.onnx.defined import HostGraphFrontEnd
 from afterglow.frontends.onnx.front_end import OnnxFrontEnd
-from afterglow.graph import Module
 
-FRONT_ENDS: tuple[FrontEnd, ...] = (ModuleFrontEnd(), OnnxFrontEnd())
+FRONT_ENDS: tuple[FrontEnd, ...] = (HostGraphFrontEnd(), ModuleFrontEnd(), OnnxFrontEnd())
 """Asked in this order."""
 
 
@@ -18,8 +17,3 @@ def find_source(source: Any) -> Source | None:
     """The model that `source` is, opened by the first front end that can; None if none can."""
     opened = (front_end.opens(source) for front_end in FRONT_ENDS)
     return next((found for found in opened if found is not None), None)
-
-
-def expanding_source(graph: Module) -> Source:
-    """Graph IR of host nodes, which the front end of their dialect expands."""
-    return HostGraphSource(graph)

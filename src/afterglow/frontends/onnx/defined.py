@@ -24,10 +24,11 @@ from afterglow.frontends.onnx.host_graph import graph_of, model_of
 from afterglow.frontends.onnx.importer import ModelImporter
 from afterglow.frontends.onnx.signature import Parameter, model_signature
 from afterglow.frontends.partition import plan_boundary
-from afterglow.graph import Module, print_module
+from afterglow.graph import HostOp, Module, print_module, verify_module
 from afterglow.graph.payload import pack_constants
 from afterglow.runtime import Signature, TensorInfo
 from afterglow.support.digest import digest_of_bytes, digest_of_texts
+from afterglow.support.errors import UsageError
 from afterglow.types import OutputForm
 
 
@@ -99,10 +100,23 @@ class DefinedSource:
         )
 
 
+class HostGraphFrontEnd:
+    """Opens modules with host nodes of ONNX."""
+
+    def opens(self, source: Any) -> Source | None:
+        """A source that expands the host nodes for each binding."""
+        if not isinstance(source, Module):
+            return None
+        ops = (node.op for node in source.main.nodes)
+        return HostGraphSource(source) if any(isinstance(op, HostOp) for op in ops) else None
+
+
 class HostGraphSource(DefinedSource):
     """Graph IR of host nodes, such as what was left of an ONNX model when it was saved."""
 
     def __init__(self, graph: Module) -> None:
+        verify_module(graph)
+        _refuse_other_nodes(graph)
         super().__init__(model_of(graph))
         self.graph = graph
 
@@ -114,6 +128,15 @@ class HostGraphSource(DefinedSource):
     def digest(self, files: FileDigests) -> str | None:
         """A digest of the graph and of the weights."""
         return self._digest
+
+
+def _refuse_other_nodes(graph: Module) -> None:
+    for node in (node for function in graph.functions.values() for node in function.nodes):
+        if not isinstance(node.op, HostOp):
+            raise UsageError(
+                f"%{node.name} ({node.op.mnemonic}) stands among host nodes",
+                help="give a module of host nodes alone, or one without any",
+            )
 
 
 class BodySource(DefinedSource):

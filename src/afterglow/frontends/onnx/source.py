@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 
 import onnx
+import onnx.shape_inference
 
 from afterglow.frontends.base import FileDigests
 from afterglow.frontends.onnx.binding import Binding
 from afterglow.frontends.onnx.defined import DefinedSource
+from afterglow.frontends.onnx.host_graph import graph_of
 from afterglow.frontends.onnx.importer import ModelImporter
 from afterglow.frontends.onnx.reader import ModelFile, ModelSource, read_model
+from afterglow.frontends.onnx.translate import translate_model
 from afterglow.graph import Module
 from afterglow.support.digest import digest_of_bytes
 from afterglow.support.regular_file import path_inside
+
+MOST_INFERRED_BYTES = 2**26
+"""The size of a model, without the weights that stay in its file, whose types are inferred."""
 
 
 def import_onnx(source: ModelSource | ModelFile, binding: Binding | None = None) -> Module:
@@ -40,6 +47,12 @@ class OnnxSource(DefinedSource):
     def path(self) -> Path | None:
         """The model's file, if it came from one."""
         return Path(self.source) if isinstance(self.source, (str, Path)) else None
+
+    @cached_property
+    def graph(self) -> Module:
+        """The graph IR of the model, with the types that the standard's rules infer."""
+        proto = _with_types(self.file.proto)
+        return graph_of(translate_model(proto, self.file.files, self.file.warn))
 
     def digest(self, files: FileDigests) -> str | None:
         """A digest of the file and of those beside it that hold its tensors.
@@ -68,6 +81,16 @@ class OnnxSource(DefinedSource):
             return []
         beside = (path_inside(path.parent, name) for name in self.file.external_files())
         return [path, *beside]
+
+
+def _with_types(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with types of values, where ONNX can tell them; itself if it is very large."""
+    if proto.ByteSize() > MOST_INFERRED_BYTES:
+        return proto
+    try:
+        return onnx.shape_inference.infer_shapes(proto)
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
+        return proto  # which only makes the text say less
 
 
 def _identity(path: Path | None) -> tuple[int, ...] | None:

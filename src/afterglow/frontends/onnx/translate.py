@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -79,7 +80,7 @@ class _Translator:
             tuple(map(_value, proto.input)),
             tuple(map(_value, proto.output)),
             (*map(self.tensor, proto.initializer), *map(self.sparse_tensor, sparse)),
-            {info.name: type for info in proto.value_info if (type := _value(info).type)},
+            {info.name: type for info in proto.value_info if (type := _inner_type(info))},
         )
 
     def function(self, proto: onnx.FunctionProto) -> FunctionDef:
@@ -150,6 +151,15 @@ def _value(info: onnx.ValueInfoProto) -> ValueDef:
     type = info.type.tensor_type
     shape = tuple(map(_extent, type.shape.dim)) if type.HasField("shape") else None
     return ValueDef(info.name, TypeDef("tensor", type.elem_type, shape))
+
+
+def _inner_type(info: onnx.ValueInfoProto) -> TypeDef | None:
+    """What is declared of a value inside, without the names that type inference makes up."""
+    type = _value(info).type
+    if type is None or type.shape is None:
+        return type
+    shape = (None if isinstance(e, str) and e.startswith("unk__") else e for e in type.shape)
+    return replace(type, shape=tuple(shape))
 
 
 def _extent(dim: onnx.TensorShapeProto.Dimension) -> DeclaredExtent:
