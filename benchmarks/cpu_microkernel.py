@@ -18,9 +18,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from afterglow.backends.cpu import Emitter, Module, Target, compile_module, load_host
-from afterglow.backends.cpu.emitter import Value, fma
+from afterglow.backends.cpu.llvm.emitter import Value, fma
 from afterglow.types.dtype import f32
-from tests.backends.cpu.example_kernels import matmul_tiles
+from tests.backends.cpu.llvm.emitter.example_kernels import matmul_tiles
 
 DEPTH, TILES, ROUNDS = 256, 300, 40
 SHAPES = {"x86-64-v3": [(6, 2), (4, 3)], "host": [(6, 2), (12, 2), (8, 3)]}

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from afterglow.backends.cpu import Emitter, Target
-from afterglow.backends.cpu.emitter import Value
+from afterglow.backends.cpu.llvm.emitter import Value
 from afterglow.types.dtype import f32
 from benchmarks.cpu_microkernel import build, peak
 from benchmarks.results import Machine

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,6 @@ LAYERS = [
     {"transforms", "lowering", "frontends"},
     {"memory"},
     {"backends"},
-    {"bundles"},
     {"driver"},
     {"report"},
     {"onnx_backend"},
@@ -29,13 +30,29 @@ LAYERS = [
     {"cli"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+ROOMS = {
+    "afterglow.backends.cpu": [
+        {"target"},
+        {"llvm"},
+        {"pointwise"},
+        {"micro"},
+        {"kernels"},
+        {"link", "threads"},
+        {"codegen"},
+        {"bundle", "tools"},
+    ],
+}
+"""Sub-layers of large packages; the files of a package itself lie above all of them."""
 DOORS = {
     "afterglow.driver.api": "the compiler, for what was not compiled before",
-    "afterglow.driver.compile": "what writes bundles, for models that are exported",
+    "afterglow.backends.cpu.backend": "what writes bundles, for models that are exported",
+    "afterglow.driver.devices": "the interpreter, for models of which the host runs something",
+    "afterglow.driver.loading": "the compiler, for models with data-dependent shapes",
+    "afterglow.driver.cached": "the compiler, for what else is asked of a kept model",
     "afterglow.frontends.onnx.front_end": "the library that reads ONNX files, once one is opened",
     "afterglow.frontends.onnx.functions": "the same, for ops that only the standard defines",
-    "afterglow.driver.kept": "the compiler, for what else is asked of a kept model",
     "afterglow.runtime.native.machine": "LLVM, for features that the system lists under no name",
+    "afterglow.support.plugins": "the metadata of packages, for names that are not our own",
     "afterglow.types.dtype": "ml_dtypes, for elements that NumPy has not",
 }
 """Modules with an import inside a function, and for what: all that running a model does without."""
@@ -61,7 +78,15 @@ def imports(tree: ast.AST) -> list[str]:
             found.extend(below if node.module == "afterglow" else [node.module or ""])
         elif isinstance(node, ast.Import):
             found.extend(a.name for a in node.names if a.name.startswith("afterglow"))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            found.extend(_named(node.args[0]))
     return found
+
+
+def _named(argument: ast.expr) -> list[str]:
+    """The module of this package that `import_module` is given as a text, if it is."""
+    text = argument.value if isinstance(argument, ast.Constant) else ""
+    return [text] if str(text).startswith("afterglow.") else []
 
 
 each_module = pytest.mark.parametrize("path", MODULES, ids=dotted)
@@ -74,6 +99,75 @@ def test_imports_point_down(path: Path) -> None:
         other = layer(imported)
         below = RANK[other] < RANK[me]
         assert below or other == me, f"{dotted(path)} imports {imported}, which is not below it"
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_imports_between_rooms_point_down(package: str) -> None:
+    rank = {name: number for number, names in enumerate(ROOMS[package]) for name in names}
+    top = len(ROOMS[package])
+    for path in modules_of(package):
+        me = room(dotted(path), package)
+        for imported in imports(ast.parse(path.read_text())):
+            if not is_within(imported, package) or room(imported, package) == me:
+                continue
+            other = room(imported, package)
+            below = rank.get(other, top) < rank.get(me, top) or me not in rank
+            assert below, f"{dotted(path)} imports {imported}, which is not below it"
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_every_folder_of_a_large_package_is_a_room(package: str) -> None:
+    folder = SOURCE.parent.joinpath(*package.split("."))
+    found = {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert found == set().union(*ROOMS[package])
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_modules_of_a_large_package_do_not_import_in_circles(package: str) -> None:
+    edges = {
+        dotted(path): {i for i in imports_to_run(path) if is_within(i, package)} - {dotted(path)}
+        for path in modules_of(package)
+    }
+    TopologicalSorter(edges).prepare()
+
+
+def modules_of(package: str) -> Iterable[Path]:
+    return (path for path in MODULES if is_within(dotted(path), package))
+
+
+def is_within(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
+
+
+def room(module: str, package: str) -> str:
+    return module.removeprefix(package).strip(".").split(".")[0]
+
+
+def imports_to_run(path: Path) -> list[str]:
+    """What a module imports when it runs, not only for its annotations."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+    return imports(tree)
+
+
+@each_module
+def test_nothing_but_the_registry_knows_the_cpu_backend(path: Path) -> None:
+    inside = is_within(dotted(path), "afterglow.backends.cpu")
+    if inside or dotted(path) == "afterglow.backends.registry":
+        return
+    tree = ast.parse(path.read_text())
+    known = [name for name in imports(tree) if is_within(name, "afterglow.backends.cpu")]
+    assert not known, f"{dotted(path)} imports {known[0]}: ask for a capability instead"
+    compared = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        for side in (node.left, *node.comparators)
+        if isinstance(side, ast.Constant) and side.value == "cpu"
+    ]
+    assert not compared or dotted(path) == "afterglow.driver.devices", f"line {compared}"
 
 
 @each_module

@@ -21,7 +21,10 @@ COMPILER = (
     *("llvmlite", "onnx", "ml_dtypes", "click", "rich", "importlib.metadata"),
     *("afterglow.graph", "afterglow.instr", "afterglow.ops", "afterglow.passes"),
     *("afterglow.transforms", "afterglow.lowering", "afterglow.frontends", "afterglow.memory"),
-    *("afterglow.backends.cpu", "afterglow.backends.interpreter", "afterglow.bundles"),
+    *(
+        "afterglow.backends.cpu",
+        "afterglow.backends.interpreter",
+    ),
     *("afterglow.driver.compile", "afterglow.report", "afterglow.cli"),
 )
 """What runs no model."""

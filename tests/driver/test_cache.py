@@ -15,8 +15,9 @@ import onnx
 import pytest
 
 import afterglow
+from afterglow.backends.cpu.codegen import kernel_cache
 from afterglow.driver import cache as cache_module
-from afterglow.driver import environment, kernel_cache
+from afterglow.driver import environment
 from afterglow.driver.cache import CompileCache, digest_of_texts, model_key
 from afterglow.driver.options import Options
 from afterglow.support.errors import UsageError
@@ -305,7 +306,7 @@ def test_a_cache_that_everybody_may_write_is_not_used(
     for path in entries(folder, "models"):
         path.unlink()
     message = (
-        f"nothing is cached, as what lies in {folder / part} cannot be trusted: every user may "
+        f"nothing is cached, because {folder / part} cannot be trusted: every user may "
         "write there; set AFTERGLOW_CACHE to a folder that only you may write"
     )
     with pytest.warns(afterglow.AfterglowWarning, match=f"^{re.escape(message)}$") as caught:
@@ -334,7 +335,7 @@ def test_what_is_no_cache() -> None:
         with pytest.raises(UsageError) as caught:
             afterglow.compile(networks.tiny(), cache=wish)  # type: ignore[arg-type]
         assert caught.value.what == f"the cache cannot be {wish!r}"
-        assert caught.value.help == "give a folder, True for the usual one, or False"
+        assert caught.value.help == "give a folder, True for the default one, or False"
 
 
 @pytest.mark.parametrize("kind", ["models", "kernels"])
@@ -396,7 +397,6 @@ def test_without_a_cache_nothing_is_written(
 
 def test_what_is_not_kept(source: Path, folder: Path) -> None:
     afterglow.compile(source, cache=folder, verify=True)
-    afterglow.compile(source, cache=folder, backend="interpreter")
     afterglow.compile(onnx.load(source), cache=folder)
     afterglow.compile(networks.loop(), cache=folder)
     assert entries(folder, "models") == []

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from afterglow.backends.cpu import Target, compile_module
-from afterglow.backends.cpu.constants import Constants
-from afterglow.backends.cpu.kernel import (
+from afterglow.backends.cpu.codegen.constants import Constants
+from afterglow.backends.cpu.codegen.write import can_write
+from afterglow.backends.cpu.micro.kernel import (
     Alarm,
     Kernel,
     Operand,
@@ -18,7 +19,6 @@ from afterglow.backends.cpu.kernel import (
     Table,
     Workspace,
 )
-from afterglow.backends.cpu.write import can_write
 from afterglow.instr import Buffer
 from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench, best_kernel

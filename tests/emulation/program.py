@@ -8,14 +8,10 @@ from typing import Any
 import numpy as np
 
 from afterglow.backends.cpu import Target
-from afterglow.backends.cpu.bundle import (
-    BundleOptions,
-    Planned,
-    build_bundle,
-    reference_outputs,
-)
+from afterglow.backends.cpu.bundle.build import BundleOptions, Planned, build_bundle
 from afterglow.backends.cpu.bundle.code import BundleCode
-from afterglow.backends.cpu.compile import compile_module
+from afterglow.backends.cpu.bundle.reference import reference_outputs
+from afterglow.backends.cpu.llvm.compile import compile_module
 from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages

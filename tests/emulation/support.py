@@ -6,7 +6,7 @@ from functools import cache
 
 from afterglow.backends.cpu import Module, Target, compile_module
 from afterglow.backends.cpu.bundle.memory import write_memory_functions
-from afterglow.backends.cpu.routines import ROUTINES, write_routines
+from afterglow.backends.cpu.llvm.routines import ROUTINES, write_routines
 
 
 @cache

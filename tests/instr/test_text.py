@@ -80,3 +80,13 @@ def test_what_is_wrong_with_a_text_is_said(text: str, message: str) -> None:
     with pytest.raises(ParseError) as caught:
         parse_program(text)
     assert caught.value.what == message
+
+
+def test_a_kernel_plan_reads_back_with_what_it_wants_of_operands() -> None:
+    round_trip("""
+        program @main {
+          input %x : f32[3]
+          output %y : f32[3]
+          relu out %y, in %x plan direct {tile = (1, 8)} needs {cost = 3.0, packed = (1,), halo = (0,), gap = (1,), alignment = 128}
+        }
+    """)  # noqa: E501

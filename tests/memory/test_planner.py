@@ -169,3 +169,21 @@ def test_a_program_without_an_arena_needs_none() -> None:
         }
     """)
     assert plan_memory(program).arena_bytes == 0
+
+
+def test_buffers_begin_where_a_kernel_wants_them() -> None:
+    program = parse_program("""
+        program @main {
+          input %x : f32[3]
+          output %y : f32[3]
+          %a = alloc f32[3]
+          exp out %a, in %x plan direct needs {cost = 1.0, alignment = 256}
+          %b = alloc f32[3]
+          exp out %b, in %a
+          dealloc %a
+          exp out %y, in %b
+          dealloc %b
+        }
+    """)
+    plan_memory(program)
+    assert sorted(buffer.address or 0 for buffer in program.arena()) == [0, 256]

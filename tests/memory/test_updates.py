@@ -15,6 +15,7 @@ from afterglow.lowering import select_instructions
 from afterglow.memory import form_stacks, place_lifetimes, plan_memory, remove_copies
 from afterglow.memory.checker import check_plan
 from afterglow.memory.updates import update_in_place
+from afterglow.runtime.buffers import HostBuffer
 
 CARRIED = [(0, 0), (1, 1)]
 """The first two inputs become the first two outputs."""
@@ -41,9 +42,10 @@ def copies_left(text: str) -> int:
     results = []
     for made in (plain, program):
         values = [array.astype(np.float32) for array in arrays]
-        states = {b.name: value for b, value in zip(made.states, values, strict=False)}
+        pairs = zip(made.states, values, strict=False)
+        states = {b.name: HostBuffer(b.type, value) for b, value in pairs}
         outputs = Machine(made, tile=2).run(values[len(states) :], states)
-        results.append([*outputs, *states.values()])
+        results.append([*outputs, *(state.array for state in states.values())])
     for mine, theirs in zip(*results, strict=True):
         np.testing.assert_array_equal(mine, theirs)
     return sum(isinstance(step, Copy) for step in program.body)

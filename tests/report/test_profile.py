@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from afterglow.backends.cpu.target import Target
 from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
 from afterglow.report.profile import profile
+from afterglow.runtime.device import LoadOptions
 from tests.frontends.models import BOOL, INT64, info, model, node
 from tests.report.test_flops import DIGITS
 
@@ -17,7 +17,7 @@ def test_every_instruction_is_timed():
     module, _ = open_source(DIGITS).load(stages.options)
     program, _ = stages.plan(stages.lower(stages.optimise(module)))
     image = np.zeros((1, 1, 8, 8), np.float32)
-    steps = profile(program, [image], Target.host(), threads=1, repeat=2)
+    steps = profile(stages.backend, program, [image], LoadOptions(1), repeat=2)
     places = [step.place for step in steps]
     assert places == sorted(set(places))
     assert all(step.seconds > 0 and not step.on_host for step in steps)
@@ -44,5 +44,5 @@ def test_a_loop_is_timed_as_a_whole():
     stages = Stages(Options())
     module, _ = open_source(proto).load(stages.options)
     program, _ = stages.plan(stages.lower(stages.optimise(module)))
-    steps = profile(program, [np.eye(16, dtype=np.float32)], Target.host(), threads=1, repeat=1)
+    steps = profile(stages.backend, program, [np.eye(16, dtype=np.float32)], LoadOptions(1), 1)
     assert "scan" in [step.kernel for step in steps]

@@ -17,7 +17,7 @@ import pytest
 import afterglow
 from afterglow.runtime import CompiledModel
 from afterglow.support.container import read_container, write_container
-from afterglow.support.errors import AfterglowError, UnsupportedError, UsageError
+from afterglow.support.errors import AfterglowError, UsageError
 from tests.backends.cpu import networks
 from tests.frontends.models import info, model, node
 
@@ -114,7 +114,7 @@ def test_a_model_that_never_ran_has_nothing_to_save(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         saved(afterglow.compile(free_model()), tmp_path)
     assert str(caught.value) == (
-        "error: nothing of the model is compiled yet: it has free dimensions\n"
+        "error: nothing of the model is compiled yet: it has dynamic dimensions\n"
         "  help: bind them with shapes= or dims=, or run it once"
     )
     assert not (tmp_path / "model.agc").exists()
@@ -133,13 +133,11 @@ def test_trees_are_saved(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded(X), [[-10], [-20]])
 
 
-def test_bodies_that_the_host_runs_cannot_be_saved(tmp_path: Path) -> None:
+def test_bodies_that_the_host_runs_are_saved(tmp_path: Path) -> None:
     compiled = afterglow.compile(networks.choice_of_texts())
-    with pytest.raises(UnsupportedError) as caught:
-        saved(compiled, tmp_path)
-    assert str(caught.value).splitlines()[0] == (
-        "error: a model whose if runs on the host cannot be saved"
-    )
+    loaded = reloaded(compiled, tmp_path)
+    for is_twice, want in ((True, ["aa", "bb"]), (False, ["a", "b"])):
+        assert loaded(np.array(is_twice), ["a", "b"]).tolist() == want
 
 
 def test_states_begin_anew(tmp_path: Path) -> None:
@@ -286,7 +284,7 @@ def test_code_that_this_machine_cannot_run(tmp_path: Path) -> None:
     path = saved(afterglow.compile(networks.tiny(), target="x86-64-v3"), tmp_path)
 
     def need_more(metadata: dict) -> None:
-        metadata["versions"][0]["artefact"]["needs"]["features"].append("antigravity")
+        metadata["versions"][0]["artifact"]["manifest"]["needs"]["features"].append("antigravity")
 
     assert "does not run here: it needs antigravity" in refusal(edited(path, need_more))
 
@@ -294,7 +292,7 @@ def test_code_that_this_machine_cannot_run(tmp_path: Path) -> None:
 def test_a_container_of_something_else(tmp_path: Path) -> None:
     path = tmp_path / "other.agc"
     write_container(path, {"kind": "recipe"}, {"text": b"eggs"})
-    assert refusal(path) == "the file holds no model"
+    assert refusal(path) == "the file contains no model"
 
 
 def test_a_file_of_another_layout(tmp_path: Path) -> None:
@@ -303,14 +301,26 @@ def test_a_file_of_another_layout(tmp_path: Path) -> None:
     assert refusal(other) == "the file was saved by another version of Afterglow"
 
 
-def test_only_code_can_be_saved(tmp_path: Path) -> None:
-    for options in ({"backend": "interpreter"}, {"verify": True}):
-        with pytest.raises(UsageError) as caught:
-            saved(afterglow.compile(networks.tiny(), **options), tmp_path)
-        assert str(caught.value) == (
-            "error: only models compiled for the CPU can be saved, and only without verify\n"
-            '  help: use backend="cpu" and verify=False'
-        )
+def test_a_model_that_checks_itself_is_not_saved(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        saved(afterglow.compile(networks.tiny(), verify=True), tmp_path)
+    assert str(caught.value) == (
+        "error: a model that checks itself as it runs, or that a shared library holds, is not "
+        "saved\n  help: compile the model with verify=False, and save that"
+    )
+
+
+@pytest.mark.parametrize("network", [networks.tiny, networks.texts, networks.choice_of_texts])
+def test_programs_of_any_backend_are_saved(network, tmp_path: Path) -> None:
+    compiled = afterglow.compile(network(), backend="interpreter", cache=False)
+    loaded = reloaded(compiled, tmp_path)
+    feed = {
+        i.name: np.full(i.exact_shape, "a" if i.dtype.numpy.kind == "O" else 1, i.dtype.numpy)
+        for i in compiled.inputs
+    }
+    for have, want in zip(loaded.run(None, feed), compiled.run(None, feed), strict=True):
+        assert have.tolist() == want.tolist()
+    assert loaded.memory == compiled.memory
 
 
 def test_a_loaded_model_has_no_stages(tmp_path: Path) -> None:
@@ -359,7 +369,7 @@ def test_where_a_bundle_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         compiled.export_bundle(file)
     assert str(caught.value) == (
-        f"error: cannot write {file}: it is no folder\n  help: give one, new or not"
+        f"error: cannot write {file}: it is not a folder\n  help: give a folder, new or existing"
     )
     with pytest.raises(UsageError, match=f"cannot write {file}/below: not a directory"):
         compiled.export_bundle(file / "below")

@@ -1,4 +1,4 @@
-"""`afterglow compile -o FOLDER`: a model as files that a C program links."""
+"""`afterglow compile -o FOLDER`: compile a model to files that a C program links."""
 
 from __future__ import annotations
 
@@ -11,21 +11,19 @@ from typing import Any
 import click
 from rich.table import Table
 
-from afterglow.bundles import write_bundle
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import stage_table
 from afterglow.cli.request import Request, command_line_help
 from afterglow.cli.session import Session, table
 from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.sources import Source
-from afterglow.runtime.bundle import Bundle, BundleWish
-from afterglow.support.errors import UsageError
+from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.support.output_path import unwritable
 
 
 @dataclass(frozen=True)
 class BundleFlags:
-    """What the command line says about a bundle."""
+    """The command-line options that apply to bundles."""
 
     name: str | None
     embed_weights: bool
@@ -41,24 +39,24 @@ class BundleFlags:
 
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.option("--name", help="Of a bundle: how its files are called and its symbols begin."),
-    click.option("--embed-weights", is_flag=True, help="Of a bundle: weights are in the object."),
-    click.option("--freestanding", is_flag=True, help="Of a bundle: it needs no memcpy either."),
-    click.option("--small", is_flag=True, help="Of a bundle: little code rather than fast code."),
-    click.option("--shared", is_flag=True, help="Of a bundle: link a shared library, too."),
+    click.option("--name", help="For a bundle: the name of its files and prefix of its symbols."),
+    click.option("--embed-weights", is_flag=True, help="For a bundle: put weights in the object."),
+    click.option("--freestanding", is_flag=True, help="For a bundle: do not even need memcpy."),
+    click.option("--small", is_flag=True, help="For a bundle: optimise for code size."),
+    click.option("--shared", is_flag=True, help="For a bundle: also link a shared library."),
 )
 
 
 _OF_AN_ENTRY = {
     "arena": "arena_bytes",
-    "scratch of a thread": "scratch_bytes",
+    "scratch per thread": "scratch_bytes",
     "stack": "stack_bytes",
 }
-"""Memory that a run of an entry needs, and what the description calls it."""
+"""Memory that a run of an entry needs, with its key in the description."""
 
 
 def takes_bundle_flags(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a verb these options, as one value."""
+    """Decorator that adds the bundle options to a command and passes them as one value."""
 
     @wraps(command)
     def collected(
@@ -83,11 +81,6 @@ def write_to_folder(
     session: Session, request: Request, folder: Path, flags: BundleFlags, *, force: bool
 ) -> int:
     """Compile a model for its target and write a bundle."""
-    if request.options.backend != "cpu":
-        raise UsageError(
-            f"a bundle is machine code, and backend {request.options.backend!r} makes none",
-            help="leave --backend out, or use --backend cpu",
-        )
     kind = (flags.embed_weights, flags.freestanding, flags.small)
     with StageClock(session.err) as clock:
         request = request.watched(clock)
@@ -95,14 +88,13 @@ def write_to_folder(
         request.wishes.check_names(request.inputs(source))
         bound = request.bindings()
         shapes = _shapes(source, bound)
-        wish = BundleWish(request.options.target, flags.name, *kind, shapes)
+        wanted = BundleRequest(request.options.target, flags.name, *kind, shapes)
         with command_line_help(source, bound[0].options):
-            code = compile_bundle(source, bound[0].options, wish)
+            compiled = compile_bundle(source, bound[0].options, wanted)
         clock("write")
         try:
-            bundle = write_bundle(
-                code, folder, shared=flags.shared, force=force, never=source.files()
-            )
+            never = source.files()
+            bundle = compiled.write(folder, shared=flags.shared, force=force, never=never)
         except OSError as error:
             raise unwritable(folder, error) from None
     data = {
@@ -124,7 +116,7 @@ def write_to_folder(
 
 
 def _shapes(source: Source, requests: Sequence[Request]) -> list[dict[str, tuple[int, ...]]]:
-    """The shapes of the inputs in each request, if there are several and nothing is left free."""
+    """The input shapes of each request, if there are several and all dimensions are bound."""
     inputs = [source.signature(request.options).inputs for request in requests]
     if len(inputs) == 1 or not all(info.is_exact for infos in inputs for info in infos):
         return []

@@ -1,4 +1,4 @@
-"""What kernels chose between, as a table and as data."""
+"""The algorithm choices of a program's kernels, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -8,41 +8,38 @@ from typing import Any
 
 from rich.table import Table
 
-from afterglow.backends.cpu.target import Target
-from afterglow.backends.cpu.tuning import PlanProgram
+from afterglow.backends.capabilities import Tuning
 from afterglow.cli.report import duration
 from afterglow.cli.session import table
-from afterglow.driver.kernel_cache import caching_compiler
-from afterglow.driver.options import Options
+from afterglow.driver.stages import Stages
+from afterglow.graph import Module
 from afterglow.report.choices import ExplainedChoice, explain_choices
 
 MOST_CANDIDATES = 4
-"""Candidates of a kernel that the table shows."""
+"""How many candidate plans of a kernel the table shows."""
 
 
 def find_choices(
-    plan: PlanProgram, options: Options, measure_seconds: float | None
+    stages: Stages, module: Module, measure_seconds: float | None
 ) -> list[ExplainedChoice]:
-    """The choices of a program; none if it is not for the CPU."""
-    if options.backend != "cpu":
+    """The algorithm choices of a lowered model; none if the backend does not tune."""
+    if not isinstance(stages.backend, Tuning):
         return []
-    compiled = caching_compiler(options.cache)
     return explain_choices(
-        plan,
-        Target.of(options.target),
-        options.policy,
-        seconds=measure_seconds,
-        compiled=compiled,
+        stages.backend,
+        lambda policy: stages.within(policy).plan(module)[0],
+        stages.options.policy,
+        measure_seconds,
     )
 
 
 def choice_data(choice: ExplainedChoice) -> dict[str, Any]:
-    """As JSON has it."""
+    """The choice as a JSON object."""
     return {**asdict(choice), "chosen": choice.candidates[0].name}
 
 
 def choice_table(choices: Sequence[ExplainedChoice]) -> Table:
-    """A row for each candidate, those of a kernel together, the chosen one first."""
+    """A row for each candidate, grouped by kernel, the chosen plan first."""
     measured = any(each.seconds is not None for c in choices for each in c.candidates)
     numbers = ("estimate", "workspace", *(("measured",) if measured else ()))
     rows = table("kernel", "uses", "operands", "algorithm", *numbers, right=("uses", *numbers))

@@ -1,4 +1,4 @@
-"""`afterglow profile`: where the time of a run goes."""
+"""`afterglow profile`: show the time of each instruction of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from afterglow.backends.cpu.target import Target
+from afterglow.backends.capabilities import Profiling
 from afterglow.cli.each import for_each_extent
 from afterglow.cli.feed import build_feed, takes_inputs
 from afterglow.cli.progress import StageClock
@@ -17,28 +17,31 @@ from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.saved import load_saved, saved_feed
 from afterglow.cli.session import Session, table
-from afterglow.driver.kernel_cache import caching_compiler
-from afterglow.driver.stages import Stages
+from afterglow.driver.stages import Stages, find_backend
 from afterglow.frontends.base import NeedsValuesError
 from afterglow.report.profile import StepTime, profile
 from afterglow.report.saved_profile import profile_saved
+from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.version import Version
 from afterglow.support.errors import UsageError
 
 
 @click.command("profile")
 @takes_model
-@click.option("--repeat", type=click.IntRange(1), default=20, help="Run so often; the best counts.")
-@click.option("--top", type=click.IntRange(1), default=30, show_default=True, help="Lines to show.")
+@click.option(
+    "--repeat", type=click.IntRange(1), default=20, help="Number of runs; the fastest counts."
+)
+@click.option("--top", type=click.IntRange(1), default=30, show_default=True, help="Rows to show.")
 @takes_inputs
 @for_each_extent(ranges=True)
 def profile_command(session: Session, request: Request, top: int, **asked: Any) -> int:
-    """Time each instruction of MODEL by itself; show the slowest.
+    """Time each instruction of MODEL separately; show the slowest ones.
 
-    By default one thread runs it. GFLOP/s count the multiplications and additions of products as
-    they are defined: an algorithm that needs fewer may exceed what the machine can do. GB/s count
-    each operand and result once. Of a compiled model (FILE.agc, a bundle's library) the steps of
-    its code are timed, on one thread, each with the microsecond that calling it takes.
+    Runs on one thread unless --threads says otherwise. GFLOP/s count the multiplications and
+    additions of the definition, so an algorithm that needs fewer may exceed the peak of the
+    machine. GB/s count each operand and result once. In a compiled model (FILE.agc, a bundle's
+    library) the steps of the code are timed, on one thread, each including about 1 µs of call
+    overhead.
     """
     with StageClock(session.err) as clock:
         steps = _profile(request.watched(clock), asked, clock)
@@ -59,8 +62,9 @@ def _profile(request: Request, asked: dict[str, Any], clock: StageClock) -> list
     if request.is_saved:
         return _profile_saved(request, asked, clock)
     options = request.options
-    if options.backend != "cpu":
-        raise UsageError(f"backend {options.backend!r} is not profiled", help="use --backend cpu")
+    backend = find_backend(options)
+    if not isinstance(backend, Profiling):
+        raise UsageError(f"backend {options.backend!r} has no profiler", help="leave --backend out")
     clock("read")
     source = request.source()
     feed = build_feed(request.inputs(source), request, asked["inputs"], asked["seed"])
@@ -74,17 +78,8 @@ def _profile(request: Request, asked: dict[str, Any], clock: StageClock) -> list
         raise _no_program() from None
     program, _ = stages.plan(stages.lower(stages.optimise(module)))
     clock("emit and run")
-    compiled = caching_compiler(options.cache)
-    target, threads = Target.of(options.target), options.threads or 1
-    return profile(
-        program,
-        list(feed.values()),
-        target,
-        threads,
-        asked["repeat"],
-        compiled,
-        unchecked=options.policy.unchecked,
-    )
+    loading = LoadOptions(options.threads or 1)
+    return profile(backend, program, list(feed.values()), loading, asked["repeat"])
 
 
 def _profile_saved(request: Request, asked: dict[str, Any], clock: StageClock) -> list[StepTime]:
@@ -103,7 +98,7 @@ def _profile_saved(request: Request, asked: dict[str, Any], clock: StageClock) -
 
 def _no_program() -> UsageError:
     return UsageError(
-        "data decide shapes in the model: it is no single program, which could be profiled",
+        "the model has data-dependent shapes: only a single program can be profiled",
         help="time it with afterglow bench",
     )
 
@@ -125,7 +120,7 @@ def _show(session: Session, steps: Sequence[StepTime], total: float, top: int, u
 
 
 def _table(steps: Sequence[StepTime], total: float) -> Table:
-    detailed = any(step.results for step in steps)  # which those of a compiled model are not
+    detailed = any(step.results for step in steps)  # steps of a compiled model have no details
     rates, types = (("GFLOP/s", "GB/s"), ("operands", "result")) if detailed else ((), ())
     numbers = ("time", "share", *rates)
     rows = table(*numbers, "kernel", *types, "from", right=numbers)

@@ -1,48 +1,31 @@
-"""`afterglow targets`: the machines that code can be made for."""
+"""`afterglow targets`: list the machines that code can be generated for."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from afterglow.backends.cpu.target import NAMED, Target
+from afterglow.backends.backend import TargetInfo
+from afterglow.backends.registry import backend_factory, backend_names
 from afterglow.cli.session import Session, general_options, table
-
-HOST = "host"
 
 
 @click.command()
 @general_options
 @click.pass_obj
 def targets(session: Session) -> int:
-    """List the machines that --target knows by name, this one first.
+    """List the named targets of each backend, this machine first.
 
-    Code needs exactly the features that are listed, and runs wherever they are. Any other machine
-    is written as triple+cpu+features, such as x86_64-unknown-linux-gnu+x86-64-v3+avxvnni.
+    Code for a CPU runs on every machine that has the listed features. Any other CPU is written as
+    triple+cpu+features, such as x86_64-unknown-linux-gnu+x86-64-v3+avxvnni.
     """
-    found = {HOST: Target.host(), **NAMED}
-    session.answer(
-        {"targets": [_target_data(name, target) for name, target in found.items()]},
-        lambda: _show(session, found),
-    )
+    found = [(name, info) for name in backend_names() for info in backend_factory(name).targets()]
+    data = [{"backend": name, "name": info.name, **info.facts} for name, info in found]
+    session.answer({"targets": data}, lambda: _show(session, found))
     return 0
 
 
-def _target_data(name: str, target: Target) -> dict[str, Any]:
-    return {
-        "name": name,
-        "triple": target.triple,
-        "cpu": target.tuning or target.cpu,
-        "vector_bits": target.vector_bits if target.has_vectors else 0,
-        "pointer_bits": target.pointer_bits,
-        "features": list(target.features),
-    }
-
-
-def _show(session: Session, found: dict[str, Target]) -> None:
-    rows = table("name", "triple", "vectors", "features", right=("vectors",))
-    for name, target in found.items():
-        vectors = f"{target.vector_bits} bits" if target.has_vectors else "none"
-        rows.add_row(name, target.triple, vectors, " ".join(target.features))
+def _show(session: Session, found: list[tuple[str, TargetInfo]]) -> None:
+    rows = table("backend", "target", "machine", "features")
+    for backend, info in found:
+        rows.add_row(backend, info.name, info.summary, info.features)
     session.show(rows)

@@ -5,114 +5,79 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from afterglow.backends.cpu.bundle import (
-    BundleCode,
-    BundleOptions,
-    Extent,
-    Planned,
-    build_bundle,
-    reference_outputs,
-    reference_target,
-    refuse_host_steps,
-)
-from afterglow.backends.cpu.compile import Compile
-from afterglow.backends.cpu.target import Target
-from afterglow.bundles import identifier
-from afterglow.driver.kernel_cache import caching_compiler
+from afterglow.backends.capabilities import BundleEntry, BundleExtent, Bundling, WritableBundle
 from afterglow.driver.options import Options
 from afterglow.driver.sources import Source
 from afterglow.driver.stages import Stages, find_backend
 from afterglow.frontends.base import NeedsValuesError
-from afterglow.instr import Program
 from afterglow.runtime import TensorInfo
-from afterglow.runtime.bundle import BundleWish
-from afterglow.support.errors import UnsupportedError
+from afterglow.runtime.bundle import BundleRequest
+from afterglow.support.errors import UnsupportedError, UsageError
 from afterglow.support.names import NameScope
-from afterglow.types import Array
 
 Shapes = Mapping[str, Sequence[int]]
 
 
-def compile_bundle(source: Source, options: Options, wish: BundleWish) -> BundleCode:
-    """Plan the model for each binding of its shapes, and compile it all into one object."""
-    name = _usable(identifier(wish.name or _name_of(source)))
-    options = replace(options, backend="cpu", target=wish.target, verify=False, instruments=())
-    bound = [replace(options, shapes=shapes, dims={}) for shapes in wish.shapes] or [options]
-    compiled = caching_compiler(options.cache)
-    programs = [
-        _plan(source, each, prefix, compiled)
-        for each, prefix in zip(bound, _prefixes(name, wish.shapes), strict=True)
+def compile_bundle(source: Source, options: Options, request: BundleRequest) -> WritableBundle:
+    """Plan the model for each binding of its shapes, and compile it all into one bundle."""
+    options = replace(options, target=request.target, verify=False, instruments=())
+    backend = find_backend(options)
+    if not isinstance(backend, Bundling):
+        raise UsageError(
+            f"a bundle is machine code, and backend {backend.name!r} makes none",
+            help="compile the model with the default backend",
+        )
+    bound = [replace(options, shapes=shapes, dims={}) for shapes in request.shapes] or [options]
+    entries = [
+        _planned(source, each, suffix)
+        for each, suffix in zip(bound, _suffixes(request.shapes), strict=True)
     ]
     if options.progress is not None:
         options.progress("emit")
-    wanted = BundleOptions(
-        wish.embed_weights, wish.freestanding, wish.small, options.policy.unchecked
-    )
     declared = source.signature(replace(options, shapes={}, dims={})).inputs
-    extents = _extents(declared, wish.shapes)
-    return build_bundle(name, programs, Target.of(wish.target), wanted, extents)
+    extents = _extents(declared, request.shapes)
+    name = request.name or ("model" if source.path is None else source.path.stem)
+    return backend.bundle(name, entries, extents, request)
 
 
-def _plan(source: Source, options: Options, prefix: str, compiled: Compile) -> Planned:
+def _planned(source: Source, options: Options, suffix: str) -> BundleEntry:
     if options.progress is not None:
         options.progress("import")
     try:
         module, _ = source.load(options)
     except NeedsValuesError as error:
-        raise _data_decide(error) from None
+        raise _data_dependent(error) from None
     inputs = tuple(placeholder.name for placeholder in module.main.inputs)
     outputs = tuple(output.name for output in module.main.outputs)
     stages = Stages(options)
     program, _ = stages.plan(stages.lower(stages.optimise(module)))
-    refuse_host_steps(program)
-    expected = _expected(stages, program, compiled)
-    return Planned(program, inputs, outputs, prefix, expected)
+    return BundleEntry(
+        program, inputs, outputs, suffix, lambda backend: stages.replan(program, backend)
+    )
 
 
-def _expected(stages: Stages, program: Program, compiled: Compile) -> Sequence[Array]:
-    """What the self-check of a planned program expects, computed by code for another target."""
-    reference = reference_target()
-    target = stages.options.target if reference is None else reference
-    options = replace(stages.options, target=target, precision="float32")
-    stages.replan(program, find_backend(options))
-    expected = reference_outputs(program, reference, compiled)
-    stages.replan(program, stages.backend)
-    return expected
-
-
-def _data_decide(error: NeedsValuesError) -> UnsupportedError:
+def _data_dependent(error: NeedsValuesError) -> UnsupportedError:
     """What a user is told of a model that is compiled on as it runs."""
     boundary = error.boundary
     if boundary is None or not boundary.host:
         return error
     return UnsupportedError(
-        "data decide shapes in the model, and a bundle cannot compile what comes behind",
+        "the model has data-dependent shapes, which a bundle cannot compile at run time",
         excerpt=list(map(str, boundary.nodes)),
         help="save it as FILE.agc, or export a model that ends before these nodes",
     )
 
 
-def _name_of(source: Source) -> str:
-    """The name of the model's file, if it has one."""
-    return "model" if source.path is None else source.path.stem
-
-
-def _usable(name: str) -> str:
-    """The name, unless the files or functions of the pool have it."""
-    return f"{name}_model" if name in ("pool", "main", "afterglow") else name
-
-
-def _prefixes(name: str, shapes: Sequence[Shapes]) -> list[str]:
-    """How the symbols of each entry begin: with several, by the shapes in which they differ."""
+def _suffixes(shapes: Sequence[Shapes]) -> list[str]:
+    """What tells the entries of a bundle apart: with several, the shapes in which they differ."""
     if len(shapes) <= 1:
-        return [name]
+        return [""]
     varying = [key for key in shapes[0] if len({tuple(each[key]) for each in shapes}) > 1]
     scope = NameScope()
-    wishes = ("_".join([name, *(_spell(each[key]) for key in varying)]) for each in shapes)
-    return [scope.claim(wish) for wish in wishes]
+    return [scope.claim("_".join(_spell(each[key]) for key in varying)) for each in shapes]
 
 
-def _extents(inputs: Sequence[TensorInfo], shapes: Sequence[Shapes]) -> list[Extent]:
+def _extents(inputs: Sequence[TensorInfo], shapes: Sequence[Shapes]) -> list[BundleExtent]:
     """The dimensions in which shapes differ; none if even the number of axes does."""
     if any(len({len(each[info.name]) for each in shapes}) > 1 for info in inputs):
         return []
@@ -124,11 +89,7 @@ def _extents(inputs: Sequence[TensorInfo], shapes: Sequence[Shapes]) -> list[Ext
             name = declared if isinstance(declared, str) else f"{info.name}_{axis}"
             if len(set(values)) > 1:
                 found.setdefault((name, values), []).append((info.name, axis))
-    scope = NameScope()
-    return [
-        Extent(scope.claim(identifier(name)), tuple(places), values)
-        for (name, values), places in found.items()
-    ]
+    return [BundleExtent(name, tuple(places), values) for (name, values), places in found.items()]
 
 
 def _spell(shape: Sequence[int]) -> str:

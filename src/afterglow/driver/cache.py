@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from afterglow.driver.devices import device_of, find_device
 from afterglow.driver.options import Options
-from afterglow.runtime.native.machine import cache_sizes, processor, usable_cores
+from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.saved import read_versions, save_versions
 from afterglow.runtime.version import Version
 from afterglow.support.atomic_file import PART_SUFFIX
@@ -34,13 +35,13 @@ from afterglow.support.private_folder import make_private
 from afterglow.support.regular_file import open_regular, path_inside
 
 KERNELS_LIMIT = 512 << 20
-"""Bytes of object code that are kept."""
+"""Bytes of object code that the cache holds at most."""
 MODELS_LIMIT = 4 << 30
-"""Bytes of compiled models that are kept."""
+"""Bytes of compiled models that the cache holds at most."""
 LARGEST_MODEL = 1 << 30
-"""A model whose constants are larger is not kept: it would push out all others."""
+"""A model whose constants are larger is not cached: it would evict all others."""
 LARGEST_SOURCE = 16 << 30
-"""A model with a file of more bytes is not kept: finding it would mean to read them."""
+"""A model with a file of more bytes is not cached: computing the key would mean to read them."""
 _ABANDONED_AFTER = 3600.0
 """Seconds after which a file that is still being written has lost its writer."""
 _RECENT = 2.0
@@ -59,7 +60,7 @@ class CompileCache:
     def digest_of_file(self, path: Path) -> str:
         """The digest of a file's content; not read again while the file is as it was.
 
-        An `OSError` if it is no file that ends.
+        Raises `OSError` if it is not a regular file.
         """
         with open_regular(path) as file:
             return self._digest_of_open_file(path, file)
@@ -105,10 +106,11 @@ class CompileCache:
         return self.digest_of_file(inside)
 
     def find(self, key: str, options: Options) -> Version | None:
-        """What was kept under a key, if it is there and whole."""
+        """The model stored under a key, if it is there and undamaged."""
         path = self._path(key)
         try:
-            saved = read_versions(path, options.threads, key=key, perf_map=options.perf_map)
+            loading = LoadOptions(options.threads, options.perf_map)
+            saved = read_versions(path, find_device, loading, key=key)
         except UsageError:
             with contextlib.suppress(OSError):
                 path.unlink()  # damaged, or of another format: if it was there at all
@@ -117,8 +119,8 @@ class CompileCache:
             os.utime(path)
         return saved.static
 
-    def keep(self, key: str, compiled: Version) -> None:
-        """Keep a version under a key, if it can be saved."""
+    def put(self, key: str, compiled: Version) -> None:
+        """Store a version under a key, if it can be saved."""
         if compiled.compiled.memory.weight_bytes > LARGEST_MODEL:
             return
         try:
@@ -145,29 +147,28 @@ class CompileCache:
             total -= size
 
 
-def is_kept(options: Options) -> bool:
-    """Whether a model that is compiled with options is kept."""
-    return options.backend == "cpu" and not options.verify and not options.instruments
+def is_cacheable(options: Options) -> bool:
+    """Whether a model that is compiled with options is cached."""
+    return not options.verify and not options.instruments
 
 
 def model_key(digest: str, options: Options) -> str:
-    """What a model compiled with options is kept under."""
+    """The key of a model compiled with options."""
     values = [f"{name} {_content(value)}" for name, value in options.values.items()]
     bound = [f"{name} {tuple(shape)}" for name, shape in sorted(options.shapes.items())]
     dims = [f"{name} {extent}" for name, extent in sorted(options.dims.items())]
     flags = f"{options.optimize} {options.lend_inputs} {options.max_arena} {options.max_memory}"
     choice = f"{options.policy} {options.precision} {options.tune}"
-    target = _machine() if options.target == "host" else options.target
+    target = f"{options.backend} {options.target} {_identity(options)}"
     part = repr(options.partition)
     return digest_of_texts(
         [digest, _build(), target, flags, choice, part, *bound, *dims, *sorted(values)]
     )
 
 
-@cache
-def _machine() -> str:
-    """This machine, as far as code for it depends on it."""
-    return f"{processor()} {cache_sizes()} {usable_cores()}"
+def _identity(options: Options) -> str:
+    """The device, as far as code for it depends on it; code for a named target depends on none."""
+    return find_device(device_of(options.backend)).identity() if options.target == "host" else ""
 
 
 def _content(value: Any) -> str:
@@ -181,7 +182,7 @@ def _content(value: Any) -> str:
 
 
 def _key_of_files(digest: str) -> str:
-    """What the names of the files beside a model are noted under."""
+    """The key of the names of the files beside a model."""
     return digest_of_texts(["files", digest])
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from afterglow.driver.bodies import Bodies
 from afterglow.driver.bound import BoundValues
-from afterglow.driver.cache import CompileCache, is_kept, model_key
+from afterglow.driver.bundles import compile_bundle
+from afterglow.driver.cache import CompileCache, is_cacheable, model_key
 from afterglow.driver.dims import Wishes
 from afterglow.driver.options import Options, check_bindings, describe_options, model_title
 from afterglow.driver.sources import Source, open_source
@@ -20,7 +21,7 @@ from afterglow.frontends.partition import remainder_of
 from afterglow.graph import Module, print_module
 from afterglow.instr import print_program
 from afterglow.runtime import CompiledModel
-from afterglow.runtime.bundle import Bundle, BundleWish
+from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.version import SourceLeft, Specialiser, Version
 from afterglow.support.errors import UsageError, lacks_memory, out_of_memory
@@ -92,7 +93,7 @@ class Recipe(Specialiser):
                 raise
             raise out_of_memory("compile the model", error) from None
         if cache is not None and key is not None:
-            cache.keep(key, version)
+            cache.put(key, version)
         return version
 
     def build_ahead(self, options: Options) -> Version | SegmentedVersion | None:
@@ -106,8 +107,8 @@ class Recipe(Specialiser):
             return self.specialiser(options).compile_first(error, inputs)
 
     def _key(self, cache: CompileCache, options: Options) -> str | None:
-        """What the cache has a model under; None if it can have none."""
-        if not is_kept(options):
+        """The key of the model in the cache; None if it is not cached."""
+        if not is_cacheable(options):
             return None
         digest = self.source.digest(cache)
         return None if digest is None else model_key(digest, options)
@@ -120,14 +121,10 @@ class Recipe(Specialiser):
         """What compiles it for a call."""
         return CallSpecialiser(self.source, options, self.build, self.bodies.run, self.bound)
 
-    def export(self, wish: BundleWish, folder: Path, *, shared: bool) -> Bundle:
+    def export(self, request: BundleRequest, folder: Path, *, shared: bool) -> Bundle:
         """Compile it anew for another target."""
-        # here, because only few models are exported, and all are compiled
-        from afterglow.bundles import write_bundle  # noqa: PLC0415
-        from afterglow.driver.bundles import compile_bundle  # noqa: PLC0415
-
-        code, never = compile_bundle(self.source, self.options, wish), self.source.files()
-        return write_bundle(code, folder, shared=shared, force=wish.force, never=never)
+        bundle, never = compile_bundle(self.source, self.options, request), self.source.files()
+        return bundle.write(folder, shared=shared, force=request.force, never=never)
 
     def source_left(self, cuts: Sequence[Collection[str]]) -> SourceLeft:
         """The model without what comes before all cuts, with options to compile it."""

@@ -1,20 +1,22 @@
-"""`load`: the public way in for models that were saved."""
+"""`load`, the public entry point for saved models."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from afterglow.driver.environment import perf_map_by_default
-from afterglow.runtime import CompiledModel, load_model
+from afterglow.driver import pickling  # noqa: F401  tells pickle about compiled models
+from afterglow.driver.loading import load_named
+from afterglow.runtime import CompiledModel
 
 
 def load(
     path: str | Path, *, threads: int | None = None, cache: bool | str | Path = True
 ) -> CompiledModel:
-    """Load a model that was saved, to be run by so many threads: by default as many as may be.
+    """Load a saved model (FILE.agc), or the shared library of a bundle.
 
-    Code and constants are mapped from the file, and shared by all processes that do the same. The
-    shared library of a bundle is loaded too; it runs on the calling thread. Where data decide
-    shapes, more is compiled as the model runs: `cache` is as for `compile`.
+    Code and constants are mapped from the file, and shared by all processes that load it.
+    `threads` is the number of threads, by default all cores; the library of a bundle runs on the
+    calling thread. A model with data-dependent shapes is compiled further as it runs: `cache` is
+    as for `compile`.
     """
-    return load_model(path, threads=threads, perf_map=perf_map_by_default(), cache=cache)
+    return load_named(path, None, threads=threads, cache=cache)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from afterglow.lowering import LowerOps, Schedule
-from afterglow.lowering.lower_ops import Keeps
+from afterglow.lowering import HasKernel, LowerOps, Schedule
 from afterglow.lowering.unpack_per_reader import UnpackPerReader
-from afterglow.memory import PlanStep, remove_copies
-from afterglow.memory.borders import BorderOf
+from afterglow.memory import AlternativePlans, PlanStep, remove_copies
 from afterglow.memory.passes import (
-    AddBorders,
+    AddHalos,
     AliasOutputs,
     DonateInputs,
     DropDeadStores,
     FormStacks,
     PlanKernels,
     PlanMemory,
+    ReduceWorkspace,
     RemoveCopies,
     ShareBuffers,
     UpdateInPlace,
@@ -103,12 +102,12 @@ def optimising_pipeline() -> Pipeline:
 
 
 def narrowing_pipeline(stored: DType | None, every: bool) -> Pipeline:
-    """Weights held in fewer bits, if a type is given; after all that computes with them."""
+    """Weights stored in fewer bits, if a type is given; after all that computes with them."""
     return Pipeline("narrow", () if stored is None else (NarrowWeights(stored, every=every),))
 
 
-def lowering_pipeline(keeps: Keeps, *, optimize: bool) -> Pipeline:
-    """From ops to those that the backend keeps, in the order in which they run."""
+def lowering_pipeline(has_kernel: HasKernel, *, optimize: bool) -> Pipeline:
+    """From ops to those that the backend has kernels for, in the order in which they run."""
     tidy = (
         FoldConstants(unpack=True),  # what lowering computes of constants
         SIMPLIFY_CASTS,
@@ -120,7 +119,7 @@ def lowering_pipeline(keeps: Keeps, *, optimize: bool) -> Pipeline:
     return Pipeline(
         "lower",
         (
-            LowerOps(keeps),
+            LowerOps(has_kernel),
             *(tidy if optimize else ()),
             DropDead(),  # what lowering left over
             Schedule(remove_copies) if optimize else Schedule(),  # last: nothing moves afterwards
@@ -128,24 +127,27 @@ def lowering_pipeline(keeps: Keeps, *, optimize: bool) -> Pipeline:
     )
 
 
-def tidying_pipeline(border: BorderOf, plan: PlanStep, *, optimize: bool) -> ProgramPipeline:
+def tidying_pipeline(plan: PlanStep, *, optimize: bool) -> ProgramPipeline:
     """From selected instructions to fewer of them, and fewer buffers."""
     passes = (
         RemoveCopies(),
         DropDeadStores(),
-        AddBorders(border),  # before stacks, which then write inside
+        AddHalos(plan),  # before stacks, which then write inside
         FormStacks(plan),  # after copies: what is written in place can be stacked
         UpdateInPlace(),  # after stacks, which write several buffers at once
     )
     return ProgramPipeline("tidy", passes if optimize else ())
 
 
-def placing_pipeline(plan: PlanStep, *, optimize: bool, donate: bool) -> ProgramPipeline:
+def placing_pipeline(
+    plan: PlanStep, alternatives: AlternativePlans, *, optimize: bool, donate: bool
+) -> ProgramPipeline:
     """From tidy instructions to a program in which everything has its address."""
     sharing = (
         *((DonateInputs(),) if donate else ()),  # before buffers may lie there
         ShareBuffers(),  # after stacks: a stack's operands die together
         AliasOutputs(),  # after sharing: what is live at the peak is known now
+        ReduceWorkspace(alternatives),  # last: it changes plans only where the peak is
     )
     return ProgramPipeline(
         "place",

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from afterglow.backends.backend import Backend, Settings
-from afterglow.backends.cpu.backend import Cpu
-from afterglow.backends.cpu.target import Target
+from afterglow.backends.capabilities import Listing, Tuning, Verifying
 from afterglow.backends.policy import Policy
-from afterglow.backends.registry import BACKENDS
-from afterglow.driver.kernel_cache import caching_compiler
+from afterglow.backends.registry import backend_factory
+from afterglow.driver.cache import CompileCache
+from afterglow.driver.devices import find_device
 from afterglow.driver.limits import check_run
 from afterglow.driver.options import PRECISIONS, Options, is_duration
 from afterglow.driver.pipelines import (
@@ -24,19 +24,29 @@ from afterglow.driver.pipelines import (
     tidying_pipeline,
 )
 from afterglow.driver.tuning import tuned_policy
-from afterglow.graph import Function, Module
+from afterglow.graph import Function, Module, Node
 from afterglow.graph.function import subgraphs_of
 from afterglow.graph.index_check import check_constants
-from afterglow.instr import OpInstr, Program, interface_of, print_program, verify_program
-from afterglow.lowering import select_instructions, unsupported_nodes
+from afterglow.instr import (
+    ON_HOST,
+    KernelPlan,
+    OpInstr,
+    Program,
+    Stack,
+    interface_of,
+    print_program,
+    verify_program,
+)
+from afterglow.lowering import HasKernel, select_instructions, step_of, unsupported_nodes
 from afterglow.lowering.select import Carried
 from afterglow.lowering.splitting import FitArena, Memory
+from afterglow.memory import PlanStep
 from afterglow.memory.checker import check_plan
 from afterglow.passes import AnyPass, Instrument, Pipeline, ProgramPipeline, VerifyEach
 from afterglow.runtime import CompiledFunction
+from afterglow.runtime.device import LoadOptions
 from afterglow.support.errors import UnsupportedError, UsageError, VerifyError
 from afterglow.types import MemoryPlan
-from afterglow.types.dtype import f16
 
 
 @dataclass(frozen=True)
@@ -52,26 +62,26 @@ class Stages:
 
     @property
     def narrowing(self) -> Pipeline:
-        """What holds weights in fewer bits, if that is asked for."""
+        """The passes that store weights in fewer bits, if the options ask for it."""
         options = self.options
         return narrowing_pipeline(PRECISIONS[options.precision], options.policy.small_weights)
 
     @cached_property
     def stacking_backend(self) -> Backend:
-        """The backend that stacks are formed by: whatever is picked for them, they are the same."""
-        if not self.options.policy.picks:
+        """The backend that stacks are formed by: they do not depend on variants that are chosen."""
+        if not self.options.policy.variants:
             return self.backend  # which then knows the plans of what was stacked
-        return find_backend(replace(self.options, policy=replace(self.options.policy, picks={})))
+        return find_backend(replace(self.options, policy=replace(self.options.policy, variants={})))
 
     @cached_property
     def frugal_backend(self) -> Backend:
-        """The backend, told to prefer kernels that need little memory."""
+        """The backend with a policy that prefers kernels with little workspace."""
         policy = replace(self.options.policy, least_workspace=True)
         return find_backend(replace(self.options, policy=policy))
 
     @property
     def memory(self) -> Memory:
-        """How programs get the least memory, for those who must know what it will be."""
+        """The estimates of memory that splitting nodes needs."""
         return Memory(
             self.tidying.run,
             lambda program: self._place(program, self.frugal_backend).arena_bytes,
@@ -80,14 +90,18 @@ class Stages:
 
     @property
     def tidying(self) -> ProgramPipeline:
-        """What makes instructions and buffers fewer."""
-        backend, optimize = self.backend, self.options.optimize
-        return tidying_pipeline(backend.border, self.stacking_backend.plan, optimize=optimize)
+        """The passes that remove copies, add halos and form stacks."""
+        return tidying_pipeline(first_plan(self.stacking_backend), optimize=self.options.optimize)
 
     def placing(self, backend: Backend) -> ProgramPipeline:
-        """What plans kernels by a backend, and memory."""
+        """The passes that plan the kernels of a backend, and memory."""
         options = self.options
-        return placing_pipeline(backend.plan, optimize=options.optimize, donate=options.lend_inputs)
+        return placing_pipeline(
+            first_plan(backend),
+            backend.plans,
+            optimize=options.optimize,
+            donate=options.lend_inputs,
+        )
 
     @property
     def memory_passes(self) -> tuple[AnyPass, ...]:
@@ -95,7 +109,7 @@ class Stages:
         return (*self.tidying.passes, *self.placing(self.backend).passes)
 
     def optimise(self, module: Module) -> Module:
-        """What the backend wants first, then optimisations that serve every backend, in place."""
+        """Run the passes of the backend, then those that serve every backend, in place."""
         self._tell("optimise")
         self._check_indices(module)
         Pipeline("prepare", self.backend.preparation).run(module, self._instruments())
@@ -110,11 +124,12 @@ class Stages:
             check_constants(module.main)
 
     def lower(self, module: Module) -> Module:
-        """Break up what the backend does not keep whole, and order what comes out, in place."""
+        """Lower what the backend has no kernel for, and schedule the result, in place."""
         self._tell("lower")
-        keeps = self.backend.keeps
-        lowering_pipeline(keeps, optimize=self.options.optimize).run(module, self._instruments())
-        missing = unsupported_nodes(module.main, self.backend.runs)
+        has_kernel = kernels_of(self.backend)
+        lowering = lowering_pipeline(has_kernel, optimize=self.options.optimize)
+        lowering.run(module, self._instruments())
+        missing = [n for n in unsupported_nodes(module.main, has_kernel) if not self._has_plan(n)]
         if missing:
             lines = [f"{node.op.mnemonic} (%{node.name}, {node.origin})" for node in missing]
             raise UnsupportedError(
@@ -125,6 +140,10 @@ class Stages:
         if self.options.max_arena is not None:
             self._fit_arena(module, self.options.max_arena)
         return module
+
+    def _has_plan(self, node: Node) -> bool:
+        """Whether the backend has the host run a node that it has no kernel for."""
+        return bool(self.backend.plans(step_of(node)))
 
     def plan(self, module: Module) -> tuple[Program, MemoryPlan]:
         """Select instructions, remove copies, plan kernels, and give every buffer its address."""
@@ -144,7 +163,7 @@ class Stages:
         """Plan the kernels of a planned program anew, and give its buffers other addresses."""
         for body in _bodies(program):
             self.replan(body, backend)
-        replacing_pipeline(backend.plan).run(program)
+        replacing_pipeline(first_plan(backend)).run(program)
         return _memory_plan(program)
 
     def _plan_bodies(self, program: Program, backend: Backend) -> None:
@@ -166,9 +185,10 @@ class Stages:
     def listing(self, program: Program, language: str) -> str:
         """The code of a planned program: in LLVM's language, or in assembly."""
         backend = self.backend
-        if not isinstance(backend, Cpu):
+        if not isinstance(backend, Listing):
             raise UsageError(
-                f"backend {backend.name!r} makes no code to print", help="use backend='cpu'"
+                f"backend {backend.name!r} generates no code to print",
+                help="use the default backend",
             )
         return backend.listing(program, language)
 
@@ -183,7 +203,7 @@ class Stages:
     def _place_part(self, program: Program, backend: Backend) -> MemoryPlan:
         """The same, quickly, for a part of a model."""
         self._plan_bodies(program, backend)
-        placing_part_pipeline(backend.plan, optimize=self.options.optimize).run(program)
+        placing_part_pipeline(first_plan(backend), optimize=self.options.optimize).run(program)
         return _memory_plan(program)
 
     def _fit_arena(self, module: Module, budget: int) -> None:
@@ -200,20 +220,41 @@ class Stages:
         self.lower(self.optimise(module))
         program, plan = self._tuned(module).plan(module)
         self._tell("emit")
-        executable = self.backend.compile(program)
-        interface = interface_of(program)
-        function = CompiledFunction(interface, plan, executable, inputs, outputs, program)
+        function = self._load(program, plan, inputs, outputs)
         check_run(function, program, self.options.max_memory)
         return function
 
+    def _load(
+        self, program: Program, plan: MemoryPlan, inputs: Sequence[str], outputs: Sequence[str]
+    ) -> CompiledFunction:
+        """Compile a planned program, and load it on its device."""
+        backend, device = self.backend, find_device(self.backend.device)
+        options = LoadOptions(self.options.threads, self.options.perf_map)
+        artifact = None
+        if self.options.verify and isinstance(backend, Verifying):
+            executable = backend.verifying(program, options)
+        else:
+            artifact = backend.compile(program)
+            executable = device.load(artifact, options)
+        return CompiledFunction(
+            interface_of(program),
+            plan,
+            executable,
+            inputs,
+            outputs,
+            program=program,
+            artifact=artifact,
+            allocate=device.allocate,
+        )
+
     def check_runs_here(self) -> None:
         """Refuse code for another machine before it is made: what is finished is loaded."""
-        target = self.options.target
-        missing = Target.of(target).missing_on(Target.host())
-        if missing and self.options.backend == "cpu":
+        missing = self.backend.target.missing_here()
+        if missing:
+            target = self.options.target
             raise UsageError(
                 f"the code for {target} does not run here: it needs {', '.join(missing)}",
-                help="make a bundle, which another machine runs: export_bundle(folder, "
+                help="export a bundle for the other machine: export_bundle(folder, "
                 f"target={target!r}), or afterglow compile MODEL -o FOLDER --target {target}",
             )
 
@@ -222,7 +263,10 @@ class Stages:
         if self.options.tune is None:
             return self
         self._tell("tune")
-        policy = tuned_policy(lambda policy: self.within(policy).plan(module)[0], self.options)
+        assert isinstance(self.backend, Tuning), "refused when the backend was found"
+        policy = tuned_policy(
+            self.backend, lambda policy: self.within(policy).plan(module)[0], self.options
+        )
         return Stages(replace(self.options, policy=policy))
 
     def within(self, policy: Policy) -> Stages:
@@ -262,39 +306,54 @@ def _verify_plan(program: Program) -> None:
         )
 
 
-def _check_precision(options: Options) -> None:
-    """Whether weights can be held, and read fast, in the precision asked for."""
+def first_plan(backend: Backend) -> PlanStep:
+    """How a backend plans a step: by the first of its plans."""
+
+    def plan(step: OpInstr | Stack, *, exact: bool = False) -> KernelPlan | None:
+        return next(iter(backend.plans(step, exact=exact)), None)
+
+    return plan
+
+
+def kernels_of(backend: Backend) -> HasKernel:
+    """Whether a backend computes a node as it is; it is lowered otherwise, if it can be."""
+    known: dict[object, bool] = {}
+
+    def has_kernel(node: Node) -> bool:
+        key = node.op, *((v.type, type(v)) for v in node.operands if v is not None)
+        if key not in known:
+            plan = first_plan(backend)(step_of(node))
+            known[key] = plan is not None and plan.algorithm != ON_HOST
+        return known[key]
+
+    return has_kernel
+
+
+def find_backend(options: Options) -> Backend:
+    """The backend that options ask for, which can do what they ask."""
+    if not isinstance(options.backend, str):
+        raise UsageError(f"backend must be a name, got {options.backend!r}")
+    kernels = None if options.cache is None else CompileCache(options.cache).kernels
+    settings = Settings(options.target, options.policy, options.threads, kernels)
+    backend = backend_factory(options.backend)(settings)
+    if options.tune is not None and not (is_duration(options.tune) and isinstance(backend, Tuning)):
+        raise UsageError(
+            f"cannot tune for {options.tune} s on backend {options.backend!r}",
+            help="give seconds above 0, and the default backend",
+        )
+    _check_precision(options, backend)
+    return backend
+
+
+def _check_precision(options: Options, backend: Backend) -> None:
+    """Refuse a storage type of weights that is unknown, or that the target reads slowly."""
     if options.precision not in PRECISIONS:
         raise UsageError(
             f"no precision {options.precision!r}", help=f"there are {', '.join(PRECISIONS)}"
         )
-    converts = options.backend == "cpu" and PRECISIONS[options.precision] is f16
-    if converts and not Target.of(options.target).half_conversions:
+    stored = PRECISIONS[options.precision]
+    if stored is not None and not backend.target.reads(stored):
         raise UsageError(
-            f"target {options.target!r} has no instructions that convert f16",
+            f"target {options.target!r} has no instructions that convert {stored}",
             help="use precision weights_bf16, which every target reads fast",
         )
-
-
-def find_backend(options: Options) -> Backend:
-    """The backend that options ask for."""
-    make = BACKENDS.get(options.backend) if isinstance(options.backend, str) else None
-    if make is None:
-        names = ", ".join(BACKENDS)
-        raise UsageError(f"no backend {options.backend!r}", help=f"there are {names}")
-    if options.tune is not None and not (is_duration(options.tune) and options.backend == "cpu"):
-        raise UsageError(
-            f"cannot tune for {options.tune} s on backend {options.backend!r}",
-            help="give seconds above 0, and backend='cpu'",
-        )
-    _check_precision(options)
-    return make(
-        Settings(
-            options.target,
-            options.threads,
-            options.verify,
-            options.perf_map,
-            caching_compiler(options.cache),
-            options.policy,
-        )
-    )

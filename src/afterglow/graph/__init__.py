@@ -7,7 +7,7 @@ from afterglow.graph.dot import print_dot
 from afterglow.graph.evaluate import run_function, run_node, run_op
 from afterglow.graph.function import Function, Module, Output, Update
 from afterglow.graph.host_op import BOUNDARY, HostOp
-from afterglow.graph.op import OPS, Border, Op, op
+from afterglow.graph.op import OPS, Halo, Op, op
 from afterglow.graph.parser import parse_function, parse_module
 from afterglow.graph.printer import print_function, print_module
 from afterglow.graph.subgraph import Subgraph
@@ -19,12 +19,12 @@ __all__ = [
     "BOUNDARY",
     "OPS",
     "Band",
-    "Border",
     "Builder",
     "Constant",
     "Cut",
     "Function",
     "Gradients",
+    "Halo",
     "HostOp",
     "Module",
     "Node",

@@ -15,7 +15,7 @@ fields           -                           printer, parser, hash, equality
 ``index_ranges`` types of operands           interpreter, kernels, the check of constants
 ``permuted``     a permutation of axes       transpose sinking
 ``parallel``     an axis of the result       stacking and splitting
-``bordered``     types of operands           memory: borders instead of padding
+``with_halo``    types of operands           memory: a halo instead of padding
 ``band``         a part of the result        splitting, which runs a chain of ops part by part
 ``work``         types of operands           splitting, which computes some elements twice
 ===============  ==========================  =============================================
@@ -45,18 +45,16 @@ OPS: dict[str, type[Op]] = {}
 
 
 @dataclass(frozen=True)
-class Border:
-    """What an op wants to lie around its first operand in memory, and the op that then reads it.
+class Halo:
+    """Elements around the first operand in memory, and the op without padding that reads them.
 
-    `before` and `after` count elements along each axis, which hold `value`. `pitch` counts those
-    after them that hold anything: they only keep rows or channels apart.
+    `before` and `after` count elements along each axis, which hold `value`.
     """
 
     before: tuple[int, ...]
     after: tuple[int, ...]
     value: float
     op: Op
-    pitch: tuple[int, ...] = ()
 
 
 class Op:
@@ -86,6 +84,8 @@ class Op:
     """Whether axes of operands and results, but the last, may lie in memory in any order."""
     states_types: ClassVar[bool] = False
     """Whether the types of its results are stated where it is applied, as no rule gives them."""
+    host: ClassVar[bool] = False
+    """Whether it works on strings, trees or look-up tables: the host runs it, by `evaluate`."""
     along_axis: ClassVar[tuple[str, ...]] = ()
     """Operands that, if they are vectors, run along the op's own axis: `permuted` keeps them."""
 
@@ -130,8 +130,8 @@ class Op:
         """
         return {}
 
-    def bordered(self, operands: Sequence[TensorType | None]) -> Border | None:
-        """The border around its first operand that would make padding free, if it has padding."""
+    def with_halo(self, operands: Sequence[TensorType | None]) -> Halo | None:
+        """The halo around its first operand that replaces its padding; None if it has none."""
         return None
 
     def parallel(
@@ -178,9 +178,14 @@ class Op:
         return ()
 
     @classmethod
+    def decomposes(cls) -> bool:
+        """Whether simpler ops compute the same: see `lower`."""
+        return cls.lower is not Op.lower
+
+    @classmethod
     def is_primitive(cls) -> bool:
-        """Whether a backend must have a kernel for it, because it does not decompose."""
-        return cls.lower is Op.lower and not cls.has_own_selection()
+        """Whether a backend must have a kernel for it: it computes numbers and has no lowering."""
+        return not cls.decomposes() and not cls.has_own_selection() and not cls.host
 
     @classmethod
     def has_own_selection(cls) -> bool:

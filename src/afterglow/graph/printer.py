@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from afterglow.graph.attributes import attributes_text
@@ -22,13 +22,31 @@ def print_module(module: Module, *, origins: bool = False) -> str:
     lines = chain(
         (_constant_line(constant) for constant in module.constants.values()),
         (f"state {value_text(state)} : {state.type}" for state in module.states.values()),
-        (print_function(f, origins=origins) for f in functions_in_order(module)),
+        (print_function(f, origins=origins) for f in functions_in_order(module.functions.values())),
     )
     return "\n".join(lines) + "\n"
 
 
-def functions_in_order(module: Module) -> list[Function]:
-    """The functions, sub-functions first, otherwise in the module's own order."""
+def print_functions(functions: Iterable[Function]) -> str:
+    """Some functions of a module with those that they carry, and the constants that they read."""
+    ordered = functions_in_order(functions)
+    constants = constants_of(ordered)
+    lines = (*map(_constant_line, constants), *map(print_function, ordered))
+    return "\n".join(lines) + "\n"
+
+
+def constants_of(functions: Iterable[Function]) -> list[Constant]:
+    """The constants that functions read, each once."""
+    read: dict[Value | None, None] = {}
+    for function in functions:
+        for node in function.nodes:
+            read.update(dict.fromkeys(node.operands))
+        read.update(dict.fromkeys(output.value for output in function.outputs))
+    return [value for value in read if isinstance(value, Constant)]
+
+
+def functions_in_order(functions: Iterable[Function]) -> list[Function]:
+    """Functions with those that they carry, sub-functions first, otherwise in their order."""
     done: dict[Function, None] = {}
 
     def visit(function: Function) -> None:
@@ -37,7 +55,7 @@ def functions_in_order(module: Module) -> list[Function]:
                 visit(inner)
             done[function] = None
 
-    for function in module.functions.values():
+    for function in functions:
         visit(function)
     return list(done)
 

@@ -10,6 +10,10 @@ Setting: TypeAlias = int | str | tuple[int, ...]
 """A number or word that tells variants of an algorithm apart, such as the size of a tile."""
 
 
+ON_HOST = "host"
+"""The algorithm of a step without a kernel: an op is lowered if it can be, or run by the host."""
+
+
 @dataclass(frozen=True)
 class KernelPlan:
     """The kernel of a step: its algorithm, what that costs, and the memory that it needs.
@@ -29,6 +33,12 @@ class KernelPlan:
     """Bytes of memory that each thread needs besides."""
     packed: tuple[int, ...] = ()
     """The operands, by position, of which the kernel reads a copy packed at compile time."""
+    halo: tuple[int, ...] = ()
+    """The operands, by position, whose padding the kernel would rather find in memory."""
+    gap: tuple[int, ...] = ()
+    """Elements to leave unused behind each axis of such an operand, to make its strides larger."""
+    alignment: int = 1
+    """A number of bytes: buffers must begin at its multiples."""
 
     @property
     def variant(self) -> str:

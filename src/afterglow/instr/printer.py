@@ -22,6 +22,7 @@ from afterglow.instr.program import Program
 from afterglow.support.names import spell
 
 _COMMENT_COLUMN = 60
+_PLAN_TUPLES = ("packed", "halo", "gap")
 
 
 def print_program(program: Program) -> str:
@@ -115,8 +116,9 @@ def plan_text(plan: KernelPlan | None) -> str:
         needs["workspace"] = tuple(plan.workspace.items())
     if plan.thread_bytes:
         needs["thread_bytes"] = plan.thread_bytes
-    if plan.packed:
-        needs["packed"] = plan.packed
+    needs.update({name: value for name in _PLAN_TUPLES if (value := getattr(plan, name))})
+    if plan.alignment > 1:
+        needs["alignment"] = plan.alignment
     settings = f" {_pairs(plan.settings)}" if plan.settings else ""
     return f"plan {plan.algorithm}{settings} needs {_pairs(needs)}"
 

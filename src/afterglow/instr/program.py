@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from afterglow.graph import Op
 from afterglow.instr.buffer import Buffer, Region, row_major
 from afterglow.instr.instruction import Alloc, Copy, DeclareView, Instr, OpInstr
+from afterglow.support.errors import VerifyError
 from afterglow.support.names import NameScope
 from afterglow.types import Array, MemoryPlan, TensorType
 
@@ -50,6 +51,13 @@ class Program:
         yield from self.outputs
         yield from self.constants
         yield from self.states
+
+    @property
+    def planned(self) -> MemoryPlan:
+        """The figures of its memory, which must have been planned in this process."""
+        if self.memory_plan is None:
+            raise VerifyError(f"the memory of @{self.name} is not planned")
+        return self.memory_plan
 
     @property
     def is_planned(self) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias, TypeVar
 
-from afterglow.graph import Function, Node, Value
+from afterglow.graph import Constant, Function, Node, Value
 from afterglow.graph.function import Update
-from afterglow.instr import Buffer, Instr, Program, ProgramBuilder, Region
+from afterglow.instr import Buffer, Instr, OpInstr, Program, ProgramBuilder, Region
 
 Carried: TypeAlias = Sequence[tuple[int, int]]
 """Inputs of a function, each with the output that it holds in the next run, by their numbers."""
@@ -21,6 +21,19 @@ def select_instructions(function: Function, carried: Carried = ()) -> Program:
     An input that is carried becomes state: at the end, it holds the result that belongs to it.
     """
     return Selection(function, carried).run()
+
+
+def step_of(node: Node) -> OpInstr:
+    """A node as an instruction on buffers of its own, which are nobody else's: to ask about it."""
+    outs = tuple(Buffer(value.name, value.type, Region.ARENA) for value in node.results)
+    ins = tuple(None if value is None else _operand(value) for value in node.operands)
+    return OpInstr(node.op, outs, ins, origin=node.origin)
+
+
+def _operand(value: Value) -> Buffer:
+    if isinstance(value, Constant):
+        return Buffer(value.name, value.type, Region.CONSTANT, data=value.data)
+    return Buffer(value.name, value.type, Region.ARENA)
 
 
 class Selection:

@@ -1,8 +1,8 @@
 """Memory of a program: lifetimes, copies, sharing, and where each buffer lies."""
 
-from afterglow.memory.borders import add_borders
 from afterglow.memory.copies import remove_copies
 from afterglow.memory.dead_stores import drop_dead_stores
+from afterglow.memory.halos import add_halos
 from afterglow.memory.kernel_plans import PlanStep, by_definition, plan_kernels
 from afterglow.memory.lending import borrow_memory, lend_inputs
 from afterglow.memory.lifetimes import place_lifetimes
@@ -12,13 +12,15 @@ from afterglow.memory.sharing import share_buffers
 from afterglow.memory.stacking import form_stacks
 from afterglow.memory.staging import MemoriesPlan, plan_memories
 from afterglow.memory.updates import update_in_place
+from afterglow.memory.workspace import AlternativePlans, reduce_workspace
 
 __all__ = [
+    "AlternativePlans",
     "Memories",
     "MemoriesPlan",
     "MemorySpec",
     "PlanStep",
-    "add_borders",
+    "add_halos",
     "borrow_memory",
     "by_definition",
     "drop_dead_stores",
@@ -28,6 +30,7 @@ __all__ = [
     "plan_kernels",
     "plan_memories",
     "plan_memory",
+    "reduce_workspace",
     "remove_copies",
     "share_buffers",
     "update_in_place",

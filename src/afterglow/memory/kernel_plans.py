@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from afterglow.instr import (
-    Alloc,
-    Buffer,
-    Dealloc,
-    Instr,
-    KernelPlan,
-    OpInstr,
-    Program,
-    Region,
-    Stack,
-)
+from afterglow.instr import Buffer, KernelPlan, OpInstr, Program, Region, Stack
 from afterglow.memory.cancellation import cancellation_sensitive
 from afterglow.types import TensorType
 from afterglow.types.dtype import u8
@@ -36,30 +26,24 @@ def by_definition(step: OpInstr | Stack, *, exact: bool = False) -> KernelPlan:
 def plan_kernels(program: Program, plan: PlanStep) -> None:
     """Give every step its plan, and scratch operands for the workspace that the plan needs.
 
-    What steps had of both before is replaced.
+    What steps had of both before is replaced. Lifetimes come after.
     """
     sensitive = cancellation_sensitive(program)
-    body: list[Instr] = []
-    dropped: set[Buffer] = set()
     for step in program.body:
         if isinstance(step, (OpInstr, Stack)):
-            dropped.update(step.scratch)
-            step.plan = plan(step, exact=step in sensitive)
-            step.scratch = tuple(_workspace(program, step))
-            body.extend(map(Alloc, step.scratch))
-        body.append(step)
-    program.body = [step for step in body if not _marks(step, dropped)]
+            set_plan(program, step, plan(step, exact=step in sensitive))
 
 
-def _marks(step: Instr, buffers: set[Buffer]) -> bool:
-    """Whether a step begins or ends the life of one of some buffers."""
-    return isinstance(step, (Alloc, Dealloc)) and step.buffer in buffers
+def set_plan(program: Program, step: OpInstr | Stack, plan: KernelPlan | None) -> None:
+    """Give a step a plan, and scratch operands for its workspace. Lifetimes come after."""
+    step.plan = plan
+    step.scratch = tuple(_workspace(program, step, plan))
 
 
-def _workspace(program: Program, step: OpInstr | Stack) -> Iterator[Buffer]:
-    if step.plan is None:
-        return
+def _workspace(
+    program: Program, step: OpInstr | Stack, plan: KernelPlan | None
+) -> Iterator[Buffer]:
     first = step if isinstance(step, OpInstr) else step.body[-1]
-    for name, size in step.plan.workspace.items():
+    for name, size in ({} if plan is None else plan.workspace).items():
         unique = program.names.claim(f"{first.outs[0].name}.{name}")
         yield Buffer(unique, TensorType(u8, (size,)), Region.ARENA)

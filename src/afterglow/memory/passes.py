@@ -7,9 +7,9 @@ last.
 from __future__ import annotations
 
 from afterglow.instr import Program
-from afterglow.memory.borders import BorderOf, add_borders
 from afterglow.memory.copies import remove_copies
 from afterglow.memory.dead_stores import drop_dead_stores
+from afterglow.memory.halos import add_halos
 from afterglow.memory.kernel_plans import PlanStep, plan_kernels
 from afterglow.memory.lending import borrow_memory, lend_inputs
 from afterglow.memory.lifetimes import place_lifetimes
@@ -17,6 +17,7 @@ from afterglow.memory.planner import EXACT_STEPS, plan_memory
 from afterglow.memory.sharing import share_buffers
 from afterglow.memory.stacking import form_stacks
 from afterglow.memory.updates import update_in_place
+from afterglow.memory.workspace import AlternativePlans, reduce_workspace
 from afterglow.passes import ProgramPass, Property
 
 
@@ -56,17 +57,17 @@ class DropDeadStores(MemoryPass):
         return bool(drop_dead_stores(program))
 
 
-class AddBorders(MemoryPass):
-    """Puts borders around what padded windows read, where the backend asks for one."""
+class AddHalos(MemoryPass):
+    """Replaces padding by a halo in memory, where the plan of a kernel wants one."""
 
-    name = "add-borders"
+    name = "add-halos"
 
-    def __init__(self, border: BorderOf) -> None:
-        self.border = border
+    def __init__(self, plan: PlanStep) -> None:
+        self.plan = plan
 
     def change(self, program: Program) -> bool:
         """See the class."""
-        return bool(add_borders(program, self.border))
+        return bool(add_halos(program, self.plan))
 
 
 class FormStacks(MemoryPass):
@@ -142,6 +143,20 @@ class AliasOutputs(MemoryPass):
     def change(self, program: Program) -> bool:
         """See the class."""
         return bool(borrow_memory(program))
+
+
+class ReduceWorkspace(MemoryPass):
+    """Takes kernels with less workspace where the peak is, if they cost little more."""
+
+    name = "reduce-workspace"
+    requires = frozenset({Property.SHARED})
+
+    def __init__(self, alternatives: AlternativePlans) -> None:
+        self.alternatives = alternatives
+
+    def change(self, program: Program) -> bool:
+        """See the class."""
+        return bool(reduce_workspace(program, self.alternatives))
 
 
 class PlanMemory(ProgramPass):

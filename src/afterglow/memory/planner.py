@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
-from afterglow.instr import Access, Buffer, Program
+from afterglow.instr import Access, Buffer, OpInstr, Program, Stack
 from afterglow.memory.exact import improve
 from afterglow.memory.liveness import Lifetime, lifetimes_of, lower_bound
 from afterglow.memory.memories import ARENA, MemorySpec
@@ -24,6 +25,7 @@ def plan_memory(
     Where quick ways miss the lower bound, a search looks for the best plan; `exact` says how many
     steps it may take, 0 to leave it out.
     """
+    memory = replace(memory, alignment=alignment_of(program, memory))
     lifetimes = lifetimes_of(program, memory.alignment)
     plan = place_buffers(lifetimes, memory, scratch_of(program), exact=exact)
     program.arena_bytes = plan.arena_bytes
@@ -54,6 +56,13 @@ def place_buffers(
     _check_size(memory, arena)
     kernel = [life for buffer, life in sized.items() if buffer in scratch]
     return MemoryPlan(arena, bound, sum(life.size for life in lives), lower_bound(kernel))
+
+
+def alignment_of(program: Program, memory: MemorySpec) -> int:
+    """The bytes at whose multiples buffers begin: what the memory and all kernels need."""
+    steps = (step for step in program.body if isinstance(step, (OpInstr, Stack)))
+    wanted = (step.plan.alignment for step in steps if step.plan is not None)
+    return max((memory.alignment, *wanted))
 
 
 def scratch_of(program: Program) -> set[Buffer]:

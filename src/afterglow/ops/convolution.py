@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.graph import Band, Border, Builder, Cut, Gradients, Op, Value, op
+from afterglow.graph import Band, Builder, Cut, Gradients, Halo, Op, Value, op
 from afterglow.ops.linear import multiply_matrices
 from afterglow.ops.movement import Pad, Reshape, Slice, Transpose, with_zeros_between
 from afterglow.ops.rules import require, require_number, require_same_dtype, require_shape
@@ -121,13 +121,13 @@ class Conv(Convolution):
         slopes = self.weight_gradient(b, x, grad, weight.type.shape)
         return b.emit(spread, grad, weight), slopes, grad
 
-    def bordered(self, operands: Sequence[TensorType | None]) -> Border | None:
+    def with_halo(self, operands: Sequence[TensorType | None]) -> Halo | None:
         """Zeros all around."""
         x, weight, *_ = operands
         assert x is not None
         assert weight is not None
         bare = replace(self, pads=(0,) * len(self.pads))
-        return self.windows(weight.shape).border(x, 0.0, bare)
+        return self.windows(weight.shape).halo(x, 0.0, bare)
 
     def parallel(
         self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
@@ -232,7 +232,7 @@ def _blocks(shape: tuple[int, ...], window_bytes: int) -> Iterator[tuple[slice, 
 
 @op("conv_transpose")
 class ConvTranspose(Convolution):
-    """The transpose of a convolution: x [N, spatial…, C] spread by weight [C, kernel…, O / groups].
+    """Transposed convolution of x [N, spatial…, C] with weight [C, kernel…, O / groups].
 
     Each element of x adds its product with the weight to the window of the result that starts at
     its position times the stride. Then `pads` (begins, ends) are cut off and `output_pads` rows

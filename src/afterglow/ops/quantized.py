@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from afterglow.graph import Band, Border, Builder, Cut, Op, Value, op
+from afterglow.graph import Band, Builder, Cut, Halo, Op, Value, op
 from afterglow.ops.conversion import Cast
 from afterglow.ops.convolution import Conv, Convolution
 from afterglow.ops.elementwise import Add, Sub, scalar
@@ -97,7 +97,7 @@ class QuantizedConv(Convolution):
             return b.emit(self.plain, lhs, rhs)
         return b.emit(self.plain, lhs, rhs, _emit_floats(b, bias, 0, scale, axis=0))
 
-    def bordered(self, operands: Sequence[TensorType | None]) -> Border | None:
+    def with_halo(self, operands: Sequence[TensorType | None]) -> Halo | None:
         """The zero point all around, if it is known."""
         x, weight, _, _, x_zero, *_ = *operands, None, None, None
         if x_zero is not None:
@@ -105,7 +105,7 @@ class QuantizedConv(Convolution):
         assert x is not None
         assert weight is not None
         bare = replace(self, pads=(0,) * len(self.pads))
-        return self.windows(weight.shape).border(x, float(self.x_zero_point), bare)
+        return self.windows(weight.shape).halo(x, float(self.x_zero_point), bare)
 
     def parallel(
         self, axis: int, result: TensorType, operands: Sequence[TensorType | None]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from afterglow.graph import Border, Cut, Op
+from afterglow.graph import Cut, Halo, Op
 from afterglow.ops.rules import require
 from afterglow.types import Array, TensorType
 
@@ -174,12 +174,12 @@ class Windows:
         strides = (inner * channel, batch, *steps, *holes, channel)
         return as_strided(x, shape, strides, writeable=False)
 
-    def border(self, x: TensorType, value: float, bare: Op) -> Border | None:
-        """The padding as a border of x, for an op that then has none; None if there is none."""
+    def halo(self, x: TensorType, value: float, bare: Op) -> Halo | None:
+        """The padding as a halo of x, for an op that then has none; None if there is none."""
         ends = self.needed_ends(x.shape[1:-1])
         if not x.size or not any((*self.begins, *ends)):
             return None
-        return Border((0, *self.begins, 0), (0, *ends, 0), value, bare)
+        return Halo((0, *self.begins, 0), (0, *ends, 0), value, bare)
 
 
 def _way(step: int, extent: int) -> int:

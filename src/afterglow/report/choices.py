@@ -1,21 +1,19 @@
-"""What the kernels of a program chose between, with estimates and, if wanted, measurements."""
+"""The candidate plans of each kernel of a program, estimated and optionally measured."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.compile import Compile, compile_module
-from afterglow.backends.cpu.target import Target
-from afterglow.backends.cpu.tuning import Choice, PlanProgram, choices_of, measure
-from afterglow.backends.cpu.write import symbol_of
+from afterglow.backends.capabilities import Choice, PlanProgram, Tuning
 from afterglow.backends.policy import Policy
 from afterglow.instr import Program
 from afterglow.memory.timeline import origin_of
+from afterglow.runtime.device import LoadOptions
 
 
 @dataclass(frozen=True)
 class ExplainedCandidate:
-    """A plan of a kernel: what it costs and needs by estimate, and how long it took."""
+    """A candidate plan of a kernel: its estimated cost, its memory, and its measured time."""
 
     name: str
     cost: float
@@ -26,10 +24,7 @@ class ExplainedCandidate:
 
 @dataclass(frozen=True)
 class ExplainedChoice:
-    """What one kernel does, where in the model it is used, and the ways to do it.
-
-    The first candidate is the one that is chosen.
-    """
+    """A kernel, the nodes that use it, and its candidate plans, the chosen one first."""
 
     kernel: str
     operands: tuple[str, ...]
@@ -39,34 +34,20 @@ class ExplainedChoice:
 
 
 def explain_choices(
-    plan: PlanProgram,
-    target: Target,
-    policy: Policy,
-    *,
-    seconds: float | None = None,
-    compiled: Compile = compile_module,
+    backend: Tuning, plan: PlanProgram, policy: Policy, seconds: float | None = None
 ) -> list[ExplainedChoice]:
-    """The choices of a program; measured on one thread for so many seconds, if any."""
+    """The choices of a program; measured on one thread for some seconds, if any are given."""
     program = plan(policy)
-    choices = choices_of(program, target, policy)
+    choices = backend.choices(program)
     if seconds is not None:
-        measure(
-            plan,
-            choices,
-            target,
-            policy,
-            threads=1,
-            seconds=seconds,
-            compiled=compiled,
-        )
+        backend.measure(plan, choices, LoadOptions(threads=1), seconds)
     return [_explained(choice, program) for choice in choices]
 
 
 def _explained(choice: Choice, program: Program) -> ExplainedChoice:
-    anchor = choice.job.anchor
-    assert anchor is not None
+    anchor = choice.anchor
     return ExplainedChoice(
-        kernel=symbol_of(choice.job, choice.plans[0]),
+        kernel=choice.kernel,
         operands=tuple(str(b.type) for b in anchor.ins[:2] if b is not None),
         result=str(anchor.outs[0].type),
         origins=tuple(origin_of(program.body[place]) for place in choice.places),

@@ -1,9 +1,8 @@
-"""Compiled models: what a user holds and calls."""
+"""Compiled models, as users call them, and what runs them."""
 
 from afterglow.runtime.compiled import CompiledFunction, MemoryReport
 from afterglow.runtime.load import load_model
 from afterglow.runtime.model import CompiledModel
-from afterglow.runtime.pickling import restore_pickled
 from afterglow.runtime.signature import Signature, TensorInfo
 
 __all__ = [
@@ -13,5 +12,4 @@ __all__ = [
     "Signature",
     "TensorInfo",
     "load_model",
-    "restore_pickled",
 ]

@@ -9,8 +9,8 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class BundleWish:
-    """A bundle that is wanted: for which machine, of what kind, for which shapes."""
+class BundleRequest:
+    """What a bundle is asked to be: for which machine, of what kind, for which shapes."""
 
     target: str = "host"
     name: str | None = None

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
-from afterglow.runtime.executable import Executable
+from afterglow.runtime.artifact import Artifact
+from afterglow.runtime.buffers import HostBuffer
+from afterglow.runtime.device import DeviceBuffer, Executable
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.support.errors import UsageError, lacks_memory, out_of_memory
-from afterglow.types import Array, Interface, MemoryPlan, Port
+from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ class CompiledFunction:
     """An executable with what it takes and gives. State starts as zeros and lives as long as it.
 
     `input_names` and `output_names` are the model's own, in the order of the interface. The
-    program is there if it was compiled in this process, rather than loaded.
+    program is there if it was compiled in this process, rather than loaded; the artifact unless
+    there is nothing that could be saved. `allocate` makes buffers for states.
     """
 
     def __init__(
@@ -45,22 +46,27 @@ class CompiledFunction:
         executable: Executable,
         input_names: Sequence[str],
         output_names: Sequence[str],
+        *,
         program: Any = None,
+        artifact: Artifact | None = None,
+        allocate: Callable[[TensorType], DeviceBuffer] = HostBuffer,
     ) -> None:
         self.interface = interface
         self.plan = plan
         self.executable = executable
         self.input_names = tuple(input_names)
         self.output_names = tuple(output_names)
+        self.artifact = artifact
         self._program = program
-        self.states = {
-            port.name: np.zeros(port.type.shape, port.type.dtype.numpy) for port in interface.states
-        }
+        self._allocate = allocate
+        self.states = {port.name: allocate(port.type) for port in interface.states}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
         """The same code, which is never changed, with a copy of the states."""
         copied = copy(self)
-        copied.states = {name: state.copy() for name, state in self.states.items()}
+        copied.states = {name: self._allocate(state.type) for name, state in self.states.items()}
+        for name, state in copied.states.items():
+            state.write(self.states[name].read().result()).result()
         return copied
 
     @property

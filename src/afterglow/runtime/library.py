@@ -11,16 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from afterglow.runtime.buffers import HostExecutable, arrays_of
 from afterglow.runtime.compiled import CompiledFunction
-from afterglow.runtime.executable import Footprint
+from afterglow.runtime.device import DeviceBuffer, Footprint, StepName
 from afterglow.runtime.lent import spare_lent
 from afterglow.runtime.library_file import check_library
-from afterglow.runtime.native.artefact import CheckedIndex, raise_alarm
 from afterglow.runtime.native.convention import alarm_bytes
 from afterglow.runtime.native.executable import address_of
 from afterglow.runtime.native.machine import Needs, architecture_of, check_runs_here
 from afterglow.runtime.native.memory import empty_bytes
+from afterglow.runtime.native.program import CheckedIndex, parsed_step, raise_alarm
 from afterglow.runtime.native.status import Status
+from afterglow.runtime.native.timed_team import TimedTeam
 from afterglow.runtime.version import Version
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
@@ -76,15 +78,15 @@ def _description(library: ctypes.CDLL, path: Path) -> dict[str, Any]:
         text = beside.read_bytes()
     else:
         raise UsageError(
-            f"{path}: the library describes no model called {name!r}",
-            help=f"keep {name}.json beside it, and its own name",
+            f"{path}: the library has no description of a model called {name!r}",
+            help=f"keep {name}.json next to it, and do not rename the library",
         )
     try:
         description: dict[str, Any] = json.loads(text)
     except ValueError:
         raise UsageError(f"{path}: the description of the model is damaged") from None
     if description.get("format") != FORMAT:
-        raise UsageError(f"{path}: the library was made by another version of Afterglow")
+        raise UsageError(f"{path}: the library was built by another version of Afterglow")
     return description
 
 
@@ -139,7 +141,7 @@ def _function(library: ctypes.CDLL, name: str, pointers: int) -> Any:
     return function
 
 
-class LibraryExecutable:
+class LibraryExecutable(HostExecutable):
     """An entry of a bundle; may be run by several threads at once, each with an arena."""
 
     def __init__(
@@ -172,13 +174,22 @@ class LibraryExecutable:
         """Weights, code, and scratch memory."""
         return Footprint(self._weight_bytes, self._code_bytes, self._work)
 
-    def run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> list[Array]:
+    def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once on arrays of exactly the input types."""
-        return self._call(self._run, inputs, states)
+        return self._call(self._run, inputs, arrays_of(states))
 
-    def run_team(self, inputs: Sequence[Array], states: Mapping[str, Array], team: int) -> None:
-        """Run once, each step by the team that lies at an address."""
-        self._call(self._run_team, inputs, states, team)
+    def steps(self) -> list[StepName]:
+        """The steps of its machine code."""
+        return [parsed_step(name) for name in self.step_names]
+
+    def time_steps(
+        self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]
+    ) -> list[float]:
+        """Run once on one thread; the seconds of each step."""
+        scratch = empty_bytes(self.scratch_bytes)
+        team = TimedTeam(scratch.ctypes.data)
+        self._call(self._run_team, inputs, arrays_of(states), team.address)
+        return team.seconds
 
     def _call(
         self, run: Any, inputs: Sequence[Array], states: Mapping[str, Array], *others: int

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from afterglow.runtime.bundle import Bundle, BundleWish
+from afterglow.runtime.bundle import Bundle, BundleRequest
+from afterglow.runtime.device import FindDevice, LoadOptions
 from afterglow.runtime.library import SUFFIXES as LIBRARIES
 from afterglow.runtime.library import load_library
 from afterglow.runtime.model import CompiledModel
-from afterglow.runtime.saved import read_versions
+from afterglow.runtime.saved import Resume, read_versions
 from afterglow.runtime.saved_versions import AnyVersions, Resumer
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.signature import Signature, TensorInfo
-from afterglow.runtime.threads import checked_threads
 from afterglow.runtime.version import SourceLeft, Specialiser, Version
 from afterglow.runtime.versions import Key, Versions, by_input
 from afterglow.support.container import is_container
@@ -31,33 +29,25 @@ Names: TypeAlias = Mapping[tuple[str, int], str]
 
 def load_model(
     path: str | Path,
+    find_device: FindDevice,
+    options: LoadOptions,
+    resume: Resume,
     *,
-    threads: int | None = None,
-    perf_map: bool = False,
-    cache: bool | str | Path = True,
     name: str | None = None,
 ) -> CompiledModel:
-    """Load a model that was saved, to be run by so many threads: by default as many as may be.
+    """Load a model that was saved on the devices that it is for.
 
     Code and constants are mapped from the file, and shared by all processes that do the same. The
-    shared library of a bundle is loaded too; it runs on the calling thread. `cache` is the folder
-    for what is compiled as the model runs, because data decide shapes in it. Errors call the model
-    by its `name`, which is its path if nothing else is said.
+    shared library of a bundle is loaded too; it runs on the calling thread. `resume` makes what
+    compiles the rest of a model with data-dependent shapes. Errors call the model by its `name`,
+    which is its path by default.
     """
-    threads = checked_threads(threads)
     path = checked_path(path, "saved model")
     if path.suffix in LIBRARIES:
         return _load_bundle(path)
-    resume = partial(_resume, threads=threads, perf_map=perf_map, cache=cache)
-    saved = read_versions(path, threads, perf_map=perf_map, resume=resume)
+    saved = read_versions(path, find_device, options, resume=resume)
     specialiser = _Saved(name or str(path), saved.signature, saved.versions, saved.resumer)
     return CompiledModel(saved.signature, specialiser, saved.static, versions=saved.versions)
-
-
-def _resume(source: SourceLeft, **options: Any) -> Resumer:
-    """What compiles the rest of a model: only such models need the compiler to be imported."""
-    resumer: Resumer = import_module("afterglow.driver.resume").ResumedModel(source, **options)
-    return resumer
 
 
 def is_saved_model(path: str | Path) -> bool:
@@ -149,7 +139,7 @@ class _Saved(Specialiser):
         """Refuse: only code was saved."""
         raise UsageError("a loaded model has no stages to print", help="compile it from its source")
 
-    def export(self, wish: BundleWish, folder: Path, *, shared: bool) -> Bundle:
+    def export(self, request: BundleRequest, folder: Path, *, shared: bool) -> Bundle:
         """Refuse: only code was saved, for one machine."""
         raise UsageError("a loaded model cannot be exported", help="compile it from its source")
 

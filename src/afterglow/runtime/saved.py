@@ -1,9 +1,9 @@
-"""Saved models: a file that holds all that is needed to run a compiled model, and nothing else.
+"""Saved models: files with everything that is needed to run a compiled model.
 
 It is a container (see `support.container`): the metadata describe the model and its versions, and
-each version has its code, its constants, and its program if the host runs some of it, as sections.
-Where shapes depend on data, so that a part of the model is compiled as it runs, the file also has
-the graph IR of what lies behind the first boundaries, and the options to compile it with.
+each version has the sections of its artifact. A model with data-dependent shapes is partly compiled
+as it runs: its file also has the graph IR of what lies behind the first boundaries, and the options
+to compile it with.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from afterglow.runtime.device import FindDevice, LoadOptions
 from afterglow.runtime.saved_versions import AnyVersions, Resumer, VersionReader, VersionWriter
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.runtime.version import SourceLeft, Version
@@ -28,7 +29,7 @@ from afterglow.support.errors import UsageError
 from afterglow.types.dtype import DTYPES
 
 KIND = "afterglow model"
-LAYOUT = 4
+LAYOUT = 5
 """Counts changes of the metadata that readers must know about."""
 GRAPH, WEIGHTS = "source.graph", "source.weights"
 """Sections of what is left of the source."""
@@ -91,7 +92,7 @@ def check_replaceable(path: Path) -> None:
     with path.open("rb") as file:
         if not is_container(file.read(64)):
             raise UsageError(
-                f"{path} is there already, and is not a compiled model that Afterglow wrote",
+                f"{path} already exists and is not a compiled model written by Afterglow",
                 help="give another name, or force=True to replace it",
             )
 
@@ -115,24 +116,23 @@ class SavedModel:
 
 def read_versions(
     path: str | Path,
-    threads: int | None,
+    find_device: FindDevice,
+    options: LoadOptions,
     *,
     key: str | None = None,
-    perf_map: bool = False,
     resume: Resume | None = None,
 ) -> SavedModel:
-    """Load what was saved, to be run by so many threads.
+    """Load what was saved on the devices that it is for.
 
     All of it is checked before anything is used; if there is a `key`, it must be saved with that.
-    `perf_map` tells the profiler `perf` about it. `resume` is asked if some of the model is
-    compiled as it runs.
+    `resume` is asked if some of the model is compiled as it runs.
     """
     container = read_container(Path(path))
     _check_kind(container, key)
     metadata = container.metadata
     source = _source_left(container)
     resumer = None if source is None or resume is None else resume(source)
-    reader = VersionReader(container, threads, perf_map, resumer)
+    reader = VersionReader(container, find_device, options, resumer)
     signature = _restore_signature(metadata["signature"])
     versions: AnyVersions = Versions()
     if metadata["is_static"]:
@@ -145,14 +145,14 @@ def _check_kind(container: Container, key: str | None) -> None:
     """Raise if a file is something else than a model, than a known layout, or than is expected."""
     path, metadata = container.path, container.metadata
     if metadata.get("kind") != KIND:
-        raise UsageError(f"{path}: the file holds no model")
+        raise UsageError(f"{path}: the file contains no model")
     if metadata.get("layout") != LAYOUT:
         raise UsageError(
             f"{path}: the file was saved by another version of Afterglow",
             help="compile the model again with this version",
         )
     if key is not None and metadata.get("key") != key:
-        raise UsageError(f"{path}: the file holds another model than its name says")
+        raise UsageError(f"{path}: the file contains a different model than its name says")
 
 
 def _source_left(container: Container) -> SourceLeft | None:

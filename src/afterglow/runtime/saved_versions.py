@@ -6,17 +6,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, TypeAlias
 
+from afterglow.runtime.artifact import Artifact, StoredSections
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.content import describe_content, restore_content
-from afterglow.runtime.native.artefact import Artefact
-from afterglow.runtime.native.executable import NativeExecutable
-from afterglow.runtime.native.saved import describe, restore, sections_of
+from afterglow.runtime.device import FindDevice, LoadOptions
 from afterglow.runtime.segmented import Continuation, SegmentedVersion
 from afterglow.runtime.version import SourceLeft, Version
 from afterglow.runtime.versions import Key, Versions
 from afterglow.support.container import Container
 from afterglow.support.errors import UsageError
-from afterglow.types import MemoryPlan, OutputForm, OutputKind
+from afterglow.types import Interface, MemoryPlan, OutputForm, OutputKind, Port, TensorType
+from afterglow.types.dtype import DTYPES
 
 AnyVersions: TypeAlias = "Versions[Version | SegmentedVersion]"
 
@@ -45,14 +45,13 @@ class VersionWriter:
         return self._whole(version) if isinstance(version, Version) else self._segmented(version)
 
     def _whole(self, version: Version) -> dict[str, Any]:
-        compiled, artefact = version.compiled, _artefact(version)
+        compiled, artifact = version.compiled, _artifact(version)
         number, self._count = self._count, self._count + 1
-        sections = sections_of(artefact).items()
+        sections = artifact.sections.items()
         self.sections.update((f"{number}.{name}", data) for name, data in sections)
         return {
             "number": number,
-            "artefact": describe(artefact),
-            "plan": asdict(compiled.plan),
+            "artifact": _describe_artifact(artifact),
             "input_names": compiled.input_names,
             "output_names": compiled.output_names,
             "value_inputs": sorted(version.value_inputs),
@@ -70,14 +69,52 @@ class VersionWriter:
         }
 
 
-def _artefact(version: Version) -> Artefact:
-    executable = version.compiled.executable
-    if not isinstance(executable, NativeExecutable):
+def _artifact(version: Version) -> Artifact:
+    artifact = version.compiled.artifact
+    if artifact is None:
         raise UsageError(
-            "only models compiled for the CPU can be saved, and only without verify",
-            help='use backend="cpu" and verify=False',
+            "a model that checks itself as it runs, or that a shared library holds, is not saved",
+            help="compile the model with verify=False, and save that",
         )
-    return executable.artefact
+    return artifact
+
+
+def _describe_artifact(artifact: Artifact) -> dict[str, Any]:
+    """All of an artifact but its sections, as JSON can hold it."""
+    return {
+        "device": artifact.device,
+        "interface": {
+            kind: [_describe_port(port) for port in ports]
+            for kind, ports in vars(artifact.interface).items()
+        },
+        "plan": asdict(artifact.plan),
+        "manifest": artifact.manifest,
+    }
+
+
+def _describe_port(port: Port) -> list[Any]:
+    return [port.name, port.type.dtype.name, list(port.type.shape), port.lent]
+
+
+def _restore_artifact(data: Mapping[str, Any], sections: StoredSections) -> Artifact:
+    return Artifact(
+        data["device"],
+        _restore_interface(data["interface"]),
+        MemoryPlan(**data["plan"]),
+        data["manifest"],
+        sections,
+    )
+
+
+def _restore_interface(data: Mapping[str, Any]) -> Interface:
+    ports = {
+        kind: tuple(
+            Port(name, TensorType(DTYPES[dtype], tuple(shape)), lent)
+            for name, dtype, shape, lent in described
+        )
+        for kind, described in data.items()
+    }
+    return Interface(**ports)
 
 
 class Resumer(Protocol):
@@ -92,11 +129,11 @@ class Resumer(Protocol):
 
 @dataclass(frozen=True)
 class VersionReader:
-    """Loads versions from a file, to be run by so many threads."""
+    """Loads versions from a file on the devices that they are for."""
 
     container: Container
-    threads: int | None
-    perf_map: bool = False
+    find_device: FindDevice
+    options: LoadOptions
     resumer: Resumer | None = None
 
     def fill(self, versions: AnyVersions, data: Mapping[str, Any]) -> None:
@@ -109,18 +146,21 @@ class VersionReader:
 
     def version(self, data: Mapping[str, Any]) -> Version | SegmentedVersion:
         """One version."""
-        return self.whole(data) if "artefact" in data else self._segmented(data)
+        return self.whole(data) if "artifact" in data else self._segmented(data)
 
     def whole(self, data: Mapping[str, Any]) -> Version:
         """A version in one piece."""
-        artefact = restore(data["artefact"], self.container, f"{data['number']}.")
-        executable = NativeExecutable(artefact, self.threads, perf_map=self.perf_map)
+        sections = StoredSections(self.container, f"{data['number']}.")
+        artifact = _restore_artifact(data["artifact"], sections)
+        device = self.find_device(artifact.device)
         compiled = CompiledFunction(
-            artefact.interface,
-            MemoryPlan(**data["plan"]),
-            executable,
+            artifact.interface,
+            artifact.plan,
+            device.load(artifact, self.options),
             data["input_names"],
             data["output_names"],
+            artifact=artifact,
+            allocate=device.allocate,
         )
         forms = [
             OutputForm(name, OutputKind(kind), count, tuple(keys))

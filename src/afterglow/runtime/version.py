@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
-from afterglow.runtime.bundle import Bundle, BundleWish
+from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.types import OutputForm, OutputKind
@@ -80,8 +80,8 @@ class Specialiser:
         """The text of a stage of the compiler."""
         raise NotImplementedError
 
-    def export(self, wish: BundleWish, folder: Path, *, shared: bool) -> Bundle:
-        """Write the model, compiled as wished, as a bundle, with a shared library if wanted."""
+    def export(self, request: BundleRequest, folder: Path, *, shared: bool) -> Bundle:
+        """Write the model as a bundle; `shared`, with a shared library."""
         raise NotImplementedError
 
     def source_left(self, cuts: Sequence[Collection[str]]) -> SourceLeft:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from afterglow.backends.cpu import Target
-from afterglow.backends.cpu.write import plans_for
+from afterglow.backends.cpu.codegen.write import plans_for
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.graph import Op
 from afterglow.ops.convolution import Conv
@@ -47,7 +47,7 @@ def errors(layer: str, policy: Policy = DEFAULT) -> Iterator[tuple[str, float]]:
     bench.step(op, bench.input(x), bench.constant(weight), stored=True)
     job = bench.job()
     for plan in plans_for(job, bench.target, policy):
-        bench.policy = replace(policy, picks={job.key: plan.variant})
+        bench.policy = replace(policy, variants={job.key: plan.variant})
         yield plan.variant, _error(bench.run()[0], wanted)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from afterglow.backends.cpu import Module, Target, compile_module, load_host, verify_module
-from afterglow.backends.cpu.emitter import Emitter, Value
+from afterglow.backends.cpu.llvm.emitter import Emitter, Value
 from afterglow.types import Array
 from afterglow.types.dtype import DType
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from afterglow.backends.cpu import Target
-from afterglow.backends.cpu.build import build
+from afterglow.backends.cpu.codegen.build import build
 from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
 from afterglow.instr import Program
 from afterglow.memory.lifetimes import working_steps
-from afterglow.runtime.native.artefact import Artefact, Host, Native
+from afterglow.runtime.native.program import Host, Native, NativeProgram
 from tests.backends.cpu import networks
 
 STORED = Path(__file__).with_name("counts.json")
@@ -33,16 +33,16 @@ TOLERANCE = {"work": 0.02, "code_bytes": 0.15, "weight_bytes": 0.02, "arena_byte
 """How much more is no matter; of all else, nothing."""
 
 
-def counts(program: Program, artefact: Artefact) -> dict[str, int]:
-    native = [part for part in artefact.parts if isinstance(part, Native)]
+def counts(program: Program, native: NativeProgram) -> dict[str, int]:
+    native = [part for part in native.parts if isinstance(part, Native)]
     return {
         "instructions": len(working_steps(program)),
         "steps": sum(part.steps for part in native),
-        "host_parts": sum(isinstance(part, Host) for part in artefact.parts),
+        "host_parts": sum(isinstance(part, Host) for part in native.parts),
         "work": int(sum(part.work for part in native)),
-        "code_bytes": artefact.image.size,
-        "weight_bytes": artefact.constants.nbytes,
-        "arena_bytes": artefact.arena_bytes,
+        "code_bytes": native.image.size,
+        "weight_bytes": native.constants.nbytes,
+        "arena_bytes": native.arena_bytes,
     }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target
-from afterglow.backends.cpu.write import can_write, keeps
+from afterglow.backends.cpu.codegen.write import can_write, keeps
 from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench
 from tests.ops.case import Case

@@ -5,10 +5,11 @@ import onnx
 import pytest
 
 import afterglow
+from afterglow.backends.backend import Settings
+from afterglow.backends.capabilities import Choice
 from afterglow.backends.cpu import Target
-from afterglow.backends.cpu.codegen import generate
-from afterglow.backends.cpu.compile import compile_module
-from afterglow.backends.cpu.tuning import Choice, choices_of, measure
+from afterglow.backends.cpu.backend import Cpu
+from afterglow.backends.cpu.codegen.generate import generate
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
@@ -16,6 +17,7 @@ from afterglow.driver.stages import Stages
 from afterglow.instr import KernelPlan, Program
 from afterglow.ops.convolution import Conv
 from afterglow.ops.linear import MatMul
+from afterglow.runtime.device import LoadOptions
 from afterglow.support.errors import UsageError
 from tests.backends.cpu import networks
 from tests.frontends.models import info, model, node
@@ -31,8 +33,8 @@ def program_of(network, policy: Policy = DEFAULT, target: str = TARGET) -> Progr
 
 def choices(network, policy: Policy = DEFAULT) -> list[Choice]:
     """The choices for convolutions and products."""
-    found = choices_of(program_of(network, policy), Target.of(TARGET), policy)
-    return [choice for choice in found if isinstance(choice.job.anchor.op, (Conv, MatMul))]
+    found = Cpu(Settings(TARGET, policy)).choices(program_of(network, policy))
+    return [choice for choice in found if isinstance(choice.anchor.op, (Conv, MatMul))]
 
 
 def symbols(network, policy: Policy = DEFAULT) -> str:
@@ -61,10 +63,10 @@ def test_only_the_algorithm_by_definition(policy: Policy) -> None:
 
 def test_what_is_picked_is_taken() -> None:
     choice = choices(networks.cnn())[1]
-    key, direct = choice.job.key, choice.plans[-1].variant
-    assert "winograd2" in symbols(networks.cnn(), Policy(picks={key: "winograd (size 2)"}))
-    assert "winograd" not in symbols(networks.cnn(), Policy(picks={key: direct}))
-    assert "winograd4" in symbols(networks.cnn(), Policy(picks={key: "something unknown"}))
+    key, direct = choice.key, choice.plans[-1].variant
+    assert "winograd2" in symbols(networks.cnn(), Policy(variants={key: "winograd (size 2)"}))
+    assert "winograd" not in symbols(networks.cnn(), Policy(variants={key: direct}))
+    assert "winograd4" in symbols(networks.cnn(), Policy(variants={key: "something unknown"}))
 
 
 def test_the_least_workspace_can_be_asked_for() -> None:
@@ -80,14 +82,9 @@ def test_the_tiles_of_products() -> None:
 
 
 def test_everything_that_can_be_picked_is_measured() -> None:
-    host = Target.host()
-    found = choices_of(program_of(networks.mlp(), target="host"), host, DEFAULT)
-    measure(
-        lambda policy: program_of(networks.mlp(), policy, "host"),
-        *(found, host, DEFAULT),
-        threads=1,
-        seconds=0,
-        compiled=compile_module,
+    found = Cpu().choices(program_of(networks.mlp(), target="host"))
+    Cpu().measure(
+        lambda policy: program_of(networks.mlp(), policy, "host"), found, LoadOptions(1), 0.0
     )
     for choice in found:
         assert all(seconds > 0 for seconds in choice.seconds.values())
@@ -96,11 +93,11 @@ def test_everything_that_can_be_picked_is_measured() -> None:
 
 def test_noise_decides_nothing() -> None:
     plans = [KernelPlan("estimated", cost=1.0), KernelPlan("other", cost=2.0)]
-    choice = Choice(None, plans, seconds={"estimated": 1.0, "other": 0.99})
+    choice = Choice("", "", None, plans, seconds={"estimated": 1.0, "other": 0.99})
     assert choice.best == "estimated"
     choice.seconds["other"] = 0.9
     assert choice.best == "other"
-    assert Choice(None, plans).best == "estimated"
+    assert Choice("", "", None, plans).best == "estimated"
 
 
 def spectrum(last: str) -> onnx.ModelProto:

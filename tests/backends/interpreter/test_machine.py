@@ -10,6 +10,9 @@ from afterglow.graph import parse_function, run_function
 from afterglow.instr import Program, verify_program
 from afterglow.lowering import select_instructions
 from afterglow.memory import place_lifetimes, plan_memory, remove_copies
+from afterglow.runtime.buffers import HostBuffer
+from afterglow.types import TensorType
+from afterglow.types.dtype import i64
 
 PREDICATED = """
 func @main(%p: bool[], %x: f32[3]) {
@@ -61,9 +64,9 @@ def test_state_lasts_from_run_to_run() -> None:
             }
         """)
     )
-    states = {"count": np.array(0, np.int64)}
+    states = {"count": HostBuffer(TensorType(i64, ()))}
     assert [int(machine.run([], states)[0]) for _ in range(3)] == [1, 2, 3]
-    assert states["count"] == 3
+    assert states["count"].array == 3
 
 
 def test_strings_zero_sizes_and_scalars_run() -> None:

@@ -140,13 +140,13 @@ def test_the_host_runs_texts_between_numbers() -> None:
 
 def test_trees_run_between_numbers() -> None:
     compiled = afterglow.compile(networks.trees())
-    assert compiled.compiled.executable.artefact.host is None
+    assert compiled.compiled.executable.native.host is None
     np.testing.assert_array_equal(compiled(X), [[-10], [-20]])
 
 
 def test_loops_run_between_numbers() -> None:
     compiled = afterglow.compile(networks.loop())
-    assert compiled.compiled.executable.artefact.host is None
+    assert compiled.compiled.executable.native.host is None
     for count in (0, 1, 3):
         got = compiled.run(None, {"x": X, "n": np.array(count)})[0]
         np.testing.assert_array_equal(got, -(np.abs(X) + count * X))
@@ -179,7 +179,7 @@ def test_any_number_of_threads_gives_the_same_bits(network) -> None:
     reference = afterglow.compile(source, backend="interpreter")(x)
     np.testing.assert_allclose(first, reference, rtol=1e-4, atol=1e-5)
     for other in models[1:]:
-        assert any(part.is_shared for part in other.compiled.executable.artefact.parts)
+        assert any(part.is_shared for part in other.compiled.executable.native.parts)
         for _ in range(5):
             assert other(x).tobytes() == first.tobytes()
 
@@ -300,7 +300,7 @@ WRONG = {
     "ragged list": (
         {"x": [[1, 2, 3], [4]]},
         """
-        error: input 'x' takes an array, and the list given makes none
+        error: input 'x' takes an array, and this list cannot be converted to one
           help: it takes x: f32[2, 3]
         """,
     ),
@@ -412,7 +412,7 @@ def test_code_can_be_looked_at(tiny: CompiledModel) -> None:
     stages = "import, graph, lowered, instructions, llvm, asm"
     assert str(caught.value) == f"error: no stage 'ptx'\n  help: there are {stages}"
     interpreted = afterglow.compile(networks.tiny(), backend="interpreter")
-    with pytest.raises(UsageError, match="backend 'interpreter' makes no code to print"):
+    with pytest.raises(UsageError, match="backend 'interpreter' generates no code to print"):
         interpreted.ir("asm")
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import afterglow
 from afterglow.backends.cpu import Target
-from afterglow.backends.cpu.codegen import generate
+from afterglow.backends.cpu.codegen.generate import generate
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.native import interrupts
 from afterglow.runtime.native.interrupts import QUIET, interruptible

@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Module, Target, compile_module
-from afterglow.backends.cpu.image import link
-from afterglow.backends.cpu.math import exp
+from afterglow.backends.cpu.link import link
+from afterglow.backends.cpu.llvm.math import exp
 from afterglow.runtime.native.image import Image
 from afterglow.runtime.native.load import FilePart, Loaded, load_image
 from afterglow.runtime.native.perf import write_perf_map
 from afterglow.support.container import read_container, write_container
 from afterglow.support.errors import CompileError, UsageError
 from afterglow.types.dtype import f32
-from tests.backends.cpu.image.samples import (
+from tests.backends.cpu.link.samples import (
     CALLER,
     COUNTER,
     IMPORTER,

@@ -5,9 +5,9 @@
 True
 """
 
-from afterglow.backends.cpu.compile import assembly, compile_module, verify_module
-from afterglow.backends.cpu.emitter import Emitter, Module
-from afterglow.backends.cpu.load import Library, load_host
+from afterglow.backends.cpu.llvm.compile import assembly, compile_module, verify_module
+from afterglow.backends.cpu.llvm.emitter import Emitter, Module
+from afterglow.backends.cpu.llvm.load import Library, load_host
 from afterglow.backends.cpu.target import Target
 
 __all__ = [

@@ -2,53 +2,93 @@
 
 from __future__ import annotations
 
-from afterglow.backends.backend import Settings
-from afterglow.backends.interpreter.machine import Machine
-from afterglow.graph import Border, Op
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from afterglow.backends.backend import MAIN_MEMORY, MemorySpace, Settings, TargetInfo
+from afterglow.backends.interpreter.device import DEVICE, to_artifact
 from afterglow.instr import KernelPlan, OpInstr, Program, Stack
 from afterglow.memory import by_definition
 from afterglow.passes import Pass
+from afterglow.runtime.artifact import Artifact
+from afterglow.support.errors import UsageError
+from afterglow.types import DType
 
 
+@dataclass(frozen=True)
+class InterpreterTarget:
+    """NumPy, wherever that runs."""
+
+    memories: tuple[MemorySpace, ...] = (MAIN_MEMORY,)
+
+    @staticmethod
+    def of(text: str) -> InterpreterTarget:
+        """The target `host`."""
+        if text != "host":
+            raise UsageError(f"the interpreter has no target {text!r}", help="there is host")
+        return InterpreterTarget()
+
+    def missing_here(self) -> Sequence[str]:
+        """Nothing."""
+        return ()
+
+    def reads(self, storage: DType) -> bool:
+        """Every element type."""
+        return True
+
+    def __str__(self) -> str:
+        return "host"
+
+
+@dataclass(frozen=True)
 class Interpreter:
     """Runs every op by its definition: the oracle for all other backends.
 
-    With `primitives_only` it keeps nothing that decomposes, as hardware would that has only the
-    primitives: what runs on it runs on anything.
+    With `primitives_only` it has no kernel for anything that decomposes, as hardware would that
+    has only the primitives, and a host for ops on strings, trees and tables: what runs on it runs
+    on anything.
     """
 
+    name: str
+    primitives_only: bool
+    settings: Settings
+    device: str = DEVICE
     preparation: tuple[Pass, ...] = ()
 
-    def __init__(self, name: str, *, primitives_only: bool, unchecked: bool = False) -> None:
-        self.name = name
-        self.primitives_only = primitives_only
-        self.unchecked = unchecked
+    @property
+    def target(self) -> InterpreterTarget:
+        """What the settings name."""
+        return InterpreterTarget.of(self.settings.target)
 
-    def of(self, settings: Settings) -> Interpreter:
-        """The same backend as it was asked for."""
-        unchecked = settings.policy.unchecked
-        return Interpreter(self.name, primitives_only=self.primitives_only, unchecked=unchecked)
-
-    def keeps(self, op: Op) -> bool:
-        """Everything, or the primitives."""
-        return not self.primitives_only or op.is_primitive()
-
-    def runs(self, op: Op) -> bool:
-        """What it keeps, and nothing else."""
-        return self.keeps(op)
-
-    def border(self, step: OpInstr) -> Border | None:
-        """None: the definition of an op pads for itself."""
-        return None
-
-    def plan(self, step: OpInstr | Stack, *, exact: bool = False) -> KernelPlan:
+    def plans(self, step: OpInstr | Stack, *, exact: bool = False) -> Sequence[KernelPlan]:
         """By definition: the ops of a stack run one after the other, tile by tile."""
-        return by_definition(step, exact=exact)
+        if isinstance(step, OpInstr) and self.primitives_only and step.op.decomposes():
+            return ()
+        return (by_definition(step, exact=exact),)
 
-    def compile(self, program: Program) -> Machine:
-        """A machine for the program."""
-        return Machine(program, unchecked=self.unchecked)
+    def compile(self, program: Program) -> Artifact:
+        """The program itself."""
+        return to_artifact(program, program.planned, unchecked=self.settings.policy.unchecked)
 
 
-INTERPRETER = Interpreter("interpreter", primitives_only=False)
-PRIMITIVES = Interpreter("primitives", primitives_only=True)
+@dataclass(frozen=True)
+class InterpreterFactory:
+    """Makes one kind of interpreter."""
+
+    name: str
+    primitives_only: bool
+    device: str = DEVICE
+
+    def __call__(self, settings: Settings) -> Interpreter:
+        """The interpreter, within settings."""
+        made = Interpreter(self.name, self.primitives_only, settings)
+        InterpreterTarget.of(settings.target)  # refuse a wrong one now
+        return made
+
+    def targets(self) -> list[TargetInfo]:
+        """Wherever NumPy runs."""
+        return [TargetInfo("host", "NumPy, by the definitions of ops")]
+
+
+INTERPRETER = InterpreterFactory("interpreter", primitives_only=False)
+PRIMITIVES = InterpreterFactory("primitives", primitives_only=True)

@@ -1,4 +1,4 @@
-"""What the host runs of a compiled program: instructions that no machine code is made for."""
+"""What the host runs of a compiled program: instructions that there is no machine code for."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from afterglow import ops  # noqa: F401  a program's text names ops of any family
 from afterglow.backends.interpreter.machine import Machine, Run
-from afterglow.graph import Function, Subgraph
-from afterglow.graph.function import subgraphs_of
-from afterglow.instr import OpInstr, Program, Region, Stack, parse_program, print_program
-from afterglow.support.errors import UnsupportedError
+from afterglow.backends.interpreter.stored import restore_program, store_program
+from afterglow.instr import Program
+from afterglow.memory.timeline import origin_of, work_of
+from afterglow.runtime.artifact import Section
+from afterglow.runtime.device import StepName
 from afterglow.types import Array
 from afterglow.types.dtype import string
 
@@ -26,7 +24,7 @@ class HostedProgram:
     program: Program
     steps: tuple[int, ...]
     constants: Mapping[str, int]
-    """Where the constants lie that the host reads, by name."""
+    """Offsets of the constants that the host reads in the block of constants, by name."""
     unchecked: bool = False
     """Whether indices out of range become the nearest that are not."""
 
@@ -45,41 +43,29 @@ class HostedProgram:
         """Begin a run on the memory that machine code uses."""
         return HostedRun(Run(self.machine, {"": arena}, inputs, outputs, states))
 
-    def text(self) -> str:
-        """The program, to be saved."""
-        self._check_savable()
-        return print_program(self.program)
+    def step(self, index: int) -> StepName:
+        """What the instruction at a place in the program's body does."""
+        instruction = self.program.body[index]
+        return StepName(work_of(instruction), origin_of(instruction), on_host=True)
+
+    def sections(self) -> dict[str, Section]:
+        """The program, what its ops carry, and its strings, which machine code does not hold."""
+        return self._stored[1]
 
     def describe(self) -> dict[str, Any]:
-        """What is needed besides the text, as what JSON can hold."""
+        """What is needed besides the sections, as JSON can hold it."""
         return {
-            "host_steps": list(self.steps),
-            "host_constants": dict(self.constants),
-            "host_texts": self._texts(),
-            "functions": self._functions(),
+            "steps": list(self.steps),
+            "constants": dict(self.constants),
             "unchecked": self.unchecked,
+            "program": self._stored[0],
         }
 
-    def _texts(self) -> dict[str, list[str]]:
-        """Constants of texts that the host reads: they are no bytes."""
-        texts = (buffer for buffer in self.program.constants if buffer.type.dtype is string)
-        return {b.name: [str(text) for text in np.asarray(b.data).reshape(-1)] for b in texts}
-
-    def _functions(self) -> list[str]:
-        """The names of functions that machine code runs, but that the program names."""
-        steps = (step for step in self.program.body if isinstance(step, OpInstr))
-        carried = (subgraphs_of(step.op) for step in steps)
-        return [subgraph.function.name for subgraphs in carried for subgraph in subgraphs]
-
-    def _check_savable(self) -> None:
-        for step in (self.program.body[index] for index in self.steps):
-            for each in step.body if isinstance(step, Stack) else (step,):
-                if isinstance(each, OpInstr) and subgraphs_of(each.op):
-                    raise UnsupportedError(
-                        f"a model whose {each.op.mnemonic} runs on the host cannot be saved",
-                        where=each.origin,
-                        help="keep the source model, and compile it where it is used",
-                    )
+    @cached_property
+    def _stored(self) -> tuple[dict[str, Any], dict[str, Section]]:
+        run = [self.program.body[index] for index in self.steps]
+        strings = [buffer for buffer in self.program.constants if buffer.type.dtype is string]
+        return store_program(self.program, run, strings)
 
 
 @dataclass(frozen=True)
@@ -93,17 +79,15 @@ class HostedRun:
         self.run.execute(self.run.machine.program.body[index])
 
 
-def restore_hosted(text: str, constants: Array, data: Mapping[str, Any]) -> HostedProgram:
-    """The program that was described so, with those of its constants that the host reads."""
-    functions = {name: Subgraph(Function(name)) for name in data["functions"]}
-    program = parse_program(text, functions=functions)
-    offsets, texts = data["host_constants"], data["host_texts"]
+def restore_hosted(
+    manifest: Mapping[str, Any], sections: Mapping[str, Section], constants: Array
+) -> HostedProgram:
+    """The program that was described so; `constants` is the block that machine code reads."""
+    program = restore_program(manifest["program"], sections)
+    offsets = manifest["constants"]
     for buffer in program.constants:
-        assert buffer.region is Region.CONSTANT
-        if buffer.name in texts:
-            buffer.data = np.array(texts[buffer.name], object).reshape(buffer.type.shape)
-        elif buffer.name in offsets:
+        if buffer.name in offsets and buffer.data is None:
             start = offsets[buffer.name]
             raw = constants[start : start + buffer.type.nbytes]
             buffer.data = raw.view(buffer.type.dtype.numpy).reshape(buffer.type.shape)
-    return HostedProgram(program, tuple(data["host_steps"]), offsets, data["unchecked"])
+    return HostedProgram(program, tuple(manifest["steps"]), offsets, manifest["unchecked"])

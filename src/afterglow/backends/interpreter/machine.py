@@ -21,18 +21,20 @@ from afterglow.instr import (
     interface_of,
 )
 from afterglow.instr.tiling import TileAxis, tile_axes
-from afterglow.runtime.executable import Footprint
+from afterglow.runtime.buffers import HostExecutable, arrays_of
+from afterglow.runtime.device import DeviceBuffer, Footprint
 from afterglow.runtime.lent import spare_lent
 from afterglow.types import Array
 from afterglow.types.dtype import string
 
 
-class Machine:
+class Machine(HostExecutable):
     """Runs one program; what planning got wrong shows as wrong numbers.
 
     Stacks run in tiles of at most `tile` elements along each axis that they can be cut along.
     `skipped` counts instructions left out because their predicate was false. `unchecked`, indices
-    that are out of range become the nearest that are not; those of skippable instructions always.
+    that are out of range become the nearest that are not; so do those of skippable instructions if
+    predicates are not honoured.
     """
 
     def __init__(
@@ -55,13 +57,13 @@ class Machine:
         """Its constants."""
         return Footprint(sum(buffer.type.nbytes for buffer in self.program.constants))
 
-    def run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> list[Array]:
+    def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once, on an arena of its own: calls from several threads do not meet."""
         program = self.program
         sizes = {"": program.arena_bytes or 0, **program.arenas}
         arenas = {name: np.empty(size, np.uint8) for name, size in sizes.items()}
         outputs = [np.empty(b.type.shape, b.type.dtype.numpy) for b in program.outputs]
-        run = Run(self, arenas, inputs, outputs, states)
+        run = Run(self, arenas, inputs, outputs, arrays_of(states))
         for step in program.body:
             run.execute(step)
         return outputs
@@ -125,7 +127,8 @@ class Run:
         operands = [None if buffer is None else array(buffer) for buffer in step.ins]
         outs = [array(buffer) for buffer in step.outs]
         types = [b.type.with_shape(out.shape) for b, out in zip(step.outs, outs, strict=True)]
-        unchecked = self.machine.unchecked or predicate is not None
+        may_be_rubbish = predicate is not None and not self.machine.honour_predicates
+        unchecked = self.machine.unchecked or may_be_rubbish
         origin = step.origin or step.outs[0].name
         results = run_op(step.op, operands, types, origin=origin, unchecked=unchecked)
         for out, result in zip(outs, results, strict=True):

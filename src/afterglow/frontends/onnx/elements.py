@@ -37,7 +37,7 @@ _TYPES: dict[str, tuple[int, DType]] = {
 """By the name in ONNX: its number, and our type."""
 
 _LACKING = {27: "float6e2m3", 28: "float6e3m2"}
-"""ONNX's names of types that Afterglow does not have."""
+"""ONNX's names of types that are not supported."""
 
 DTYPE_OF_ONNX: dict[int, DType] = dict(_TYPES.values())
 
@@ -47,7 +47,7 @@ ONNX_OF_DTYPE: dict[DType, int] = {dtype: number for number, dtype in DTYPE_OF_O
 def dtype_of(number: int) -> DType:
     """The element type that ONNX numbers so."""
     if number in _LACKING:
-        raise UnsupportedError(f"Afterglow does not have the element type {_LACKING[number]}")
+        raise UnsupportedError(f"unsupported element type {_LACKING[number]}")
     if number not in DTYPE_OF_ONNX:
         raise ModelError(f"there is no element type {number}")
     return DTYPE_OF_ONNX[number]
@@ -56,7 +56,7 @@ def dtype_of(number: int) -> DType:
 def dtype_named(name: str) -> DType:
     """The element type that ONNX calls so, in capitals."""
     if name.lower() in _LACKING.values():
-        raise UnsupportedError(f"Afterglow does not have the element type {name.lower()}")
+        raise UnsupportedError(f"unsupported element type {name.lower()}")
     if name not in _TYPES:
         raise ModelError(f"there is no element type {name!r}")
     return _TYPES[name][1]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from afterglow.runtime.executable import Footprint
+from afterglow.runtime.buffers import HostExecutable, arrays_of
+from afterglow.runtime.device import DeviceBuffer, Footprint, StepName
 from afterglow.runtime.lent import spare_lent
-from afterglow.runtime.native.artefact import Artefact, Host, HostRun, Native, raise_alarm
 from afterglow.runtime.native.convention import (
     ALARM_BYTES,
     ALARMS,
@@ -28,32 +29,42 @@ from afterglow.runtime.native.memory import aligned_bytes, empty_bytes
 from afterglow.runtime.native.outputs import OutputArrays
 from afterglow.runtime.native.perf import write_perf_map
 from afterglow.runtime.native.pool import process_pool
+from afterglow.runtime.native.program import (
+    Host,
+    HostRun,
+    Native,
+    NativeProgram,
+    parsed_step,
+    raise_alarm,
+)
+from afterglow.runtime.native.timed_team import TimedTeam
 from afterglow.types import Array
 
 _BYTE = ctypes.c_char
+_MAIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
-class NativeExecutable:
+class NativeExecutable(HostExecutable):
     """A compiled program, loaded; may be run by several threads at once.
 
     Each run has a context of its own: memory that runs one after the other use again.
     """
 
     def __init__(
-        self, artefact: Artefact, threads: int | None = None, *, perf_map: bool = False
+        self, native: NativeProgram, threads: int | None = None, *, perf_map: bool = False
     ) -> None:
-        check_runs_here(artefact.needs)
-        self.artefact = artefact
+        check_runs_here(native.needs)
+        self.native = native
         self.threads = threads or usable_cores()
-        self.constants = aligned_bytes(artefact.constants)
-        self.loaded = load_image(artefact.image, file=artefact.code_file)
+        self.constants = aligned_bytes(native.constants)
+        self.loaded = load_image(native.image, file=native.code_file)
         if perf_map:
             write_perf_map(self.loaded)
         self._contexts: list[Context] = []
         address = ctypes.c_void_p
         self._run_alone = self.loaded.function(RUN_ALONE, address, address, address)
         self._mains = self.loaded.addresses
-        interface = artefact.interface
+        interface = native.interface
         types = [(port.type.shape, port.type.dtype.numpy) for port in interface.outputs]
         self._outputs = OutputArrays(types)
         self._lends = any(port.lent for port in interface.inputs)
@@ -61,25 +72,57 @@ class NativeExecutable:
     @property
     def footprint(self) -> Footprint:
         """Constants, code, and the memory of threads."""
-        artefact = self.artefact
-        scratch = artefact.scratch_bytes * self.threads
-        return Footprint(self.constants.nbytes, artefact.image.size, scratch)
+        native = self.native
+        scratch = native.scratch_bytes * self.threads
+        return Footprint(self.constants.nbytes, native.image.size, scratch)
 
-    def run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> list[Array]:
+    def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once on arrays of exactly the input types."""
-        inputs = self.prepared(inputs, states)
+        memory = arrays_of(states)
+        inputs = self.prepared(inputs, memory)
         outputs = self.empty_outputs()
-        context = self.take_context(inputs, outputs, states)
-        host = self.start_host(context, inputs, outputs, states)
-        for part in self.artefact.parts:
+        context = self.take_context(inputs, outputs, memory)
+        host = self.start_host(context, inputs, outputs, memory)
+        for part in self.native.parts:
             self.run_part(part, context, host)
         self.give_back(context)
         return outputs
 
+    def steps(self) -> list[StepName]:
+        """The steps of machine code, and the instructions that the host runs between them."""
+        names = iter(self.native.step_names)
+        found: list[StepName] = []
+        for part in self.native.parts:
+            if isinstance(part, Host):
+                assert self.native.host is not None
+                found.append(self.native.host.step(part.index))
+            else:
+                found.extend(parsed_step(next(names)) for _ in range(part.steps))
+        return found
+
+    def time_steps(
+        self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]
+    ) -> list[float]:
+        """Run once on one thread; the seconds of each step."""
+        memory = arrays_of(states)
+        inputs, outputs = self.prepared(inputs, memory), self.empty_outputs()
+        context = self.take_context(inputs, outputs, memory)
+        host = self.start_host(context, inputs, outputs, memory)
+        team = TimedTeam(context.scratch)
+        for part in self.native.parts:
+            if isinstance(part, Host):
+                started = perf_counter()
+                self.run_part(part, context, host)
+                team.seconds.append(perf_counter() - started)
+            else:
+                _MAIN(self._mains[part.main])(context.bases_address, team.address)
+        self.give_back(context)
+        return team.seconds
+
     def prepared(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> Sequence[Array]:
         """The inputs as machine code can use them, copied only where that must be."""
         if self._lends:
-            inputs = spare_lent(self.artefact.interface, inputs, states)
+            inputs = spare_lent(self.native.interface, inputs, states)
         return [array if array.flags.carray else _usable(array) for array in inputs]
 
     def empty_outputs(self) -> list[Array]:
@@ -107,7 +150,7 @@ class NativeExecutable:
         states: Mapping[str, Array],
     ) -> HostRun | None:
         """Begin what the host does of a run, if it does something."""
-        host = self.artefact.host
+        host = self.native.host
         return None if host is None else host.start(context.arena, inputs, outputs, states)
 
     def give_back(self, context: Context) -> None:
@@ -118,7 +161,7 @@ class NativeExecutable:
     def check_alarms(self, context: Context) -> None:
         """Raise an error if machine code met an index that is out of range."""
         if context.any_alarm.value:
-            raise_alarm(self.artefact.checks, context.alarms)
+            raise_alarm(self.native.checks, context.alarms)
 
     def run_part(self, part: Native | Host, context: Context, host: HostRun | None) -> None:
         """Run machine code, or have the host run an instruction."""
@@ -127,7 +170,7 @@ class NativeExecutable:
             self.check_alarms(context)
             host.execute(part.index)
             return
-        if self.artefact.may_run_long:
+        if self.native.may_run_long:
             with interruptible() as cell:
                 context.bases[-1] = cell
                 self._run_native(part, context)
@@ -139,7 +182,7 @@ class NativeExecutable:
         if self.threads == 1 or not part.is_shared:
             self._run_alone(main, context.bases_address, context.scratch)
             return
-        process_pool(lambda: self.artefact.pool).run(
+        process_pool(lambda: self.native.pool).run(
             main,
             context.bases_address,
             context.scratch,
@@ -154,16 +197,16 @@ class Context:
     """The memory of a run: the table of bases, the arena, and what kernels and threads need."""
 
     def __init__(self, executable: NativeExecutable) -> None:
-        artefact, interface = executable.artefact, executable.artefact.interface
-        steps = max((p.steps for p in artefact.parts if isinstance(p, Native)), default=0)
-        self.scratch_bytes = artefact.scratch_bytes
-        self.arena = empty_bytes(artefact.arena_bytes)
+        native, interface = executable.native, executable.native.interface
+        steps = max((p.steps for p in native.parts if isinstance(p, Native)), default=0)
+        self.scratch_bytes = native.scratch_bytes
+        self.arena = empty_bytes(native.arena_bytes)
         self._kept = [
             empty_bytes(self.scratch_bytes * executable.threads),
             empty_bytes(counter_bytes(steps, executable.threads)),
         ]
         self.scratch, self.counters = (array.ctypes.data for array in self._kept)
-        self.alarms = np.zeros(max(alarm_bytes(len(artefact.checks)), ALARM_BYTES), np.uint8)
+        self.alarms = np.zeros(max(alarm_bytes(len(native.checks)), ALARM_BYTES), np.uint8)
         self.any_alarm = ctypes.c_int64.from_address(self.alarms.ctypes.data)
         others = len(interface.inputs) + len(interface.outputs) + len(interface.states)
         self.bases: Any = (ctypes.c_void_p * (FIRST_OTHER + others + 1))()

@@ -128,6 +128,16 @@ def processor() -> str:
     return "\n".join(line for line in lines if line.partition(":")[0].strip() not in varying)
 
 
+def processor_name(path: Path = _CPU_INFO) -> str:
+    """What the maker calls this processor; its architecture if the system does not say."""
+    named = ("model name", "Model", "uarch")
+    for line in _first_processor(path):
+        key, _, value = line.partition(":")
+        if key.strip() in named:
+            return value.strip()
+    return own_architecture() or "unknown processor"
+
+
 def _first_processor(path: Path) -> list[str]:
     """What the system says about the first processor; of hundreds, all would take long to read."""
     try:
@@ -174,7 +184,7 @@ def _bytes(size: str) -> int:
 
 
 def usable_cores(folder: Path = _CONTROL_GROUPS) -> int:
-    """How many cores this process may keep busy: by its affinity and by its group's quota."""
+    """The number of cores that this process may use, by its affinity and its cgroup quota."""
     if hasattr(os, "sched_getaffinity"):
         allowed = len(os.sched_getaffinity(0))
     else:

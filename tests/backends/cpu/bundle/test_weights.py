@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from afterglow.backends.cpu.bundle.weights import SharedConstants, checksum
-from afterglow.backends.cpu.kernel import Table
+from afterglow.backends.cpu.micro.kernel import Table
 
 
 def test_every_bit_and_every_place_matters() -> None:

@@ -8,10 +8,18 @@ import itertools
 import numpy as np
 
 from afterglow.backends.cpu import Target, compile_module, load_host
-from afterglow.backends.cpu.constants import Constants
-from afterglow.backends.cpu.job import Job
-from afterglow.backends.cpu.kernel import Alarm, Kernel, Operand, Packed, Storage, Table, Workspace
-from afterglow.backends.cpu.write import can_write, plans_for, write_kernel
+from afterglow.backends.cpu.codegen.constants import Constants
+from afterglow.backends.cpu.codegen.write import can_write, plans_for, write_kernel
+from afterglow.backends.cpu.micro.job import Job
+from afterglow.backends.cpu.micro.kernel import (
+    Alarm,
+    Kernel,
+    Operand,
+    Packed,
+    Storage,
+    Table,
+    Workspace,
+)
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.graph import Op, run_op
 from afterglow.graph.op import result_types
@@ -25,7 +33,7 @@ GAP = 3
 def best_kernel(job: Job, target: Target, policy: Policy = DEFAULT) -> Kernel:
     """The kernel of a job by the plan that a policy picks, or else the best."""
     plans = plans_for(job, target, policy)
-    picked = policy.picks.get(job.key)
+    picked = policy.variants.get(job.key)
     plan = next((plan for plan in plans if plan.variant == picked), plans[0])
     return write_kernel(job, target, plan)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from afterglow.backends.cpu import Target, compile_module
-from afterglow.backends.cpu.write import can_write
+from afterglow.backends.cpu.codegen.write import can_write
 from afterglow.graph import Op
 from afterglow.ops.elementwise import Add, Mul
 from afterglow.types import Array, DType

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target, compile_module
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.kernel import Request
+from afterglow.backends.cpu.codegen.write import can_write
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.winograd import winograd_algorithm
 from afterglow.backends.cpu.kernels.conv.winograd.plan import WinogradPlan
-from afterglow.backends.cpu.kernels.tile import split_rows
-from afterglow.backends.cpu.table import ENTRIES
-from afterglow.backends.cpu.write import can_write
+from afterglow.backends.cpu.kernels.table import ENTRIES
+from afterglow.backends.cpu.micro.kernel import Request
+from afterglow.backends.cpu.micro.tile import split_rows
 from afterglow.ops.activation import Relu
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add

@@ -8,7 +8,7 @@ import pytest
 
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.kernels.conv.depthwise import depthwise_algorithm, is_depthwise
-from afterglow.backends.cpu.table import ENTRIES, Entry
+from afterglow.backends.cpu.kernels.table import ENTRIES, Entry
 from afterglow.ops.activation import Relu
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target, compile_module
-from afterglow.backends.cpu.write import can_write
+from afterglow.backends.cpu.codegen.write import can_write
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add
 from afterglow.ops.fill import Fill

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target, compile_module
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.kernel import Request
+from afterglow.backends.cpu.codegen.write import plans_for
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.choose import product_of as product_of_conv
 from afterglow.backends.cpu.kernels.matmul.choose import product_of
 from afterglow.backends.cpu.kernels.matmul.problem import problem_of
 from afterglow.backends.cpu.kernels.strassen import Product, StrassenPlan, strassen_algorithm
-from afterglow.backends.cpu.table import ENTRIES
-from afterglow.backends.cpu.write import plans_for
+from afterglow.backends.cpu.kernels.table import ENTRIES
+from afterglow.backends.cpu.micro.kernel import Request
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.ops.activation import Gelu, Relu
 from afterglow.ops.convolution import Conv
@@ -165,7 +165,7 @@ def test_what_is_picked_is_taken(pick: str) -> None:
     bench = matmul((128, 768, 768), "x86-64-v3")
     variants = [plan.variant for plan in plans_for(bench.job(), bench.target, DEFAULT)]
     chosen = {"strassen": variants[0], "tiles": variants[1]}.get(pick, pick)
-    policy = Policy(picks={bench.job().key: chosen})
+    policy = Policy(variants={bench.job().key: chosen})
     kernel = best_kernel(bench.job(), bench.target, policy)
     assert kernel.functions[-1].symbol.endswith("strassen") == (pick != "tiles")
 

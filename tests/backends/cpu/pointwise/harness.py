@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from afterglow.backends.cpu import Module, Target, compile_module, load_host
-from afterglow.backends.cpu.emitter import Emitter, Pointer, Value
+from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value
 from afterglow.backends.cpu.pointwise import compute
 from afterglow.graph import Op, run_op
 from afterglow.types import Array, TensorType

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target
-from afterglow.backends.cpu.write import can_write, keeps
+from afterglow.backends.cpu.codegen.write import can_write, keeps
 from afterglow.ops.linear import MatMul
 from afterglow.types.dtype import bf16, f16
 from tests.emulation.bench import EmulatedBench, machine_with

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from afterglow.backends.cpu.bundle.code import ArenaLayout, BundleCode, EntryCode, Extent
+from afterglow.backends.capabilities import BundleExtent
+from afterglow.backends.cpu.bundle.code import ArenaLayout, BundleCode, EntryCode
 from afterglow.backends.cpu.bundle.entry import EntryWriter
 from afterglow.backends.cpu.bundle.join import Joined, Part, asking, join
 from afterglow.backends.cpu.bundle.memory import MEMORY_FUNCTIONS, write_memory_functions
@@ -20,10 +21,10 @@ from afterglow.backends.cpu.bundle.weights import (
     checksum,
     write_check_weights,
 )
-from afterglow.backends.cpu.codegen import Generated, generate, host_steps
-from afterglow.backends.cpu.emitter import Module
-from afterglow.backends.cpu.routines import ROUTINES, write_routines
-from afterglow.backends.cpu.step_names import step_names
+from afterglow.backends.cpu.codegen.generate import Generated, generate, host_steps
+from afterglow.backends.cpu.codegen.step_names import step_names
+from afterglow.backends.cpu.llvm.emitter import Module
+from afterglow.backends.cpu.llvm.routines import ROUTINES, write_routines
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Instr, OpInstr, Program, Stack, interface_of
 from afterglow.runtime.native.convention import ALIGNMENT, alarm_bytes
@@ -67,7 +68,7 @@ def build_bundle(
     programs: Sequence[Planned],
     target: Target,
     options: BundleOptions,
-    extents: Sequence[Extent] = (),
+    extents: Sequence[BundleExtent] = (),
 ) -> BundleCode:
     """Compile programs for a target into one object; the public symbols begin with the name.
 

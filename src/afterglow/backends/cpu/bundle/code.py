@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from afterglow.backends.capabilities import BundleExtent
 from afterglow.backends.cpu.target import Target
-from afterglow.runtime.native.artefact import CheckedIndex
 from afterglow.runtime.native.convention import ALIGNMENT
+from afterglow.runtime.native.program import CheckedIndex
 from afterglow.types import Array, Interface
 
 
@@ -57,17 +58,6 @@ class EntryCode:
 
 
 @dataclass(frozen=True)
-class Extent:
-    """A dimension in which the programs of a bundle differ."""
-
-    name: str
-    places: tuple[tuple[str, int], ...]
-    """The inputs that have it, and along which axis."""
-    values: tuple[int, ...]
-    """What it is in each program."""
-
-
-@dataclass(frozen=True)
 class BundleCode:
     """Programs as one object file, and the weights that they share."""
 
@@ -82,7 +72,7 @@ class BundleCode:
     """Whether the weights are in the object."""
     freestanding: bool
     entries: tuple[EntryCode, ...]
-    extents: tuple[Extent, ...] = ()
+    extents: tuple[BundleExtent, ...] = ()
     """What tells the entries apart; nothing if that is no extent."""
 
     @property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.backends.cpu.compile import compile_module
-from afterglow.backends.cpu.emitter import Module
+from afterglow.backends.cpu.llvm.compile import compile_module
+from afterglow.backends.cpu.llvm.emitter import Module
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import u8
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.bundle.code import ArenaLayout
 from afterglow.backends.cpu.bundle.weights import Weights
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
     Function,
     Module,
@@ -17,8 +17,8 @@ from afterglow.backends.cpu.emitter import (
     equal,
     select,
 )
-from afterglow.backends.cpu.pool.team import run_alone
-from afterglow.backends.cpu.types import POINTER
+from afterglow.backends.cpu.llvm.types import POINTER
+from afterglow.backends.cpu.threads.team import run_alone
 from afterglow.runtime.native.convention import ALARMS, ALIGNMENT, ARENA, CONSTANTS, FIRST_OTHER
 from afterglow.runtime.native.status import Status
 from afterglow.types.dtype import boolean, i32, i64, u8

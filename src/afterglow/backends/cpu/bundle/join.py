@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from afterglow.backends.cpu.bundle.frames import ASK, StackBound, measure_frames
-from afterglow.backends.cpu.compile import Compilation
+from afterglow.backends.cpu.llvm.compile import Compilation
 from afterglow.backends.cpu.target import Target
 
 

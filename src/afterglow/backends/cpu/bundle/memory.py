@@ -6,7 +6,7 @@ its own, or several bundles, keeps them apart.
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.emitter import Emitter, Module, Pointer, Value, convert, remainder
+from afterglow.backends.cpu.llvm.emitter import Emitter, Module, Pointer, Value, convert, remainder
 from afterglow.types.dtype import i32, u8, u32, u64
 
 MEMORY_FUNCTIONS = ("memcpy", "memmove", "memset")

@@ -6,15 +6,14 @@ machines that compile the model; a bundle for a named target is then the same to
 
 from __future__ import annotations
 
-import numpy as np
-
-from afterglow.backends.cpu.build import build
 from afterglow.backends.cpu.bundle.self_check import made_inputs
-from afterglow.backends.cpu.compile import Compile
+from afterglow.backends.cpu.codegen.build import build
+from afterglow.backends.cpu.llvm.compile import Compile
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.interpreter import Machine
 from afterglow.instr import Program, interface_of
-from afterglow.runtime.executable import Executable
+from afterglow.runtime.buffers import HostBuffer
+from afterglow.runtime.device import Executable
 from afterglow.runtime.native.executable import NativeExecutable
 from afterglow.types import Array
 
@@ -33,7 +32,7 @@ def reference_outputs(program: Program, target: str | None, compiled: Compile) -
     Its states are zero. Without a target the interpreter runs it.
     """
     interface = interface_of(program)
-    states = {p.name: np.zeros(p.type.shape, p.type.dtype.numpy) for p in interface.states}
+    states = {port.name: HostBuffer(port.type) for port in interface.states}
     executable: Executable = Machine(program, unchecked=True)  # the inputs are made up
     if target is not None:
         code = build(program, Target.of(target), compiled, unchecked=True)

@@ -13,7 +13,7 @@ from itertools import accumulate
 import numpy as np
 
 from afterglow.backends.cpu.bundle.weights import Weights
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
     Function,
     Module,

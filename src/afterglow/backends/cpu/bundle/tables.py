@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from afterglow.backends.cpu.bundle.code import EntryCode, Extent
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.capabilities import BundleExtent
+from afterglow.backends.cpu.bundle.code import EntryCode
+from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
     Module,
     Pointer,
@@ -16,7 +17,7 @@ from afterglow.backends.cpu.emitter import (
     minimum,
     select,
 )
-from afterglow.backends.cpu.types import POINTER
+from afterglow.backends.cpu.llvm.types import POINTER
 from afterglow.runtime.native.status import Status
 from afterglow.types.dtype import boolean, i32, u8, u32
 
@@ -37,7 +38,7 @@ def write_entries(
     module: Module,
     name: str,
     entries: Sequence[EntryCode],
-    extents: Sequence[Extent],
+    extents: Sequence[BundleExtent],
     embedded: bool,
 ) -> None:
     """`NAME_entries(count)`: a table of all programs, so that one can be chosen at run time.
@@ -58,7 +59,7 @@ def write_entries(
 
 
 def _write_find(
-    module: Module, name: str, extents: Sequence[Extent], table: str, words: int
+    module: Module, name: str, extents: Sequence[BundleExtent], table: str, words: int
 ) -> None:
     """`NAME_find(extent, ..., entry)`: the row of the table, of so many words, for extents."""
     with module.function(f"{name}_find") as e:

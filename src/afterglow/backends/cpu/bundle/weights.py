@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
-from afterglow.backends.cpu.constants import Constants
-from afterglow.backends.cpu.emitter import Emitter, Module, Pointer, Value, differ
+from afterglow.backends.cpu.codegen.constants import Constants
+from afterglow.backends.cpu.llvm.emitter import Emitter, Module, Pointer, Value, differ
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.runtime.native.status import Status
 from afterglow.types import Array

@@ -15,13 +15,13 @@ from functools import cached_property
 
 import numpy as np
 
-from afterglow.backends.cpu.emitter import Index
-from afterglow.backends.cpu.kernels.partial_sums import block_size
-from afterglow.backends.cpu.kernels.sliding import Tail
-from afterglow.backends.cpu.kernels.tile import Tile, most_rows, sum_type
-from afterglow.backends.cpu.rows import Strides
+from afterglow.backends.cpu.llvm.emitter import Index
+from afterglow.backends.cpu.llvm.types import is_arithmetic
+from afterglow.backends.cpu.micro.partial_sums import block_size
+from afterglow.backends.cpu.micro.rows import Strides
+from afterglow.backends.cpu.micro.sliding import Tail
+from afterglow.backends.cpu.micro.tile import Tile, most_rows, sum_type
 from afterglow.backends.cpu.target import Target
-from afterglow.backends.cpu.types import is_arithmetic
 from afterglow.instr import OpInstr, row_major
 from afterglow.ops.convolution import ConvTranspose
 from afterglow.types import Array

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from afterglow.backends.cpu.emitter import Index, Value, first_lanes, smaller
-from afterglow.backends.cpu.fusion import Chain, ChainRow, chain_strides
-from afterglow.backends.cpu.kernel import Kernel, Phase
-from afterglow.backends.cpu.rows import Strides, merge_alike, split
+from afterglow.backends.cpu.llvm.emitter import Index, Value, first_lanes, smaller
+from afterglow.backends.cpu.micro.fusion import Chain, ChainRow, chain_strides
+from afterglow.backends.cpu.micro.kernel import Kernel, Phase
+from afterglow.backends.cpu.micro.rows import Strides, merge_alike, split
 from afterglow.instr import Buffer
 
 BLOCK = 4096

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.backends.cpu.kernel import Kernel
-from afterglow.backends.cpu.kernels.move import Move, write_move
-from afterglow.backends.cpu.table import kernel
+from afterglow.backends.cpu.kernels.table import kernel
+from afterglow.backends.cpu.micro.kernel import Kernel
+from afterglow.backends.cpu.micro.move import Move, write_move
 from afterglow.ops.fill import Fill
 from afterglow.ops.indexing import Iota
 from afterglow.types import Array

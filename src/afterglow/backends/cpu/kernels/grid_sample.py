@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from functools import reduce
 
-from afterglow.backends.cpu.emitter import Index, Value, convert, fma, rint
-from afterglow.backends.cpu.kernel import Kernel, Phase
-from afterglow.backends.cpu.kernels.sampling import Corner, corners_of, taps_of
-from afterglow.backends.cpu.kernels.sliding import Channels, arithmetic_type, each_row
-from afterglow.backends.cpu.rows import Axes, split
-from afterglow.backends.cpu.table import kernel
+from afterglow.backends.cpu.kernels.table import kernel
+from afterglow.backends.cpu.llvm.emitter import Index, Value, convert, fma, rint
+from afterglow.backends.cpu.micro.kernel import Kernel, Phase
+from afterglow.backends.cpu.micro.rows import Axes, split
+from afterglow.backends.cpu.micro.sampling import Corner, corners_of, taps_of
+from afterglow.backends.cpu.micro.sliding import Channels, arithmetic_type, each_row
 from afterglow.ops.grid_sample import GridSample
 from afterglow.ops.image import Interpolation
 from afterglow.types.dtype import DType

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.cost import plain_cost
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
     Index,
     Pointer,
@@ -23,10 +22,11 @@ from afterglow.backends.cpu.emitter import (
     smaller,
     sqrt,
 )
-from afterglow.backends.cpu.fusion import Source, SourceRow
-from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
-from afterglow.backends.cpu.kernels.lines import arithmetic_type, full_lanes
-from afterglow.backends.cpu.rows import split
+from afterglow.backends.cpu.micro.cost import plain_cost
+from afterglow.backends.cpu.micro.fusion import Source, SourceRow
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
+from afterglow.backends.cpu.micro.lines import arithmetic_type, full_lanes
+from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.ops.normalization import GroupNorm

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.emitter import Emitter, Pointer, Value, fma, sqrt
-from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
-from afterglow.backends.cpu.kernels.access import (
+from afterglow.backends.cpu.kernels.table import kernel
+from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value, fma, sqrt
+from afterglow.backends.cpu.llvm.math import pow
+from afterglow.backends.cpu.micro.access import (
     Reader,
     Writer,
     lines_along,
     open_sink,
     open_source,
 )
-from afterglow.backends.cpu.kernels.line import Line, Spot, each_line
-from afterglow.backends.cpu.kernels.lines import Lines
-from afterglow.backends.cpu.math import pow
-from afterglow.backends.cpu.table import kernel
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
+from afterglow.backends.cpu.micro.line import Line, Spot, each_line
+from afterglow.backends.cpu.micro.lines import Lines
 from afterglow.ops.normalization import LRN
 
 WORK = 40

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.kernels.pooling import accepts_pooling, lowest
+from afterglow.backends.cpu.kernels.table import kernel
+from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
@@ -14,9 +16,9 @@ from afterglow.backends.cpu.emitter import (
     quotient,
     select,
 )
-from afterglow.backends.cpu.kernel import Kernel, Phase
-from afterglow.backends.cpu.kernels.pooling import accepts_pooling, lowest
-from afterglow.backends.cpu.kernels.sliding import (
+from afterglow.backends.cpu.micro.kernel import Kernel, Phase
+from afterglow.backends.cpu.micro.rows import Row
+from afterglow.backends.cpu.micro.sliding import (
     Axis,
     Channels,
     Field,
@@ -26,8 +28,6 @@ from afterglow.backends.cpu.kernels.sliding import (
     load,
     place_of_row,
 )
-from afterglow.backends.cpu.rows import Row
-from afterglow.backends.cpu.table import kernel
 from afterglow.ops.pooling import MaxPoolWithIndices
 from afterglow.types.dtype import DType, i64
 

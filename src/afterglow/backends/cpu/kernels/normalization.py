@@ -6,31 +6,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import add
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.cost import plain_cost
-from afterglow.backends.cpu.emitter import Value, fma, sqrt
-from afterglow.backends.cpu.kernel import Kernel, Phase, Request
-from afterglow.backends.cpu.kernels.access import (
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.group_norm import has_small_groups, small_groups_algorithm
+from afterglow.backends.cpu.kernels.table import DIRECT, algorithms
+from afterglow.backends.cpu.llvm.emitter import Value, fma, sqrt
+from afterglow.backends.cpu.micro.access import (
     Reader,
     open_sink,
     open_source,
     placed_sink,
     placed_source,
 )
-from afterglow.backends.cpu.kernels.group_norm import has_small_groups, small_groups_algorithm
-from afterglow.backends.cpu.kernels.kept import keep, must_compute, room_for
-from afterglow.backends.cpu.kernels.layout import Layout, lay_out
-from afterglow.backends.cpu.kernels.line import Spot
-from afterglow.backends.cpu.kernels.lines import Lines, arithmetic_type, full_lanes, lanes_of
-from afterglow.backends.cpu.kernels.staged import (
+from afterglow.backends.cpu.micro.cost import plain_cost
+from afterglow.backends.cpu.micro.kept import keep, must_compute, room_for
+from afterglow.backends.cpu.micro.kernel import Kernel, Phase, Request
+from afterglow.backends.cpu.micro.layout import Layout, lay_out
+from afterglow.backends.cpu.micro.line import Spot
+from afterglow.backends.cpu.micro.lines import Lines, arithmetic_type, full_lanes, lanes_of
+from afterglow.backends.cpu.micro.rows import Rows, Strides, strides_within
+from afterglow.backends.cpu.micro.staged import (
     Fold,
     Results,
     Stages,
     staged_needs,
     write_staged,
 )
-from afterglow.backends.cpu.rows import Rows, Strides, strides_within
-from afterglow.backends.cpu.table import DIRECT, algorithms
 from afterglow.ops.normalization import GroupNorm, LayerNorm, RMSNorm
 
 WORK = 20

@@ -9,7 +9,8 @@ from functools import reduce
 
 import numpy as np
 
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.kernels.table import kernel
+from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
@@ -17,9 +18,11 @@ from afterglow.backends.cpu.emitter import (
     maximum,
     sqrt,
 )
-from afterglow.backends.cpu.kernel import Kernel, Phase
-from afterglow.backends.cpu.kernels.partial_sums import FEW_TERMS
-from afterglow.backends.cpu.kernels.sliding import (
+from afterglow.backends.cpu.llvm.math import pow
+from afterglow.backends.cpu.micro.kernel import Kernel, Phase
+from afterglow.backends.cpu.micro.partial_sums import FEW_TERMS
+from afterglow.backends.cpu.micro.rows import Row
+from afterglow.backends.cpu.micro.sliding import (
     WIDEST_KERNEL,
     Axis,
     Channels,
@@ -34,9 +37,6 @@ from afterglow.backends.cpu.kernels.sliding import (
     load,
     place_of_row,
 )
-from afterglow.backends.cpu.math import pow
-from afterglow.backends.cpu.rows import Row
-from afterglow.backends.cpu.table import kernel
 from afterglow.instr import OpInstr
 from afterglow.ops.pooling import AvgPool, LpPool, MaxPool, Pool
 from afterglow.types.dtype import DType

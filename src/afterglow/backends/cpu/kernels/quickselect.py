@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
     Function,
     Index,

@@ -11,23 +11,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from operator import add, mul
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.cost import plain_cost
-from afterglow.backends.cpu.emitter import Value, maximum, minimum
-from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request
-from afterglow.backends.cpu.kernels.access import (
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.table import DIRECT, algorithms
+from afterglow.backends.cpu.llvm.emitter import Value, maximum, minimum
+from afterglow.backends.cpu.micro.access import (
     Reader,
     open_sink,
     open_source,
     placed_sink,
     placed_source,
 )
-from afterglow.backends.cpu.kernels.layout import Layout, lay_out, lifted
-from afterglow.backends.cpu.kernels.line import Line, each_line
-from afterglow.backends.cpu.kernels.lines import Cut, Lines, arithmetic_type, full_lanes, lanes_of
-from afterglow.backends.cpu.kernels.staged import Fold, Partials, Results, partials_storage
+from afterglow.backends.cpu.micro.cost import plain_cost
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request
+from afterglow.backends.cpu.micro.layout import Layout, lay_out, lifted
+from afterglow.backends.cpu.micro.line import Line, each_line
+from afterglow.backends.cpu.micro.lines import Cut, Lines, arithmetic_type, full_lanes, lanes_of
+from afterglow.backends.cpu.micro.staged import Fold, Partials, Results, partials_storage
 from afterglow.backends.cpu.pointwise import compute
-from afterglow.backends.cpu.table import DIRECT, algorithms
 from afterglow.graph import Op
 from afterglow.ops.elementwise import Div
 from afterglow.ops.reduction import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.kernels.table import kernel
+from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
@@ -19,19 +20,18 @@ from afterglow.backends.cpu.emitter import (
     select,
     smaller,
 )
-from afterglow.backends.cpu.emitter import ceil as round_up
-from afterglow.backends.cpu.index_check import IndexCheck
-from afterglow.backends.cpu.kernel import Kernel, Phase
-from afterglow.backends.cpu.kernels.sampling import Tap, corners_of, taps_of
-from afterglow.backends.cpu.kernels.sliding import (
+from afterglow.backends.cpu.llvm.emitter import ceil as round_up
+from afterglow.backends.cpu.micro.index_check import IndexCheck
+from afterglow.backends.cpu.micro.kernel import Kernel, Phase
+from afterglow.backends.cpu.micro.rows import Row, split
+from afterglow.backends.cpu.micro.sampling import Tap, corners_of, taps_of
+from afterglow.backends.cpu.micro.sliding import (
     Channels,
     arithmetic_type,
     each_row,
     fold_taps,
     load,
 )
-from afterglow.backends.cpu.rows import Row, split
-from afterglow.backends.cpu.table import kernel
 from afterglow.ops.image import Interpolation
 from afterglow.ops.regions import MARGIN, MaxRoiPool, RegionMode, RoiAlign, most_inside
 from afterglow.ops.sampling import Axis, Border

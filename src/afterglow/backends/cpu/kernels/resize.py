@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.kernels.table import kernel
+from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
     Index,
     Pointer,
@@ -22,10 +23,9 @@ from afterglow.backends.cpu.emitter import (
     gather,
     rint,
 )
-from afterglow.backends.cpu.kernel import Kernel, Phase
-from afterglow.backends.cpu.kernels.sliding import Channels, each_row, load
-from afterglow.backends.cpu.rows import Row, split
-from afterglow.backends.cpu.table import kernel
+from afterglow.backends.cpu.micro.kernel import Kernel, Phase
+from afterglow.backends.cpu.micro.rows import Row, split
+from afterglow.backends.cpu.micro.sliding import Channels, each_row, load
 from afterglow.instr import OpInstr
 from afterglow.ops.image import Coordinates, Interpolation, Resize
 from afterglow.types import Array

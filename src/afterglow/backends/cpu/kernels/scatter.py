@@ -11,16 +11,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, maximum, minimum
-from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
-from afterglow.backends.cpu.kernels.move.axes import Cut, Move, as_bits
-from afterglow.backends.cpu.kernels.move.blocks import Blocks
-from afterglow.backends.cpu.kernels.move.pick import Picks, Term
-from afterglow.backends.cpu.kernels.move.place import Memory, MemoryLine, load_first
-from afterglow.backends.cpu.kernels.move.run import Run, fitting
-from afterglow.backends.cpu.kernels.move.write import UNIT, WORK_OF_BYTE, Loops
-from afterglow.backends.cpu.rows import Row, Strides, merge_alike
-from afterglow.backends.cpu.table import kernel
+from afterglow.backends.cpu.kernels.table import kernel
+from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, maximum, minimum
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
+from afterglow.backends.cpu.micro.move.axes import Cut, Move, as_bits
+from afterglow.backends.cpu.micro.move.blocks import Blocks
+from afterglow.backends.cpu.micro.move.pick import Picks, Term
+from afterglow.backends.cpu.micro.move.place import Memory, MemoryLine, load_first
+from afterglow.backends.cpu.micro.move.run import Run, fitting
+from afterglow.backends.cpu.micro.move.write import UNIT, WORK_OF_BYTE, Loops
+from afterglow.backends.cpu.micro.rows import Row, Strides, merge_alike
 from afterglow.instr import Buffer, OpInstr
 from afterglow.instr.buffer import row_major
 from afterglow.ops.indexing import ScatterND, ScatterReduction

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from operator import add, mul
 
-from afterglow.backends.cpu.emitter import Value
-from afterglow.backends.cpu.kernel import Kernel
-from afterglow.backends.cpu.kernels.access import (
+from afterglow.backends.cpu.kernels.table import kernel
+from afterglow.backends.cpu.llvm.emitter import Value
+from afterglow.backends.cpu.micro.access import (
     Reader,
     Writer,
     lines_along,
@@ -16,11 +16,11 @@ from afterglow.backends.cpu.kernels.access import (
     placed_sink,
     placed_source,
 )
-from afterglow.backends.cpu.kernels.extreme import Search
-from afterglow.backends.cpu.kernels.layout import lay_out, lifted
-from afterglow.backends.cpu.kernels.line import Line, Spot, each_line
-from afterglow.backends.cpu.kernels.lines import Lines, arithmetic_type, full_lanes, lanes_of
-from afterglow.backends.cpu.table import kernel
+from afterglow.backends.cpu.micro.extreme import Search
+from afterglow.backends.cpu.micro.kernel import Kernel
+from afterglow.backends.cpu.micro.layout import lay_out, lifted
+from afterglow.backends.cpu.micro.line import Line, Spot, each_line
+from afterglow.backends.cpu.micro.lines import Lines, arithmetic_type, full_lanes, lanes_of
 from afterglow.ops.reduction import CumProd, CumSum, Running
 from afterglow.ops.search import ArgExtreme, ArgMax, ArgMin
 

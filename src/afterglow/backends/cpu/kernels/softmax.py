@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from operator import add
 
-from afterglow.backends.cpu.emitter import Value, convert, equal, maximum
-from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request
-from afterglow.backends.cpu.kernels.access import (
+from afterglow.backends.cpu.kernels.table import kernel
+from afterglow.backends.cpu.llvm.emitter import Value, convert, equal, maximum
+from afterglow.backends.cpu.llvm.math import exp_down, log
+from afterglow.backends.cpu.micro.access import (
     Reader,
     Writer,
     lines_along,
     open_sink,
     open_source,
 )
-from afterglow.backends.cpu.kernels.extreme import Search, least
-from afterglow.backends.cpu.kernels.kept import Kept, keep, must_compute, room_for
-from afterglow.backends.cpu.kernels.line import Line, Spot, each_line
-from afterglow.backends.cpu.kernels.lines import Lines
-from afterglow.backends.cpu.kernels.staged import (
+from afterglow.backends.cpu.micro.extreme import Search, least
+from afterglow.backends.cpu.micro.kept import Kept, keep, must_compute, room_for
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request
+from afterglow.backends.cpu.micro.line import Line, Spot, each_line
+from afterglow.backends.cpu.micro.lines import Lines
+from afterglow.backends.cpu.micro.staged import (
     Fold,
     Results,
     Stages,
     staged_needs,
     write_staged,
 )
-from afterglow.backends.cpu.math import exp_down, log
-from afterglow.backends.cpu.table import kernel
 from afterglow.ops.softmax import AlongAxis, Hardmax, LogSoftmax, Softmax
 
 WAYS = 2

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.kernels.quickselect import Before, Entries, Entry, part_best
+from afterglow.backends.cpu.kernels.table import kernel
+from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
     Function,
     Pointer,
@@ -25,18 +27,16 @@ from afterglow.backends.cpu.emitter import (
     select,
     smaller,
 )
-from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
-from afterglow.backends.cpu.kernels.access import (
+from afterglow.backends.cpu.micro.access import (
     RowReader,
     open_sink,
     open_source,
     placed_sink,
     placed_source,
 )
-from afterglow.backends.cpu.kernels.lines import arithmetic_type, full_lanes
-from afterglow.backends.cpu.kernels.quickselect import Before, Entries, Entry, part_best
-from afterglow.backends.cpu.rows import Rows, Strides, strides_within
-from afterglow.backends.cpu.table import kernel
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
+from afterglow.backends.cpu.micro.lines import arithmetic_type, full_lanes
+from afterglow.backends.cpu.micro.rows import Rows, Strides, strides_within
 from afterglow.ops.search import TopK
 from afterglow.types.dtype import DType, i32, i64
 

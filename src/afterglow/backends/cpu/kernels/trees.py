@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.backends.cpu.emitter import Pointer, Value, convert, differ, equal, select
-from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request, Storage
-from afterglow.backends.cpu.table import kernel
+from afterglow.backends.cpu.kernels.table import kernel
+from afterglow.backends.cpu.llvm.emitter import Pointer, Value, convert, differ, equal, select
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
 from afterglow.graph.index_check import has_outside
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.trees import Aggregate, NodeKind, TreeEnsemble

@@ -6,8 +6,8 @@ from math import pi, sqrt
 
 import numpy as np
 
-from afterglow.backends.cpu import math
-from afterglow.backends.cpu.emitter import Value, absolute, clamp, fma, select
+from afterglow.backends.cpu.llvm import math
+from afterglow.backends.cpu.llvm.emitter import Value, absolute, clamp, fma, select
 from afterglow.backends.cpu.pointwise import fast
 from afterglow.backends.cpu.pointwise.table import expression
 from afterglow.ops import activation as ops

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu import math
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.llvm import math
+from afterglow.backends.cpu.llvm.emitter import (
     Value,
     absolute,
     ceil,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
     Value,
     absolute,
@@ -18,9 +18,9 @@ from afterglow.backends.cpu.emitter import (
     select,
     trunc,
 )
-from afterglow.backends.cpu.emitter.arithmetic import fuses
-from afterglow.backends.cpu.math.double_word import two_product
-from afterglow.backends.cpu.math.number import scale, split_exponent
+from afterglow.backends.cpu.llvm.emitter.arithmetic import fuses
+from afterglow.backends.cpu.llvm.math.double_word import two_product
+from afterglow.backends.cpu.llvm.math.number import scale, split_exponent
 from afterglow.backends.cpu.pointwise.conversion import to_integer
 from afterglow.types.dtype import DType, f32, f64, i64, u64
 

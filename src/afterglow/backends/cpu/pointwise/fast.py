@@ -6,8 +6,8 @@ time.
 
 from __future__ import annotations
 
-from afterglow.backends.cpu import math
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.llvm import math
+from afterglow.backends.cpu.llvm.emitter import (
     Value,
     absolute,
     clamp,
@@ -15,8 +15,8 @@ from afterglow.backends.cpu.emitter import (
     fma,
     select,
 )
-from afterglow.backends.cpu.math.exponential import grown
-from afterglow.backends.cpu.math.polynomial import polynomial
+from afterglow.backends.cpu.llvm.math.exponential import grown
+from afterglow.backends.cpu.llvm.math.polynomial import polynomial
 from afterglow.types.dtype import f32
 
 # erf(x / sqrt(2)) = x P(x^2) / Q(x^2) up to the limit, where it rounds to 1; the largest error is

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.llvm.emitter import (
     Value,
     convert,
     differ,

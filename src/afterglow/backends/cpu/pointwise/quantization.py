@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.emitter import Value, clamp, convert, rint
+from afterglow.backends.cpu.llvm.emitter import Value, clamp, convert, rint
 from afterglow.backends.cpu.pointwise.conversion import cast
 from afterglow.backends.cpu.pointwise.table import expression
 from afterglow.ops.conversion import Cast

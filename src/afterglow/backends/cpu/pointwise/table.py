@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from afterglow.backends.cpu.emitter import Value, convert
+from afterglow.backends.cpu.llvm.emitter import Value, convert
 from afterglow.backends.cpu.pointwise.conversion import to_float
 from afterglow.graph import Op
 from afterglow.ops.quantization import Quantizing

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.kernel import Request
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.attention.blocks import blocks_algorithm
 from afterglow.backends.cpu.kernels.attention.problem import Problem, problem_of
 from afterglow.backends.cpu.kernels.attention.single import single_algorithm
-from afterglow.backends.cpu.kernels.tile import sum_type
-from afterglow.backends.cpu.table import algorithms
+from afterglow.backends.cpu.kernels.table import algorithms
+from afterglow.backends.cpu.micro.kernel import Request
+from afterglow.backends.cpu.micro.tile import sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.ops.attention import Attention

@@ -9,16 +9,25 @@ from __future__ import annotations
 
 from math import isqrt
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.emitter import Index, Pointer, Value, fma, larger, quotient, smaller
-from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Storage
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.attention.columns import lane_mask, panels_of
 from afterglow.backends.cpu.kernels.attention.masking import BlockMask, has_own_rows
 from afterglow.backends.cpu.kernels.attention.packing import pack_rows
 from afterglow.backends.cpu.kernels.attention.problem import Problem
 from afterglow.backends.cpu.kernels.attention.weights import LOWEST, finite_peak, weight
-from afterglow.backends.cpu.kernels.tile import Tile, accumulate, most_rows, sum_type
-from afterglow.backends.cpu.rows import split
+from afterglow.backends.cpu.llvm.emitter import (
+    Index,
+    Pointer,
+    Value,
+    fma,
+    larger,
+    quotient,
+    smaller,
+)
+from afterglow.backends.cpu.micro.accumulate import accumulate
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Storage
+from afterglow.backends.cpu.micro.rows import split
+from afterglow.backends.cpu.micro.tile import Tile, most_rows, sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import DType
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.kernels.attention.packing import pack_rows
+from afterglow.backends.cpu.kernels.attention.problem import Heads, Problem
+from afterglow.backends.cpu.kernels.attention.weights import LOWEST
+from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
@@ -13,11 +16,8 @@ from afterglow.backends.cpu.emitter import (
     lane_numbers,
     select,
 )
-from afterglow.backends.cpu.kernel import Phase
-from afterglow.backends.cpu.kernels.attention.packing import pack_rows
-from afterglow.backends.cpu.kernels.attention.problem import Heads, Problem
-from afterglow.backends.cpu.kernels.attention.weights import LOWEST
-from afterglow.backends.cpu.kernels.tile import Tile, sum_type
+from afterglow.backends.cpu.micro.kernel import Phase
+from afterglow.backends.cpu.micro.tile import Tile, sum_type
 from afterglow.types.dtype import i32
 
 

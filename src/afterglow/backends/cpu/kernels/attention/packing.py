@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.emitter import Emitter, Pointer, Value
 from afterglow.backends.cpu.kernels.attention.problem import Heads
 from afterglow.backends.cpu.kernels.matmul.packing import Packer
 from afterglow.backends.cpu.kernels.matmul.problem import Matrix
-from afterglow.backends.cpu.kernels.tile import Tile
-from afterglow.backends.cpu.rows import Axes
+from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value
+from afterglow.backends.cpu.micro.rows import Axes
+from afterglow.backends.cpu.micro.tile import Tile
 
 
 def pack_rows(

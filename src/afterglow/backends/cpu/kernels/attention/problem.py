@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.emitter import Index, Pointer
-from afterglow.backends.cpu.rows import split, strides_within
+from afterglow.backends.cpu.llvm.emitter import Index, Pointer
+from afterglow.backends.cpu.micro.rows import split, strides_within
 from afterglow.instr import Buffer, OpInstr
 from afterglow.ops.attention import Attention
 from afterglow.types.dtype import DType, boolean

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.attention.columns import lane_mask, panels_of
+from afterglow.backends.cpu.kernels.attention.masking import RowMask
+from afterglow.backends.cpu.kernels.attention.problem import Problem
+from afterglow.backends.cpu.kernels.attention.weights import LOWEST, finite_peak, weight
+from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
@@ -15,13 +19,10 @@ from afterglow.backends.cpu.emitter import (
     shuffle,
     smaller,
 )
-from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Storage
-from afterglow.backends.cpu.kernels.attention.columns import lane_mask, panels_of
-from afterglow.backends.cpu.kernels.attention.masking import RowMask
-from afterglow.backends.cpu.kernels.attention.problem import Problem
-from afterglow.backends.cpu.kernels.attention.weights import LOWEST, finite_peak, weight
-from afterglow.backends.cpu.kernels.tile import Tile, accumulate, sum_type
-from afterglow.backends.cpu.rows import Row, split
+from afterglow.backends.cpu.micro.accumulate import accumulate
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Storage
+from afterglow.backends.cpu.micro.rows import Row, split
+from afterglow.backends.cpu.micro.tile import Tile, sum_type
 from afterglow.backends.cpu.target import Target
 
 MOST_VECTORS = 8

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.kernel import Request
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.choose import conv_algorithms, conv_cost
 from afterglow.backends.cpu.kernels.conv.depthwise import depthwise_algorithm, is_depthwise
 from afterglow.backends.cpu.kernels.conv.geometry import conv_of
-from afterglow.backends.cpu.table import algorithms
+from afterglow.backends.cpu.kernels.table import algorithms
+from afterglow.backends.cpu.micro.kernel import Request
 from afterglow.instr import OpInstr
 from afterglow.ops.convolution import Conv
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.cost import FLOPS_PER_BYTE
-from afterglow.backends.cpu.kernel import Request
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.dots import dots_algorithm, suits_dots
 from afterglow.backends.cpu.kernels.conv.geometry import Geometry, conv_of
 from afterglow.backends.cpu.kernels.conv.padding import needs_copy
@@ -18,6 +16,8 @@ from afterglow.backends.cpu.kernels.conv.winograd.plan import (
     can_transform,
 )
 from afterglow.backends.cpu.kernels.strassen import Product, plan_strassen, strassen_algorithm
+from afterglow.backends.cpu.micro.cost import FLOPS_PER_BYTE
+from afterglow.backends.cpu.micro.kernel import Request
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.types.dtype import f32
@@ -83,7 +83,7 @@ def _suits_winograd(step: OpInstr, target: Target) -> bool:
 def _winograd_cost(plan: WinogradPlan) -> float:
     scale = (plan.side / 6) ** 3
     transforms = (
-        scale * plan.count * (INPUT_COST * plan.channels + OUTPUT_COST * plan.panels.channels)
+        scale * plan.count * (INPUT_COST * plan.channels + OUTPUT_COST * plan.panels.columns)
     )
     weights = plan.places * plan.channels * plan.panels.padded
     return _bound(plan.work, weights) + transforms

@@ -7,13 +7,14 @@ skipped when the code runs, columns when it is written.
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.emitter import Index, Value, convert, smaller
-from afterglow.backends.cpu.fusion import SinkRow
-from afterglow.backends.cpu.kernel import Kernel, Phase, Request
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.depthwise_plan import Depthwise
 from afterglow.backends.cpu.kernels.conv.depthwise_tile import Operands, RowTile, Tile, Vector
-from afterglow.backends.cpu.kernels.sliding import (
+from afterglow.backends.cpu.llvm.emitter import Index, Value, convert, smaller
+from afterglow.backends.cpu.micro.fusion import SinkRow
+from afterglow.backends.cpu.micro.kernel import Kernel, Phase, Request
+from afterglow.backends.cpu.micro.rows import split
+from afterglow.backends.cpu.micro.sliding import (
     Field,
     Run,
     cut_columns,
@@ -21,7 +22,6 @@ from afterglow.backends.cpu.kernels.sliding import (
     each_tile,
     place_of_row,
 )
-from afterglow.backends.cpu.rows import split
 from afterglow.instr import OpInstr
 
 

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from afterglow.backends.cpu.emitter import Pointer
-from afterglow.backends.cpu.kernel import Needs, Phase, Request, Storage
-from afterglow.backends.cpu.kernels.sliding import Axis, Channels, Field, arithmetic_type
+from afterglow.backends.cpu.llvm.emitter import Pointer
+from afterglow.backends.cpu.micro.kernel import Needs, Phase, Request, Storage
+from afterglow.backends.cpu.micro.sliding import Axis, Channels, Field, arithmetic_type
 from afterglow.instr import Region
 from afterglow.ops.convolution import Conv
 from afterglow.types import Array

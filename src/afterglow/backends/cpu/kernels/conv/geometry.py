@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.rows import Axes, Strides
+from afterglow.backends.cpu.micro.rows import Axes, Strides
 from afterglow.instr import OpInstr, row_major
 from afterglow.ops.convolution import Conv
 

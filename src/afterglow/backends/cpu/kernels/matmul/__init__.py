@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afterglow.backends.cpu.kernels.matmul.choose import matmul_algorithms
 from afterglow.backends.cpu.kernels.matmul.problem import problem_of
-from afterglow.backends.cpu.table import algorithms
+from afterglow.backends.cpu.kernels.table import algorithms
 from afterglow.instr import OpInstr
 from afterglow.ops.linear import MatMul
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.kernel import Request
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.matmul.dot import dot_algorithm, suits_dot
 from afterglow.backends.cpu.kernels.matmul.gemm import gemm_algorithms
 from afterglow.backends.cpu.kernels.matmul.problem import Problem, problem_of
 from afterglow.backends.cpu.kernels.strassen import Product, plan_strassen, strassen_algorithm
-from afterglow.backends.cpu.rows import Axes
+from afterglow.backends.cpu.micro.kernel import Request
+from afterglow.backends.cpu.micro.rows import Axes
 
 
 def matmul_algorithms(r: Request) -> list[Algorithm]:

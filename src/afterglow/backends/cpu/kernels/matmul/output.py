@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.emitter import Index, Pointer, Value, equal, first_lanes
-from afterglow.backends.cpu.kernel import Phase, Request
 from afterglow.backends.cpu.kernels.matmul.pieces import pieces_of
-from afterglow.backends.cpu.kernels.tile import Tile
+from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, equal, first_lanes
+from afterglow.backends.cpu.micro.kernel import Phase, Request
+from afterglow.backends.cpu.micro.tile import Tile
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add, Max, Min, Mul, Sub
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.kernels.matmul.pieces import pieces_of
+from afterglow.backends.cpu.kernels.matmul.problem import Matrix
+from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
     Index,
     Pointer,
@@ -21,11 +23,9 @@ from afterglow.backends.cpu.emitter import (
     smaller,
     transpose,
 )
-from afterglow.backends.cpu.kernel import Pack
-from afterglow.backends.cpu.kernels.held import held
-from afterglow.backends.cpu.kernels.matmul.pieces import pieces_of
-from afterglow.backends.cpu.kernels.matmul.problem import Matrix
-from afterglow.backends.cpu.kernels.tile import Tile
+from afterglow.backends.cpu.micro.held import held
+from afterglow.backends.cpu.micro.kernel import Pack
+from afterglow.backends.cpu.micro.tile import Tile
 from afterglow.types import Array
 from afterglow.types.dtype import DType
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.emitter import Emitter, Value, first_lanes
+from afterglow.backends.cpu.llvm.emitter import Emitter, Value, first_lanes
 
 
 @dataclass(frozen=True)

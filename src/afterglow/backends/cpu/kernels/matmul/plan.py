@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from afterglow.backends.cpu.kernels.held import held_type
 from afterglow.backends.cpu.kernels.matmul.problem import Problem
-from afterglow.backends.cpu.kernels.tile import LINE, Tile, most_rows, sum_type
+from afterglow.backends.cpu.micro.held import held_type
+from afterglow.backends.cpu.micro.tile import LINE, Tile, most_rows, sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import DType
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.rows import Axes, strides_within
+from afterglow.backends.cpu.micro.rows import Axes, strides_within
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.linear import MatMul
 from afterglow.types.dtype import DType

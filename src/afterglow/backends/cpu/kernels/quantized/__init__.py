@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.kernel import Request
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.quantized.depthwise import depthwise_algorithm, is_depthwise
 from afterglow.backends.cpu.kernels.quantized.problem import operands
 from afterglow.backends.cpu.kernels.quantized.product import product_algorithm
-from afterglow.backends.cpu.table import algorithms
+from afterglow.backends.cpu.kernels.table import algorithms
+from afterglow.backends.cpu.micro.kernel import Request
 from afterglow.instr import OpInstr
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 

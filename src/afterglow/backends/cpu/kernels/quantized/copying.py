@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from afterglow.backends.cpu.emitter import Pointer, Value, convert, equal, reinterpret
-from afterglow.backends.cpu.kernel import Kernel, Phase, Storage
 from afterglow.backends.cpu.kernels.quantized.problem import Reading
-from afterglow.backends.cpu.rows import Axes, split
+from afterglow.backends.cpu.llvm.emitter import Pointer, Value, convert, equal, reinterpret
+from afterglow.backends.cpu.micro.kernel import Kernel, Phase, Storage
+from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.types.dtype import DType, i32, u8
 
 

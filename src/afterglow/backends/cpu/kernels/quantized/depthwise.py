@@ -10,10 +10,7 @@ import math
 
 import numpy as np
 
-from afterglow.backends.cpu.algorithm import Algorithm
-from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, fma
-from afterglow.backends.cpu.fusion import SinkRow
-from afterglow.backends.cpu.kernel import Kernel, Needs, Phase, Request
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.quantized.copying import (
     copy_storage,
     pointer_to_x,
@@ -22,9 +19,12 @@ from afterglow.backends.cpu.kernels.quantized.copying import (
 )
 from afterglow.backends.cpu.kernels.quantized.output import row_of
 from afterglow.backends.cpu.kernels.quantized.problem import operands, reading_of_conv
-from afterglow.backends.cpu.kernels.sliding import Channels, each_row
-from afterglow.backends.cpu.kernels.tile import split_rows
-from afterglow.backends.cpu.rows import Axes, Row
+from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, fma
+from afterglow.backends.cpu.micro.fusion import SinkRow
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request
+from afterglow.backends.cpu.micro.rows import Axes, Row
+from afterglow.backends.cpu.micro.sliding import Channels, each_row
+from afterglow.backends.cpu.micro.tile import split_rows
 from afterglow.instr import OpInstr, Region
 from afterglow.ops.quantized import QuantizedConv
 from afterglow.types import Array

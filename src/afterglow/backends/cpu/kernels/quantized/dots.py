@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.llvm.emitter import (
     Pointer,
     Value,
     add_dot_quads,

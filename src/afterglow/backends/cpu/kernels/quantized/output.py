@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.emitter import Index, Pointer, Value, convert, equal, first_lanes, part
-from afterglow.backends.cpu.fusion import SinkRow
-from afterglow.backends.cpu.kernel import Phase
 from afterglow.backends.cpu.kernels.quantized.copying import zero_point_in
-from afterglow.backends.cpu.kernels.quantized.weights import Panels
-from afterglow.backends.cpu.rows import Row
+from afterglow.backends.cpu.kernels.quantized.weights import BytePanels
+from afterglow.backends.cpu.llvm.emitter import (
+    Index,
+    Pointer,
+    Value,
+    convert,
+    equal,
+    first_lanes,
+    part,
+)
+from afterglow.backends.cpu.micro.fusion import SinkRow
+from afterglow.backends.cpu.micro.kernel import Phase
+from afterglow.backends.cpu.micro.rows import Row
 from afterglow.instr import Buffer
 from afterglow.types.dtype import f32, i32
 
@@ -26,7 +34,7 @@ class Output:
     its vectors.
     """
 
-    def __init__(self, p: Phase, panels: Panels) -> None:
+    def __init__(self, p: Phase, panels: BytePanels) -> None:
         self.e, self.sink, self.panels = p.e, p.sink(), panels
         scale, bias = (*p.step.ins, None, None)[2:4]
         self.scale = None if scale is None else row_of(p, scale)

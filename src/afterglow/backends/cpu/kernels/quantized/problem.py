@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD, read_type
-from afterglow.backends.cpu.rows import Axes, Strides, strides_within
+from afterglow.backends.cpu.micro.rows import Axes, Strides, strides_within
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr, Region, row_major
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul

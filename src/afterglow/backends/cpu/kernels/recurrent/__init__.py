@@ -7,11 +7,11 @@ time, and what the gates make of it, in registers.
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.kernel import Kernel, Needs, Request
 from afterglow.backends.cpu.kernels.recurrent.problem import problem_of
 from afterglow.backends.cpu.kernels.recurrent.projection import projection_needs, write_projection
 from afterglow.backends.cpu.kernels.recurrent.steps import steps_needs, write_steps
-from afterglow.backends.cpu.table import kernel
+from afterglow.backends.cpu.kernels.table import kernel
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Request
 from afterglow.instr import OpInstr
 from afterglow.ops.recurrent import GRU, LSTM, RNN
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from afterglow.backends.cpu import math
-from afterglow.backends.cpu.emitter import Value, absolute, clamp, select
+from afterglow.backends.cpu.llvm import math
+from afterglow.backends.cpu.llvm.emitter import Value, absolute, clamp, select
 from afterglow.backends.cpu.pointwise import fast
 from afterglow.ops.recurrent import Activation, Recurrent
 

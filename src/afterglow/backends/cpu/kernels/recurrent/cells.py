@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from afterglow.backends.cpu.emitter import Value
 from afterglow.backends.cpu.kernels.recurrent.activations import activate, gate
 from afterglow.backends.cpu.kernels.recurrent.panels import Gates
+from afterglow.backends.cpu.llvm.emitter import Value
 from afterglow.ops.recurrent import GRU, LSTM, RNN, Recurrent
 
 

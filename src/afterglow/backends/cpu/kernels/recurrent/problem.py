@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.kernels.tile import sum_type
+from afterglow.backends.cpu.micro.tile import sum_type
 from afterglow.instr import Buffer, OpInstr
 from afterglow.ops.recurrent import Recurrent
 from afterglow.types.dtype import DType

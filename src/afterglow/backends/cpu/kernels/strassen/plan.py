@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from afterglow.backends.cpu.kernels.strassen.product import Product
-from afterglow.backends.cpu.kernels.tile import LINE, Run, Tile, most_rows, split_rows
+from afterglow.backends.cpu.micro.tile import LINE, Run, Tile, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.types.dtype import f32

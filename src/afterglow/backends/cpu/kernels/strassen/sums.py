@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.emitter import Emitter, Pointer, Value
-from afterglow.backends.cpu.kernel import Kernel
 from afterglow.backends.cpu.kernels.strassen.plan import StrassenPlan
+from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value
+from afterglow.backends.cpu.micro.kernel import Kernel
 from afterglow.types.dtype import f32
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.backends.cpu.kernel import Pack
 from afterglow.backends.cpu.kernels.strassen.plan import PRODUCTS, StrassenPlan
+from afterglow.backends.cpu.micro.kernel import Pack
 from afterglow.types import Array
 
 LINES = 32

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.emitter import (
+from afterglow.backends.cpu.kernels.conv.geometry import conv_of
+from afterglow.backends.cpu.kernels.conv.winograd.plan import WinogradPlan
+from afterglow.backends.cpu.kernels.conv.winograd.transforms import transform_input
+from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
     Index,
     Pointer,
@@ -12,11 +15,8 @@ from afterglow.backends.cpu.emitter import (
     load_masked,
     smaller,
 )
-from afterglow.backends.cpu.kernel import Phase
-from afterglow.backends.cpu.kernels.conv.geometry import conv_of
-from afterglow.backends.cpu.kernels.conv.winograd.plan import WinogradPlan
-from afterglow.backends.cpu.kernels.conv.winograd.transforms import transform_input
-from afterglow.backends.cpu.rows import split
+from afterglow.backends.cpu.micro.kernel import Phase
+from afterglow.backends.cpu.micro.rows import split
 from afterglow.instr import OpInstr
 from afterglow.types.dtype import f32
 

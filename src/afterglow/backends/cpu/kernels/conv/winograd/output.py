@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.emitter import Index, Pointer, Value, smaller
-from afterglow.backends.cpu.kernel import Phase
 from afterglow.backends.cpu.kernels.conv.columns import Columns
 from afterglow.backends.cpu.kernels.conv.winograd.plan import WinogradPlan
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import transform_output
-from afterglow.backends.cpu.rows import split
+from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, smaller
+from afterglow.backends.cpu.micro.kernel import Phase
+from afterglow.backends.cpu.micro.rows import split
 
 
 class OutputTransform:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from afterglow.backends.cpu.emitter import Value, fma
+from afterglow.backends.cpu.llvm.emitter import Value, fma
 from afterglow.types import Array
 
 POINTS: dict[int, tuple[float, ...]] = {

@@ -1,0 +1,158 @@
+"""The tensors of an entry as C sees them: names, types, sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.bundle.code import EntryCode
+from afterglow.support.names import NameScope
+from afterglow.types import TensorType
+from afterglow.types.dtype import DType, Kind, f32, f64
+
+_RESERVED = frozenset(
+    [
+        "alignas",
+        "alignof",
+        "and",
+        "asm",
+        "auto",
+        "bitand",
+        "bitor",
+        "bool",
+        "break",
+        "case",
+        "catch",
+        "char",
+        "class",
+        "compl",
+        "const",
+        "constexpr",
+        "continue",
+        "default",
+        "delete",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "explicit",
+        "export",
+        "extern",
+        "false",
+        "float",
+        "for",
+        "friend",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "mutable",
+        "namespace",
+        "new",
+        "not",
+        "nullptr",
+        "operator",
+        "or",
+        "private",
+        "protected",
+        "public",
+        "register",
+        "restrict",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "template",
+        "this",
+        "throw",
+        "true",
+        "try",
+        "typedef",
+        "typeid",
+        "typename",
+        "union",
+        "unsigned",
+        "using",
+        "virtual",
+        "void",
+        "volatile",
+        "wchar_t",
+        "while",
+        "xor",
+    ]
+)
+"""Words of C and C++ that name nothing else."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A member of a struct of pointers: `role` is input, output or state."""
+
+    role: str
+    name: str
+    """As the model calls it."""
+    member: str
+    type: TensorType
+    written: bool
+
+    @property
+    def count(self) -> int:
+        """How many elements it has."""
+        return self.type.nbytes // self.type.dtype.itemsize
+
+    @property
+    def c_type(self) -> str:
+        """The type of an element in C."""
+        return c_type(self.type.dtype)
+
+    @property
+    def macro(self) -> str:
+        """The middle of the macros about it: INPUT_X."""
+        return f"{self.role}_{self.member}".upper()
+
+    @property
+    def shape(self) -> str:
+        """Element type and extents: f32[1, 10]."""
+        return f"{self.type.dtype}[{', '.join(map(str, self.type.shape))}]"
+
+
+def fields_of(entry: EntryCode) -> list[Field]:
+    """Inputs, outputs, states, in the order of the struct."""
+    scope = NameScope()
+    found = []
+    for role, name, type, written in _ports(entry):
+        found.append(Field(role, name, scope.claim(identifier(name)), type, written))
+    return found
+
+
+def _ports(entry: EntryCode) -> Iterator[tuple[str, str, TensorType, bool]]:
+    interface = entry.interface
+    for name, port in zip(entry.input_names, interface.inputs, strict=True):
+        yield "input", name, port.type, port.lent
+    for name, port in zip(entry.output_names, interface.outputs, strict=True):
+        yield "output", name, port.type, True
+    for port in interface.states:
+        yield "state", port.name, port.type, True
+
+
+def identifier(name: str) -> str:
+    """A name that C, C++ and linkers take."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
+    if not plain or plain[0].isdigit():
+        plain = f"t_{plain}" if plain else "t"
+    return f"{plain}_" if plain in _RESERVED else plain
+
+
+def c_type(dtype: DType) -> str:
+    """The type of C that holds an element; narrow floats are held as their bits."""
+    if dtype is f32:
+        return "float"
+    if dtype is f64:
+        return "double"
+    sign = "" if dtype.kind is Kind.INT else "u"
+    return f"{sign}int{dtype.itemsize * 8}_t"

@@ -1,0 +1,1 @@
+"""From a planned program to linked machine code: plans, kernels, calls, control flow, constants."""

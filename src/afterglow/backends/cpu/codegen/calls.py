@@ -1,0 +1,126 @@
+"""Calls of kernels: what they are given, in which steps they run, and the code of the steps.
+
+The memory of a run is given by addresses, the *bases*: the arena, the constants, then each input,
+output and state. A *step* finds its operands there and calls kernels for some
+units of their work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from afterglow.backends.cpu.llvm.emitter import Emitter, Module, Pointer, Value
+from afterglow.backends.cpu.llvm.emitter import Function as Symbol
+from afterglow.backends.cpu.llvm.types import POINTER, mangle
+from afterglow.backends.cpu.micro.kernel import Function
+from afterglow.instr import Instr
+from afterglow.types.dtype import boolean, u8
+
+WORK_OF_CHUNK = 1 << 16
+"""FLOPs below which work is not cut: handing out costs as much as some thousand of them."""
+MOST_CHUNKS = 16
+
+Place = tuple[int, int]
+"""A base by its number, and bytes from there on."""
+Bases = Callable[[int], Pointer]
+"""The address of a base, by its number."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A boolean in memory that must be as told, or what it guards does not run."""
+
+    place: Place
+    wanted: bool
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of a kernel with what it is given, a place for each parameter.
+
+    It runs if all its guards hold.
+    """
+
+    function: Function
+    arguments: tuple[Place, ...]
+    guards: tuple[Guard, ...] = ()
+
+    @property
+    def chunks(self) -> int:
+        """Into how many pieces its units are handed out, whatever the number of threads."""
+        most = min(self.function.units, MOST_CHUNKS)
+        return max(1, min(most, int(self.function.work / WORK_OF_CHUNK)))
+
+
+@dataclass
+class Segment:
+    """Calls in a row that run without the host; `origins` are the instructions they come from."""
+
+    calls: list[Call] = field(default_factory=list)
+    origins: list[Instr] = field(default_factory=list)
+
+
+def scratch_of(calls: Iterable[Call]) -> int:
+    """Bytes of memory that each thread needs."""
+    return max((call.function.scratch_bytes for call in calls), default=0)
+
+
+def group_calls(calls: Sequence[Call]) -> list[list[Call]]:
+    """Calls that are too small to be shared run in a row, as one step; the others alone."""
+    groups: list[list[Call]] = []
+    for call in calls:
+        small = call.chunks == 1
+        if small and groups and groups[-1][-1].chunks == 1:
+            groups[-1].append(call)
+        else:
+            groups.append([call])
+    return groups
+
+
+def division(calls: Sequence[Call]) -> tuple[int, int]:
+    """Units and chunks of a step: a step of one chunk is one unit."""
+    chunks = calls[0].chunks
+    return (calls[0].function.units, chunks) if chunks > 1 else (1, 1)
+
+
+def write_step(module: Module, name: str, calls: Sequence[Call]) -> Symbol:
+    """The function of a step, which finds the bases in a table that it is given."""
+    with module.function(name) as e:
+        table, scratch = e.pointer("bases", e.index_type), e.pointer("scratch", u8)
+        begin, end = e.count("begin"), e.count("end")
+        bounds = None if calls[0].chunks == 1 else (begin, end)
+        write_calls(e, calls, lambda base: e.load_pointer(table, base, u8), scratch, bounds)
+    return e.function
+
+
+def write_calls(
+    e: Emitter,
+    calls: Sequence[Call],
+    bases: Bases,
+    scratch: Pointer,
+    bounds: tuple[Value, Value] | None = None,
+) -> None:
+    """Run calls in a row: for the units within the bounds, or for all that each of them has."""
+    for guards, guarded in groupby(calls, lambda call: call.guards):
+        with ExitStack() as inside:
+            for guard in guards:
+                inside.enter_context(e.when(_holds(guard, bases)))
+            for call in guarded:
+                begin, end = bounds or (e.index(0), e.index(call.function.units))
+                operands = [bases(base) + offset for base, offset in call.arguments]
+                e.run(_declared(e, call), scratch, begin, end, *operands)
+
+
+def _holds(guard: Guard, bases: Bases) -> Value:
+    base, offset = guard.place
+    flag = (bases(base) + offset).cast(boolean).load()
+    return flag if guard.wanted else ~flag
+
+
+def _declared(e: Emitter, call: Call) -> Symbol:
+    count = mangle(e.index_type)
+    operands = [POINTER] * len(call.arguments)
+    return e.module.declare(call.function.symbol, "void", [POINTER, count, count, *operands])

@@ -1,0 +1,67 @@
+"""The constants of a compiled program: weights as they are, weights packed, tables of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+import numpy as np
+
+from afterglow.backends.cpu.micro.kernel import Packed, Table
+from afterglow.instr import Buffer
+from afterglow.runtime.native.convention import ALIGNMENT
+from afterglow.runtime.native.memory import empty_bytes
+from afterglow.types import Array
+
+
+class Constants:
+    """One block of bytes in the making; each constant is in it once."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._offsets: dict[Hashable, int] = {}
+        self._made: list[tuple[int, Callable[[], Array]]] = []
+
+    def raw(self, buffer: Buffer) -> int:
+        """Where a whole constant lies, without gaps."""
+        return self._place(id(buffer.data), buffer.type.nbytes, lambda: elements_of(buffer))
+
+    def packed(self, buffer: Buffer, packed: Packed) -> int:
+        """Where a constant lies as a kernel wants it."""
+        key = (id(buffer.root.data), buffer.start, buffer.strides, packed)
+        if key in self._offsets:
+            return self._offsets[key]
+        data = np.ascontiguousarray(packed.pack(elements_of(buffer)))
+        return self._place(key, data.nbytes, lambda: data)
+
+    def table(self, table: Table) -> int:
+        """Where a kernel's own numbers lie."""
+        return self._place(table, table.data.nbytes, lambda: table.data)
+
+    def block(self) -> Array:
+        """All of them, as bytes; afterwards they are nowhere else."""
+        whole = empty_bytes(self.size)
+        end = self.size
+        while self._made:
+            offset, make = self._made.pop()
+            data = np.ascontiguousarray(make()).reshape(-1).view(np.uint8)
+            whole[offset : offset + data.nbytes] = data
+            whole[offset + data.nbytes : end] = 0
+            end = offset
+        return whole
+
+    def _place(self, key: Hashable, nbytes: int, make: Callable[[], Array]) -> int:
+        if key not in self._offsets:
+            self._offsets[key] = self.size
+            self._made.append((self.size, make))
+            self.size += -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
+        return self._offsets[key]
+
+
+def elements_of(buffer: Buffer) -> Array:
+    """What a constant buffer, or a view of one, holds."""
+    root = buffer.root
+    assert root.data is not None
+    if not buffer.is_view:
+        return root.data.reshape(root.type.shape)
+    flat = np.ascontiguousarray(root.data).reshape(-1)
+    return buffer.of(flat.view(buffer.type.dtype.numpy))

@@ -1,0 +1,158 @@
+"""The machine code of loops: a function that calls the kernels of a body again and again.
+
+The values that a loop carries lie in its results, where the body updates them in place. One thread
+does the whole loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.codegen.calls import Call, scratch_of, write_calls
+from afterglow.backends.cpu.llvm.emitter import (
+    Emitter,
+    Module,
+    Order,
+    Pointer,
+    Value,
+    differ,
+    equal,
+    load_atomic,
+)
+from afterglow.backends.cpu.micro.kernel import Function
+from afterglow.backends.cpu.target import Target
+from afterglow.instr import Buffer, OpInstr, Program
+from afterglow.ops.control import Loop, Scan
+from afterglow.runtime.native.convention import ALIGNMENT, INTERRUPT, SIGNAL_BYTES
+from afterglow.types.dtype import boolean, i64, u8
+
+SHORT = 256
+"""Iterations up to which a loop does not look for interrupts, if their number is known."""
+
+RunBody = Callable[[Sequence[Pointer], Sequence[Pointer]], None]
+"""Writes the body, given its inputs and outputs but those that are carried."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """What runs in each iteration: a planned program, and its calls with bases of its own."""
+
+    program: Program
+    calls: Sequence[Call]
+    is_interruptible: bool = False
+    """Whether loops are given a cell of interrupts, and end when there is one."""
+
+
+def write_loop(target: Target, name: str, step: OpInstr, body: Body) -> tuple[Module, Function]:
+    """The code of a `Loop` or `Scan`, and how it is called.
+
+    It is given the results, whose carried ones hold their first values, then the operands, the
+    constants, the arena of the body, the alarms, and the cell of interrupts if it may be
+    interrupted.
+    """
+    module = Module(target)
+    with module.function(name) as e:
+        _write(e, step, body)
+    return module, Function(name, units=1, work=0.0, scratch_bytes=scratch_of(body.calls))
+
+
+def may_run_long(step: OpInstr) -> bool:
+    """Whether a loop may have so many iterations that it looks for interrupts."""
+    if isinstance(step.op, Scan):
+        return step.op.length > SHORT
+    limit = step.ins[0]
+    assert limit is not None
+    return limit.root.data is None or int(limit.root.data.max()) > SHORT
+
+
+def _write(e: Emitter, step: OpInstr, body: Body) -> None:
+    scratch, _, _ = e.pointer("scratch", u8, align=ALIGNMENT), e.count("begin"), e.count("end")
+    outs = [e.pointer(f"out{number}", u8) for number in range(len(step.outs))]
+    ins = [e.pointer(f"in{number}", u8) for number in range(len(step.ins))]
+    constants = e.pointer("constants", u8, align=ALIGNMENT)
+    arena = e.pointer("arena", u8, align=ALIGNMENT)
+    memory = [arena, constants, e.pointer("alarms", u8)]
+    cells = [e.pointer("interrupts", u8)] if body.is_interruptible else []
+    carried = outs[: len(body.program.states)]
+
+    def run_body(inputs: Sequence[Pointer], outputs: Sequence[Pointer]) -> None:
+        bases = [*memory, *inputs, *outputs, *carried, *cells]
+        write_calls(e, body.calls, bases.__getitem__, scratch)
+
+    looked_at = cells if may_run_long(step) else []
+    match step.op:
+        case Loop(_, count):
+            _write_while(e, ins[:2], ins[2 + count :], run_body, looked_at)
+        case Scan(_, length, count, scanned):
+            parts = list(zip(ins, step.ins, strict=True))[count : count + scanned]
+            stacked = list(zip(outs, step.outs, strict=True))[count:]
+
+            def iterate(i: Value) -> None:
+                """Run the body on the parts of an iteration."""
+                inputs = [*(_part(*part, i) for part in parts), *ins[count + scanned :]]
+                run_body(inputs, [_part(*part, i) for part in stacked])
+
+            _write_count(e, length, iterate, looked_at)
+
+
+def _write_count(
+    e: Emitter, length: int, iterate: Callable[[Value], None], cells: Sequence[Pointer]
+) -> None:
+    """Iterate a known number of times, or until there is an interrupt."""
+    if not cells:
+        with e.loop(length, name="iteration") as i:
+            iterate(i)
+        return
+
+    def step(state: list[Value]) -> list[Value]:
+        iterate(state[0])
+        return [state[0] + 1]
+
+    def goes_on(state: list[Value]) -> Value:
+        return (state[0] < length) & ~_is_interrupted(e, cells[0])
+
+    e.iterate([e.index(0)], step, while_=goes_on)
+
+
+def _is_interrupted(e: Emitter, cell: Pointer) -> Value:
+    """Whether an interrupt is among the signals in a cell."""
+
+    def look() -> list[Value]:
+        return e.fold(
+            SIGNAL_BYTES,
+            [e.constant(boolean, 0)],
+            lambda place, found: [found[0] | equal((cell + place).load(), INTERRUPT)],
+        )
+
+    first = load_atomic(cell, order=Order.RELAXED)
+    none: list[Value] = [e.constant(boolean, 0)]
+    return e.branch(differ(first, 0), look, lambda: none, likely=False)[0]
+
+
+def _write_while(
+    e: Emitter,
+    control: Sequence[Pointer],
+    captured: Sequence[Pointer],
+    run_body: RunBody,
+    cells: Sequence[Pointer],
+) -> None:
+    limit, condition = control[0].cast(i64).load(), control[1].cast(boolean).load()
+    number, goes_on = e.scratch(i64, 1), e.scratch(boolean, 1)
+
+    def iterate(state: list[Value]) -> list[Value]:
+        number.store(state[0])
+        run_body([number.cast(u8), *captured], [goes_on.cast(u8)])
+        return [state[0] + 1, goes_on.load()]
+
+    def proceeds(state: list[Value]) -> Value:
+        wanted = state[1] & (state[0] < limit)
+        return wanted & ~_is_interrupted(e, cells[0]) if cells else wanted
+
+    e.iterate([e.constant(i64, 0), condition], iterate, while_=proceeds)
+
+
+def _part(start: Pointer, buffer: Buffer | None, iteration: Value) -> Pointer:
+    """Where one part of a buffer along its first axis begins."""
+    assert buffer is not None
+    return start + iteration * (buffer.strides[0] * buffer.type.dtype.itemsize)

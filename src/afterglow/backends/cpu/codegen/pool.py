@@ -1,0 +1,32 @@
+"""The pool's code, linked: ready to be loaded or stored."""
+
+from __future__ import annotations
+
+from afterglow.backends.cpu.link import link
+from afterglow.backends.cpu.llvm.compile import Compile, compile_module
+from afterglow.backends.cpu.llvm.emitter import Module
+from afterglow.backends.cpu.target import Target
+from afterglow.backends.cpu.threads.module import pool_module
+from afterglow.backends.cpu.threads.system import IMPORTS
+from afterglow.runtime.native.image import Image
+from afterglow.runtime.native.pool import Pool, process_pool
+
+
+def link_pool(module: Module, compiled: Compile = compile_module) -> Image:
+    """The code of a pool, ready to be loaded or stored."""
+    return link([compiled(module, module.target)], module.exports, IMPORTS)
+
+
+def pool_image(target: Target, compiled: Compile = compile_module) -> Image:
+    """The code of a target's pool, made once in a process."""
+    if target not in _IMAGES:
+        _IMAGES[target] = link_pool(pool_module(target), compiled)
+    return _IMAGES[target]
+
+
+_IMAGES: dict[Target, Image] = {}
+
+
+def shared_pool() -> Pool:
+    """The one pool of this process; its code is made if no model has brought it."""
+    return process_pool(lambda: pool_image(Target.host()))

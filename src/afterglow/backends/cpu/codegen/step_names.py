@@ -1,0 +1,33 @@
+"""What the steps of a program are called, for those who measure them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from afterglow.backends.cpu.codegen.calls import Call, Segment, group_calls
+from afterglow.instr import Instr, OpInstr, Stack
+
+_LONGEST = 120
+"""Characters of a step's name: a step may be many small kernels in a row."""
+
+
+def step_names(segments: Sequence[Segment]) -> list[str]:
+    """A name for each step: its kernels, and the nodes of the model that they compute."""
+    names = []
+    for segment in segments:
+        origins = iter(segment.origins)
+        for calls in group_calls(segment.calls):
+            names.append(_step_name(calls, [next(origins) for _ in calls]))
+    return names
+
+
+def _step_name(calls: Sequence[Call], origins: Sequence[Instr]) -> str:
+    kernels = dict.fromkeys(call.function.symbol for call in calls)
+    nodes = dict.fromkeys(node for origin in origins for node in _nodes(origin))
+    text = f"{', '.join(kernels)} ({', '.join(nodes)})" if nodes else ", ".join(kernels)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _nodes(instruction: Instr) -> list[str]:
+    steps = instruction.body if isinstance(instruction, Stack) else (instruction,)
+    return [step.origin for step in steps if isinstance(step, OpInstr) and step.origin]

@@ -1,0 +1,51 @@
+"""Ways to compute a job: what each of them costs and needs, and who writes its kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from afterglow.backends.cpu.micro.kernel import Kernel, Needs
+from afterglow.backends.policy import Policy
+from afterglow.instr import KernelPlan
+from afterglow.instr.kernel_plan import Setting
+
+Writer = Callable[[Kernel], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Algorithm:
+    """One way to compute a job."""
+
+    name: str
+    cost: float
+    """An estimate, in FLOPs that take as long."""
+    write: Writer
+    needs: Needs = field(default_factory=Needs)
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    is_exact: bool = True
+    """Whether sums are formed as they are defined, without saving multiplications."""
+    grows_weights: bool = False
+    """Whether packed weights take more memory than the model's own."""
+
+    def plan(self, extra_cost: float = 0.0) -> KernelPlan:
+        """The plan that says so; `extra_cost` is that of the steps around the anchor."""
+        return KernelPlan(
+            self.name,
+            self.settings,
+            self.cost + extra_cost,
+            {name: storage.nbytes for name, storage in self.needs.workspace.items()},
+            sum(storage.nbytes for storage in self.needs.scratch.values()),
+            self.needs.packed,
+            self.needs.halo,
+        )
+
+    def is_allowed(self, policy: Policy) -> bool:
+        """Whether the user's constraints admit it."""
+        if policy.exact and not self.is_exact:
+            return False
+        return not (policy.small_weights and self.grows_weights)
+
+    def follows(self, plan: KernelPlan) -> bool:
+        """Whether a plan asks for it."""
+        return self.name == plan.algorithm and dict(self.settings) == dict(plan.settings)

@@ -1,7 +1,0 @@
-"""Strided moves: result[c] = operand[c], each with strides of its own. Most movement is one."""
-
-from afterglow.backends.cpu.kernels.move.axes import Move
-from afterglow.backends.cpu.kernels.move.pick import Term, write_picked
-from afterglow.backends.cpu.kernels.move.write import write_move
-
-__all__ = ["Move", "Term", "write_move", "write_picked"]

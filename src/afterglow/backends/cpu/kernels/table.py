@@ -1,0 +1,96 @@
+"""The kernel table: which ops the CPU backend computes, and how.
+
+What stands here is what the backend keeps whole; everything else is lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.kernels.algorithm import Algorithm, Writer
+from afterglow.backends.cpu.llvm.types import spell
+from afterglow.backends.cpu.micro.cost import plain_cost
+from afterglow.backends.cpu.micro.job import Job
+from afterglow.backends.cpu.micro.kernel import Needs, Request
+from afterglow.graph import Op
+from afterglow.instr import OpInstr
+
+DIRECT = "direct"
+"""The algorithm that computes a result as it is defined."""
+
+Accepts = Callable[[OpInstr], bool]
+Algorithms = Callable[[Request], list[Algorithm]]
+NeedsOf = Callable[[Request], Needs]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How an op is computed as an anchor.
+
+    `algorithms` are the ways to compute it, the one with the least estimate first. `fuses` names
+    the operands that may be computed by steps before it, while they are read; `epilogue` says
+    whether steps after it may work on its result. `accepts` refuses steps that no algorithm can
+    compute: they run on the host.
+    """
+
+    algorithms: Algorithms
+    name: Callable[[OpInstr], str]
+    fuses: tuple[str, ...] = ()
+    epilogue: bool = True
+    accepts: Accepts = lambda step: True
+
+
+ENTRIES: dict[type[Op], Entry] = {}
+
+
+def algorithms(
+    *ops: type[Op],
+    name: Callable[[OpInstr], str] | None = None,
+    fuses: tuple[str, ...] = (),
+    epilogue: bool = True,
+    accepts: Accepts = lambda step: True,
+) -> Callable[[Algorithms], Algorithms]:
+    """Declare that a function lists the algorithms for ops; see `Entry`.
+
+    `name` gives the beginning of the symbol, which profilers show: the mnemonic by default.
+    """
+
+    def declare(listed: Algorithms) -> Algorithms:
+        for op in ops:
+            named = name or (lambda step: step.op.mnemonic)
+            ENTRIES[op] = Entry(listed, named, fuses, epilogue, accepts)
+        return listed
+
+    return declare
+
+
+def kernel(
+    *ops: type[Op],
+    name: Callable[[OpInstr], str] | None = None,
+    fuses: tuple[str, ...] = (),
+    epilogue: bool = True,
+    accepts: Accepts = lambda step: True,
+    needs: NeedsOf = lambda request: Needs(),
+) -> Callable[[Writer], Writer]:
+    """Declare that a function writes the kernels of ops, for which there is one algorithm."""
+
+    def declare(write: Writer) -> Writer:
+        def only(request: Request) -> list[Algorithm]:
+            return [Algorithm(DIRECT, plain_cost(request.job), write, needs(request))]
+
+        algorithms(*ops, name=name, fuses=fuses, epilogue=epilogue, accepts=accepts)(only)
+        return write
+
+    return declare
+
+
+def has_machine_types(job: Job) -> bool:
+    """Whether the machine has a type for every element: texts and complex numbers have none."""
+    try:
+        for step in job.steps:
+            for buffer in (*step.outs, *(b for b in step.ins if b is not None)):
+                spell(buffer.type.dtype)
+    except TypeError:
+        return False
+    return True

@@ -1,0 +1,126 @@
+"""From LLVM's text to machine code: code generation only, no pass pipeline.
+
+Kernels are written with explicit vectors and carried values, so that there is nothing left for the
+optimiser to find. LLVM's own scheduling, register allocation and folding of addresses do the rest.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import llvmlite.binding as llvm
+from llvmlite.binding import ffi
+
+from afterglow.backends.cpu.llvm.emitter import Module
+from afterglow.backends.cpu.target import Target
+from afterglow.support.errors import CompileError
+
+OPTIMISATION = 2
+"""LLVM's level of code generation: above it nothing is gained, below it half the speed is lost."""
+
+Compile: TypeAlias = Callable[[Module, Target], bytes]
+"""From a module to its object code: `compile_module`, or something that remembers."""
+
+llvm.initialize_all_targets()
+llvm.initialize_all_asmprinters()
+
+
+def compile_module(module: Module | str, target: Target) -> bytes:
+    """An object file of the module, independent of its position.
+
+    Modules may be compiled in several threads at once: each call has an LLVM context of its own.
+    """
+    with Compilation(_text(module), target) as compilation:
+        return compilation.emit(as_object=True)
+
+
+def assembly(module: Module | str, target: Target) -> str:
+    """The module in the assembly language of its target, to be read."""
+    with Compilation(_text(module), target) as compilation:
+        return compilation.emit(as_object=False).decode()
+
+
+def _text(module: Module | str) -> str:
+    return module.text if isinstance(module, Module) else module
+
+
+def _unlocked(name: str) -> Any:
+    """A function of LLVM's that does not take llvmlite's global lock.
+
+    llvmlite lets only one thread at a time into LLVM. That is needed for what threads share; the
+    two long calls here, parsing and emitting, work on a context that no other thread has.
+    """
+    guarded = getattr(ffi.lib, name)
+    function = getattr(_LIBRARY, name)
+    function.argtypes, function.restype = guarded.argtypes, guarded.restype
+    return function
+
+
+_LIBRARY = ctypes.CDLL(ffi.lib._name)
+_PARSE = _unlocked("LLVMPY_ParseAssembly")
+_EMIT = _unlocked("LLVMPY_TargetMachineEmitToMemory")
+
+
+class Compilation:
+    """A module in LLVM's hands, with everything it needs; closed in the right order."""
+
+    def __init__(self, text: str, target: Target) -> None:
+        self.machine = _target_machine(target)
+        self.context = llvm.create_context()
+        self.module = self.parse(text)
+
+    def parse(self, text: str) -> Any:
+        """Another module, beside the first: to be linked into it, or closed."""
+        with ffi.OutputString() as problem:
+            module = _PARSE(self.context, text.encode(), problem)
+            if problem:
+                raise CompileError(f"LLVM refuses the code: {problem}")
+        return llvm.ModuleRef(module, self.context)
+
+    def verify(self) -> None:
+        """Raise if the module breaks a rule of LLVM's."""
+        try:
+            self.module.verify()
+        except RuntimeError as problem:
+            raise CompileError(f"LLVM refuses the code: {problem}") from None
+
+    def emit(self, *, as_object: bool) -> bytes:
+        """Generate code, as an object file or as assembly."""
+        self.machine.set_asm_verbosity(False)
+        with ffi.OutputString() as problem:
+            buffer = _EMIT(self.machine, self.module, int(as_object), problem)
+            if not buffer:
+                raise CompileError(f"LLVM cannot compile the code: {problem}")
+        try:
+            start = ffi.lib.LLVMPY_GetBufferStart(buffer)
+            return ctypes.string_at(start, ffi.lib.LLVMPY_GetBufferSize(buffer))
+        finally:
+            ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+
+    def __enter__(self) -> Compilation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.module.close()
+        self.machine.close()
+        self.context.close()
+
+
+def verify_module(module: Module | str, target: Target) -> None:
+    """Raise if the text is not a module that LLVM finds right."""
+    with Compilation(_text(module), target) as compilation:
+        compilation.verify()
+
+
+def _target_machine(target: Target) -> Any:
+    family = llvm.Target.from_triple(target.triple)
+    return family.create_target_machine(
+        cpu=target.cpu,
+        features=",".join(f"+{name}" for name in target.features),
+        opt=OPTIMISATION,
+        reloc="pic",
+        codemodel="small",
+        abiname=target.abi,
+    )

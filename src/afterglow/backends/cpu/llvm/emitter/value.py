@@ -1,0 +1,236 @@
+"""Numbers in registers: a scalar or a vector, with the operators of arithmetic."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from afterglow.backends.cpu.llvm.emitter.code import Code
+from afterglow.backends.cpu.llvm.types import is_arithmetic, literal, spell
+from afterglow.types.dtype import DType, boolean, i32
+
+_FLOAT, _SIGNED, _UNSIGNED = 0, 1, 2
+_OPCODES = {
+    "+": ("fadd", "add", "add"),
+    "-": ("fsub", "sub", "sub"),
+    "*": ("fmul", "mul", "mul"),
+    "/": ("fdiv", "", ""),
+    "&": ("", "and", "and"),
+    "|": ("", "or", "or"),
+    "^": ("", "xor", "xor"),
+    "<<": ("", "shl", "shl"),
+    ">>": ("", "ashr", "lshr"),
+    "<": ("fcmp olt", "icmp slt", "icmp ult"),
+    "<=": ("fcmp ole", "icmp sle", "icmp ule"),
+    ">": ("fcmp ogt", "icmp sgt", "icmp ugt"),
+    ">=": ("fcmp oge", "icmp sge", "icmp uge"),
+    "==": ("fcmp oeq", "icmp eq", "icmp eq"),
+    "!=": ("fcmp une", "icmp ne", "icmp ne"),
+}
+"""Of floats, of signed and of unsigned integers; a comparison with NaN is false, but for `!=`."""
+_COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
+_LOGIC = {"&", "|", "^", "==", "!="}
+
+
+class Value:
+    """A value of `lanes` elements; one lane is a scalar.
+
+    Beside a vector, a scalar and a Python number stand for a vector with that number in all lanes.
+    `constant` is the number itself where it is known while the code is being written.
+    """
+
+    __slots__ = ("code", "constant", "dtype", "lanes", "text")
+
+    def __init__(
+        self, code: Code, dtype: DType, lanes: int, text: str, constant: float | None = None
+    ) -> None:
+        self.code = code
+        self.dtype = dtype
+        self.lanes = lanes
+        self.text = text
+        self.constant = constant
+
+    @staticmethod
+    def of(code: Code, dtype: DType, number: float, lanes: int = 1) -> Value:
+        """A constant, the same in all lanes."""
+        return Value(code, dtype, lanes, literal(dtype, number, lanes), number)
+
+    @property
+    def type(self) -> str:
+        """LLVM's type of it."""
+        return spell(self.dtype, self.lanes)
+
+    @property
+    def typed(self) -> str:
+        """As an operand whose type must be said."""
+        return f"{self.type} {self.text}"
+
+    def like(self, number: float) -> Value:
+        """A constant of the same type and as many lanes."""
+        return Value.of(self.code, self.dtype, number, self.lanes)
+
+    def derive(self, text: str, dtype: DType | None = None, lanes: int | None = None) -> Value:
+        """The result of an instruction; what is not said is as in this value."""
+        dtype, lanes = dtype or self.dtype, lanes or self.lanes
+        return Value(self.code, dtype, lanes, self.code.define(text))
+
+    def splat(self, lanes: int) -> Value:
+        """A vector with this scalar in all lanes."""
+        if lanes == self.lanes:
+            return self
+        if self.lanes != 1:
+            raise TypeError(f"a vector of {self.lanes} lanes does not stretch to {lanes}")
+        if self.constant is not None:
+            return Value.of(self.code, self.dtype, self.constant, lanes)
+        wide = spell(self.dtype, lanes)
+        first = self.code.define(f"insertelement {wide} poison, {self.typed}, i64 0")
+        everywhere = f"<{lanes} x {spell(i32)}> zeroinitializer"
+        return self.derive(
+            f"shufflevector {wide} {first}, {wide} poison, {everywhere}", lanes=lanes
+        )
+
+    def lane(self, index: int | Value) -> Value:
+        """One lane, as a scalar."""
+        if self.lanes == 1:
+            return self
+        place = index.typed if isinstance(index, Value) else f"i64 {index}"
+        return self.derive(f"extractelement {self.typed}, {place}", lanes=1)
+
+    def __add__(self, other: Operand) -> Value:
+        return combine("+", self, other)
+
+    def __radd__(self, other: Operand) -> Value:
+        return combine("+", self, other)
+
+    def __sub__(self, other: Operand) -> Value:
+        return combine("-", self, other)
+
+    def __rsub__(self, other: Operand) -> Value:
+        return combine("-", other, self)
+
+    def __mul__(self, other: Operand) -> Value:
+        return combine("*", self, other)
+
+    def __rmul__(self, other: Operand) -> Value:
+        return combine("*", self, other)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return combine("/", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Value:
+        return combine("/", other, self)
+
+    def __and__(self, other: Operand) -> Value:
+        return combine("&", self, other)
+
+    def __or__(self, other: Operand) -> Value:
+        return combine("|", self, other)
+
+    def __xor__(self, other: Operand) -> Value:
+        return combine("^", self, other)
+
+    def __lshift__(self, other: Operand) -> Value:
+        return combine("<<", self, other)
+
+    def __rshift__(self, other: Operand) -> Value:
+        return combine(">>", self, other)
+
+    def __lt__(self, other: Operand) -> Value:
+        return combine("<", self, other)
+
+    def __le__(self, other: Operand) -> Value:
+        return combine("<=", self, other)
+
+    def __gt__(self, other: Operand) -> Value:
+        return combine(">", self, other)
+
+    def __ge__(self, other: Operand) -> Value:
+        return combine(">=", self, other)
+
+    def __neg__(self) -> Value:
+        if self.dtype.is_float:
+            return _checked("-", self).derive(f"fneg {self.typed}")
+        return 0 - self
+
+    def __invert__(self) -> Value:
+        return self ^ (1 if self.dtype is boolean else -1)
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("its value is known only when the code runs: use select, when or branch")
+
+    def __repr__(self) -> str:
+        return f"<{self.typed}>"
+
+
+Operand = Value | int | float
+"""What may stand beside a value."""
+
+
+def equal(lhs: Value, rhs: Operand) -> Value:
+    """Where two values are equal; NaN equals nothing."""
+    return combine("==", lhs, rhs)
+
+
+def differ(lhs: Value, rhs: Operand) -> Value:
+    """Where two values are not equal; NaN differs from everything, itself included."""
+    return combine("!=", lhs, rhs)
+
+
+def unify(*operands: Operand) -> list[Value]:
+    """Operands of one operation: numbers made constants, scalars stretched, types compared."""
+    values = [operand for operand in operands if isinstance(operand, Value)]
+    model = max(values, key=lambda value: value.lanes)
+    found = [
+        operand.splat(model.lanes) if isinstance(operand, Value) else model.like(operand)
+        for operand in operands
+    ]
+    if any(value.dtype is not model.dtype for value in found):
+        kinds = ", ".join(str(value.dtype) for value in found)
+        raise TypeError(f"the element types differ: {kinds}")
+    return found
+
+
+def combine(symbol: str, lhs: Operand, rhs: Operand) -> Value:
+    """Apply an operator to two operands, one of which is a value."""
+    lhs, rhs = unify(lhs, rhs)
+    _checked(symbol, lhs)
+    known = _folded(symbol, lhs, rhs)
+    if known is not None:
+        return known
+    opcode = _OPCODES[symbol][_row(lhs.dtype)]
+    if not opcode:
+        raise TypeError(f"{lhs.dtype} has no operator {symbol}")
+    dtype = boolean if symbol in _COMPARISONS else lhs.dtype
+    return lhs.derive(f"{opcode} {lhs.typed}, {rhs.text}", dtype)
+
+
+def _row(dtype: DType) -> int:
+    return _FLOAT if dtype.is_float else _SIGNED if dtype.is_signed else _UNSIGNED
+
+
+def _checked(symbol: str, value: Value) -> Value:
+    """The value, if the machine computes with its type."""
+    if not is_arithmetic(value.dtype) and not (value.dtype is boolean and symbol in _LOGIC):
+        raise TypeError(f"{value.dtype} has no operator {symbol}: convert it first")
+    return value
+
+
+def _folded(symbol: str, lhs: Value, rhs: Value) -> Value | None:
+    """The result where it is known now: index arithmetic mostly, which kernels write freely."""
+    if not lhs.dtype.is_integer or rhs.constant is None:
+        swapped = symbol in "+*" and lhs.dtype.is_integer and lhs.constant is not None
+        return _folded(symbol, rhs, lhs) if swapped else None
+    number = int(rhs.constant)
+    if lhs.constant is not None and symbol in "+-*":
+        known = int(lhs.constant)
+        result = {"+": known + number, "-": known - number, "*": known * number}[symbol]
+        return lhs.like(_wrapped(result, lhs.dtype))
+    if number == 0 and symbol in ("+", "-", "|", "^", "<<", ">>"):
+        return lhs
+    if number == 1 and symbol == "*":
+        return lhs
+    return lhs.like(0) if number == 0 and symbol in "&*" else None
+
+
+def _wrapped(number: int, dtype: DType) -> int:
+    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+    return (number - low) % (1 << dtype.bits) + low

@@ -1,0 +1,124 @@
+"""What kernels that walk lines read and write: rows of a shape that is not the operand's own.
+
+The steps before the anchor compute what is read, the steps after it work on what is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from afterglow.backends.cpu.llvm.emitter import Index, Value, convert
+from afterglow.backends.cpu.micro.fusion import Chain, ChainRow, chain_strides
+from afterglow.backends.cpu.micro.kernel import Phase, Request
+from afterglow.backends.cpu.micro.layout import Placed, lay_out
+from afterglow.backends.cpu.micro.lines import Lines, arithmetic_type, full_lanes, lanes_of
+from afterglow.backends.cpu.micro.rows import Rows, Strides, strides_within
+from afterglow.instr import Buffer
+
+
+class RowReader(Protocol):
+    """One row of what is read."""
+
+    def load(self, column: Index, lanes: int, mask: Value | None = None) -> Value:
+        """Neighbouring columns, where the mask holds; perhaps a scalar for all of them."""
+
+
+class Reader(Protocol):
+    """What is read by rows."""
+
+    def row(self, number: Index) -> RowReader:
+        """One row."""
+
+
+@dataclass(frozen=True)
+class ChainReader:
+    """What element-wise steps compute as it is read."""
+
+    chain: Chain
+    buffer: Buffer
+
+    def row(self, number: Index) -> RowReader:
+        """One row."""
+        return _ComputedRow(self.chain.row(number), self.buffer)
+
+
+@dataclass(frozen=True)
+class _ComputedRow:
+    row: ChainRow
+    buffer: Buffer
+
+    def load(self, column: Index, lanes: int, mask: Value | None = None) -> Value:
+        return self.row.run({}, column, lanes, mask)[self.buffer]
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A result, with the element-wise steps that follow it."""
+
+    chain: Chain
+    buffer: Buffer
+
+    def row(self, number: Index) -> RowWriter:
+        """One row."""
+        return RowWriter(self.chain.row(number), self.buffer)
+
+
+@dataclass(frozen=True)
+class RowWriter:
+    """One row of a result."""
+
+    row: ChainRow
+    buffer: Buffer
+
+    def put(self, column: Index, value: Value, mask: Value | None = None) -> None:
+        """Results at neighbouring columns, where the mask holds."""
+        made = convert(value, self.buffer.type.dtype)
+        self.row.run({self.buffer: made}, column, made.lanes, mask)
+
+
+def placed_source(r: Request) -> dict[Buffer, Strides]:
+    """The strides, in its shape, of what must be read to have the first operand."""
+    job, x = r.job, r.step.ins[0]
+    assert x is not None
+    shape = x.type.shape
+    if not job.before:
+        return {x: strides_within(x, shape)}
+    strides = chain_strides(job.before, shape)
+    return {b: s for b, s in strides.items() if b not in job.locals}
+
+
+def placed_sink(r: Request) -> dict[Buffer, Strides]:
+    """The strides, in its shape, of all that is touched when the first result is written."""
+    job, result = r.job, r.step.outs[0]
+    shape = result.type.shape
+    strides = {result: strides_within(result, shape), **chain_strides(job.after, shape)}
+    return {b: s for b, s in strides.items() if b not in job.locals}
+
+
+def open_source(p: Phase, shape: Sequence[int], placed: Placed) -> Reader:
+    """The first operand of the anchor, by rows of a shape in which all that is read is placed."""
+    job, x = p.kernel.job, p.step.ins[0]
+    assert x is not None
+    if not job.before:
+        return Rows(p.pointer(x), shape, placed[x])
+    return ChainReader(Chain(p, job.before, shape, [], [], placed), x)
+
+
+def open_sink(p: Phase, shape: Sequence[int], placed: Placed) -> Writer:
+    """The first result of the anchor, by rows of a shape."""
+    job, result = p.kernel.job, p.step.outs[0]
+    outs = [result, *(out for step in job.after for out in step.outs)]
+    stored = [b for b in outs if b not in job.locals]
+    return Writer(Chain(p, job.after, shape, [result], stored, placed), result)
+
+
+def lines_along(k: Request, axis: int) -> Lines:
+    """The lines along one axis of the first operand, where results have its shape."""
+    x = k.step.ins[0]
+    assert x is not None
+    shape, dtype = x.type.shape, arithmetic_type(x.type.dtype)
+    full = full_lanes(k.target, dtype)
+    layout = lay_out(shape, (axis % len(shape),), placed_source(k), placed_sink(k), full)
+    return Lines(layout, dtype, lanes_of(k.target, dtype, layout))

@@ -1,0 +1,119 @@
+"""What a move is: extents, and how far apart neighbours lie in the result and in the operand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.llvm.emitter import Emitter, Index, smaller
+from afterglow.backends.cpu.micro.rows import Strides, merge_alike, split
+from afterglow.instr.buffer import row_major
+from afterglow.types.dtype import DType, u8, u16, u32, u64
+
+_BITS = {1: u8, 2: u16, 4: u32, 8: u64}
+
+
+def as_bits(dtype: DType) -> DType:
+    """The unsigned integer that an element is moved as."""
+    return _BITS[dtype.itemsize]
+
+
+@dataclass(frozen=True)
+class Move:
+    """Elements to be moved; the result is written along the last axis.
+
+    Where an operand is indexed, `picks` are the strides of the indices that are looked up.
+    """
+
+    extents: tuple[int, ...]
+    to: Strides
+    source: Strides
+    picks: Strides
+
+    @staticmethod
+    def of(extents: Strides, to: Strides, source: Strides, picks: Strides | None = None) -> Move:
+        """A move, by default one that looks up nothing."""
+        return Move(extents, to, source, picks or (0,) * len(extents))
+
+    def in_memory(self) -> Move:
+        """The same, with the axes in the order in which the result lies, and as few as possible."""
+        axes = zip(self.extents, self.to, self.source, self.picks, strict=True)
+        kept = sorted((axis for axis in axes if axis[0] != 1), key=lambda axis: -abs(axis[1]))
+        if not kept:
+            return Move((1,), (1,), (1,), (0,))
+        extents, *strides = zip(*kept, strict=True)
+        merged, strides = merge_alike(extents, strides)
+        return Move(merged, *strides)
+
+    def by_rows(self) -> Move:
+        """The same, with rows of the result by their number, and its columns along the last axis.
+
+        So it is for results that are put through a sink, which knows rows and columns only.
+        """
+        if not self.extents:
+            return Move((1, 1), (0, 1), (0, 0), (0, 0))
+        leading = self.extents[:-1]
+        own = [row_major(leading), self.source[:-1], self.picks[:-1]]
+        merged, (to, source, picks) = merge_alike(leading, own)
+        last = self.extents[-1], 1, self.source[-1], self.picks[-1]
+        axes = zip((merged, to, source, picks), last, strict=True)
+        return Move(*((*leading, own) for leading, own in axes))
+
+    @property
+    def size(self) -> int:
+        """How many elements are moved."""
+        return math.prod(self.extents)
+
+    @property
+    def fast_axis(self) -> int | None:
+        """The longest axis, but for the last, along which the operand's elements are neighbours."""
+        axes = [
+            axis
+            for axis in range(len(self.extents) - 1)
+            if self.source[axis] == 1 and self.picks[axis] == 0 and self.extents[axis] > 1
+        ]
+        return max(axes, key=lambda axis: self.extents[axis], default=None)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Into how many pieces a method cuts the elements along its axes, and how many a piece has."""
+
+    pieces: int
+    elements: int
+
+
+class Nest:
+    """Loops over axes: units number the outer ones, and a unit runs through the inner ones.
+
+    One axis in between is cut into blocks, so that a unit has about `goal` steps.
+    """
+
+    def __init__(self, extents: tuple[int, ...], goal: int) -> None:
+        self.extents = extents
+        self.cut = len(extents)
+        inner = 1
+        while self.cut > 0 and inner < goal:
+            self.cut -= 1
+            inner *= extents[self.cut]
+        whole = inner if self.cut == len(extents) else inner // extents[self.cut]
+        self.block = max(1, goal // max(1, whole))
+        self.blocks = 1 if self.cut == len(extents) else -(-extents[self.cut] // self.block)
+        self.units = math.prod(extents[: self.cut]) * self.blocks
+
+    def outer(self, unit: Index) -> tuple[list[Index], Index]:
+        """The indices along the outer axes, and the number of the block."""
+        place, block = split(unit, self.blocks) if self.blocks > 1 else (unit, 0)
+        indices: list[Index] = []
+        for extent in reversed(self.extents[1 : self.cut]):
+            place, index = split(place, extent)
+            indices.insert(0, index)
+        return ([place, *indices] if self.cut else []), block
+
+    def bounds(self, e: Emitter, axis: int, block: Index) -> tuple[Index, Index]:
+        """From where to where a unit goes along an inner axis."""
+        extent = self.extents[axis]
+        if axis > self.cut or self.blocks == 1:
+            return 0, extent
+        start = block * self.block
+        return start, smaller(e.index(start + self.block), extent)

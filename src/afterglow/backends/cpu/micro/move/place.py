@@ -1,0 +1,119 @@
+"""Where moved elements go: to memory as they are, or through the steps after the move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from afterglow.backends.cpu.llvm.emitter import (
+    Index,
+    Pointer,
+    Value,
+    concat,
+    constant_vector,
+    convert,
+    load_masked,
+    part,
+    store_masked,
+)
+from afterglow.backends.cpu.micro.fusion import Sink, SinkRow
+from afterglow.backends.cpu.micro.rows import Row
+from afterglow.types.dtype import boolean
+
+
+class Line(Protocol):
+    """One row of a result."""
+
+    def put(self, column: Index, value: Value, count: int) -> None:
+        """Write the first `count` lanes to neighbouring columns."""
+
+
+class Place(Protocol):
+    """A result."""
+
+    def at(self, offset: Index) -> Line:
+        """The row that begins there."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A result in memory; rows begin so many elements from its beginning."""
+
+    pointer: Pointer
+    stride: int
+
+    def at(self, offset: Index) -> MemoryLine:
+        """The row that begins there."""
+        return MemoryLine(Row(self.pointer + offset, self.stride))
+
+
+@dataclass(frozen=True)
+class MemoryLine:
+    """One row of a result in memory."""
+
+    row: Row
+
+    def put(self, column: Index, value: Value, count: int) -> None:
+        """Write the first `count` lanes to neighbouring columns, as what the memory holds."""
+        value = convert(value, self.row.pointer.dtype)
+        if count == value.lanes:
+            self.row.store(value, column)
+        elif self.row.stride == 1 and _has_masks(self.row.pointer):
+            place = self.row.pointer + column
+            store_masked(place, value, _first(place, count, value.lanes))
+        else:
+            for start, lanes in powers(count):
+                self.row.store(part(value, start, lanes), column + start)
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A result that other steps work on; rows by their number."""
+
+    sink: Sink
+
+    def at(self, offset: Index) -> FusedLine:
+        """The row of that number."""
+        return FusedLine(self.sink.row(offset))
+
+
+@dataclass(frozen=True)
+class FusedLine:
+    """One row of a result that other steps work on."""
+
+    row: SinkRow
+
+    def put(self, column: Index, value: Value, count: int) -> None:
+        """Put the first `count` lanes into neighbouring columns."""
+        whole = count == value.lanes
+        self.row.put(column, value, None if whole else _first(value, count, value.lanes))
+
+
+def load_first(row: Row, column: Index, count: int, lanes: int) -> Value:
+    """The first `count` of so many lanes from memory; what the others hold is not said."""
+    if count == lanes:
+        return row.load(column, lanes).splat(lanes)
+    if row.stride == 1 and _has_masks(row.pointer):
+        return load_masked(row.pointer + column, _first(row.pointer, count, lanes))
+    pieces = [row.load(column + start, width).splat(width) for start, width in powers(count)]
+    missing = lanes - sum(piece.lanes for piece in pieces)
+    return concat(*pieces, pieces[-1].lane(0).splat(missing))
+
+
+def powers(count: int) -> list[tuple[int, int]]:
+    """A count as a sum of powers of two, falling: where each begins, and itself."""
+    pieces, start = [], 0
+    while start < count:
+        width = 1 << ((count - start).bit_length() - 1)
+        pieces.append((start, width))
+        start += width
+    return pieces
+
+
+def _first(of: Pointer | Value, count: int, lanes: int) -> Value:
+    """The condition that holds in the first lanes."""
+    return constant_vector(of.code, boolean, [lane < count for lane in range(lanes)])
+
+
+def _has_masks(pointer: Pointer) -> bool:
+    return pointer.code.target.avx512

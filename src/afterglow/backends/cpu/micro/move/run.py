@@ -1,0 +1,56 @@
+"""Moves whose operand is read along the axis along which the result is written."""
+
+from __future__ import annotations
+
+from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, reverse
+from afterglow.backends.cpu.micro.move.axes import Cut, Move
+from afterglow.backends.cpu.micro.move.blocks import Blocks
+from afterglow.backends.cpu.micro.move.place import Place, load_first
+from afterglow.backends.cpu.micro.rows import Row
+
+BLOCK_BYTES = 1 << 15
+"""Bytes of a row that one piece has at most."""
+UNROLLED = 4
+"""Vectors in one turn of the loop."""
+
+
+class Run:
+    """Rows along the last axis, whatever its strides."""
+
+    def __init__(self, lanes: int, move: Move, itemsize: int) -> None:
+        extent, self.stride = move.extents[-1], move.source[-1]
+        # Machines gather elements of 32 bits and more, if any; others are moved one by one.
+        is_plain = self.stride in (-1, 0, 1) and move.to[-1] == 1
+        self.lanes = fitting(lanes, extent) if is_plain or itemsize >= 4 else 1
+        turn = self.lanes * UNROLLED
+        self.blocks = Blocks(extent, turn, max(1, BLOCK_BYTES // itemsize // turn) * turn)
+        self.cut = Cut(self.blocks.count, min(extent, self.blocks.block))
+
+    def write(self, e: Emitter, out: Place, piece: Index, to: Index, source: Pointer) -> None:
+        """Move a block of one row: whole turns, then vectors, then what is left."""
+        line, row, lanes = out.at(to), Row(source, self.stride), self.lanes
+
+        def turn(column: Value) -> None:
+            vectors = [_load(row, column + at * lanes, lanes, lanes) for at in range(UNROLLED)]
+            for at, vector in enumerate(vectors):
+                line.put(column + at * lanes, vector, lanes)
+
+        def rest(start: int, left: int) -> None:
+            for at in range(start, start + left, lanes):
+                count = min(lanes, start + left - at)
+                line.put(at, _load(row, at, count, lanes), count)
+
+        self.blocks.write(e, piece, turn, rest)
+
+
+def fitting(lanes: int, needed: int) -> int:
+    """The least power of two that is needed, if there are so many lanes."""
+    while lanes > 1 and lanes // 2 >= needed:
+        lanes //= 2
+    return lanes
+
+
+def _load(row: Row, column: Index, count: int, lanes: int) -> Value:
+    if row.stride == -1 and count == lanes:
+        return reverse((row.pointer + column * -1).load(1 - lanes, lanes))
+    return load_first(row, column, count, lanes)

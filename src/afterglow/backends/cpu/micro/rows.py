@@ -1,0 +1,148 @@
+"""Tensors as rows: how the elements of a buffer meet those of a result, row by row.
+
+Every kernel sees a result as rows along its last axis. Row m and column n of an operand that is
+broadcast to the result lie at `offset(m) + n * column_stride`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from afterglow.backends.cpu.llvm.emitter import (
+    Index,
+    Pointer,
+    Value,
+    gather,
+    lane_numbers,
+    load_masked,
+    quotient,
+    remainder,
+    scatter,
+    store_masked,
+)
+from afterglow.graph import Op
+from afterglow.instr import Buffer
+
+Strides = tuple[int, ...]
+
+
+def strides_within(buffer: Buffer, shape: Sequence[int], axis: int | None = None) -> Strides:
+    """How far apart a buffer's elements lie along each axis of a shape that it is broadcast to.
+
+    A vector runs along `axis`, if that is given, rather than along the last one.
+    """
+    extents, strides = buffer.type.shape, buffer.strides
+    if axis is not None and len(extents) == 1:
+        step = strides[0] if extents[0] != 1 else 0
+        return tuple(step if i == axis % len(shape) else 0 for i in range(len(shape)))
+    repeated = (0,) * (len(shape) - len(extents))
+    own = (0 if extent == 1 else s for extent, s in zip(extents, strides, strict=True))
+    return (*repeated, *own)
+
+
+def own_axis(op: Op, operand: str) -> int | None:
+    """The axis along which an op reads an operand if that is a vector; None for the last."""
+    return getattr(op, "axis", None) if operand in op.along_axis else None
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Extents and strides of neighbouring axes, as few of them as describe the same elements."""
+
+    extents: tuple[int, ...]
+    strides: Strides
+
+    @staticmethod
+    def merged(shape: Sequence[int], strides: Sequence[int]) -> Axes:
+        """Axes that one stride walks through become one."""
+        kept = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+        axes: list[tuple[int, int]] = []
+        for extent, stride in kept:
+            if axes and axes[-1][1] == stride * extent:
+                axes[-1] = (axes[-1][0] * extent, stride)
+            else:
+                axes.append((extent, stride))
+        return Axes(tuple(n for n, _ in axes), tuple(s for _, s in axes))
+
+    def offset(self, place: Index) -> Index:
+        """Where an element lies, given its number in row-major order."""
+        if not self.extents:
+            return 0
+        total: Index = 0
+        for extent, stride in zip(self.extents[:0:-1], self.strides[:0:-1], strict=True):
+            place, rest = split(place, extent)
+            total = total + rest * stride if stride else total
+        first = self.strides[0]
+        return total + place * first if first else total
+
+
+def split(place: Index, extent: int) -> tuple[Index, Index]:
+    """Quotient and remainder of a place by an extent."""
+    if isinstance(place, int):
+        return divmod(place, extent)
+    return quotient(place, extent), remainder(place, extent)
+
+
+class Rows:
+    """A buffer in memory, read or written by rows and columns of some shape."""
+
+    def __init__(self, pointer: Pointer, shape: Sequence[int], strides: Strides) -> None:
+        self.pointer = pointer
+        self.leading = Axes.merged(shape[:-1], strides[:-1])
+        self.column_stride = strides[-1] if strides else 0
+
+    @property
+    def is_same_in_all(self) -> bool:
+        """Whether all rows are the same row."""
+        return not any(self.leading.strides)
+
+    def row(self, number: Index) -> Row:
+        """One row."""
+        return Row(self.pointer + self.leading.offset(number), self.column_stride)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a buffer: where it begins, and how far apart its elements lie."""
+
+    pointer: Pointer
+    stride: int
+
+    def load(self, column: Index, lanes: int, mask: Value | None = None) -> Value:
+        """Neighbouring columns, where the mask holds; a column that is repeated is a scalar."""
+        if self.stride == 0:
+            return self.pointer.load()
+        place = self.pointer + column * self.stride
+        if self.stride == 1 or lanes == 1:
+            return place.load(0, lanes) if mask is None else load_masked(place, mask)
+        steps = lane_numbers(place.code, place.code.index_type, lanes, self.stride)
+        return gather(place, steps, mask)
+
+    def store(self, value: Value, column: Index, mask: Value | None = None) -> None:
+        """Write neighbouring columns, where the mask holds."""
+        place = self.pointer + column * self.stride
+        if self.stride == 1 or value.lanes == 1:
+            place.store(value) if mask is None else store_masked(place, value, mask)
+            return
+        steps = lane_numbers(place.code, place.code.index_type, value.lanes, self.stride)
+        scatter(place, value, steps, mask)
+
+
+def merge_alike(
+    shape: Sequence[int], strides: Sequence[Strides]
+) -> tuple[tuple[int, ...], list[Strides]]:
+    """A shape with as few axes as possible, and the strides in it of buffers that all allow it."""
+    kept = [axis for axis, extent in enumerate(shape) if extent != 1]
+    groups: list[list[int]] = [[axis] for axis in kept[:1]]
+    for before, axis in pairwise(kept):
+        extent = shape[axis]
+        if all(s[before] == s[axis] * extent for s in strides):
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    extents = tuple(math.prod(shape[axis] for axis in group) for group in groups) or (1,)
+    merged = [tuple(s[group[-1]] for group in groups) or (0,) for s in strides]
+    return extents, merged

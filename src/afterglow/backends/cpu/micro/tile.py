@@ -1,0 +1,115 @@
+"""The register tile: rows of one matrix times a panel of another, and how rows are cut into tiles.
+
+A tile is `rows` by `vectors` accumulators; `accumulate.py` computes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from afterglow.backends.cpu.llvm.emitter import (
+    Emitter,
+    Index,
+    Value,
+    fma,
+    larger,
+    quotient,
+    smaller,
+)
+from afterglow.backends.cpu.target import Target
+from afterglow.types.dtype import DType, f32, f64, i32, i64, u32, u64
+
+LINE = 64
+"""Bytes that a prefetch brings."""
+MOST_UNROLLED = 4
+"""Steps along the depth in one turn of the loop, at most."""
+ENOUGH_PRODUCTS = 48
+"""Multiplications in one turn of the loop that hide what the loop itself costs."""
+ENOUGH_SUMS = 8
+"""Accumulators that hide the latency of an addition."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Extents of a tile: rows, vectors in a row, lanes in a vector."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        """Elements in a row."""
+        return self.vectors * self.lanes
+
+    @property
+    def unroll(self) -> int:
+        """Steps along the depth in one turn of the loop."""
+        steps = MOST_UNROLLED
+        while steps > 2 and self.rows * self.vectors * steps >= 2 * ENOUGH_PRODUCTS:
+            steps //= 2
+        return steps
+
+    def with_rows(self, rows: int) -> Tile:
+        """As wide, but with that many rows."""
+        return Tile(rows, self.vectors, self.lanes)
+
+
+def sum_type(dtype: DType) -> DType:
+    """In which type products of elements are summed up.
+
+    Narrow floats are rounded at the end only; narrow integers wrap around then as well as before.
+    """
+    if dtype.is_float:
+        return f64 if dtype is f64 else f32
+    if dtype.is_signed:
+        return i64 if dtype.bits > 32 else i32
+    return u64 if dtype.bits > 32 else u32
+
+
+def multiply_add(a: Value, b: Value, c: Value) -> Value:
+    """a * b + c; of floats rounded once where the machine can."""
+    return fma(a, b, c) if c.dtype.is_float else a * b + c
+
+
+def most_rows(target: Target, vectors: int, dtype: DType) -> int:
+    """How many rows a tile may have so that it and what it is computed from stay in registers."""
+    few = target.vector_bits <= dtype.bits and dtype.is_integer
+    registers = 8 if few else target.vector_registers
+    products = 0 if target.fma and dtype.is_float else 1
+    return max(1, (registers - vectors - 1 - products) // vectors)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Tiles of one height: numbers `first` to `last - 1`; tile j begins at row j * rows + shift."""
+
+    rows: int
+    first: int
+    last: int
+    shift: int
+
+
+def split_rows(rows: int, most: int) -> list[Run]:
+    """As few tiles as cover all rows, as even as can be: high ones first, then lower by a row."""
+    tiles = -(-rows // most)
+    if tiles == 0:
+        return []
+    low, high_tiles = divmod(rows, tiles)
+    high = Run(low + 1, 0, high_tiles, 0)
+    return [run for run in (high, Run(low, high_tiles, tiles, high_tiles)) if run.last > run.first]
+
+
+def tiles_of_block(e: Emitter, block: Index, tiles: int, blocks: int) -> tuple[Index, Index]:
+    """The first tile of a block, and the one after its last; blocks differ by a tile at most."""
+    if blocks == 1:
+        return 0, tiles
+    first = e.index(block) * tiles
+    return quotient(first, blocks), quotient(first + tiles, blocks)
+
+
+def within_run(e: Emitter, run: Run, first: Index, last: Index, tiles: int) -> tuple[Index, Index]:
+    """The tiles from `first` to `last` that belong to a run, of all the tiles there are."""
+    start = larger(e.index(first), run.first) if run.first else first
+    stop = smaller(e.index(last), run.last) if run.last < tiles else last
+    return start, stop

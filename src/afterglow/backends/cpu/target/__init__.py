@@ -1,0 +1,5 @@
+"""The machine that code is generated for: its facts, its name, and what LLVM knows about it."""
+
+from afterglow.backends.cpu.target.target import NAMED, Caches, Facts, Target
+
+__all__ = ["NAMED", "Caches", "Facts", "Target"]

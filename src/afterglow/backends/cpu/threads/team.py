@@ -1,0 +1,129 @@
+"""Teams: what a model's main is given, through which its steps are done alone or with others.
+
+A team is a few words of memory, the first of which is the function that does a step:
+
+    parallel_for(team, step, bases, units, chunks)
+
+It returns when `step(bases, scratch, begin, end)` has been done for all units. Main calls it for
+each step in order; in a team of several, each thread runs the same main with a team of its own.
+
+The chunks of a step are divided into shares, one for each thread. A thread begins with its own, so
+that it reads what it wrote a step before, which is in its cache; then it helps the others.
+"""
+
+from __future__ import annotations
+
+from afterglow.backends.cpu.llvm.emitter import (
+    Emitter,
+    Function,
+    Module,
+    Pointer,
+    Value,
+    convert,
+    equal,
+    fetch_add,
+    load_atomic,
+    quotient,
+    remainder,
+    smaller,
+)
+from afterglow.backends.cpu.threads.system import System
+from afterglow.backends.cpu.threads.waiting import YIELDS, count_up, wait_for, wake_sleepers
+from afterglow.runtime.native.convention import COUNTER_BYTES, MOST_SHARES
+from afterglow.types.dtype import i8, i32
+
+_FUNCTION, _SCRATCH, _COUNTERS, _PLACE, _SHARES = range(5)
+"""Words of a team."""
+_EVERYBODY = (1 << 31) - 1
+
+
+def zero_counters(e: Emitter, counters: Pointer, steps: Value, threads: Value) -> None:
+    """Set the counters of a run to zero."""
+    e.zero(counters, steps * _counted(smaller(threads, MOST_SHARES)))
+
+
+def _counted(shares: Value) -> Value:
+    """Bytes of the counters of a step."""
+    return (shares + 1) * COUNTER_BYTES
+
+
+def run_alone(e: Emitter, main: Pointer, bases: Pointer, scratch: Pointer) -> None:
+    """Run a model's main on this thread only."""
+    e.run_at(main, bases, _new_team(e, alone_function(e.module), scratch))
+
+
+def run_as_member(
+    e: Emitter,
+    system: System,
+    main: Pointer,
+    bases: Pointer,
+    scratch: Pointer,
+    counters: Pointer,
+    place: Value,
+    threads: Value,
+) -> None:
+    """Run a model's main as one of several threads that share the counters of its steps."""
+    function = e.module.helper("pool_member", lambda inner: _write_member(inner, system))
+    team = _new_team(e, function, scratch)
+    shares = smaller(threads, MOST_SHARES)
+    e.store_pointer(team, _COUNTERS, counters)
+    team.store(remainder(place, shares), _PLACE)
+    team.store(shares, _SHARES)
+    e.run_at(main, bases, team)
+
+
+def alone_function(module: Module) -> Function:
+    """The parallel_for of one thread."""
+    return module.helper("pool_alone", _write_alone)
+
+
+def _new_team(e: Emitter, function: Function, scratch: Pointer) -> Pointer:
+    team = e.scratch(e.index_type, _SHARES + 1)
+    e.store_pointer(team, _FUNCTION, e.address_of(function, i8))
+    e.store_pointer(team, _SCRATCH, scratch)
+    return team
+
+
+def _parameters(e: Emitter) -> tuple[Pointer, Pointer, Pointer, Value, Value]:
+    team, step = e.pointer("team", e.index_type), e.pointer("step", i8)
+    return team, step, e.pointer("bases", i8), e.count("units"), e.count("chunks")
+
+
+def _write_alone(e: Emitter) -> None:
+    team, step, bases, units, _ = _parameters(e)
+    e.run_at(step, bases, e.load_pointer(team, _SCRATCH, i8), e.index(0), units)
+
+
+def _write_member(e: Emitter, system: System) -> None:
+    """Take chunks until none is left, then wait for those that others took."""
+    team, step, bases, units, chunks = _parameters(e)
+    scratch = e.load_pointer(team, _SCRATCH, i8)
+    counters = e.load_pointer(team, _COUNTERS, i8)
+    place, shares = team.load(_PLACE), team.load(_SHARES)
+    e.store_pointer(team, _COUNTERS, counters + _counted(shares))
+
+    def do_chunks(number: Value, before: list[Value]) -> list[Value]:
+        share = remainder(place + number, shares)
+        first, end = (quotient((share + n) * chunks, shares) for n in (0, 1))
+        taken = (counters + (share + 1) * COUNTER_BYTES).cast(i32)
+
+        def take() -> Value:
+            return first + e.index(fetch_add(taken, 1))
+
+        def do_chunk(state: list[Value]) -> list[Value]:
+            chunk, done = state
+            begin = quotient(chunk * units, chunks)
+            e.run_at(step, bases, scratch, begin, quotient((chunk + 1) * units, chunks))
+            return [take(), done + 1]
+
+        # Looking comes first: who counts in vain takes the line from those who work on the share.
+        left = first + e.index(load_atomic(taken)) < end
+        start = e.branch(left, lambda: [take()], lambda: [end])
+        return [e.iterate([*start, *before], do_chunk, while_=lambda state: state[0] < end)[1]]
+
+    mine = e.fold(shares, [e.constant(i32, 0)], do_chunks)[0]
+    total, done = convert(chunks, i32), counters.cast(i32)
+    # All of them at once: threads that write a line in turn wait for it each time.
+    with e.when(mine > 0), e.when(equal(count_up(done, mine), total)):
+        wake_sleepers(e, system, done, e.constant(i32, _EVERYBODY))
+    wait_for(e, system, done, total, yields=YIELDS)

@@ -1,0 +1,53 @@
+"""How long each instruction of a program takes by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+
+import numpy as np
+
+from afterglow.runtime.native.executable import NativeExecutable
+from afterglow.runtime.native.program import Host, Native, NativeProgram
+from afterglow.types import Array
+
+
+class StepTimer:
+    """Runs a program that was built apart, again and again; `best` has the seconds of each place.
+
+    A place is that of an instruction in the program's body.
+    """
+
+    def __init__(self, native: NativeProgram, inputs: Sequence[Array], threads: int | None) -> None:
+        self.executable = NativeExecutable(native, threads)
+        self.inputs = inputs
+        states = native.interface.states
+        self.states = {p.name: np.zeros(p.type.shape, p.type.dtype.numpy) for p in states}
+        self.best: dict[int, float] = {}
+
+    def run(self) -> None:
+        """Run once, and note what was faster than before."""
+        for place, seconds in _run_once(self.executable, self.inputs, self.states):
+            self.best[place] = min(self.best.get(place, math.inf), seconds)
+
+
+def _run_once(
+    executable: NativeExecutable, inputs: Sequence[Array], states: Mapping[str, Array]
+) -> list[tuple[int, float]]:
+    """The seconds of each instruction, by its place in the program."""
+    inputs = executable.prepared(inputs, states)
+    outputs = executable.empty_outputs()
+    context = executable.take_context(inputs, outputs, states)
+    on_host = executable.start_host(context, inputs, outputs, states)
+    times = []
+    for part in executable.native.parts:
+        started = perf_counter()
+        executable.run_part(part, context, on_host)
+        times.append((_place(part), perf_counter() - started))
+    executable.give_back(context)
+    return times
+
+
+def _place(part: Native | Host) -> int:
+    return part.index if isinstance(part, Host) else part.instructions[0]

@@ -1,0 +1,123 @@
+"""Choosing between the plans of kernels by trying them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import numpy as np
+
+from afterglow.backends.capabilities import Choice, PlanProgram
+from afterglow.backends.cpu.codegen.build import build
+from afterglow.backends.cpu.codegen.planner import Planner
+from afterglow.backends.cpu.codegen.write import symbol_of
+from afterglow.backends.cpu.llvm.compile import Compile
+from afterglow.backends.cpu.micro.job import Job
+from afterglow.backends.cpu.target import Target
+from afterglow.backends.cpu.tools.step_times import StepTimer
+from afterglow.backends.policy import Policy
+from afterglow.instr import OpInstr, Program, Stack
+from afterglow.memory.cancellation import cancellation_sensitive
+from afterglow.runtime.device import LoadOptions
+from afterglow.types import Array, TensorType
+from afterglow.types.dtype import string
+
+MOST_TRIED = 4
+"""Plans of a job that are tried: those with the least estimates."""
+LEAST_RUNS = 3
+"""Runs of each plan, however little time there is."""
+
+
+def choices_of(program: Program, planner: Planner) -> list[Choice]:
+    """Every kernel of a program that has an anchor, once each, with its plans."""
+    found: dict[str, Choice] = {}
+    sensitive = cancellation_sensitive(program)
+    for place, step in enumerate(program.body):
+        if not isinstance(step, (OpInstr, Stack)) or _carries_functions(step):
+            continue
+        job = Job.of(step)
+        if job.anchor is None or job.is_empty:
+            continue
+        if job.key not in found:
+            plans = planner.estimated(step, exact=step in sensitive)
+            if not plans:
+                continue
+            found[job.key] = Choice(job.key, symbol_of(job, plans[0]), job.anchor, plans)
+        found[job.key].places.append(place)
+    return list(found.values())
+
+
+def _carries_functions(step: OpInstr | Stack) -> bool:
+    return isinstance(step, OpInstr) and bool(step.bodies)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What plans are tried on: code for a target, run by threads of this machine."""
+
+    target: Target
+    policy: Policy
+    compiled: Compile
+    options: LoadOptions
+
+    def measure(self, plan: PlanProgram, choices: Sequence[Choice], seconds: float) -> None:
+        """Try the plans of all choices, turn by turn, for about some seconds.
+
+        One program has the first plan of every kernel, the next one the second, and so on.
+        """
+        policies = (
+            (variants, replace(self.policy, variants=variants)) for variants in _variants(choices)
+        )
+        rounds = [_Round(variants, plan(policy), self) for variants, policy in policies]
+        end = perf_counter() + seconds
+        runs = 0
+        while runs < LEAST_RUNS or perf_counter() < end:
+            for each in rounds:
+                each.timer.run()
+            runs += 1
+        for choice in choices:
+            for each in rounds:
+                if choice.key in each.variants:
+                    choice.seconds[each.variants[choice.key]] = each.seconds_of(choice.key)
+
+
+class _Round:
+    """A program in which each job follows one of its plans."""
+
+    def __init__(self, variants: Mapping[str, str], program: Program, trial: Trial) -> None:
+        self.variants = variants
+        native = build(program, trial.target, trial.compiled, apart=True, unchecked=True)
+        self.timer = StepTimer(native, made_inputs(program), trial.options.threads)
+        self.places: dict[str, list[int]] = {}
+        for place, step in enumerate(program.body):
+            if isinstance(step, (OpInstr, Stack)):
+                self.places.setdefault(Job.of(step).key, []).append(place)
+
+    def seconds_of(self, key: str) -> float:
+        """The time of a job, where it was fastest."""
+        return min(self.timer.best.get(place, math.inf) for place in self.places[key])
+
+
+def _variants(choices: Sequence[Choice]) -> Iterator[Mapping[str, str]]:
+    """For each turn, the variant that each job is done by."""
+    most = max((len(choice.plans) for choice in choices), default=0)
+    for turn in range(min(most, MOST_TRIED)):
+        yield {
+            choice.key: choice.plans[turn].variant for choice in choices if turn < len(choice.plans)
+        }
+
+
+def made_inputs(program: Program) -> list[Array]:
+    """Arrays to try a program on: small numbers, since integers may be places."""
+    random = np.random.default_rng(0)
+    return [_made(buffer.type, random) for buffer in program.inputs]
+
+
+def _made(type: TensorType, random: np.random.Generator) -> Array:
+    if type.dtype is string:
+        return np.full(type.shape, "text", object)
+    is_integer = type.dtype.is_integer
+    values = random.integers(0, 2, type.shape) if is_integer else random.random(type.shape)
+    return np.asarray(values).astype(type.dtype.numpy)

@@ -1,0 +1,70 @@
+"""The devices of this machine, by name: those that Afterglow brings, and those of plug-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from afterglow.runtime.artifact import Section
+from afterglow.runtime.device import Device, DeviceInfo
+from afterglow.runtime.native.device import CpuDevice
+from afterglow.runtime.native.program import HostProgram
+from afterglow.support.errors import UsageError
+from afterglow.support.plugins import load_plugin, plugin_names
+from afterglow.types import Array
+
+GROUP = "afterglow.devices"
+"""The entry points by which a package adds devices: each is a `Device`."""
+
+
+_OF_BACKENDS = {"cpu": "cpu", "interpreter": "interpreter", "primitives": "interpreter"}
+"""The devices of our own backends, known here so that cached models are found without those."""
+
+
+def device_of(backend: str) -> str:
+    """The name of the device that runs what a backend compiles."""
+    if backend in _OF_BACKENDS:
+        return _OF_BACKENDS[backend]
+    # here, because it imports the compiler
+    from afterglow.backends.registry import backend_factory  # noqa: PLC0415
+
+    return backend_factory(backend).device
+
+
+def devices() -> list[DeviceInfo]:
+    """What there is to run compiled models on, with the memory and the speed of each."""
+    return [find_device(name).describe() for name in device_names()]
+
+
+def device_names() -> list[str]:
+    """The names of all devices."""
+    return [*dict.fromkeys(_OF_BACKENDS.values()), *plugin_names(GROUP)]
+
+
+@cache
+def find_device(name: str) -> Device:
+    """The device of a name; the interpreter and plug-ins are imported when they are asked for."""
+    if name == "cpu":
+        return CpuDevice(_restore_host)
+    if name == "interpreter":
+        # here, because it imports the catalogue of ops, which few saved models need
+        from afterglow.backends.interpreter.device import InterpreterDevice  # noqa: PLC0415
+
+        return InterpreterDevice()
+    found: Device | None = load_plugin(GROUP, name)
+    if found is None:
+        raise UsageError(
+            f"there is no device {name!r}",
+            help=f"there are {', '.join(device_names())}; install the package that brings it",
+        )
+    return found
+
+
+def _restore_host(
+    manifest: Mapping[str, Any], sections: Mapping[str, Section], constants: Array
+) -> HostProgram:
+    # here, because it imports the catalogue of ops, which few saved models need
+    from afterglow.backends.interpreter.hosted import restore_hosted  # noqa: PLC0415
+
+    return restore_hosted(manifest, sections, constants)

@@ -1,0 +1,36 @@
+"""Loading saved models on the devices of this machine."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from afterglow.driver.devices import find_device
+from afterglow.driver.environment import perf_map_by_default
+from afterglow.runtime import CompiledModel, load_model
+from afterglow.runtime.device import LoadOptions
+from afterglow.runtime.saved_versions import Resumer
+from afterglow.runtime.threads import checked_threads
+from afterglow.runtime.version import SourceLeft
+
+
+def load_named(
+    path: str | Path,
+    name: str | None,
+    *,
+    threads: int | None = None,
+    cache: bool | str | Path = True,
+) -> CompiledModel:
+    """Load a model as `load` does; errors call it by its name, if it has one."""
+    options = LoadOptions(checked_threads(threads), perf_map_by_default())
+    resume = partial(_resume, options=options, cache=cache)
+    return load_model(path, find_device, options, resume, name=name)
+
+
+def _resume(source: SourceLeft, options: LoadOptions, cache: Any) -> Resumer:
+    """What compiles the rest of a model."""
+    # here, because only models with data-dependent shapes need the compiler to be imported
+    from afterglow.driver.resume import ResumedModel  # noqa: PLC0415
+
+    return ResumedModel(source, threads=options.threads, perf_map=options.perf_map, cache=cache)

@@ -1,0 +1,115 @@
+"""What devices have in common: buffers in the host's memory, and runs on either kind of memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from typing import Any, TypeVar
+
+import numpy as np
+
+from afterglow.runtime.device import Device, DeviceBuffer
+from afterglow.types import Array, Interface, TensorType
+
+Result = TypeVar("Result")
+
+RUNS_AT_ONCE = 16
+"""Threads that wait for runs in the background; further runs wait for one of them."""
+
+
+def done(result: Result) -> Future[Result]:
+    """A future whose result is there already."""
+    future: Future[Result] = Future()
+    future.set_result(result)
+    return future
+
+
+def in_background(work: Callable[[], Result]) -> Future[Result]:
+    """Have a thread do some work; an error comes with the result."""
+    return _workers().submit(work)
+
+
+@cache
+def _workers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(RUNS_AT_ONCE, "afterglow-run")
+
+
+class HostBuffer:
+    """A tensor in the host's memory; `array` is the memory itself, zeros if it is not given."""
+
+    def __init__(self, type: TensorType, array: Array | None = None) -> None:
+        self.type = type
+        self.array = np.zeros(type.shape, type.dtype.numpy) if array is None else array
+
+    def write(self, array: Array) -> Future[None]:
+        """Copy an array into it."""
+        self.array[...] = array
+        return done(None)
+
+    def read(self) -> Future[Array]:
+        """A copy of it."""
+        return done(self.array.copy())
+
+
+def arrays_of(buffers: Mapping[str, DeviceBuffer]) -> dict[str, Array]:
+    """The memory of buffers that a device made as `HostBuffer`s."""
+    return {name: host_array(buffer) for name, buffer in buffers.items()}
+
+
+def host_array(buffer: DeviceBuffer) -> Array:
+    """The memory of a buffer that a device made as a `HostBuffer`."""
+    assert isinstance(buffer, HostBuffer), "the buffer is of another device"
+    return buffer.array
+
+
+class HostExecutable(ABC):
+    """An executable that works on the host's memory: a run in the background is one in a thread."""
+
+    @abstractmethod
+    def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
+        """Run once on arrays."""
+
+    def start(
+        self,
+        inputs: Sequence[DeviceBuffer],
+        outputs: Sequence[DeviceBuffer],
+        states: Mapping[str, DeviceBuffer],
+    ) -> Future[None]:
+        """Begin to run on buffers."""
+
+        def work() -> None:
+            results = self.run([host_array(buffer) for buffer in inputs], states)
+            for output, result in zip(outputs, results, strict=True):
+                output.write(result).result()
+
+        return in_background(work)
+
+
+class BufferedExecutable(ABC):
+    """An executable that works on the memory of its device: arrays are copied there and back."""
+
+    device: Device
+    interface: Interface
+
+    @abstractmethod
+    def start(
+        self,
+        inputs: Sequence[DeviceBuffer],
+        outputs: Sequence[DeviceBuffer],
+        states: Mapping[str, DeviceBuffer],
+    ) -> Future[None]:
+        """Begin to run on buffers."""
+
+    def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
+        """Run once on arrays."""
+        given = [self.device.allocate(port.type) for port in self.interface.inputs]
+        results = [self.device.allocate(port.type) for port in self.interface.outputs]
+        copies: list[Future[Any]] = [
+            buffer.write(array) for buffer, array in zip(given, inputs, strict=True)
+        ]
+        for copy in copies:
+            copy.result()
+        self.start(given, results, states).result()
+        return [buffer.read().result() for buffer in results]

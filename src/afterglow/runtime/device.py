@@ -1,0 +1,128 @@
+"""Devices: what exists on this machine to load compiled programs and to run them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from afterglow.runtime.artifact import Artifact
+from afterglow.types import Array, TensorType
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """What a device is and can do: the facts that costs of programs are made of."""
+
+    name: str
+    description: str
+    memory_bytes: int
+    """Bytes that programs and their data may take on it."""
+    bandwidth: float
+    """Bytes a second between its memory and its arithmetic."""
+    flops: float
+    """Floating-point operations of f32 a second, multiplications and additions counted."""
+    transfer_bandwidth: float
+    """Bytes a second between the host's memory and its own; infinite if they are one."""
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How a program is run; a device reads what concerns it."""
+
+    threads: int | None = None
+    """Threads of the host that compute; as many as this process may keep busy if None."""
+    perf_map: bool = False
+    """Whether the profiler `perf` is told the names of functions."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes that an executable needs besides the arena and the arrays it works on."""
+
+    weight_bytes: int
+    code_bytes: int = 0
+    thread_bytes: int = 0
+
+
+class DeviceBuffer(Protocol):
+    """A tensor in the memory of a device."""
+
+    @property
+    def type(self) -> TensorType:
+        """Its element type and shape."""
+
+    def write(self, array: Array) -> Future[None]:
+        """Begin to copy an array of the host into it; the array must not change until done."""
+
+    def read(self) -> Future[Array]:
+        """Begin to copy it into a new array of the host."""
+
+
+class Executable(Protocol):
+    """A program loaded on a device, which can be run again and again, by several threads at once.
+
+    `HostExecutable` and `BufferedExecutable` give either way of running from the other.
+    """
+
+    @property
+    def footprint(self) -> Footprint:
+        """What it needs besides the arena."""
+
+    def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
+        """Run once on arrays of the host, in the program's order; states are updated."""
+
+    def start(
+        self,
+        inputs: Sequence[DeviceBuffer],
+        outputs: Sequence[DeviceBuffer],
+        states: Mapping[str, DeviceBuffer],
+    ) -> Future[None]:
+        """Begin to run on buffers of its device; the error of a run comes with the result."""
+
+
+@dataclass(frozen=True)
+class StepName:
+    """A step of compiled code: its kernels, the nodes that they compute, and who runs it."""
+
+    kernel: str
+    origin: str
+    on_host: bool = False
+
+
+@runtime_checkable
+class TimesSteps(Protocol):
+    """An executable that can time each of its steps by itself."""
+
+    def steps(self) -> Sequence[StepName]:
+        """Its steps, in order."""
+
+    def time_steps(
+        self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]
+    ) -> list[float]:
+        """Run once on one thread; the seconds of each step."""
+
+
+class Device(Protocol):
+    """Something that runs programs: found by name, and named by the artifacts that it loads."""
+
+    @property
+    def name(self) -> str:
+        """What artifacts for it call it."""
+
+    def describe(self) -> DeviceInfo:
+        """What it is, and how fast."""
+
+    def identity(self) -> str:
+        """A text that differs between devices that need different code: part of cache keys."""
+
+    def load(self, artifact: Artifact, options: LoadOptions = ...) -> Executable:
+        """Make a compiled program ready to run."""
+
+    def allocate(self, type: TensorType) -> DeviceBuffer:
+        """A buffer of zeros."""
+
+
+FindDevice: TypeAlias = Callable[[str], Device]
+"""From the name of a device to the device; an error if there is none."""

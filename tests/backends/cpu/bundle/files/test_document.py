@@ -1,0 +1,60 @@
+"""The program in docs/bundles.md is built and run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import afterglow
+from tests.backends.cpu.bundle.files.building import build, export, run
+from tests.backends.cpu.bundle.files.test_entries import source
+from tests.emulation.models import DIGITS
+
+DOCUMENT = Path(__file__).parents[5] / "docs" / "bundles.md"
+
+
+CALLER = r"""
+#include "net.h"
+
+static int32_t compute(int32_t batch, const float *x, float *y, const void *weights) {
+    @block
+    return status;
+}
+
+int main(void) {
+    static _Alignas(NET_WEIGHTS_ALIGN) char weights[NET_WEIGHTS_BYTES];
+    static float x[NET_5X6_INPUT_X_COUNT], y[NET_5X6_OUTPUT_Y_COUNT] = {1};
+    if (compute(4, x, y, weights) != NET_ERROR_EXTENT || y[0] != 1) return 1;
+    return compute(5, x, y, weights) != NET_OK || y[0] != 0;
+}
+"""
+
+
+def blocks() -> list[str]:
+    """What the document has of C: a program, and a piece of one."""
+    return re.findall(r"^```c\n(.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_an_entry_is_chosen_as_the_document_says(tmp_path: Path) -> None:
+    _, piece = blocks()
+    compiled = afterglow.compile(source(), dims={"batch": [1, 5]})
+    compiled.export_bundle(tmp_path, target="x86-64-v3", name="net")
+    (tmp_path / "program.c").write_text(CALLER.replace("@block", piece))
+    run(build(tmp_path, [tmp_path / "program.c", tmp_path / "net.o"]))
+
+
+@pytest.mark.parametrize("sanitize", [False, True])
+def test_the_program_of_the_document_runs(
+    sanitize: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, _ = blocks()
+    export(DIGITS, tmp_path, "digits")
+    (tmp_path / "program.c").write_text(whole)
+    sources = [tmp_path / "program.c", tmp_path / "digits.o"]
+    # The weights are never freed: that is the system's business when the program ends.
+    program = build(tmp_path, sources, sanitize=sanitize)
+    monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")
+    monkeypatch.chdir(tmp_path)
+    assert run(program) == "it is a 0\n"
