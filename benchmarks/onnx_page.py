@@ -11,8 +11,8 @@ import onnx
 from onnx import defs
 
 from afterglow.frontends.onnx.frame import normal_domain, shown_domain
-from afterglow.frontends.onnx.functions import has_function
 from afterglow.frontends.onnx.registry import IMPORTERS
+from afterglow.frontends.onnx.schema import has_function
 from benchmarks import onnx_cases
 from benchmarks.onnx_placement import Placement
 

@@ -13,8 +13,8 @@ from onnxruntime import InferenceSession
 
 import afterglow
 from afterglow.driver.compile import Recipe
+from afterglow.frontends.onnx.defined import BodySource
 from afterglow.frontends.onnx.importers import control
-from afterglow.frontends.onnx.source import BodySource
 from afterglow.runtime import patience
 from afterglow.runtime.model import CompiledModel
 from afterglow.runtime.segmented import CONTINUATIONS

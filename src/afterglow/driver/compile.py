@@ -17,6 +17,7 @@ from afterglow.driver.sources import Source, open_source
 from afterglow.driver.specialise import CallSpecialiser
 from afterglow.driver.stages import Stages, find_backend
 from afterglow.frontends.base import NeedsValuesError, UnboundDimensionsError
+from afterglow.frontends.partition import remainder_of
 from afterglow.graph import Module, print_module
 from afterglow.instr import print_program
 from afterglow.runtime import CompiledModel
@@ -127,7 +128,7 @@ class Recipe(Specialiser):
 
     def source_left(self, cuts: Sequence[Collection[str]]) -> SourceLeft:
         """The model without what comes before all cuts, with options to compile it."""
-        left = self.source.remainder(cuts, self.options.values)
+        left = remainder_of(self.source.graph, cuts, self.options.values)
         return SourceLeft(describe_options(self.options), left.graph, left.weights)
 
     def title(self) -> str:

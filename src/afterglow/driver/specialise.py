@@ -22,6 +22,7 @@ from afterglow.frontends.base import (
     RunBody,
     Source,
 )
+from afterglow.frontends.partition import is_done
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.patience import PatientVersions
 from afterglow.runtime.segmented import CONTINUATIONS, SegmentedVersion
@@ -126,7 +127,7 @@ class PartitionedModel:
     @cached_property
     def ends_here(self) -> bool:
         """Whether no node is left behind the cut."""
-        return self.specialiser.source.is_done(self._known_names)
+        return is_done(self.specialiser.source.graph.main, self._known_names)
 
     def run_rest(self, known: Mapping[str, Any]) -> list[Any]:
         """Run the nodes that are left by their definition."""

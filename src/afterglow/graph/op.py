@@ -84,6 +84,8 @@ class Op:
     """Whether an operand is a compact form of the result, which is better kept than computed."""
     takes_any_order: ClassVar[bool] = False
     """Whether axes of operands and results, but the last, may lie in memory in any order."""
+    states_types: ClassVar[bool] = False
+    """Whether the types of its results are stated where it is applied, as no rule gives them."""
     host: ClassVar[bool] = False
     """Whether it works on strings, trees or look-up tables: the host runs it, by `evaluate`."""
     along_axis: ClassVar[tuple[str, ...]] = ()
