@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.bundle import BundleCode, EntryCode, Extent
+from afterglow.backends.cpu.bundle import BundleCode, BundleExtent, EntryCode
 from afterglow.bundles.fields import Field, fields_of
 from afterglow.bundles.template import Text
 
@@ -90,7 +90,7 @@ def _find(code: BundleCode, upper: str) -> str:
     )
 
 
-def _parameter(extent: Extent) -> str:
+def _parameter(extent: BundleExtent) -> str:
     places = ", ".join(f"axis {axis} of {name}" for name, axis in extent.places)
     return f" *   {extent.name}: {places}"
 

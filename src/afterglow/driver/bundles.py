@@ -8,8 +8,8 @@ from pathlib import Path
 
 from afterglow.backends.cpu.bundle import (
     BundleCode,
+    BundleExtent,
     BundleOptions,
-    Extent,
     Planned,
     build_bundle,
     reference_outputs,
@@ -115,7 +115,7 @@ def _prefixes(name: str, shapes: Sequence[Shapes]) -> list[str]:
     return [scope.claim(wish) for wish in wishes]
 
 
-def _extents(inputs: Sequence[TensorInfo], shapes: Sequence[Shapes]) -> list[Extent]:
+def _extents(inputs: Sequence[TensorInfo], shapes: Sequence[Shapes]) -> list[BundleExtent]:
     """The dimensions in which shapes differ; none if even the number of axes does."""
     if any(len({len(each[info.name]) for each in shapes}) > 1 for info in inputs):
         return []
@@ -129,7 +129,7 @@ def _extents(inputs: Sequence[TensorInfo], shapes: Sequence[Shapes]) -> list[Ext
                 found.setdefault((name, values), []).append((info.name, axis))
     scope = NameScope()
     return [
-        Extent(scope.claim(identifier(name)), tuple(places), values)
+        BundleExtent(scope.claim(identifier(name)), tuple(places), values)
         for (name, values), places in found.items()
     ]
 

@@ -6,15 +6,15 @@ from afterglow.backends.cpu.bundle.build import (
     build_bundle,
     refuse_host_steps,
 )
-from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode, Extent
+from afterglow.backends.cpu.bundle.code import BundleCode, BundleExtent, EntryCode
 from afterglow.backends.cpu.bundle.describe import describe_object
 from afterglow.backends.cpu.bundle.reference import reference_outputs, reference_target
 
 __all__ = [
     "BundleCode",
+    "BundleExtent",
     "BundleOptions",
     "EntryCode",
-    "Extent",
     "Planned",
     "build_bundle",
     "describe_object",

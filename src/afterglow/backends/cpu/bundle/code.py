@@ -57,7 +57,7 @@ class EntryCode:
 
 
 @dataclass(frozen=True)
-class Extent:
+class BundleExtent:
     """A dimension in which the programs of a bundle differ."""
 
     name: str
@@ -82,7 +82,7 @@ class BundleCode:
     """Whether the weights are in the object."""
     freestanding: bool
     entries: tuple[EntryCode, ...]
-    extents: tuple[Extent, ...] = ()
+    extents: tuple[BundleExtent, ...] = ()
     """What tells the entries apart; nothing if that is no extent."""
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from afterglow.backends.cpu.bundle.code import EntryCode, Extent
+from afterglow.backends.cpu.bundle.code import BundleExtent, EntryCode
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
     Module,
@@ -37,7 +37,7 @@ def write_entries(
     module: Module,
     name: str,
     entries: Sequence[EntryCode],
-    extents: Sequence[Extent],
+    extents: Sequence[BundleExtent],
     embedded: bool,
 ) -> None:
     """`NAME_entries(count)`: a table of all programs, so that one can be chosen at run time.
@@ -58,7 +58,7 @@ def write_entries(
 
 
 def _write_find(
-    module: Module, name: str, extents: Sequence[Extent], table: str, words: int
+    module: Module, name: str, extents: Sequence[BundleExtent], table: str, words: int
 ) -> None:
     """`NAME_find(extent, ..., entry)`: the row of the table, of so many words, for extents."""
     with module.function(f"{name}_find") as e:

@@ -12,10 +12,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from afterglow.backends.cpu.llvm.emitter import Emitter, Module, Pointer, Value
-from afterglow.backends.cpu.llvm.emitter import Function as Symbol
+from afterglow.backends.cpu.llvm.emitter import Emitter, FunctionSymbol, Module, Pointer, Value
 from afterglow.backends.cpu.llvm.types import POINTER, mangle
-from afterglow.backends.cpu.micro.kernel import Function
+from afterglow.backends.cpu.micro.kernel import KernelFunction
 from afterglow.instr import Instr
 from afterglow.types.dtype import boolean, u8
 
@@ -44,7 +43,7 @@ class Call:
     It runs if all its guards hold.
     """
 
-    function: Function
+    function: KernelFunction
     arguments: tuple[Place, ...]
     guards: tuple[Guard, ...] = ()
 
@@ -86,7 +85,7 @@ def division(calls: Sequence[Call]) -> tuple[int, int]:
     return (calls[0].function.units, chunks) if chunks > 1 else (1, 1)
 
 
-def write_step(module: Module, name: str, calls: Sequence[Call]) -> Symbol:
+def write_step(module: Module, name: str, calls: Sequence[Call]) -> FunctionSymbol:
     """The function of a step, which finds the bases in a table that it is given."""
     with module.function(name) as e:
         table, scratch = e.pointer("bases", e.index_type), e.pointer("scratch", u8)
@@ -120,7 +119,7 @@ def _holds(guard: Guard, bases: Bases) -> Value:
     return flag if guard.wanted else ~flag
 
 
-def _declared(e: Emitter, call: Call) -> Symbol:
+def _declared(e: Emitter, call: Call) -> FunctionSymbol:
     count = mangle(e.index_type)
     operands = [POINTER] * len(call.arguments)
     return e.module.declare(call.function.symbol, "void", [POINTER, count, count, *operands])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds
 from afterglow.backends.policy import Policy
 from afterglow.instr import KernelPlan
 from afterglow.instr.kernel_plan import Setting
@@ -21,7 +21,7 @@ class Algorithm:
     cost: float
     """An estimate, in FLOPs that take as long."""
     write: Writer
-    needs: Needs = field(default_factory=Needs)
+    needs: KernelNeeds = field(default_factory=KernelNeeds)
     settings: Mapping[str, Setting] = field(default_factory=dict)
     is_exact: bool = True
     """Whether sums are formed as they are defined, without saving multiplications."""

@@ -8,7 +8,7 @@ from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import convert
 from afterglow.backends.cpu.micro.index_check import IndexCheck
 from afterglow.backends.cpu.micro.kernel import Kernel
-from afterglow.backends.cpu.micro.move import Move, Term, write_picked
+from afterglow.backends.cpu.micro.move import StridedMove, Term, write_picked
 from afterglow.backends.cpu.micro.rows import Strides
 from afterglow.instr import OpInstr
 from afterglow.ops.indexing import Gather, GatherElements, GatherND
@@ -32,7 +32,7 @@ def write_gather(k: Kernel) -> None:
     before, after = data.strides[:axis], data.strides[axis + 1 :]
     source = (*before, *_none(indices.type.rank), *after)
     picks = (*_none(len(before)), *indices.strides, *_none(len(after)))
-    move = Move.of(out.type.shape, out.strides, source, picks)
+    move = StridedMove.of(out.type.shape, out.strides, source, picks)
     term = Term(0, data.strides[axis])
     write_picked(k, data, indices, move, [term])
 
@@ -46,7 +46,7 @@ def write_gather_elements(k: Kernel) -> None:
     assert indices is not None
     axis = op.axis % data.type.rank
     source = tuple(0 if at == axis else stride for at, stride in enumerate(data.strides))
-    move = Move.of(out.type.shape, out.strides, source, indices.strides)
+    move = StridedMove.of(out.type.shape, out.strides, source, indices.strides)
     term = Term(0, data.strides[axis])
     write_picked(k, data, indices, move, [term])
 
@@ -64,7 +64,7 @@ def write_gather_nd(k: Kernel) -> None:
     source = (*data.strides[:batch], *_none(picking), *after)
     picks = (*indices.strides[:-1], *_none(len(after)))
     terms = [Term(at * indices.strides[-1], data.strides[batch + at]) for at in range(depth)]
-    move = Move.of(out.type.shape, out.strides, source, picks)
+    move = StridedMove.of(out.type.shape, out.strides, source, picks)
     write_picked(k, data, indices, move, terms)
 
 

@@ -17,9 +17,9 @@ from afterglow.backends.cpu.micro.access import (
     open_sink,
     open_source,
 )
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
-from afterglow.backends.cpu.micro.line import Line, Spot, each_line
-from afterglow.backends.cpu.micro.lines import Lines
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
+from afterglow.backends.cpu.micro.line import Position, ReductionLine, each_line
+from afterglow.backends.cpu.micro.lines import ReductionLines
 from afterglow.ops.normalization import LRN
 
 WORK = 40
@@ -37,11 +37,11 @@ class _Squares:
     stride: int
     before: int
 
-    def store(self, spot: Spot, x: Value) -> None:
+    def store(self, spot: Position, x: Value) -> None:
         """Write the square at a spot; it is 0 in lanes that do not count."""
         self.pointer.store(x * x, spot.place + self.before * self.stride)
 
-    def around(self, spot: Spot, size: int) -> Value:
+    def around(self, spot: Position, size: int) -> Value:
         """The sum of `size` squares around a spot."""
         first, lanes = self.pointer + spot.place, spot.line.lines.lanes
         total = first.load(0, lanes)
@@ -57,15 +57,15 @@ class _Squares:
         return total
 
 
-def _needs(r: Request) -> Needs:
+def _needs(r: KernelRequest) -> KernelNeeds:
     op = r.step.op
     assert isinstance(op, LRN)
     lines = lines_along(r, op.axis)
     size = lines.layout.rows * lines.room_of_row + (op.size - 1) * _stride(lines)
-    return Needs(scratch={"squares": Storage(lines.dtype, size)})
+    return KernelNeeds(scratch={"squares": Storage(lines.dtype, size)})
 
 
-def _stride(lines: Lines) -> int:
+def _stride(lines: ReductionLines) -> int:
     """How far apart squares of neighbours along a line lie."""
     return lines.room_of_row if lines.layout.across else 1
 
@@ -84,16 +84,18 @@ def write_lrn(k: Kernel) -> None:
         each_line(p, lines, lambda line: _normalize(line, op, source, squares, sink))
 
 
-def _open_squares(p: Phase, op: LRN, lines: Lines) -> _Squares:
+def _open_squares(p: Phase, op: LRN, lines: ReductionLines) -> _Squares:
     pointer = p.scratch("squares")
     p.e.zero(pointer, p.kernel.needs.scratch["squares"].count)
     return _Squares(p.e, pointer, _stride(lines), (op.size - 1) // 2)
 
 
-def _normalize(line: Line, op: LRN, source: Reader, squares: _Squares, sink: Writer) -> None:
+def _normalize(
+    line: ReductionLine, op: LRN, source: Reader, squares: _Squares, sink: Writer
+) -> None:
     line.each(lambda spot: squares.store(spot, spot.load(source)))
 
-    def put(spot: Spot) -> None:
+    def put(spot: Position) -> None:
         base = fma(squares.around(spot, op.size), op.alpha / op.size, op.bias)
         spot.put(sink, spot.load(source) / _power(base, op.beta))
 

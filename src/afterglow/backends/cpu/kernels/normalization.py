@@ -19,15 +19,15 @@ from afterglow.backends.cpu.micro.access import (
 )
 from afterglow.backends.cpu.micro.cost import plain_cost
 from afterglow.backends.cpu.micro.kept import keep, must_compute, room_for
-from afterglow.backends.cpu.micro.kernel import Kernel, Phase, Request
-from afterglow.backends.cpu.micro.layout import Layout, lay_out
-from afterglow.backends.cpu.micro.line import Spot
-from afterglow.backends.cpu.micro.lines import Lines, arithmetic_type, full_lanes, lanes_of
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelRequest, Phase
+from afterglow.backends.cpu.micro.layout import LineLayout, lay_out
+from afterglow.backends.cpu.micro.line import Position
+from afterglow.backends.cpu.micro.lines import ReductionLines, arithmetic_type, full_lanes, lanes_of
 from afterglow.backends.cpu.micro.rows import Rows, Strides, strides_within
 from afterglow.backends.cpu.micro.staged import (
     Fold,
+    FoldStages,
     Results,
-    Stages,
     staged_needs,
     write_staged,
 )
@@ -60,7 +60,7 @@ class Parameters:
     scale: Reader | None
     bias: Reader | None
 
-    def applied(self, spot: Spot, x: Value) -> Value:
+    def applied(self, spot: Position, x: Value) -> Value:
         """x scale + bias."""
         if self.scale is None:
             return x if self.bias is None else x + spot.load(self.bias)
@@ -69,7 +69,7 @@ class Parameters:
 
 
 @algorithms(LayerNorm, RMSNorm, fuses=("x",))
-def trailing_norm(r: Request) -> list[Algorithm]:
+def trailing_norm(r: KernelRequest) -> list[Algorithm]:
     """A normalization over the last axes."""
     op, (x, *parameters) = r.step.op, r.step.ins
     assert isinstance(op, LayerNorm | RMSNorm)
@@ -81,7 +81,7 @@ def trailing_norm(r: Request) -> list[Algorithm]:
 
 
 @algorithms(GroupNorm)
-def group_norm(r: Request) -> list[Algorithm]:
+def group_norm(r: KernelRequest) -> list[Algorithm]:
     """A normalization over groups of channels: they become an axis."""
     if has_small_groups(r.step, r.target):
         return [small_groups_algorithm(r)]
@@ -101,13 +101,13 @@ def group_norm(r: Request) -> list[Algorithm]:
     return [_algorithm(r, Norm(grouped, axes, op.epsilon, True, place), strides)]
 
 
-def _algorithm(r: Request, norm: Norm, parameters: Sequence[Strides]) -> Algorithm:
+def _algorithm(r: KernelRequest, norm: Norm, parameters: Sequence[Strides]) -> Algorithm:
     """`parameters` are the strides of scale and bias in the norm's shape; none if they lack."""
     x = r.step.ins[0]
     assert x is not None
     dtype = arithmetic_type(x.type.dtype)
     layout = _layout(r, norm, [s for s in parameters if s], full_lanes(r.target, dtype))
-    lines = Lines(layout, dtype, lanes_of(r.target, dtype, layout), SIDE)
+    lines = ReductionLines(layout, dtype, lanes_of(r.target, dtype, layout), SIDE)
     folds = 2 if norm.is_centred else 1
     work = float(WORK * x.type.size)
 
@@ -118,13 +118,13 @@ def _algorithm(r: Request, norm: Norm, parameters: Sequence[Strides]) -> Algorit
     return Algorithm(DIRECT, plain_cost(r.job), write, needs)
 
 
-def _layout(k: Request, norm: Norm, parameters: Sequence[Strides], lanes: int) -> Layout:
+def _layout(k: KernelRequest, norm: Norm, parameters: Sequence[Strides], lanes: int) -> LineLayout:
     source = {b: norm.place(s) for b, s in placed_source(k).items()}
     sink = {b: norm.place(s) for b, s in placed_sink(k).items()}
     return lay_out(norm.shape, norm.axes, source, sink, lanes, parameters)
 
 
-def _parameters(p: Phase, layout: Layout) -> Parameters:
+def _parameters(p: Phase, layout: LineLayout) -> Parameters:
     strides = iter(layout.others)
     scale, bias, *_ = [
         *(
@@ -137,7 +137,7 @@ def _parameters(p: Phase, layout: Layout) -> Parameters:
     return Parameters(scale, bias)
 
 
-def _stages(p: Phase, lines: Lines, norm: Norm) -> Stages:
+def _stages(p: Phase, lines: ReductionLines, norm: Norm) -> FoldStages:
     """The mean, then the mean square of what differs from it, then the results."""
     layout = lines.layout
     x = keep(p, open_source(p, layout.shape, layout.source), room_for(p, lines))
@@ -145,17 +145,17 @@ def _stages(p: Phase, lines: Lines, norm: Norm) -> Stages:
     sink = open_sink(p, layout.shape, layout.sink)
     length = float(layout.length)
 
-    def centred(spot: Spot, results: Results) -> Value:
+    def centred(spot: Position, results: Results) -> Value:
         return x.again(spot) - results[0][spot.which] if norm.is_centred else x.again(spot)
 
-    def square(spot: Spot, results: Results) -> Value:
+    def square(spot: Position, results: Results) -> Value:
         value = centred(spot, results) if norm.is_centred else x.first(spot)
         return value * value
 
-    def put(spot: Spot, results: Results) -> None:
+    def put(spot: Position, results: Results) -> None:
         scaled = centred(spot, results) * results[-1][spot.which]
         spot.put(sink, parameters.applied(spot, scaled))
 
     mean = Fold(0, lambda spot, _: x.first(spot), add, lambda total, _, __: total / length)
     factor = Fold(0, square, add, lambda total, _, __: 1.0 / sqrt(total / length + norm.epsilon))
-    return Stages((mean, factor) if norm.is_centred else (factor,), put)
+    return FoldStages((mean, factor) if norm.is_centred else (factor,), put)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
-    Function,
+    FunctionSymbol,
     Index,
     Pointer,
     Value,
@@ -57,7 +57,7 @@ Before = Callable[[Entry, Entry], Value]
 
 
 def part_best(
-    e: Emitter, k: int, length: int, entries: Entries, before: Before, sort: Function
+    e: Emitter, k: int, length: int, entries: Entries, before: Before, sort: FunctionSymbol
 ) -> None:
     """Leave the first k of an order in front; `sort` sorts so many entries by it."""
 

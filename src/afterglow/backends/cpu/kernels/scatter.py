@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, maximum, minimum
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
-from afterglow.backends.cpu.micro.move.axes import Cut, Move, as_bits
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
+from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove, as_bits
 from afterglow.backends.cpu.micro.move.blocks import Blocks
 from afterglow.backends.cpu.micro.move.pick import Picks, Term
-from afterglow.backends.cpu.micro.move.place import Memory, MemoryLine, load_first
-from afterglow.backends.cpu.micro.move.run import Run, fitting
+from afterglow.backends.cpu.micro.move.place import MemoryLine, MemoryPlace, load_first
+from afterglow.backends.cpu.micro.move.run import RowMove, fitting
 from afterglow.backends.cpu.micro.move.write import UNIT, WORK_OF_BYTE, Loops
 from afterglow.backends.cpu.micro.rows import Row, Strides, merge_alike
 from afterglow.instr import Buffer, OpInstr
@@ -73,13 +73,13 @@ def _accepts(step: OpInstr) -> bool:
     return op.reduction is ScatterReduction.NONE or dtype.bits >= 8 or dtype.is_float
 
 
-def _needs(r: Request) -> Needs:
+def _needs(r: KernelRequest) -> KernelNeeds:
     """A board, for narrow floats that are combined."""
     op, out = r.step.op, r.step.outs[0].type
     assert isinstance(op, ScatterElements | ScatterND)
     if op.reduction is ScatterReduction.NONE or not out.dtype.is_narrow_float:
-        return Needs()
-    return Needs(workspace={"board": Storage(f32, out.size)})
+        return KernelNeeds()
+    return KernelNeeds(workspace={"board": Storage(f32, out.size)})
 
 
 @kernel(ScatterElements, epilogue=False, accepts=_accepts, needs=_needs)
@@ -138,12 +138,12 @@ class _Side:
 def _write_copy(k: Kernel, name: str, source: _Side, to: _Side) -> None:
     """A phase that copies all elements and converts them, if they do not lie there already."""
     out = k.step.outs[0].type
-    move = Move.of(out.shape, to.strides, source.strides).in_memory()
+    move = StridedMove.of(out.shape, to.strides, source.strides).in_memory()
     lanes = max(1, k.target.vector_bits // WIDEST_BITS)
-    run = Run(lanes, move, out.dtype.itemsize)
+    run = RowMove(lanes, move, out.dtype.itemsize)
     loops = Loops(move.extents, [move.to, move.source], run.cut, [len(move.extents) - 1])
     with k.phase(loops.units, out.nbytes * WORK_OF_BYTE, name) as p:
-        place, operand = Memory(to.at(p), move.to[-1]), source.at(p)
+        place, operand = MemoryPlace(to.at(p), move.to[-1]), source.at(p)
 
         def leaf(piece: Index, offsets: list[Index]) -> None:
             """Copy a piece of a row."""
@@ -167,7 +167,7 @@ def _put_elements(k: Kernel, board: Board) -> None:
     term = Term(0, board.strides[axis])
     to = tuple(0 if at == axis else stride for at, stride in enumerate(board.strides))
     lines = Blocks(1 if axis == last else extents[last], 1, LINES)
-    cut = Cut(lines.count, extents[axis] * min(lines.extent, LINES))
+    cut = MoveCut(lines.count, extents[axis] * min(lines.extent, LINES))
     loops = Loops(extents, [to, indices.strides, updates.strides], cut, {axis, last})
     with k.phase(loops.units, updates.type.size * WORK_OF_UPDATE, "updates") as p:
         result, news = board.at(p), board.updates(p, updates)
@@ -209,7 +209,7 @@ def _put_slices(k: Kernel, board: Board) -> None:
     count = math.prod(tuples)
     lanes = fitting(max(1, k.target.vector_bits // WIDEST_BITS), slices[-1])
     blocks = Blocks(slices[-1], lanes, max(1, UNIT // count // lanes) * lanes)
-    cut = Cut(blocks.count, count * min(slices[-1], blocks.block))
+    cut = MoveCut(blocks.count, count * min(slices[-1], blocks.block))
     loops = Loops(slices, [to, source], cut, [len(slices) - 1])
     with k.phase(loops.units, updates.type.size * WORK_OF_UPDATE, "updates") as p:
         result, news = board.at(p), board.updates(p, updates)

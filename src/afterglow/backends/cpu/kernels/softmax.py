@@ -14,15 +14,15 @@ from afterglow.backends.cpu.micro.access import (
     open_sink,
     open_source,
 )
-from afterglow.backends.cpu.micro.extreme import Search, least
-from afterglow.backends.cpu.micro.kept import Kept, keep, must_compute, room_for
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request
-from afterglow.backends.cpu.micro.line import Line, Spot, each_line
-from afterglow.backends.cpu.micro.lines import Lines
+from afterglow.backends.cpu.micro.extreme import ExtremeSearch, least
+from afterglow.backends.cpu.micro.kept import CachedOperand, keep, must_compute, room_for
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase
+from afterglow.backends.cpu.micro.line import Position, ReductionLine, each_line
+from afterglow.backends.cpu.micro.lines import ReductionLines
 from afterglow.backends.cpu.micro.staged import (
     Fold,
+    FoldStages,
     Results,
-    Stages,
     staged_needs,
     write_staged,
 )
@@ -34,7 +34,7 @@ WORK = 30
 """FLOPs that an element is counted as."""
 
 
-def _needs(r: Request) -> Needs:
+def _needs(r: KernelRequest) -> KernelNeeds:
     """Softmax keeps exponentials, its logarithm what it must compute."""
     keeps = isinstance(r.step.op, Softmax) or must_compute(r)
     return staged_needs(_lines(r), 2, keeps=keeps)
@@ -58,7 +58,7 @@ def write_hardmax(k: Kernel) -> None:
         each_line(p, lines, lambda line: _hardmax(line, source, sink))
 
 
-def _lines(k: Request) -> Lines:
+def _lines(k: KernelRequest) -> ReductionLines:
     op = k.step.op
     assert isinstance(op, AlongAxis)
     return lines_along(k, op.axis)
@@ -68,42 +68,42 @@ def _work(k: Kernel) -> float:
     return float(WORK * k.step.outs[0].type.size)
 
 
-def _softmax(p: Phase, lines: Lines) -> Stages:
+def _softmax(p: Phase, lines: ReductionLines) -> FoldStages:
     """The exponentials are kept, if there is room, and scaled in the end."""
     room = room_for(p, lines)
     x = keep(p, open_source(p, lines.layout.shape, lines.layout.source), room)
     sink = open_sink(p, lines.layout.shape, lines.layout.sink)
 
-    def kept_power(spot: Spot, results: Results) -> Value:
+    def kept_power(spot: Position, results: Results) -> Value:
         found = _power(x, spot, results)
         if room is not None:
             room.store(spot, found)
         return found
 
-    def put(spot: Spot, results: Results) -> None:
+    def put(spot: Position, results: Results) -> None:
         found = _power(x, spot, results) if room is None else room.load(spot)
         spot.put(sink, found * results[1][spot.which])
 
     total = Fold(0, kept_power, add, lambda total, r, n: 1.0 / total + _no_number(r[0][n]), WAYS)
-    return Stages((_peak(x, lines), total), put, WAYS)
+    return FoldStages((_peak(x, lines), total), put, WAYS)
 
 
-def _log_softmax(p: Phase, lines: Lines) -> Stages:
+def _log_softmax(p: Phase, lines: ReductionLines) -> FoldStages:
     x = keep(p, open_source(p, lines.layout.shape, lines.layout.source), room_for(p, lines))
     sink = open_sink(p, lines.layout.shape, lines.layout.sink)
 
-    def power(spot: Spot, results: Results) -> Value:
+    def power(spot: Position, results: Results) -> Value:
         return _power(x, spot, results)
 
-    def put(spot: Spot, results: Results) -> None:
+    def put(spot: Position, results: Results) -> None:
         peak, logarithm = (found[spot.which] for found in results)
         spot.put(sink, (x.again(spot) - peak) - logarithm)
 
     total = Fold(0, power, add, lambda total, r, n: log(total) + _no_number(r[0][n]), WAYS)
-    return Stages((_peak(x, lines), total), put, WAYS)
+    return FoldStages((_peak(x, lines), total), put, WAYS)
 
 
-def _peak(x: Kept, lines: Lines) -> Fold:
+def _peak(x: CachedOperand, lines: ReductionLines) -> Fold:
     """The largest element; NaN if one is."""
     return Fold(
         least(lines.dtype),
@@ -113,7 +113,7 @@ def _peak(x: Kept, lines: Lines) -> Fold:
     )
 
 
-def _power(x: Kept, spot: Spot, results: Results) -> Value:
+def _power(x: CachedOperand, spot: Position, results: Results) -> Value:
     """The exponential of an element, less the largest one."""
     return exp_down(x.again(spot) - results[0][spot.which])
 
@@ -123,10 +123,10 @@ def _no_number(peak: Value) -> Value:
     return peak - peak
 
 
-def _hardmax(line: Line, source: Reader, sink: Writer) -> None:
-    found = Search().positions(line, source)
+def _hardmax(line: ReductionLine, source: Reader, sink: Writer) -> None:
+    found = ExtremeSearch().positions(line, source)
 
-    def put(spot: Spot) -> None:
+    def put(spot: Position) -> None:
         position = found[spot.which]
         here = equal(spot.position(position.dtype), position)
         spot.put(sink, convert(here, line.lines.dtype))

@@ -14,7 +14,7 @@ from afterglow.backends.cpu.kernels.quickselect import Before, Entries, Entry, p
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
-    Function,
+    FunctionSymbol,
     Pointer,
     Value,
     any_lane,
@@ -34,7 +34,7 @@ from afterglow.backends.cpu.micro.access import (
     placed_sink,
     placed_source,
 )
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.lines import arithmetic_type, full_lanes
 from afterglow.backends.cpu.micro.rows import Rows, Strides, strides_within
 from afterglow.ops.search import TopK
@@ -104,7 +104,7 @@ class _Selection:
         return Entry(convert(row.load(place, 1), self.dtype), convert(place, self.place_dtype))
 
 
-def _selection(r: Request) -> _Selection:
+def _selection(r: KernelRequest) -> _Selection:
     op, x = r.step.op, r.step.ins[0]
     assert isinstance(op, TopK)
     assert x is not None
@@ -112,12 +112,12 @@ def _selection(r: Request) -> _Selection:
     return _Selection(op, length, dtype, full_lanes(r.target, dtype))
 
 
-def _needs(r: Request) -> Needs:
+def _needs(r: KernelRequest) -> KernelNeeds:
     """Memory for the candidates, and for as many that are being sorted."""
     chosen = _selection(r)
     count = 2 * (chosen.room + 1)
     places = chosen.place_dtype
-    return Needs(
+    return KernelNeeds(
         scratch={
             "values": Storage(chosen.dtype, count),
             "places": Storage(places, count),
@@ -270,7 +270,7 @@ def _visit_better(
                 join(entry)
 
 
-def _write_sort(p: Phase, chosen: _Selection, name: str, before: Before) -> Function:
+def _write_sort(p: Phase, chosen: _Selection, name: str, before: Before) -> FunctionSymbol:
     """A function that sorts the first entries, by merging; equal ones stay in order."""
 
     def write(e: Emitter) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import Pointer, Value, convert, differ, equal, select
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.graph.index_check import has_outside
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.trees import Aggregate, NodeKind, TreeEnsemble
@@ -78,13 +78,13 @@ def _has_nan(limits: Buffer | None) -> bool:
     return limits.data is None or bool(np.isnan(limits.data).any())
 
 
-def _needs(r: Request) -> Needs:
+def _needs(r: KernelRequest) -> KernelNeeds:
     op, (x, *tables) = r.step.op, r.step.ins
     assert isinstance(op, TreeEnsemble)
     assert x is not None
     room = -(-_rows(tables[2]) // IN_TURNS) * IN_TURNS
     scratch = {"leaves": Storage(i32, room), "scores": Storage(x.type.dtype, op.targets + 1)}
-    return Needs(scratch=scratch, packed=(1, 2, 3, 4, 5))
+    return KernelNeeds(scratch=scratch, packed=(1, 2, 3, 4, 5))
 
 
 @kernel(TreeEnsemble, accepts=_accepts, needs=_needs)

@@ -9,7 +9,7 @@ import numpy as np
 
 from afterglow.backends.cpu.link.elf import EXECUTE, WRITE, ObjectFile, Section, read_object
 from afterglow.backends.cpu.link.merge import ABSENT, Merged, merge
-from afterglow.backends.cpu.link.relocate import Machine, Relocation, machine_of, write_word
+from afterglow.backends.cpu.link.relocate import LinkTarget, Relocation, machine_of, write_word
 from afterglow.runtime.native.convention import C_LIBRARY
 from afterglow.runtime.native.image import Image
 from afterglow.support.errors import CompileError
@@ -40,7 +40,7 @@ def link(objects: Sequence[bytes], exports: Sequence[str], imports: Collection[s
     return linking.image()
 
 
-def _common_machine(files: Sequence[ObjectFile]) -> Machine:
+def _common_machine(files: Sequence[ObjectFile]) -> LinkTarget:
     numbers = sorted({file.machine for file in files})
     if not numbers:
         raise CompileError("there is no object file to link")
@@ -84,7 +84,7 @@ def _part(section: Section) -> int:
     return _ZEROS if section.is_zero else _DATA
 
 
-def _lay_out(sections: Sequence[Section], machine: Machine, stubs: int, slots: int) -> _Layout:
+def _lay_out(sections: Sequence[Section], machine: LinkTarget, stubs: int, slots: int) -> _Layout:
     """Parts one after the other, sections of a part in their order."""
     places = np.zeros(len(sections), np.int64)
     parts = [_part(section) for section in sections]
@@ -120,7 +120,7 @@ def _distinct(numbers: Array) -> list[int]:
 class _Linking:
     """The image while it is being written."""
 
-    def __init__(self, machine: Machine, merged: Merged) -> None:
+    def __init__(self, machine: LinkTarget, merged: Merged) -> None:
         self.machine = machine
         self.merged = merged
         self.imported = list(merged.imported.values())

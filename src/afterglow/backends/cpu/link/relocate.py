@@ -32,7 +32,7 @@ class Relocation:
 
 
 @dataclass(frozen=True)
-class Machine:
+class LinkTarget:
     """What linking needs to know of an architecture."""
 
     name: str
@@ -55,7 +55,7 @@ class Machine:
         return self.relocations[kind]
 
 
-def machine_of(number: int) -> Machine:
+def machine_of(number: int) -> LinkTarget:
     """The architecture by its number in object files."""
     if number not in _MACHINES:
         known = ", ".join(machine.name for machine in _MACHINES.values())
@@ -130,7 +130,7 @@ def _write_page(code: Array, place: Array, target: Array) -> None:
     _split_distance(code, place, (target >> 12) - (place >> 12))
 
 
-_X86 = Machine(
+_X86 = LinkTarget(
     name="x86",
     page=1 << 12,
     relocations={
@@ -146,7 +146,7 @@ _X86 = Machine(
     stub_relocations=((2, 2, -4),),
 )
 
-_AARCH64 = Machine(
+_AARCH64 = LinkTarget(
     name="aarch64",
     page=1 << 16,
     relocations={

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from afterglow.backends.cpu.llvm.emitter import Pointer, Value, convert, reinterpret
 from afterglow.backends.cpu.micro.accumulate import LoadVector
-from afterglow.backends.cpu.micro.tile import Tile, sum_type
+from afterglow.backends.cpu.micro.tile import RegisterTile, sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.types import Array
 from afterglow.types.dtype import DType, bf16, f16, f32, u32
@@ -34,7 +34,7 @@ def held(lines: Array, lanes: int, dtype: DType) -> Array:
     return made
 
 
-def load_held(tile: Tile, dtype: DType) -> LoadVector | None:
+def load_held(tile: RegisterTile, dtype: DType) -> LoadVector | None:
     """How to read vectors of a line that is held so; None for as it lies."""
     if dtype is not bf16:
         return None

@@ -73,7 +73,7 @@ Parameter = Operand | Packed | Table | Workspace | Alarm
 
 
 @dataclass
-class Function:
+class KernelFunction:
     """A finished phase: its symbol, what it must be given, and how much there is to do."""
 
     symbol: str
@@ -84,7 +84,7 @@ class Function:
 
 
 @dataclass(eq=False)
-class Request:
+class KernelRequest:
     """A job to be computed on a target."""
 
     job: Job
@@ -110,7 +110,7 @@ class Storage:
 
 
 @dataclass(frozen=True)
-class Needs:
+class KernelNeeds:
     """What a kernel needs besides its operands, known before it is written.
 
     `workspace` is shared by its threads from phase to phase, `scratch` is for each thread while a
@@ -122,11 +122,11 @@ class Needs:
     packed: tuple[int, ...] = ()
 
 
-class Kernel(Request):
+class Kernel(KernelRequest):
     """The kernel of a job while it is being written."""
 
     def __init__(
-        self, request: Request, name: str, needs: Needs, *, unchecked: bool = False
+        self, request: KernelRequest, name: str, needs: KernelNeeds, *, unchecked: bool = False
     ) -> None:
         super().__init__(request.job, request.target)
         self.name = name
@@ -135,7 +135,7 @@ class Kernel(Request):
         """Whether indices out of range are clamped without a word."""
         self.checks: list[Check] = []
         self.module = Module(request.target)
-        self.functions: list[Function] = []
+        self.functions: list[KernelFunction] = []
         self._tables: dict[tuple[str, bytes], Table] = {}
         self._packed: dict[tuple[int, str], Packed] = {}
 
@@ -147,7 +147,7 @@ class Kernel(Request):
         """
         symbol = f"{self.name}_{name}" if name else self.name
         with self.module.function(symbol) as emitter:
-            phase = Phase(self, emitter, Function(emitter.name, units, work))
+            phase = Phase(self, emitter, KernelFunction(emitter.name, units, work))
             yield phase
         self.functions.append(phase.function)
 
@@ -170,7 +170,7 @@ class Kernel(Request):
 class Phase:
     """One function of a kernel while it is being written: `e` writes its code."""
 
-    def __init__(self, kernel: Kernel, emitter: Emitter, function: Function) -> None:
+    def __init__(self, kernel: Kernel, emitter: Emitter, function: KernelFunction) -> None:
         self.kernel = kernel
         self.e = emitter
         self.function = function

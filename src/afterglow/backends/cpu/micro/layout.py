@@ -22,7 +22,7 @@ Placed = Mapping[Buffer, Strides]
 
 
 @dataclass(frozen=True)
-class Layout:
+class LineLayout:
     """Axes in the order in which they are walked: kept ones, those of a line, then the columns.
 
     `source` and `sink` are the strides, in that order, of what is read and of what is written.
@@ -85,7 +85,7 @@ def lay_out(
     sink: Placed,
     lanes: int,
     others: Sequence[Strides] = (),
-) -> Layout:
+) -> LineLayout:
     """The layout of lines along `axes`, given all strides in the operand's shape."""
     strides = [*source.values(), *sink.values(), *others]
     rank = range(len(shape))
@@ -99,7 +99,7 @@ def lay_out(
     reduced = [axis for axis in found if not axis.is_kept and axis is not columns]
     ordered = [*kept, *reduced, columns]
     placed = [tuple(axis.strides[b] for axis in ordered) for b in range(len(strides))]
-    return Layout(
+    return LineLayout(
         tuple(axis.extent for axis in kept),
         tuple(axis.extent for axis in reduced),
         columns.extent,

@@ -22,11 +22,11 @@ from afterglow.backends.cpu.llvm.emitter import (
 )
 from afterglow.backends.cpu.micro.access import Reader, Writer
 from afterglow.backends.cpu.micro.kernel import Phase
-from afterglow.backends.cpu.micro.lines import Lines
+from afterglow.backends.cpu.micro.lines import ReductionLines
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.types.dtype import DType
 
-Step = Callable[["Spot", list[Value]], Sequence[Value]]
+Step = Callable[["Position", list[Value]], Sequence[Value]]
 """What is done at a spot of a line: takes the values carried along, returns the next ones."""
 Combine = Callable[[list[Value], list[Value]], Sequence[Value]]
 """Makes one of what two parts of a line have carried."""
@@ -52,10 +52,10 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Line:
+class ReductionLine:
     """A line; or lines side by side, in vectors from the column `start` on."""
 
-    lines: Lines
+    lines: ReductionLines
     p: Phase
     number: Index
     start: Index
@@ -104,10 +104,10 @@ class Line:
         )
         return _chunks(flat, len(start), count)
 
-    def each(self, visit: Callable[[Spot], None], *, ways: int = WAYS) -> None:
+    def each(self, visit: Callable[[Position], None], *, ways: int = WAYS) -> None:
         """Do something at every spot of the line."""
 
-        def step(spot: Spot, carried: list[Value]) -> list[Value]:
+        def step(spot: Position, carried: list[Value]) -> list[Value]:
             visit(spot)
             return carried
 
@@ -158,7 +158,7 @@ class Line:
 
     def _across(self, row: Value, state: list[list[Value]], step: Step) -> list[list[Value]]:
         return [
-            self._stepped(Spot(self, row, self.start + offset, mask, which), carried, step)
+            self._stepped(Position(self, row, self.start + offset, mask, which), carried, step)
             for which, ((offset, mask), carried) in enumerate(zip(self.vectors, state, strict=True))
         ]
 
@@ -171,12 +171,12 @@ class Line:
         def turn(column: Value, flat: list[Value]) -> list[Value]:
             carried = _chunks(flat, values, ways)
             for way in range(ways):
-                spot = Spot(self, row, column + way * lanes, None, 0)
+                spot = Position(self, row, column + way * lanes, None, 0)
                 carried[way] = self._stepped(spot, carried[way], step)
             return [value for values in carried for value in values]
 
         def single(column: Value, carried: list[Value]) -> list[Value]:
-            return self._stepped(Spot(self, row, column, None, 0), carried, step)
+            return self._stepped(Position(self, row, column, None, 0), carried, step)
 
         flat = [value for values in state for value in values]
         whole = last - _rest(last - first, ways * lanes)
@@ -188,10 +188,10 @@ class Line:
         left = last - vectors
         if left.constant is None or left.constant > 0:
             mask = first_lanes(left, lanes)
-            state[-1] = self._stepped(Spot(self, row, vectors, mask, 0), state[-1], step)
+            state[-1] = self._stepped(Position(self, row, vectors, mask, 0), state[-1], step)
         return state
 
-    def _stepped(self, spot: Spot, carried: list[Value], step: Step) -> list[Value]:
+    def _stepped(self, spot: Position, carried: list[Value], step: Step) -> list[Value]:
         found = list(step(spot, carried))
         if spot.mask is None:
             return found
@@ -199,10 +199,10 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Spot:
+class Position:
     """A vector of elements of a line, or of lines side by side, of which it is vector `which`."""
 
-    line: Line
+    line: ReductionLine
     row: Index
     column: Index
     mask: Value | None
@@ -238,20 +238,22 @@ class Spot:
         writer.row(self.row_number).put(self.column, value, self.mask)
 
 
-def each_line(p: Phase, lines: Lines, body: Callable[[Line], None]) -> None:
+def each_line(p: Phase, lines: ReductionLines, body: Callable[[ReductionLine], None]) -> None:
     """Write what is done to a line; twice where not all groups are of the same size."""
     e, layout, width = p.e, lines.layout, lines.side * lines.lanes
     whole, rest = divmod(layout.columns, width)
 
-    def group_of(number: Index, start: Index, columns: int, block: Index) -> Line:
+    def group_of(number: Index, start: Index, columns: int, block: Index) -> ReductionLine:
         window = _window(e, lines, block)
-        return Line(lines, p, number, start, _vectors(e, lines.lanes, columns), window, block)
+        return ReductionLine(
+            lines, p, number, start, _vectors(e, lines.lanes, columns), window, block
+        )
 
     with p.units() as unit:
         number, block = _split(unit, lines.cut.blocks if lines.cut else 1)
         number, group = _split(number, lines.groups)
         if not layout.across:
-            body(Line(lines, p, number, 0, ((0, None),), _window(e, lines, block), block))
+            body(ReductionLine(lines, p, number, 0, ((0, None),), _window(e, lines, block), block))
         elif not whole or not rest:
             body(group_of(number, group * width, width if whole else rest, block))
         else:
@@ -269,7 +271,7 @@ def _vectors(e: Emitter, lanes: int, columns: int) -> Vectors:
     return tuple(found)
 
 
-def _window(e: Emitter, lines: Lines, block: Index) -> Window:
+def _window(e: Emitter, lines: ReductionLines, block: Index) -> Window:
     layout, cut = lines.layout, lines.cut
     if cut is None:
         return Window(0, layout.rows, 0, layout.columns)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from afterglow.backends.cpu.llvm.emitter import Value
 from afterglow.backends.cpu.micro.kept import room_needs
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Storage
-from afterglow.backends.cpu.micro.line import WAYS, Line, Spot, each_line
-from afterglow.backends.cpu.micro.lines import Cut, Lines
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
+from afterglow.backends.cpu.micro.line import WAYS, Position, ReductionLine, each_line
+from afterglow.backends.cpu.micro.lines import LineCut, ReductionLines
 from afterglow.backends.cpu.micro.rows import Rows
 
 Results = list[list[Value]]
@@ -33,16 +33,16 @@ class Fold:
     """A walk along a line: its terms become one number, and that a result."""
 
     initial: float
-    term: Callable[[Spot, Results], Value]
+    term: Callable[[Position, Results], Value]
     combine: Callable[[Value, Value], Value]
     finish: Callable[[Value, Results, int], Value]
     """Takes the number, the results of folds before, and which of the lines it is."""
     ways: int = WAYS
 
-    def run(self, line: Line, results: Results) -> list[Value]:
+    def run(self, line: ReductionLine, results: Results) -> list[Value]:
         """What the terms of each line become."""
 
-        def step(spot: Spot, carried: list[Value]) -> list[Value]:
+        def step(spot: Position, carried: list[Value]) -> list[Value]:
             return [self.combine(carried[0], self.term(spot, results))]
 
         def combine(a: list[Value], b: list[Value]) -> list[Value]:
@@ -57,14 +57,14 @@ class Fold:
 
 
 @dataclass(frozen=True)
-class Stages:
+class FoldStages:
     """Folds one after the other, and what is done at every spot then."""
 
     folds: tuple[Fold, ...]
-    put: Callable[[Spot, Results], None]
+    put: Callable[[Position, Results], None]
     ways: int = WAYS
 
-    def run(self, line: Line) -> None:
+    def run(self, line: ReductionLine) -> None:
         """All of it for one line."""
         results: Results = []
         for fold in self.folds:
@@ -80,20 +80,20 @@ class Partials:
     blocks: int
 
     @staticmethod
-    def of(p: Phase, name: str, lines: Lines) -> Partials:
+    def of(p: Phase, name: str, lines: ReductionLines) -> Partials:
         """The memory of that name, for lines that are cut."""
         assert lines.cut is not None
         rows, columns = partials_shape(lines)
         found = Rows(p.workspace(name), (rows, columns), (columns, 1))
         return Partials(found, lines.cut.blocks)
 
-    def save(self, line: Line, found: list[Value]) -> None:
+    def save(self, line: ReductionLine, found: list[Value]) -> None:
         """Leave what was found in the block that is being worked on."""
         row = self.rows.row(line.number * self.blocks + line.block)
         for (offset, mask), value in zip(line.vectors, found, strict=True):
             row.store(value, line.start + offset, mask)
 
-    def joined(self, line: Line, fold: Fold) -> list[Value]:
+    def joined(self, line: ReductionLine, fold: Fold) -> list[Value]:
         """What all blocks of a line have found, in their order."""
         lines = line.lines
         lanes = lines.lanes if lines.layout.across else 1
@@ -109,27 +109,27 @@ class Partials:
         return line.p.e.fold(self.blocks, [start] * len(line.vectors), step, name="block")
 
 
-def partials_shape(lines: Lines) -> tuple[int, int]:
+def partials_shape(lines: ReductionLines) -> tuple[int, int]:
     """Rows and columns of what a fold leaves, of lines that are cut."""
     layout, cut = lines.layout, lines.cut
     assert cut is not None
     return layout.lines * cut.blocks, layout.columns if layout.across else 1
 
 
-def partials_storage(lines: Lines) -> Storage:
+def partials_storage(lines: ReductionLines) -> Storage:
     """The memory for what one fold leaves."""
     return Storage(lines.dtype, math.prod(partials_shape(lines)))
 
 
-def staged_lines(lines: Lines) -> Lines:
+def staged_lines(lines: ReductionLines) -> ReductionLines:
     """The lines as the phases walk them: cut into blocks, where they are few and long."""
     return replace(lines, cut=_cut(lines))
 
 
-def staged_needs(lines: Lines, folds: int, *, keeps: bool) -> Needs:
+def staged_needs(lines: ReductionLines, folds: int, *, keeps: bool) -> KernelNeeds:
     """What a kernel needs that folds lines so often; and to keep what it reads, if it does so."""
     walked = staged_lines(lines)
-    room = room_needs(walked) if keeps else Needs()
+    room = room_needs(walked) if keeps else KernelNeeds()
     if walked.cut is None:
         return room
     partials = {f"partials{n}": partials_storage(walked) for n in range(folds)}
@@ -137,7 +137,11 @@ def staged_needs(lines: Lines, folds: int, *, keeps: bool) -> Needs:
 
 
 def write_staged(
-    k: Kernel, lines: Lines, work: float, folds: int, prepare: Callable[[Phase, Lines], Stages]
+    k: Kernel,
+    lines: ReductionLines,
+    work: float,
+    folds: int,
+    prepare: Callable[[Phase, ReductionLines], FoldStages],
 ) -> None:
     """Write the kernel; `prepare` opens what a phase reads and writes, and says what is done."""
     blocks = staged_lines(lines)
@@ -151,10 +155,10 @@ def write_staged(
             _write_stage(p, blocks, number, prepare(p, blocks))
 
 
-def _write_stage(p: Phase, lines: Lines, number: int, stages: Stages) -> None:
+def _write_stage(p: Phase, lines: ReductionLines, number: int, stages: FoldStages) -> None:
     partials = [Partials.of(p, f"partials{n}", lines) for n in range(len(stages.folds))]
 
-    def body(line: Line) -> None:
+    def body(line: ReductionLine) -> None:
         results: Results = []
         for fold, found in zip(stages.folds[:number], partials, strict=False):
             results.append(fold.finished(found.joined(line, fold), results))
@@ -166,14 +170,14 @@ def _write_stage(p: Phase, lines: Lines, number: int, stages: Stages) -> None:
     each_line(p, lines, body)
 
 
-def _cut(lines: Lines) -> Cut | None:
+def _cut(lines: ReductionLines) -> LineCut | None:
     """Blocks of lines that are few and long; None for others."""
     layout = lines.layout
     columns = lines.side * lines.lanes if layout.across else layout.columns
     if lines.units >= MANY_UNITS or layout.rows * columns < 2 * BLOCK:
         return None
-    whole = Cut(layout, 1)
+    whole = LineCut(layout, 1)
     least = BLOCK if whole.is_along_row else max(1, BLOCK // columns)
     size = max(least, -(-whole.extent // MOST_BLOCKS))
-    cut = Cut(layout, -(-size // lines.lanes) * lines.lanes if whole.is_along_row else size)
+    cut = LineCut(layout, -(-size // lines.lanes) * lines.lanes if whole.is_along_row else size)
     return cut if cut.blocks > 1 else None

@@ -15,9 +15,13 @@ from afterglow.backends.cpu.kernels.conv.winograd.plan import (
     WinogradPlan,
     can_transform,
 )
-from afterglow.backends.cpu.kernels.strassen import Product, plan_strassen, strassen_algorithm
+from afterglow.backends.cpu.kernels.strassen import (
+    StrassenProduct,
+    plan_strassen,
+    strassen_algorithm,
+)
 from afterglow.backends.cpu.micro.cost import FLOPS_PER_BYTE
-from afterglow.backends.cpu.micro.kernel import Request
+from afterglow.backends.cpu.micro.kernel import KernelRequest
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.types.dtype import f32
@@ -32,7 +36,7 @@ LEAST_GAIN = 1.1
 """How much faster an estimate must be than the plain way."""
 
 
-def conv_algorithms(r: Request) -> list[Algorithm]:
+def conv_algorithms(r: KernelRequest) -> list[Algorithm]:
     """All algorithms for a convolution whose groups have several channels, the fastest first."""
     step, target = r.step, r.target
     cost = conv_cost(step)
@@ -52,7 +56,7 @@ def conv_algorithms(r: Request) -> list[Algorithm]:
     return [plain, *others]
 
 
-def product_of(step: OpInstr) -> Product | None:
+def product_of(step: OpInstr) -> StrassenProduct | None:
     """A convolution as one product of matrices, if its windows are single pixels."""
     x, weight, bias = (*step.ins, None)[:3]
     assert x is not None
@@ -62,7 +66,7 @@ def product_of(step: OpInstr) -> Product | None:
         return None
     pixels = Geometry.of(step, x.strides).pixels
     columns, depth = weight.type.shape[0], weight.type.shape[-1]
-    return Product(x, weight, bias, pixels, depth, columns, by_columns=True)
+    return StrassenProduct(x, weight, bias, pixels, depth, columns, by_columns=True)
 
 
 def conv_cost(step: OpInstr) -> float:

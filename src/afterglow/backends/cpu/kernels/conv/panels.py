@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value, convert
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Pack, Phase, Storage
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Pack, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.tile import sum_type
@@ -43,11 +43,11 @@ def pack_channels(panels: Panels, groups: int, to: np.dtype[np.generic]) -> Pack
     return pack
 
 
-def factors_needs(step: OpInstr, panels: Panels, groups: int, depth: int) -> Needs:
+def factors_needs(step: OpInstr, panels: Panels, groups: int, depth: int) -> KernelNeeds:
     """Workspaces for the weight and bias that are no constants; the others are packed."""
     parts = zip((1, 2), ("panels", "channels"), (*step.ins, None)[1:3], (depth, 1), strict=True)
     given = [(at, name, b, size) for at, name, b, size in parts if b is not None]
-    return Needs(
+    return KernelNeeds(
         workspace={
             name: Storage(sum_type(b.type.dtype), groups * panels.padded * size)
             for _, name, b, size in given
@@ -57,7 +57,7 @@ def factors_needs(step: OpInstr, panels: Panels, groups: int, depth: int) -> Nee
     )
 
 
-class Factors:
+class ConvWeights:
     """The packed weight and bias of a convolution; those that are no constants, in workspaces."""
 
     def __init__(self, k: Kernel, panels: Panels, groups: int, depth: int) -> None:

@@ -10,7 +10,7 @@ from afterglow.backends.cpu.kernels.conv.geometry import Geometry
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Axes
-from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, Run, most_rows, split_rows
+from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, TileRun, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import DType
 
@@ -45,7 +45,7 @@ FEW_TILES = 32
 
 
 @dataclass(frozen=True)
-class Tiles:
+class PixelTiles:
     """Pixels cut into tiles.
 
     The pixels are lines: `outer` says where they begin. A line has `extent` places `stride` apart,
@@ -57,7 +57,7 @@ class Tiles:
     extent: int
     stride: int | None
     within: tuple[int, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[TileRun, ...]
 
     @property
     def lines(self) -> int:
@@ -79,7 +79,7 @@ class Tiles:
         """Pixels in a line."""
         return self.extent * len(self.within)
 
-    def rows(self, x: Pointer, run: Run, line: Index, begin: Value) -> list[Pointer]:
+    def rows(self, x: Pointer, run: TileRun, line: Index, begin: Value) -> list[Pointer]:
         """Where the windows of a tile's pixels begin, given its line and first place."""
         if self.stride is None:
             return [x + self.outer.offset(begin + place) for place in range(run.rows)]
@@ -88,7 +88,7 @@ class Tiles:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ConvPlan:
     """How a convolution is computed. A unit is a panel of a group, on a block of tiles.
 
     Neighbouring units share their panel, or their block if `by_block`. Panels that few tiles read
@@ -96,13 +96,13 @@ class Plan:
     """
 
     geometry: Geometry
-    tiles: Tiles
+    tiles: PixelTiles
     panels: Panels
     blocks: int
     by_block: bool
 
     @staticmethod
-    def of(geometry: Geometry, target: Target, dtype: DType) -> Plan:
+    def of(geometry: Geometry, target: Target, dtype: DType) -> ConvPlan:
         """The way to cut that is cheapest by an estimate; units are large and reuse caches."""
         tiles, panels = _choose_tiles(geometry, target, dtype)
         wanted = math.ceil(geometry.work / WORK_OF_UNIT / (geometry.groups * panels.count))
@@ -113,7 +113,7 @@ class Plan:
         if by_block:
             wanted = max(wanted, rows_bytes * 2 // fast)
         blocks = max(1, min(wanted, MOST_BLOCKS, tiles.count))
-        return Plan(geometry, tiles, panels, blocks, by_block)
+        return ConvPlan(geometry, tiles, panels, blocks, by_block)
 
     @property
     def units(self) -> int:
@@ -126,7 +126,7 @@ class Plan:
         return self.tiles.count <= FEW_TILES
 
 
-def _choose_tiles(geometry: Geometry, target: Target, dtype: DType) -> tuple[Tiles, Panels]:
+def _choose_tiles(geometry: Geometry, target: Target, dtype: DType) -> tuple[PixelTiles, Panels]:
     """The cheapest way to cut, by an estimate of the multiplications that it amounts to."""
     lanes = max(1, target.vector_bits // dtype.bits)
     ways = []
@@ -139,25 +139,27 @@ def _choose_tiles(geometry: Geometry, target: Target, dtype: DType) -> tuple[Til
     return min(ways, key=lambda way: _cost(way[0], way[1], geometry, lanes, target))
 
 
-def _ways_to_tile(pixels: Axes, rows: int) -> Iterator[Tiles]:
+def _ways_to_tile(pixels: Axes, rows: int) -> Iterator[PixelTiles]:
     """Tiles along the last axis; of whole lines, where those are short; of any pixels in a row."""
     *before, last = pixels.extents or (1,)
     *jumps, stride = pixels.strides or (0,)
     outer = Axes(tuple(before), tuple(jumps))
-    yield Tiles(outer, last, stride, (0,), tuple(split_rows(last, rows)))
+    yield PixelTiles(outer, last, stride, (0,), tuple(split_rows(last, rows)))
     if not before:
         return
     if 2 * last <= rows:
         outer = Axes(outer.extents[:-1], outer.strides[:-1])
         within = tuple(place * stride for place in range(last))
         runs = tuple(split_rows(before[-1], rows // last))
-        yield Tiles(outer, before[-1], jumps[-1], within, runs)
+        yield PixelTiles(outer, before[-1], jumps[-1], within, runs)
     count = math.prod(pixels.extents)
     runs = tuple(split_rows(count, min(rows, MOST_POINTERS)))
-    yield Tiles(pixels, count, None, (0,), runs)
+    yield PixelTiles(pixels, count, None, (0,), runs)
 
 
-def _cost(tiles: Tiles, panels: Panels, geometry: Geometry, lanes: int, target: Target) -> float:
+def _cost(
+    tiles: PixelTiles, panels: Panels, geometry: Geometry, lanes: int, target: Target
+) -> float:
     """Multiplications of whole vectors that take as long as the convolution.
 
     Results that go to memory are best written a whole row after the other, at no extra cost.
@@ -183,7 +185,7 @@ def _cost(tiles: Tiles, panels: Panels, geometry: Geometry, lanes: int, target: 
     return total * (1 + COPY_COST * copies)
 
 
-def _collide(tiles: Tiles, rows: int, target: Target) -> bool:
+def _collide(tiles: PixelTiles, rows: int, target: Target) -> bool:
     """Whether rows push each other out of the first cache, because of a power of two in strides."""
     way = target.caches.l1 // CACHE_WAYS // 4
     if not way or not tiles.stride:

@@ -27,7 +27,7 @@ MOST_STEPS = 1
 """Steps after a product that may as well be written once for each vector of a tile."""
 
 
-class Output:
+class QuantizedOutput:
     """The result of a product, of which tiles are put row by row.
 
     A tile goes through memory, unless it was soon done: a loop over its rows is less code than all
@@ -79,7 +79,7 @@ class Output:
 class Side:
     """A panel of the result: what sums begin with, and what they are multiplied by."""
 
-    output: Output
+    output: QuantizedOutput
     is_last: Value
     column: Value
     initial: list[Value]

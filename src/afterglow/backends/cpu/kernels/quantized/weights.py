@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD, Dots
-from afterglow.backends.cpu.kernels.quantized.problem import Problem
+from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
@@ -35,11 +35,11 @@ from afterglow.types.dtype import i8, i32
 class BytePanels(Panels):
     """The packed weight of a problem in panels, each of the same width."""
 
-    problem: Problem = field(kw_only=True)
+    problem: QuantizedProblem = field(kw_only=True)
     dots: Dots = field(kw_only=True)
 
     @staticmethod
-    def of(problem: Problem, dots: Dots, vectors: int, lanes: int) -> BytePanels:
+    def of(problem: QuantizedProblem, dots: Dots, vectors: int, lanes: int) -> BytePanels:
         """The weight of a problem in panels of some vectors."""
         cut = Panels.filled(problem.columns, lanes, vectors)
         return BytePanels(cut.columns, cut.whole, cut.widths, problem=problem, dots=dots)

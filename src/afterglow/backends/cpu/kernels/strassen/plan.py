@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from afterglow.backends.cpu.kernels.strassen.product import Product
-from afterglow.backends.cpu.micro.tile import LINE, Run, Tile, most_rows, split_rows
+from afterglow.backends.cpu.kernels.strassen.product import StrassenProduct
+from afterglow.backends.cpu.micro.tile import LINE, RegisterTile, TileRun, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.types.dtype import f32
@@ -55,20 +55,20 @@ class StrassenPlan:
     Row m is paired with row m + `half_rows`, column n with column n + `half_columns`.
     """
 
-    product: Product
-    tile: Tile
+    product: StrassenProduct
+    tile: RegisterTile
     panels: int
     blocks: int
     sum_cost: float = SUM_COST
     result_cost: float = RESULT_COST
 
     @staticmethod
-    def of(product: Product, target: Target) -> StrassenPlan | None:
+    def of(product: StrassenProduct, target: Target) -> StrassenPlan | None:
         """With the cheapest tile that cuts columns into an even number of panels, if one does."""
         lanes = target.vector_bits // f32.bits
         half = -(-product.rows // 2)
         tiles = [
-            Tile(rows, vectors, lanes)
+            RegisterTile(rows, vectors, lanes)
             for vectors in (2, 3, 4)
             if -(-product.columns // (vectors * lanes)) % 2 == 0
             for rows in _heights(half, most_rows(target, vectors, f32))
@@ -113,7 +113,7 @@ class StrassenPlan:
         return self.panels * self.tile.columns
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[TileRun]:
         """The tiles of half of the rows."""
         return split_rows(self.half_rows, self.tile.rows)
 
@@ -161,7 +161,7 @@ class StrassenPlan:
         return self.half_depth * self.tile.columns
 
 
-def plan_strassen(product: Product, step: OpInstr, target: Target) -> StrassenPlan | None:
+def plan_strassen(product: StrassenProduct, step: OpInstr, target: Target) -> StrassenPlan | None:
     """The plan for a product, if it may be computed like that and might be faster.
 
     Sums of weights take three quarters more memory than weights, and results have errors of about
@@ -177,7 +177,7 @@ def plan_strassen(product: Product, step: OpInstr, target: Target) -> StrassenPl
     return plan if plan is not None and plan.gain > -MOST_LOSS else None
 
 
-def _blocks(product: Product, target: Target, tile: Tile, panels: int) -> int:
+def _blocks(product: StrassenProduct, target: Target, tile: RegisterTile, panels: int) -> int:
     """Blocks whose left factors stay in the second cache; more if there were too few units."""
     half = -(-product.rows // 2)
     row_bytes = PRODUCTS * -(-product.depth // 2) * f32.itemsize
@@ -193,7 +193,7 @@ def _heights(rows: int, most: int) -> list[int]:
     return [most, *(n for n in range(most - 1, 3 * most // 4, -1) if rows % n == 0)]
 
 
-def _step_cost(product: Product, target: Target, tile: Tile) -> float:
+def _step_cost(product: StrassenProduct, target: Target, tile: RegisterTile) -> float:
     """About the time of a step along the depth: products of vectors, and some of their loads."""
     half = -(-product.rows // 2)
     tiles = -(-half // tile.rows)

@@ -11,7 +11,7 @@ from afterglow.types.dtype import f32
 
 
 @dataclass(frozen=True)
-class Product:
+class StrassenProduct:
     """lhs [rows, depth] by rhs [depth, columns], perhaps with a bias for each column.
 
     `places` says where the rows of lhs begin; their elements are neighbours. `by_columns` means

@@ -19,7 +19,7 @@ def as_bits(dtype: DType) -> DType:
 
 
 @dataclass(frozen=True)
-class Move:
+class StridedMove:
     """Elements to be moved; the result is written along the last axis.
 
     Where an operand is indexed, `picks` are the strides of the indices that are looked up.
@@ -31,33 +31,35 @@ class Move:
     picks: Strides
 
     @staticmethod
-    def of(extents: Strides, to: Strides, source: Strides, picks: Strides | None = None) -> Move:
+    def of(
+        extents: Strides, to: Strides, source: Strides, picks: Strides | None = None
+    ) -> StridedMove:
         """A move, by default one that looks up nothing."""
-        return Move(extents, to, source, picks or (0,) * len(extents))
+        return StridedMove(extents, to, source, picks or (0,) * len(extents))
 
-    def in_memory(self) -> Move:
+    def in_memory(self) -> StridedMove:
         """The same, with the axes in the order in which the result lies, and as few as possible."""
         axes = zip(self.extents, self.to, self.source, self.picks, strict=True)
         kept = sorted((axis for axis in axes if axis[0] != 1), key=lambda axis: -abs(axis[1]))
         if not kept:
-            return Move((1,), (1,), (1,), (0,))
+            return StridedMove((1,), (1,), (1,), (0,))
         extents, *strides = zip(*kept, strict=True)
         merged, strides = merge_alike(extents, strides)
-        return Move(merged, *strides)
+        return StridedMove(merged, *strides)
 
-    def by_rows(self) -> Move:
+    def by_rows(self) -> StridedMove:
         """The same, with rows of the result by their number, and its columns along the last axis.
 
         So it is for results that are put through a sink, which knows rows and columns only.
         """
         if not self.extents:
-            return Move((1, 1), (0, 1), (0, 0), (0, 0))
+            return StridedMove((1, 1), (0, 1), (0, 0), (0, 0))
         leading = self.extents[:-1]
         own = [row_major(leading), self.source[:-1], self.picks[:-1]]
         merged, (to, source, picks) = merge_alike(leading, own)
         last = self.extents[-1], 1, self.source[-1], self.picks[-1]
         axes = zip((merged, to, source, picks), last, strict=True)
-        return Move(*((*leading, own) for leading, own in axes))
+        return StridedMove(*((*leading, own) for leading, own in axes))
 
     @property
     def size(self) -> int:
@@ -76,7 +78,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Cut:
+class MoveCut:
     """Into how many pieces a method cuts the elements along its axes, and how many a piece has."""
 
     pieces: int

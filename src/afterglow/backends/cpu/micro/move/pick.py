@@ -17,9 +17,9 @@ from afterglow.backends.cpu.llvm.emitter import (
 )
 from afterglow.backends.cpu.micro.index_check import IndexCheck
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
-from afterglow.backends.cpu.micro.move.axes import Cut, Move
+from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove
 from afterglow.backends.cpu.micro.move.blocks import Blocks
-from afterglow.backends.cpu.micro.move.place import Line, load_first, powers
+from afterglow.backends.cpu.micro.move.place import ResultRow, load_first, powers
 from afterglow.backends.cpu.micro.move.run import fitting
 from afterglow.backends.cpu.micro.move.write import (
     WORK_OF_BYTE,
@@ -76,15 +76,15 @@ class Picks:
 class Pick:
     """Rows whose elements are looked up one by one."""
 
-    def __init__(self, lanes: int, move: Move) -> None:
+    def __init__(self, lanes: int, move: StridedMove) -> None:
         self.picks, self.source = move.picks[-1], move.source[-1]
         extent = move.extents[-1]
         self.lanes = fitting(lanes, extent)
         self.blocks = Blocks(extent, self.lanes, max(1, BLOCK // self.lanes) * self.lanes)
-        self.cut = Cut(self.blocks.count, min(extent, self.blocks.block))
+        self.cut = MoveCut(self.blocks.count, min(extent, self.blocks.block))
 
     def write(
-        self, e: Emitter, line: Line, piece: Index, source: Pointer, picks: Picks, pick: Index
+        self, e: Emitter, line: ResultRow, piece: Index, source: Pointer, picks: Picks, pick: Index
     ) -> None:
         """Look up a block of one row, whose indices begin at `pick`."""
 
@@ -121,7 +121,7 @@ class Pick:
 
 
 def write_picked(
-    kernel: Kernel, operand: Buffer, indices: Buffer, move: Move, terms: Sequence[Term]
+    kernel: Kernel, operand: Buffer, indices: Buffer, move: StridedMove, terms: Sequence[Term]
 ) -> None:
     """Write the kernel that moves what indices point to, to the result of the anchor."""
     plain, dtype = not kernel.job.after, operand.type.dtype
@@ -146,7 +146,7 @@ def write_picked(
 
 
 def _write_elements(
-    kernel: Kernel, operand: Buffer, indices: Buffer, move: Move, terms: Sequence[Term]
+    kernel: Kernel, operand: Buffer, indices: Buffer, move: StridedMove, terms: Sequence[Term]
 ) -> None:
     """One element a lane, each looked up on its own."""
     lanes = max(1, kernel.target.vector_bits // 64)

@@ -21,22 +21,22 @@ from afterglow.backends.cpu.micro.rows import Row
 from afterglow.types.dtype import boolean
 
 
-class Line(Protocol):
+class ResultRow(Protocol):
     """One row of a result."""
 
     def put(self, column: Index, value: Value, count: int) -> None:
         """Write the first `count` lanes to neighbouring columns."""
 
 
-class Place(Protocol):
+class ResultPlace(Protocol):
     """A result."""
 
-    def at(self, offset: Index) -> Line:
+    def at(self, offset: Index) -> ResultRow:
         """The row that begins there."""
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryPlace:
     """A result in memory; rows begin so many elements from its beginning."""
 
     pointer: Pointer

@@ -9,7 +9,7 @@ from afterglow.backends.cpu.kernels.conv.geometry import conv_of
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import POINTS
 from afterglow.backends.cpu.llvm.emitter import Emitter, Value, smaller
 from afterglow.backends.cpu.micro.panels import Panels
-from afterglow.backends.cpu.micro.tile import Run, most_rows, split_rows
+from afterglow.backends.cpu.micro.tile import TileRun, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr, Region
 from afterglow.types.dtype import f32
@@ -47,7 +47,7 @@ class WinogradPlan:
     tiles: int
     blocks: int
     lanes: int
-    runs: tuple[Run, ...]
+    runs: tuple[TileRun, ...]
 
     @staticmethod
     def of(step: OpInstr, target: Target, size: int) -> WinogradPlan:
