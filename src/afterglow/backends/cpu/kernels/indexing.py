@@ -8,7 +8,7 @@ from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import convert
 from afterglow.backends.cpu.micro.index_check import IndexCheck
 from afterglow.backends.cpu.micro.kernel import Kernel
-from afterglow.backends.cpu.micro.move import StridedMove, Term, write_picked
+from afterglow.backends.cpu.micro.move import StridedMove, Term, write_gathered
 from afterglow.backends.cpu.micro.rows import Strides
 from afterglow.instr import OpInstr
 from afterglow.ops.indexing import Gather, GatherElements, GatherND
@@ -31,10 +31,10 @@ def write_gather(k: Kernel) -> None:
     axis = op.axis % data.type.rank
     before, after = data.strides[:axis], data.strides[axis + 1 :]
     source = (*before, *_none(indices.type.rank), *after)
-    picks = (*_none(len(before)), *indices.strides, *_none(len(after)))
-    move = StridedMove.of(out.type.shape, out.strides, source, picks)
+    index_strides = (*_none(len(before)), *indices.strides, *_none(len(after)))
+    move = StridedMove.of(out.type.shape, out.strides, source, index_strides)
     term = Term(0, data.strides[axis])
-    write_picked(k, data, indices, move, [term])
+    write_gathered(k, data, indices, move, [term])
 
 
 @kernel(GatherElements, accepts=_has_elements)
@@ -48,7 +48,7 @@ def write_gather_elements(k: Kernel) -> None:
     source = tuple(0 if at == axis else stride for at, stride in enumerate(data.strides))
     move = StridedMove.of(out.type.shape, out.strides, source, indices.strides)
     term = Term(0, data.strides[axis])
-    write_picked(k, data, indices, move, [term])
+    write_gathered(k, data, indices, move, [term])
 
 
 @kernel(GatherND, accepts=_has_elements)
@@ -62,10 +62,10 @@ def write_gather_nd(k: Kernel) -> None:
     picking = indices.type.rank - 1 - batch
     after = data.strides[batch + depth :]
     source = (*data.strides[:batch], *_none(picking), *after)
-    picks = (*indices.strides[:-1], *_none(len(after)))
+    index_strides = (*indices.strides[:-1], *_none(len(after)))
     terms = [Term(at * indices.strides[-1], data.strides[batch + at]) for at in range(depth)]
-    move = StridedMove.of(out.type.shape, out.strides, source, picks)
-    write_picked(k, data, indices, move, terms)
+    move = StridedMove.of(out.type.shape, out.strides, source, index_strides)
+    write_gathered(k, data, indices, move, terms)
 
 
 @kernel(CheckLengths)

@@ -18,8 +18,8 @@ from afterglow.backends.cpu.micro.access import (
     open_source,
 )
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
-from afterglow.backends.cpu.micro.line import Position, ReductionLine, each_line
-from afterglow.backends.cpu.micro.lines import ReductionLines
+from afterglow.backends.cpu.micro.reduction_line import Position, ReductionLine, each_line
+from afterglow.backends.cpu.micro.reduction_lines import ReductionLines
 from afterglow.ops.normalization import LRN
 
 WORK = 40
@@ -37,13 +37,13 @@ class _Squares:
     stride: int
     before: int
 
-    def store(self, spot: Position, x: Value) -> None:
-        """Write the square at a spot; it is 0 in lanes that do not count."""
-        self.pointer.store(x * x, spot.place + self.before * self.stride)
+    def store(self, position: Position, x: Value) -> None:
+        """Write the square at a position; it is 0 in lanes that do not count."""
+        self.pointer.store(x * x, position.place + self.before * self.stride)
 
-    def around(self, spot: Position, size: int) -> Value:
-        """The sum of `size` squares around a spot."""
-        first, lanes = self.pointer + spot.place, spot.line.lines.lanes
+    def around(self, position: Position, size: int) -> Value:
+        """The sum of `size` squares around a position."""
+        first, lanes = self.pointer + position.place, position.line.lines.lanes
         total = first.load(0, lanes)
         if size > MOST_UNROLLED:
             return self.e.fold(
@@ -93,13 +93,13 @@ def _open_squares(p: Phase, op: LRN, lines: ReductionLines) -> _Squares:
 def _normalize(
     line: ReductionLine, op: LRN, source: Reader, squares: _Squares, sink: Writer
 ) -> None:
-    line.each(lambda spot: squares.store(spot, spot.load(source)))
+    line.each(lambda position: squares.store(position, position.load(source)))
 
-    def put(spot: Position) -> None:
-        base = fma(squares.around(spot, op.size), op.alpha / op.size, op.bias)
-        spot.put(sink, spot.load(source) / _power(base, op.beta))
+    def put(position: Position) -> None:
+        base = fma(squares.around(position, op.size), op.alpha / op.size, op.bias)
+        position.put(sink, position.load(source) / _power(base, op.beta))
 
-    line.each(put, ways=1)
+    line.each(put, unroll=1)
 
 
 def _power(base: Value, beta: float) -> Value:

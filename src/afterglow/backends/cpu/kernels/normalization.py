@@ -18,11 +18,16 @@ from afterglow.backends.cpu.micro.access import (
     placed_source,
 )
 from afterglow.backends.cpu.micro.cost import plain_cost
-from afterglow.backends.cpu.micro.kept import keep, must_compute, room_for
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelRequest, Phase
 from afterglow.backends.cpu.micro.layout import LineLayout, lay_out
-from afterglow.backends.cpu.micro.line import Position
-from afterglow.backends.cpu.micro.lines import ReductionLines, arithmetic_type, full_lanes, lanes_of
+from afterglow.backends.cpu.micro.operand_cache import cache_for, cached, must_compute
+from afterglow.backends.cpu.micro.reduction_line import Position
+from afterglow.backends.cpu.micro.reduction_lines import (
+    ReductionLines,
+    arithmetic_type,
+    full_lanes,
+    lanes_of,
+)
 from afterglow.backends.cpu.micro.rows import Rows, Strides, strides_within
 from afterglow.backends.cpu.micro.staged import (
     Fold,
@@ -60,12 +65,12 @@ class Parameters:
     scale: Reader | None
     bias: Reader | None
 
-    def applied(self, spot: Position, x: Value) -> Value:
+    def applied(self, position: Position, x: Value) -> Value:
         """x scale + bias."""
         if self.scale is None:
-            return x if self.bias is None else x + spot.load(self.bias)
-        scale = spot.load(self.scale)
-        return x * scale if self.bias is None else fma(x, scale, spot.load(self.bias))
+            return x if self.bias is None else x + position.load(self.bias)
+        scale = position.load(self.scale)
+        return x * scale if self.bias is None else fma(x, scale, position.load(self.bias))
 
 
 @algorithms(LayerNorm, RMSNorm, fuses=("x",))
@@ -140,22 +145,24 @@ def _parameters(p: Phase, layout: LineLayout) -> Parameters:
 def _stages(p: Phase, lines: ReductionLines, norm: Norm) -> FoldStages:
     """The mean, then the mean square of what differs from it, then the results."""
     layout = lines.layout
-    x = keep(p, open_source(p, layout.shape, layout.source), room_for(p, lines))
+    x = cached(p, open_source(p, layout.shape, layout.source), cache_for(p, lines))
     parameters = _parameters(p, layout)
     sink = open_sink(p, layout.shape, layout.sink)
     length = float(layout.length)
 
-    def centred(spot: Position, results: Results) -> Value:
-        return x.again(spot) - results[0][spot.which] if norm.is_centred else x.again(spot)
+    def centred(position: Position, results: Results) -> Value:
+        return (
+            x.again(position) - results[0][position.which] if norm.is_centred else x.again(position)
+        )
 
-    def square(spot: Position, results: Results) -> Value:
-        value = centred(spot, results) if norm.is_centred else x.first(spot)
+    def square(position: Position, results: Results) -> Value:
+        value = centred(position, results) if norm.is_centred else x.first(position)
         return value * value
 
-    def put(spot: Position, results: Results) -> None:
-        scaled = centred(spot, results) * results[-1][spot.which]
-        spot.put(sink, parameters.applied(spot, scaled))
+    def put(position: Position, results: Results) -> None:
+        scaled = centred(position, results) * results[-1][position.which]
+        position.put(sink, parameters.applied(position, scaled))
 
-    mean = Fold(0, lambda spot, _: x.first(spot), add, lambda total, _, __: total / length)
+    mean = Fold(0, lambda position, _: x.first(position), add, lambda total, _, __: total / length)
     factor = Fold(0, square, add, lambda total, _, __: 1.0 / sqrt(total / length + norm.epsilon))
     return FoldStages((mean, factor) if norm.is_centred else (factor,), put)

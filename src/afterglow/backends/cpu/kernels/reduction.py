@@ -24,8 +24,8 @@ from afterglow.backends.cpu.micro.access import (
 from afterglow.backends.cpu.micro.cost import plain_cost
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase
 from afterglow.backends.cpu.micro.layout import LineLayout, lay_out, lifted
-from afterglow.backends.cpu.micro.line import ReductionLine, each_line
-from afterglow.backends.cpu.micro.lines import (
+from afterglow.backends.cpu.micro.reduction_line import ReductionLine, each_line
+from afterglow.backends.cpu.micro.reduction_lines import (
     LineCut,
     ReductionLines,
     arithmetic_type,
@@ -155,7 +155,7 @@ def _fold(p: Phase, op: Reduction, layout: LineLayout) -> Fold:
     assert x is not None
     return Fold(
         _initial(op, x.type.dtype),
-        lambda spot, _: spot.load(source),
+        lambda position, _: position.load(source),
         _COMBINE[type(op)],
         mean if isinstance(op, ReduceMean) else same,
     )

@@ -16,7 +16,7 @@ from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, 
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove, as_bits
 from afterglow.backends.cpu.micro.move.blocks import Blocks
-from afterglow.backends.cpu.micro.move.pick import Picks, Term
+from afterglow.backends.cpu.micro.move.gather import IndexTuples, Term
 from afterglow.backends.cpu.micro.move.place import MemoryLine, MemoryPlace, load_first
 from afterglow.backends.cpu.micro.move.run import RowMove, fitting
 from afterglow.backends.cpu.micro.move.write import UNIT, WORK_OF_BYTE, Loops
@@ -171,20 +171,22 @@ def _put_elements(k: Kernel, board: Board) -> None:
     loops = Loops(extents, [to, indices.strides, updates.strides], cut, {axis, last})
     with k.phase(loops.units, updates.type.size * WORK_OF_UPDATE, "updates") as p:
         result, news = board.at(p), board.updates(p, updates)
-        picks = Picks(p, indices, [term])
+        tuples = IndexTuples(p, indices, [term])
 
         def leaf(piece: Index, offsets: list[Index]) -> None:
             """Put in lines side by side, element by element."""
-            line, pick, update = offsets
+            line, index_at, update = offsets
             with p.e.loop(extents[axis]) as at:
-                pick_at = pick + at * indices.strides[axis]
+                index_at = index_at + at * indices.strides[axis]
                 new_at = news + update + at * updates.strides[axis]
 
                 def put(column: Index, _: int = 1) -> None:
                     """Put in one element."""
-                    place = picks.place(pick_at + column * indices.strides[last])
-                    spot = result + line + place + column * to[last]
-                    board.put(Row(spot, 1), 0, (new_at + column * updates.strides[last]).load(), 1)
+                    place = tuples.place(index_at + column * indices.strides[last])
+                    position = result + line + place + column * to[last]
+                    board.put(
+                        Row(position, 1), 0, (new_at + column * updates.strides[last]).load(), 1
+                    )
 
                 lines.write(p.e, piece, put, put)
 
@@ -213,13 +215,13 @@ def _put_slices(k: Kernel, board: Board) -> None:
     loops = Loops(slices, [to, source], cut, [len(slices) - 1])
     with k.phase(loops.units, updates.type.size * WORK_OF_UPDATE, "updates") as p:
         result, news = board.at(p), board.updates(p, updates)
-        picks = Picks(p, indices, terms)
+        looked_up = IndexTuples(p, indices, terms)
 
         def leaf(piece: Index, offsets: list[Index]) -> None:
             """Put in some columns of all slices."""
 
-            def put_slice(pick: Index, update: Index) -> None:
-                place = offsets[0] + picks.place(pick)
+            def put_slice(index_at: Index, update: Index) -> None:
+                place = offsets[0] + looked_up.place(index_at)
                 line = Row(result + place, to[-1])
                 row = Row(news + (offsets[1] + update), source[-1])
 

@@ -19,8 +19,13 @@ from afterglow.backends.cpu.micro.access import (
 from afterglow.backends.cpu.micro.extreme import ExtremeSearch
 from afterglow.backends.cpu.micro.kernel import Kernel
 from afterglow.backends.cpu.micro.layout import lay_out, lifted
-from afterglow.backends.cpu.micro.line import Position, ReductionLine, each_line
-from afterglow.backends.cpu.micro.lines import ReductionLines, arithmetic_type, full_lanes, lanes_of
+from afterglow.backends.cpu.micro.reduction_line import Position, ReductionLine, each_line
+from afterglow.backends.cpu.micro.reduction_lines import (
+    ReductionLines,
+    arithmetic_type,
+    full_lanes,
+    lanes_of,
+)
 from afterglow.ops.reduction import CumProd, CumSum, Running
 from afterglow.ops.search import ArgExtreme, ArgMax, ArgMin
 
@@ -74,9 +79,9 @@ def _accumulate(line: ReductionLine, op: Running, source: Reader, sink: Writer) 
     def one(place: Value, which: int, total: Value) -> Value:
         offset, mask = line.vectors[which]
         row, column = (place, line.start + offset) if lines.layout.across else (0, place)
-        spot = Position(line, row, column, mask, which)
-        following: Value = function(total, spot.load(source))
-        spot.put(sink, total if op.exclusive else following)
+        position = Position(line, row, column, mask, which)
+        following: Value = function(total, position.load(source))
+        position.put(sink, total if op.exclusive else following)
         return following
 
     start = e.constant(lines.dtype, neutral, lines.lanes)

@@ -15,10 +15,15 @@ from afterglow.backends.cpu.micro.access import (
     open_source,
 )
 from afterglow.backends.cpu.micro.extreme import ExtremeSearch, least
-from afterglow.backends.cpu.micro.kept import CachedOperand, keep, must_compute, room_for
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase
-from afterglow.backends.cpu.micro.line import Position, ReductionLine, each_line
-from afterglow.backends.cpu.micro.lines import ReductionLines
+from afterglow.backends.cpu.micro.operand_cache import (
+    CachedOperand,
+    cache_for,
+    cached,
+    must_compute,
+)
+from afterglow.backends.cpu.micro.reduction_line import Position, ReductionLine, each_line
+from afterglow.backends.cpu.micro.reduction_lines import ReductionLines
 from afterglow.backends.cpu.micro.staged import (
     Fold,
     FoldStages,
@@ -28,7 +33,7 @@ from afterglow.backends.cpu.micro.staged import (
 )
 from afterglow.ops.softmax import AlongAxis, Hardmax, LogSoftmax, Softmax
 
-WAYS = 2
+UNROLL = 2
 """Vectors in one turn of a loop that computes exponentials."""
 WORK = 30
 """FLOPs that an element is counted as."""
@@ -69,53 +74,55 @@ def _work(k: Kernel) -> float:
 
 
 def _softmax(p: Phase, lines: ReductionLines) -> FoldStages:
-    """The exponentials are kept, if there is room, and scaled in the end."""
-    room = room_for(p, lines)
-    x = keep(p, open_source(p, lines.layout.shape, lines.layout.source), room)
+    """The exponentials are cached if there is memory for it, and scaled in the end."""
+    cache = cache_for(p, lines)
+    x = cached(p, open_source(p, lines.layout.shape, lines.layout.source), cache)
     sink = open_sink(p, lines.layout.shape, lines.layout.sink)
 
-    def kept_power(spot: Position, results: Results) -> Value:
-        found = _power(x, spot, results)
-        if room is not None:
-            room.store(spot, found)
+    def cached_power(position: Position, results: Results) -> Value:
+        found = _power(x, position, results)
+        if cache is not None:
+            cache.store(position, found)
         return found
 
-    def put(spot: Position, results: Results) -> None:
-        found = _power(x, spot, results) if room is None else room.load(spot)
-        spot.put(sink, found * results[1][spot.which])
+    def put(position: Position, results: Results) -> None:
+        found = _power(x, position, results) if cache is None else cache.load(position)
+        position.put(sink, found * results[1][position.which])
 
-    total = Fold(0, kept_power, add, lambda total, r, n: 1.0 / total + _no_number(r[0][n]), WAYS)
-    return FoldStages((_peak(x, lines), total), put, WAYS)
+    total = Fold(
+        0, cached_power, add, lambda total, r, n: 1.0 / total + _no_number(r[0][n]), UNROLL
+    )
+    return FoldStages((_peak(x, lines), total), put, UNROLL)
 
 
 def _log_softmax(p: Phase, lines: ReductionLines) -> FoldStages:
-    x = keep(p, open_source(p, lines.layout.shape, lines.layout.source), room_for(p, lines))
+    x = cached(p, open_source(p, lines.layout.shape, lines.layout.source), cache_for(p, lines))
     sink = open_sink(p, lines.layout.shape, lines.layout.sink)
 
-    def power(spot: Position, results: Results) -> Value:
-        return _power(x, spot, results)
+    def power(position: Position, results: Results) -> Value:
+        return _power(x, position, results)
 
-    def put(spot: Position, results: Results) -> None:
-        peak, logarithm = (found[spot.which] for found in results)
-        spot.put(sink, (x.again(spot) - peak) - logarithm)
+    def put(position: Position, results: Results) -> None:
+        peak, logarithm = (found[position.which] for found in results)
+        position.put(sink, (x.again(position) - peak) - logarithm)
 
-    total = Fold(0, power, add, lambda total, r, n: log(total) + _no_number(r[0][n]), WAYS)
-    return FoldStages((_peak(x, lines), total), put, WAYS)
+    total = Fold(0, power, add, lambda total, r, n: log(total) + _no_number(r[0][n]), UNROLL)
+    return FoldStages((_peak(x, lines), total), put, UNROLL)
 
 
 def _peak(x: CachedOperand, lines: ReductionLines) -> Fold:
     """The largest element; NaN if one is."""
     return Fold(
         least(lines.dtype),
-        lambda spot, _: x.first(spot),
+        lambda position, _: x.first(position),
         maximum,
         lambda peak, _, __: peak,
     )
 
 
-def _power(x: CachedOperand, spot: Position, results: Results) -> Value:
+def _power(x: CachedOperand, position: Position, results: Results) -> Value:
     """The exponential of an element, less the largest one."""
-    return exp_down(x.again(spot) - results[0][spot.which])
+    return exp_down(x.again(position) - results[0][position.which])
 
 
 def _no_number(peak: Value) -> Value:
@@ -126,9 +133,9 @@ def _no_number(peak: Value) -> Value:
 def _hardmax(line: ReductionLine, source: Reader, sink: Writer) -> None:
     found = ExtremeSearch().positions(line, source)
 
-    def put(spot: Position) -> None:
-        position = found[spot.which]
-        here = equal(spot.position(position.dtype), position)
-        spot.put(sink, convert(here, line.lines.dtype))
+    def put(position: Position) -> None:
+        index = found[position.which]
+        here = equal(position.index_in_line(index.dtype), index)
+        position.put(sink, convert(here, line.lines.dtype))
 
-    line.each(put, ways=WAYS)
+    line.each(put, unroll=UNROLL)

@@ -35,7 +35,7 @@ from afterglow.backends.cpu.micro.access import (
     placed_source,
 )
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
-from afterglow.backends.cpu.micro.lines import arithmetic_type, full_lanes
+from afterglow.backends.cpu.micro.reduction_lines import arithmetic_type, full_lanes
 from afterglow.backends.cpu.micro.rows import Rows, Strides, strides_within
 from afterglow.ops.search import TopK
 from afterglow.types.dtype import DType, i32, i64

@@ -1,7 +1,7 @@
 """How a tensor is walked line by line: which axes count lines, and along which one vectors lie.
 
 A *line* is what is reduced, normalized or sorted together: all elements along some axes. The others
-are *kept*. Neighbouring elements of one axis, the *columns*, fill the lanes of a vector: either
+are *outer*. Neighbouring elements of one axis, the *columns*, fill the lanes of a vector: either
 columns of a line, whose lanes are then reduced in the end, or lines side by side, one a lane.
 """
 
@@ -23,16 +23,16 @@ Placed = Mapping[Buffer, Strides]
 
 @dataclass(frozen=True)
 class LineLayout:
-    """Axes in the order in which they are walked: kept ones, those of a line, then the columns.
+    """Axes in the order in which they are walked: outer ones, those of a line, then the columns.
 
     `source` and `sink` are the strides, in that order, of what is read and of what is written.
     """
 
-    kept: tuple[int, ...]
+    outer: tuple[int, ...]
     reduced: tuple[int, ...]
     columns: int
     across: bool
-    """Whether the columns are kept: a vector then holds elements of as many lines."""
+    """Whether the columns are outer: a vector then holds elements of as many lines."""
     source: Placed
     sink: Placed
     others: tuple[Strides, ...] = ()
@@ -41,22 +41,22 @@ class LineLayout:
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents of all axes."""
-        return (*self.kept, *self.reduced, self.columns)
+        return (*self.outer, *self.reduced, self.columns)
 
     @property
     def result_shape(self) -> tuple[int, ...]:
         """Extents of what is left if every line becomes one element."""
-        return (*self.kept, self.columns if self.across else 1)
+        return (*self.outer, self.columns if self.across else 1)
 
     @property
     def result_sink(self) -> Placed:
         """The strides of what is written, in that shape."""
-        return {b: (*s[: len(self.kept)], s[-1] * self.across) for b, s in self.sink.items()}
+        return {b: (*s[: len(self.outer)], s[-1] * self.across) for b, s in self.sink.items()}
 
     @property
     def lines(self) -> int:
         """How many lines there are, or rows of lines side by side."""
-        return math.prod(self.kept)
+        return math.prod(self.outer)
 
     @property
     def rows(self) -> int:
@@ -75,7 +75,7 @@ class _Axis:
 
     extent: int
     strides: Strides
-    is_kept: bool
+    is_outer: bool
 
 
 def lay_out(
@@ -90,20 +90,20 @@ def lay_out(
     strides = [*source.values(), *sink.values(), *others]
     rank = range(len(shape))
     found = [
-        *_merged(shape, [a for a in rank if a not in axes], strides, is_kept=True),
-        *_merged(shape, [a for a in rank if a in axes], strides, is_kept=False),
+        *_merged(shape, [a for a in rank if a not in axes], strides, is_outer=True),
+        *_merged(shape, [a for a in rank if a in axes], strides, is_outer=False),
     ]
-    length = math.prod(axis.extent for axis in found if not axis.is_kept)
+    length = math.prod(axis.extent for axis in found if not axis.is_outer)
     columns = min(found, key=_cost(len(source), length, lanes))
-    kept = [axis for axis in found if axis.is_kept and axis is not columns]
-    reduced = [axis for axis in found if not axis.is_kept and axis is not columns]
-    ordered = [*kept, *reduced, columns]
+    outer = [axis for axis in found if axis.is_outer and axis is not columns]
+    reduced = [axis for axis in found if not axis.is_outer and axis is not columns]
+    ordered = [*outer, *reduced, columns]
     placed = [tuple(axis.strides[b] for axis in ordered) for b in range(len(strides))]
     return LineLayout(
-        tuple(axis.extent for axis in kept),
+        tuple(axis.extent for axis in outer),
         tuple(axis.extent for axis in reduced),
         columns.extent,
-        columns.is_kept,
+        columns.is_outer,
         dict(zip(source, placed[: len(source)], strict=True)),
         dict(zip(sink, placed[len(source) :], strict=False)),
         tuple(placed[len(source) + len(sink) :]),
@@ -111,12 +111,12 @@ def lay_out(
 
 
 def _merged(
-    shape: Sequence[int], axes: Sequence[int], strides: Sequence[Strides], *, is_kept: bool
+    shape: Sequence[int], axes: Sequence[int], strides: Sequence[Strides], *, is_outer: bool
 ) -> list[_Axis]:
     own = [tuple(s[axis] for axis in axes) for s in strides]
     extents, merged = merge_alike([shape[axis] for axis in axes], own)
     return [
-        _Axis(extent, tuple(s[place] for s in merged), is_kept)
+        _Axis(extent, tuple(s[place] for s in merged), is_outer)
         for place, extent in enumerate(extents)
     ]
 
@@ -127,7 +127,7 @@ def _cost(sources: int, length: int, lanes: int) -> Callable[[_Axis], float]:
     def cost(axis: _Axis) -> float:
         contiguous = all(stride in (0, 1) for stride in axis.strides[:sources])
         vectors = -(-axis.extent // lanes) * (1 if contiguous else min(axis.extent, lanes))
-        at_end = 0.0 if axis.is_kept else LANE_REDUCTION / max(1, length)
+        at_end = 0.0 if axis.is_outer else LANE_REDUCTION / max(1, length)
         return vectors / max(1, axis.extent) + at_end
 
     return cost

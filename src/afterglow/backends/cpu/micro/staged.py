@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from afterglow.backends.cpu.llvm.emitter import Value
-from afterglow.backends.cpu.micro.kept import room_needs
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
-from afterglow.backends.cpu.micro.line import WAYS, Position, ReductionLine, each_line
-from afterglow.backends.cpu.micro.lines import LineCut, ReductionLines
+from afterglow.backends.cpu.micro.operand_cache import cache_needs
+from afterglow.backends.cpu.micro.reduction_line import UNROLL, Position, ReductionLine, each_line
+from afterglow.backends.cpu.micro.reduction_lines import LineCut, ReductionLines
 from afterglow.backends.cpu.micro.rows import Rows
 
 Results = list[list[Value]]
@@ -37,19 +37,19 @@ class Fold:
     combine: Callable[[Value, Value], Value]
     finish: Callable[[Value, Results, int], Value]
     """Takes the number, the results of folds before, and which of the lines it is."""
-    ways: int = WAYS
+    unroll: int = UNROLL
 
     def run(self, line: ReductionLine, results: Results) -> list[Value]:
         """What the terms of each line become."""
 
-        def step(spot: Position, carried: list[Value]) -> list[Value]:
-            return [self.combine(carried[0], self.term(spot, results))]
+        def step(position: Position, carried: list[Value]) -> list[Value]:
+            return [self.combine(carried[0], self.term(position, results))]
 
         def combine(a: list[Value], b: list[Value]) -> list[Value]:
             return [self.combine(a[0], b[0])]
 
         start = line.p.e.constant(line.lines.dtype, self.initial)
-        return [value for (value,) in line.fold([start], step, combine, ways=self.ways)]
+        return [value for (value,) in line.fold([start], step, combine, unroll=self.unroll)]
 
     def finished(self, found: list[Value], results: Results) -> list[Value]:
         """The result of each line."""
@@ -58,18 +58,18 @@ class Fold:
 
 @dataclass(frozen=True)
 class FoldStages:
-    """Folds one after the other, and what is done at every spot then."""
+    """Folds one after the other, and what is done at every position then."""
 
     folds: tuple[Fold, ...]
     put: Callable[[Position, Results], None]
-    ways: int = WAYS
+    unroll: int = UNROLL
 
     def run(self, line: ReductionLine) -> None:
         """All of it for one line."""
         results: Results = []
         for fold in self.folds:
             results.append(fold.finished(fold.run(line, results), results))
-        line.each(lambda spot: self.put(spot, results), ways=self.ways)
+        line.each(lambda position: self.put(position, results), unroll=self.unroll)
 
 
 @dataclass(frozen=True)
@@ -129,11 +129,11 @@ def staged_lines(lines: ReductionLines) -> ReductionLines:
 def staged_needs(lines: ReductionLines, folds: int, *, keeps: bool) -> KernelNeeds:
     """What a kernel needs that folds lines so often; and to keep what it reads, if it does so."""
     walked = staged_lines(lines)
-    room = room_needs(walked) if keeps else KernelNeeds()
+    cache = cache_needs(walked) if keeps else KernelNeeds()
     if walked.cut is None:
-        return room
+        return cache
     partials = {f"partials{n}": partials_storage(walked) for n in range(folds)}
-    return replace(room, workspace={**partials, **room.workspace})
+    return replace(cache, workspace={**partials, **cache.workspace})
 
 
 def write_staged(
@@ -163,7 +163,7 @@ def _write_stage(p: Phase, lines: ReductionLines, number: int, stages: FoldStage
         for fold, found in zip(stages.folds[:number], partials, strict=False):
             results.append(fold.finished(found.joined(line, fold), results))
         if number == len(stages.folds):
-            line.each(lambda spot: stages.put(spot, results), ways=stages.ways)
+            line.each(lambda position: stages.put(position, results), unroll=stages.unroll)
         else:
             partials[number].save(line, stages.folds[number].run(line, results))
 

@@ -38,7 +38,7 @@ WORK_OF_UNIT = 5e5
 """FLOPs that a unit has at least, if there are so many."""
 MOST_BLOCKS = 64
 """Blocks that tiles are cut into, for threads to share."""
-CACHE_WAYS = 8
+CACHE_ASSOCIATIVITY = 8
 """Lines of the first cache that may share their low address bits."""
 FEW_TILES = 32
 """So few tiles do not hide how long a panel takes to come from memory."""
@@ -129,17 +129,17 @@ class ConvPlan:
 def _choose_tiles(geometry: Geometry, target: Target, dtype: DType) -> tuple[PixelTiles, Panels]:
     """The cheapest way to cut, by an estimate of the multiplications that it amounts to."""
     lanes = max(1, target.vector_bits // dtype.bits)
-    ways = []
+    choices = []
     for vectors in range(1, MOST_VECTORS + 1):
         panels = Panels.narrowed(geometry.results, lanes, vectors)
         rows = min(MOST_ROWS, most_rows(target, vectors, dtype))
         fits = panels.whole or len(panels.last) == vectors
         if vectors == 1 or (fits and rows >= LEAST_ROWS):
-            ways += [(tiles, panels) for tiles in _ways_to_tile(geometry.pixels, rows)]
-    return min(ways, key=lambda way: _cost(way[0], way[1], geometry, lanes, target))
+            choices += [(tiles, panels) for tiles in _tilings(geometry.pixels, rows)]
+    return min(choices, key=lambda choice: _cost(choice[0], choice[1], geometry, lanes, target))
 
 
-def _ways_to_tile(pixels: Axes, rows: int) -> Iterator[PixelTiles]:
+def _tilings(pixels: Axes, rows: int) -> Iterator[PixelTiles]:
     """Tiles along the last axis; of whole lines, where those are short; of any pixels in a row."""
     *before, last = pixels.extents or (1,)
     *jumps, stride = pixels.strides or (0,)
@@ -187,8 +187,8 @@ def _cost(
 
 def _collide(tiles: PixelTiles, rows: int, target: Target) -> bool:
     """Whether rows push each other out of the first cache, because of a power of two in strides."""
-    way = target.caches.l1 // CACHE_WAYS // 4
+    way = target.caches.l1 // CACHE_ASSOCIATIVITY // 4
     if not way or not tiles.stride:
         return False
     places = way // math.gcd(tiles.stride, way)
-    return math.ceil(rows / places) > CACHE_WAYS - 1
+    return math.ceil(rows / places) > CACHE_ASSOCIATIVITY - 1

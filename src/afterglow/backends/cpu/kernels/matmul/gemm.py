@@ -17,9 +17,9 @@ from afterglow.backends.cpu.llvm.emitter import (
     smaller,
 )
 from afterglow.backends.cpu.micro.accumulate import Ahead, LoadVector, accumulate
-from afterglow.backends.cpu.micro.held import load_held
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.rows import split
+from afterglow.backends.cpu.micro.storage_format import load_stored
 from afterglow.backends.cpu.micro.tile import (
     LINE,
     TileRun,
@@ -138,7 +138,7 @@ class _Gemm:
             self.dtype,
             row_step=self.problem.lhs.column_stride,
             panel_step=self.problem.rhs.row_stride if direct else None,
-            load=self._masked_load(panel) if direct else load_held(self.tile, rhs.dtype),
+            load=self._masked_load(panel) if direct else load_stored(self.tile, rhs.dtype),
             ahead=ahead,
         )
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from enum import Enum
 
 from afterglow.backends.cpu.kernels.matmul.problem import GemmProblem
-from afterglow.backends.cpu.micro.held import held_type
+from afterglow.backends.cpu.micro.storage_format import storage_type
 from afterglow.backends.cpu.micro.tile import LINE, RegisterTile, most_rows, sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import DType
 
 MOST_ROWS = 16
 """Rows of a tile at most, however many registers there are."""
-WAYS = 8
+ASSOCIATIVITY = 8
 """Lines that a cache keeps of those whose addresses differ by a multiple of its way's size."""
 FEW_ROWS = 6
 """Rows up to which the panels are wide, since their memory is what takes time."""
@@ -88,7 +88,7 @@ def _panel_dtype(problem: GemmProblem, target: Target) -> DType:
     if not problem.rhs.is_constant:
         return sum_type(own)
     few = own.is_integer and problem.rows <= FEW_ROWS
-    return own if few else held_type(own, target)
+    return own if few else storage_type(own, target)
 
 
 def tile_costs(problem: GemmProblem, target: Target) -> list[tuple[RegisterTile, float]]:
@@ -134,11 +134,11 @@ def _heights(problem: GemmProblem, target: Target, vectors: int) -> list[int]:
 
 def _rows_in_cache(problem: GemmProblem, target: Target) -> int:
     """Rows that keep a line each in the first cache, though their addresses may be much alike."""
-    way = target.caches.l1 // WAYS
+    way = target.caches.l1 // ASSOCIATIVITY
     stride = problem.lhs.row_stride * problem.lhs.dtype.itemsize
     if way == 0 or stride == 0:
         return MOST_ROWS
-    return max(1, WAYS * way // max(LINE, math.gcd(stride, way)))
+    return max(1, ASSOCIATIVITY * way // max(LINE, math.gcd(stride, way)))
 
 
 def _cost(problem: GemmProblem, tile: RegisterTile, target: Target) -> float:

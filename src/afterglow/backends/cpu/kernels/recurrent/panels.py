@@ -9,9 +9,9 @@ import numpy as np
 
 from afterglow.backends.cpu.kernels.recurrent.problem import RecurrentProblem
 from afterglow.backends.cpu.llvm.emitter import Pointer, convert, smaller
-from afterglow.backends.cpu.micro.held import held, held_type
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Pack, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
+from afterglow.backends.cpu.micro.storage_format import storage_type, to_storage
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Region
 from afterglow.types import Array
@@ -34,7 +34,7 @@ def open_panels(p: Phase, problem: RecurrentProblem, panels: Panels, gates: Gate
     """The recurrent weights of some gates, in panels."""
     recurrence, name = problem.given["recurrence"], _name(panels, gates)
     if recurrence.root.region is Region.CONSTANT:
-        dtype = held_type(recurrence.type.dtype, p.target)
+        dtype = storage_type(recurrence.type.dtype, p.target)
         return p.packed(recurrence, name, _pack(panels, gates, dtype), dtype)
     return p.workspace(name)
 
@@ -78,6 +78,6 @@ def _pack(panels: Panels, gates: Gates, dtype: DType) -> Pack:
         padded[:, : panels.columns] = x.reshape(-1, panels.columns, depth)[list(gates)]
         cut = padded.reshape(len(gates), panels.count, panels.width, depth)
         lines = cut.transpose(1, 3, 0, 2).reshape(panels.count, depth, len(gates) * panels.width)
-        return held(lines, panels.lanes, dtype)
+        return to_storage(lines, panels.lanes, dtype)
 
     return pack

@@ -8,9 +8,9 @@ from afterglow.backends.cpu.kernels.recurrent.panels import panels_of
 from afterglow.backends.cpu.kernels.recurrent.problem import RecurrentProblem
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, first_lanes
 from afterglow.backends.cpu.micro.accumulate import accumulate
-from afterglow.backends.cpu.micro.held import held_type, load_held
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
 from afterglow.backends.cpu.micro.rows import Axes, Row
+from afterglow.backends.cpu.micro.storage_format import load_stored, storage_type
 from afterglow.backends.cpu.micro.tile import RegisterTile, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Region
@@ -86,7 +86,7 @@ class _Product:
             self.matrix = self.p.pointer(self.weight)
             return self.p.scratch("panel")
         width = self.tile.columns
-        dtype = held_type(self.weight.type.dtype, self.p.target)
+        dtype = storage_type(self.weight.type.dtype, self.p.target)
         pack = pack_panels(self.tile, dtype, transposed=True)
         return self.p.packed(self.weight, f"panels{width}", pack, dtype)
 
@@ -110,7 +110,7 @@ class _Product:
                         problem.inputs,
                         self.dtype,
                         row_step=self.x.strides[2],
-                        load=load_held(tile, lines.dtype),
+                        load=load_stored(tile, lines.dtype),
                     )
                     bias = self._bias(column)
                     made = self.made + (step * rows + row) * self.pitch + column

@@ -16,11 +16,11 @@ from afterglow.backends.cpu.kernels.recurrent.projection import projection_pitch
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, first_lanes, select
 from afterglow.backends.cpu.micro.accumulate import accumulate
 from afterglow.backends.cpu.micro.fusion import SinkRow
-from afterglow.backends.cpu.micro.held import load_held
 from afterglow.backends.cpu.micro.index_check import IndexCheck
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Row
+from afterglow.backends.cpu.micro.storage_format import load_stored
 from afterglow.backends.cpu.micro.tile import RegisterTile, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import i64
@@ -221,7 +221,7 @@ class _Steps:
                     lines,
                     self.problem.width,
                     self.problem.dtype,
-                    load=load_held(tile, lines.dtype),
+                    load=load_stored(tile, lines.dtype),
                 )
                 self._finish(stage, places, sums)
 

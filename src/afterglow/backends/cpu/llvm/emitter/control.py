@@ -116,8 +116,8 @@ class Control(Code):
         self.start_block(inside)
         following = list(body(phis))
         self.perform(f"br label %{head}")
-        ways = zip(places, phis, state, following, strict=True)
-        for place, phi, before, next_ in ways:
+        edges = zip(places, phis, state, following, strict=True)
+        for place, phi, before, next_ in edges:
             self.fill(place, _phi(phi, (before, entry), (next_, self.block)))
         self.start_block(after)
         return phis
@@ -202,14 +202,14 @@ class _Loop:
         again = index < self.stop
         last = code.block
         code.perform(f"br {again.typed}, label %{self.head}, label %{self.exit}")
-        ways = zip(
+        edges = zip(
             self.places,
             [self.index, *self.carried],
             [self.start, *self.initial],
             [index, *following],
             strict=True,
         )
-        for place, phi, before, next_ in ways:
+        for place, phi, before, next_ in edges:
             code.fill(place, _phi(phi, (before, self.before), (next_, last)))
         code.start_block(self.exit)
         if self.trips:
@@ -232,9 +232,9 @@ def _trips(start: Value, stop: Value, step: int) -> int | None:
     return len(range(int(start.constant), int(stop.constant), step))
 
 
-def _phi(result: Value, *ways: tuple[Value, str]) -> str:
-    for value, _ in ways:
+def _phi(result: Value, *edges: tuple[Value, str]) -> str:
+    for value, _ in edges:
         if value.type != result.type:
             raise TypeError(f"a carried {result.type} becomes {value.type}")
-    sources = ", ".join(f"[{value.text}, %{block}]" for value, block in ways)
+    sources = ", ".join(f"[{value.text}, %{block}]" for value, block in edges)
     return f"{result.text} = phi {result.type} {sources}"

@@ -31,7 +31,7 @@ from afterglow.backends.cpu.llvm.math.double_word import (
     two_product,
     two_sum,
 )
-from afterglow.backends.cpu.llvm.math.number import number_of, pi, whole_of
+from afterglow.backends.cpu.llvm.math.float_encoding import number_of, pi, whole_of
 from afterglow.types.dtype import f32, i32, i64, u64
 
 _LEADING_ZEROS = 64

@@ -11,7 +11,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     select,
     smaller,
 )
-from afterglow.backends.cpu.llvm.routines.form import (
+from afterglow.backends.cpu.llvm.routines.float_format import (
     FloatFormat,
     Parts,
     normalised,

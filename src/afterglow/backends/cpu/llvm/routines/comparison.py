@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from afterglow.backends.cpu.llvm.emitter import Value, convert, equal, select
-from afterglow.backends.cpu.llvm.routines.form import FloatFormat
+from afterglow.backends.cpu.llvm.routines.float_format import FloatFormat
 from afterglow.types.dtype import i32, i64
 
 Comparison = Callable[[FloatFormat, Value, Value], Value]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.llvm.emitter import Value, convert, equal, larger, select, smaller
-from afterglow.backends.cpu.llvm.routines.form import (
+from afterglow.backends.cpu.llvm.routines.float_format import (
     FloatFormat,
     no,
     normalised,

@@ -27,7 +27,7 @@ from afterglow.backends.cpu.llvm.routines.comparison import (
 )
 from afterglow.backends.cpu.llvm.routines.conversion import from_integer, to_form, to_integer
 from afterglow.backends.cpu.llvm.routines.division import divide as divide_integers
-from afterglow.backends.cpu.llvm.routines.form import DOUBLE, SINGLE, FloatFormat
+from afterglow.backends.cpu.llvm.routines.float_format import DOUBLE, SINGLE, FloatFormat
 from afterglow.backends.cpu.llvm.routines.routine import Routine
 from afterglow.types.dtype import DType, f32, f64, i32, i64, u32, u64
 

@@ -22,24 +22,24 @@ def as_bits(dtype: DType) -> DType:
 class StridedMove:
     """Elements to be moved; the result is written along the last axis.
 
-    Where an operand is indexed, `picks` are the strides of the indices that are looked up.
+    Where an operand is indexed, `index_strides` are the strides of the indices that are looked up.
     """
 
     extents: tuple[int, ...]
     to: Strides
     source: Strides
-    picks: Strides
+    index_strides: Strides
 
     @staticmethod
     def of(
-        extents: Strides, to: Strides, source: Strides, picks: Strides | None = None
+        extents: Strides, to: Strides, source: Strides, index_strides: Strides | None = None
     ) -> StridedMove:
         """A move, by default one that looks up nothing."""
-        return StridedMove(extents, to, source, picks or (0,) * len(extents))
+        return StridedMove(extents, to, source, index_strides or (0,) * len(extents))
 
     def in_memory(self) -> StridedMove:
         """The same, with the axes in the order in which the result lies, and as few as possible."""
-        axes = zip(self.extents, self.to, self.source, self.picks, strict=True)
+        axes = zip(self.extents, self.to, self.source, self.index_strides, strict=True)
         kept = sorted((axis for axis in axes if axis[0] != 1), key=lambda axis: -abs(axis[1]))
         if not kept:
             return StridedMove((1,), (1,), (1,), (0,))
@@ -55,10 +55,10 @@ class StridedMove:
         if not self.extents:
             return StridedMove((1, 1), (0, 1), (0, 0), (0, 0))
         leading = self.extents[:-1]
-        own = [row_major(leading), self.source[:-1], self.picks[:-1]]
-        merged, (to, source, picks) = merge_alike(leading, own)
-        last = self.extents[-1], 1, self.source[-1], self.picks[-1]
-        axes = zip((merged, to, source, picks), last, strict=True)
+        own = [row_major(leading), self.source[:-1], self.index_strides[:-1]]
+        merged, (to, source, index_strides) = merge_alike(leading, own)
+        last = self.extents[-1], 1, self.source[-1], self.index_strides[-1]
+        axes = zip((merged, to, source, index_strides), last, strict=True)
         return StridedMove(*((*leading, own) for leading, own in axes))
 
     @property
@@ -72,7 +72,7 @@ class StridedMove:
         axes = [
             axis
             for axis in range(len(self.extents) - 1)
-            if self.source[axis] == 1 and self.picks[axis] == 0 and self.extents[axis] > 1
+            if self.source[axis] == 1 and self.index_strides[axis] == 0 and self.extents[axis] > 1
         ]
         return max(axes, key=lambda axis: self.extents[axis], default=None)
 

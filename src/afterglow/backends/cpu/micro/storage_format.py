@@ -17,13 +17,13 @@ UPPER_HALF = 0xFFFF0000
 """The bits of a word that the second vector of a pair has."""
 
 
-def held_type(dtype: DType, target: Target) -> DType:
+def storage_type(dtype: DType, target: Target) -> DType:
     """In which type constants of a type are held: their own if they are easily read as f32."""
     easy = dtype is bf16 or (dtype is f16 and target.half_conversions)
     return dtype if easy else sum_type(dtype)
 
 
-def held(lines: Array, lanes: int, dtype: DType) -> Array:
+def to_storage(lines: Array, lanes: int, dtype: DType) -> Array:
     """Lines [..., columns] of whole vectors as they are held: those of bf16 in pairs."""
     paired = lines.shape[-1] // (2 * lanes) * (2 * lanes)
     if dtype is not bf16 or paired == 0:
@@ -34,7 +34,7 @@ def held(lines: Array, lanes: int, dtype: DType) -> Array:
     return made
 
 
-def load_held(tile: RegisterTile, dtype: DType) -> LoadVector | None:
+def load_stored(tile: RegisterTile, dtype: DType) -> LoadVector | None:
     """How to read vectors of a line that is held so; None for as it lies."""
     if dtype is not bf16:
         return None
