@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ALIGNMENT = 64
-"""Buffers start at multiples of this many bytes: a cache line, and the widest vector there is."""
+from afterglow.runtime.native.convention import ALIGNMENT
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,8 @@ from afterglow.frontends.onnx.parts import needed_indices
 from afterglow.frontends.onnx.reader import ModelFile, tensors_of
 from afterglow.frontends.onnx.signature import model_signature
 from afterglow.frontends.onnx.wire import LARGE_BYTES, OWN_FILE
+from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.support.errors import UnsupportedError
-
-ALIGNMENT = 64
-"""What the offsets of weights are multiples of."""
 
 
 @dataclass(frozen=True)
