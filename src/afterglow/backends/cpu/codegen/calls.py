@@ -14,12 +14,11 @@ from itertools import groupby
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, FunctionSymbol, Module, Pointer, Value
 from afterglow.backends.cpu.llvm.types import POINTER, mangle
+from afterglow.backends.cpu.micro.cost import CHUNK
 from afterglow.backends.cpu.micro.kernel import KernelFunction
 from afterglow.instr import Instr
 from afterglow.types.dtype import boolean, u8
 
-WORK_OF_CHUNK = 1 << 16
-"""FLOPs below which work is not cut: handing out costs as much as some thousand of them."""
 MOST_CHUNKS = 16
 
 Place = tuple[int, int]
@@ -51,7 +50,7 @@ class Call:
     def chunks(self) -> int:
         """Into how many pieces its units are handed out, whatever the number of threads."""
         most = min(self.function.units, MOST_CHUNKS)
-        return max(1, min(most, int(self.function.work / WORK_OF_CHUNK)))
+        return max(1, min(most, int(self.function.work / CHUNK)))
 
 
 @dataclass

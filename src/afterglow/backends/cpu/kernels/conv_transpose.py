@@ -32,6 +32,7 @@ from afterglow.backends.cpu.micro.accumulate import (
     by_rows,
     vector_step,
 )
+from afterglow.backends.cpu.micro.cost import PACKED_ELEMENT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.partial_sums import sum_blocks
 from afterglow.backends.cpu.micro.rows import Row, split
@@ -84,7 +85,7 @@ def _write_copy(k: Kernel, plan: ConvTransposePlan) -> None:
     """A phase that copies x with zeros around it, a unit for each line along the last axis."""
     _, *extents, channels = plan.padded_shape
     lines = plan.batch * math.prod(extents[:-1])
-    with k.phase(lines, 4.0 * math.prod(plan.padded_shape), "pad") as p:
+    with k.phase(lines, PACKED_ELEMENT * math.prod(plan.padded_shape), "pad") as p:
         e, to, source = p.e, _pointer_to_x(p, plan), p.pointer(plan.x)
         with p.units() as line:
             target, length = to + line * (extents[-1] * channels), extents[-1] * channels
@@ -130,7 +131,7 @@ def _write_packing(k: Kernel, plan: ConvTransposePlan) -> None:
     places = [np.unravel_index(number, kernel) for number, _ in plan.taps]
     offsets = np.array([np.dot(place, tap_steps) for place in places], np.int32)
     units = plan.groups * plan.panels * taps
-    with k.phase(units, 4.0 * plan.packed_size, "pack") as p:
+    with k.phase(units, PACKED_ELEMENT * plan.packed_size, "pack") as p:
         e, weight, packed = p.e, p.pointer(plan.weight), _packed_weight(p, plan)
         table = p.table("offsets", offsets)
         with p.units() as unit:

@@ -22,7 +22,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     smaller,
     sqrt,
 )
-from afterglow.backends.cpu.micro.cost import plain_cost
+from afterglow.backends.cpu.micro.cost import GROUP_NORM_ELEMENT, plain_cost
 from afterglow.backends.cpu.micro.fusion import Source, SourceRow
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.reduction_lines import arithmetic_type, full_lanes
@@ -37,8 +37,6 @@ VECTORS = 8
 BLOCK = 1 << 14
 """Elements of a block of rows, about."""
 MOST_BLOCKS = 64
-WORK = 6.0
-"""FLOPs that an element is counted as in one walk, its memory included."""
 
 Finish = Callable[[Value], Value]
 """What follows from the sum of a group."""
@@ -97,7 +95,7 @@ class NormalizedChannels:
     @property
     def work(self) -> float:
         """FLOPs of one walk."""
-        return WORK * self.images * self.rows * self.channels
+        return GROUP_NORM_ELEMENT * self.images * self.rows * self.channels
 
 
 def has_small_groups(step: OpInstr, target: Target) -> bool:

@@ -17,13 +17,12 @@ from afterglow.backends.cpu.micro.access import (
     open_sink,
     open_source,
 )
+from afterglow.backends.cpu.micro.cost import LRN_ELEMENT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.reduction_line import Position, ReductionLine, each_line
 from afterglow.backends.cpu.micro.reduction_lines import ReductionLines
 from afterglow.ops.normalization import LRN
 
-WORK = 40
-"""FLOPs that an element is counted as."""
 MOST_UNROLLED = 64
 """Neighbours that are added one by one in the code; more are a loop."""
 
@@ -77,7 +76,7 @@ def write_lrn(k: Kernel) -> None:
     assert isinstance(op, LRN)
     assert x is not None
     lines = lines_along(k, op.axis)
-    with k.phase(lines.units, float(WORK * x.type.size)) as p:
+    with k.phase(lines.units, float(LRN_ELEMENT * x.type.size)) as p:
         source = open_source(p, lines.layout.shape, lines.layout.source)
         sink = open_sink(p, lines.layout.shape, lines.layout.sink)
         squares = _open_squares(p, op, lines)

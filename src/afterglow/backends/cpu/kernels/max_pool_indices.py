@@ -16,6 +16,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     quotient,
     select,
 )
+from afterglow.backends.cpu.micro.cost import INDEXED_TAP
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.rows import Row
 from afterglow.backends.cpu.micro.sliding import (
@@ -40,7 +41,7 @@ def write_pool_with_indices(k: Kernel) -> None:
     assert isinstance(op, MaxPoolWithIndices)
     field, dtype = WindowField.of(op.windows, x), arithmetic_type(x.type.dtype)
     channels = Channels.of(k.target, field.channels, dtype, x.type.dtype, field.rows)
-    work = 4.0 * k.step.outs[0].type.size * math.prod(op.kernel)
+    work = INDEXED_TAP * k.step.outs[0].type.size * math.prod(op.kernel)
     with k.phase(field.rows * channels.blocks, work) as p:
         writer = _Writer(p, field, channels, p.pointer(x), dtype)
         each_row(p, field.rows, channels, writer.write_row)

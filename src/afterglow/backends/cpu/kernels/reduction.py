@@ -21,7 +21,7 @@ from afterglow.backends.cpu.micro.access import (
     placed_sink,
     placed_source,
 )
-from afterglow.backends.cpu.micro.cost import plain_cost
+from afterglow.backends.cpu.micro.cost import REDUCED_ELEMENT, plain_cost
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase
 from afterglow.backends.cpu.micro.layout import LineLayout, lay_out, lifted
 from afterglow.backends.cpu.micro.reduction_line import ReductionLine, each_line
@@ -52,8 +52,6 @@ SIDE = 8
 """Vectors of lines side by side, so that memory is read in long runs."""
 ENOUGH_GROUPS = 8
 """So many groups of lines side by side are enough for threads to share."""
-WORK = 8
-"""FLOPs that an element is counted as, its memory included."""
 
 _COMBINE: dict[type[Op], Callable[[Value, Value], Value]] = {
     ReduceSum: add,
@@ -83,7 +81,7 @@ def reduction(r: KernelRequest) -> list[Algorithm]:
 def _work(k: Kernel) -> float:
     x = k.step.ins[0]
     assert x is not None
-    return float(WORK * x.type.size)
+    return float(REDUCED_ELEMENT * x.type.size)
 
 
 def _write_in_one(k: Kernel, op: Reduction, lines: ReductionLines) -> None:
@@ -128,7 +126,7 @@ def _write_in_blocks(k: Kernel, op: Reduction, blocks: ReductionLines) -> None:
         partials = Partials.of(p, "partials", blocks)
         each_line(p, blocks, lambda line: partials.save(line, fold.run(line, [])))
     assert blocks.cut is not None
-    lines, per_block = replace(blocks, cut=None), float(WORK * blocks.cut.blocks)
+    lines, per_block = replace(blocks, cut=None), float(REDUCED_ELEMENT * blocks.cut.blocks)
     with k.phase(lines.units, per_block * k.step.outs[0].type.size, "joined") as p:
         fold = _fold(p, op, blocks.layout)
         joining = Partials.of(p, "partials", blocks)

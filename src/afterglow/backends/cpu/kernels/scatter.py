@@ -13,22 +13,20 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, maximum, minimum
+from afterglow.backends.cpu.micro.cost import MOVED_BYTE, UPDATED_ELEMENT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove, as_bits
 from afterglow.backends.cpu.micro.move.blocks import Blocks
 from afterglow.backends.cpu.micro.move.gather import IndexTuples, Term
 from afterglow.backends.cpu.micro.move.place import MemoryLine, MemoryPlace, load_first
 from afterglow.backends.cpu.micro.move.run import RowMove, fitting
-from afterglow.backends.cpu.micro.move.write import UNIT, WORK_OF_BYTE, Loops
+from afterglow.backends.cpu.micro.move.write import UNIT, Loops
 from afterglow.backends.cpu.micro.rows import Row, Strides, merge_alike
 from afterglow.instr import Buffer, OpInstr
 from afterglow.instr.buffer import row_major
 from afterglow.ops.indexing import ScatterND, ScatterReduction
 from afterglow.ops.scatter import ScatterElements
 from afterglow.types.dtype import DType, boolean, f32
-
-WORK_OF_UPDATE = 16.0
-"""FLOPs that putting in one element counts as."""
 
 LINES = 64
 """Lines side by side that one unit has at most."""
@@ -142,7 +140,7 @@ def _write_copy(k: Kernel, name: str, source: _Side, to: _Side) -> None:
     lanes = max(1, k.target.vector_bits // WIDEST_BITS)
     run = RowMove(lanes, move, out.dtype.itemsize)
     loops = Loops(move.extents, [move.to, move.source], run.cut, [len(move.extents) - 1])
-    with k.phase(loops.units, out.nbytes * WORK_OF_BYTE, name) as p:
+    with k.phase(loops.units, out.nbytes * MOVED_BYTE, name) as p:
         place, operand = MemoryPlace(to.at(p), move.to[-1]), source.at(p)
 
         def leaf(piece: Index, offsets: list[Index]) -> None:
@@ -169,7 +167,7 @@ def _put_elements(k: Kernel, board: Board) -> None:
     lines = Blocks(1 if axis == last else extents[last], 1, LINES)
     cut = MoveCut(lines.count, extents[axis] * min(lines.extent, LINES))
     loops = Loops(extents, [to, indices.strides, updates.strides], cut, {axis, last})
-    with k.phase(loops.units, updates.type.size * WORK_OF_UPDATE, "updates") as p:
+    with k.phase(loops.units, updates.type.size * UPDATED_ELEMENT, "updates") as p:
         result, news = board.at(p), board.updates(p, updates)
         tuples = IndexTuples(p, indices, [term])
 
@@ -213,7 +211,7 @@ def _put_slices(k: Kernel, board: Board) -> None:
     blocks = Blocks(slices[-1], lanes, max(1, UNIT // count // lanes) * lanes)
     cut = MoveCut(blocks.count, count * min(slices[-1], blocks.block))
     loops = Loops(slices, [to, source], cut, [len(slices) - 1])
-    with k.phase(loops.units, updates.type.size * WORK_OF_UPDATE, "updates") as p:
+    with k.phase(loops.units, updates.type.size * UPDATED_ELEMENT, "updates") as p:
         result, news = board.at(p), board.updates(p, updates)
         looked_up = IndexTuples(p, indices, terms)
 

@@ -16,6 +16,7 @@ from afterglow.backends.cpu.micro.access import (
     placed_sink,
     placed_source,
 )
+from afterglow.backends.cpu.micro.cost import SEARCHED_ELEMENT
 from afterglow.backends.cpu.micro.extreme import ExtremeSearch
 from afterglow.backends.cpu.micro.kernel import Kernel
 from afterglow.backends.cpu.micro.layout import lay_out, lifted
@@ -29,8 +30,6 @@ from afterglow.backends.cpu.micro.reduction_lines import (
 from afterglow.ops.reduction import CumProd, CumSum, Running
 from afterglow.ops.search import ArgExtreme, ArgMax, ArgMin
 
-WORK = 12
-"""FLOPs that an element is counted as, its memory included."""
 SIDE = 4
 """Vectors of lines side by side, so that one need not wait for the other."""
 
@@ -47,7 +46,7 @@ def write_arg_extreme(k: Kernel) -> None:
     layout = lay_out(shape, axes, placed_source(k), placed, full_lanes(k.target, dtype))
     lines = ReductionLines(layout, dtype, lanes_of(k.target, dtype, layout))
     search = ExtremeSearch(largest=isinstance(op, ArgMax), last=op.last_index)
-    with k.phase(lines.units, float(WORK * x.type.size)) as p:
+    with k.phase(lines.units, float(SEARCHED_ELEMENT * x.type.size)) as p:
         source = open_source(p, layout.shape, layout.source)
         sink = open_sink(p, layout.result_shape, layout.result_sink)
         each_line(p, lines, lambda line: line.put(sink, search.positions(line, source)))
@@ -61,7 +60,7 @@ def write_running(k: Kernel) -> None:
     assert x is not None
     along = lines_along(k, op.axis)
     lines = replace(along, lanes=along.lanes if along.layout.across else 1, side=SIDE)
-    with k.phase(lines.units, float(WORK * x.type.size)) as p:
+    with k.phase(lines.units, float(SEARCHED_ELEMENT * x.type.size)) as p:
         source = open_source(p, lines.layout.shape, lines.layout.source)
         sink = open_sink(p, lines.layout.shape, lines.layout.sink)
         each_line(p, lines, lambda line: _accumulate(line, op, source, sink))

@@ -14,6 +14,7 @@ from afterglow.backends.cpu.micro.access import (
     open_sink,
     open_source,
 )
+from afterglow.backends.cpu.micro.cost import SOFTMAX_ELEMENT
 from afterglow.backends.cpu.micro.extreme import ExtremeSearch, least
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase
 from afterglow.backends.cpu.micro.operand_cache import (
@@ -35,8 +36,6 @@ from afterglow.ops.softmax import AlongAxis, Hardmax, LogSoftmax, Softmax
 
 UNROLL = 2
 """Vectors in one turn of a loop that computes exponentials."""
-WORK = 30
-"""FLOPs that an element is counted as."""
 
 
 def _needs(r: KernelRequest) -> KernelNeeds:
@@ -70,7 +69,7 @@ def _lines(k: KernelRequest) -> ReductionLines:
 
 
 def _work(k: Kernel) -> float:
-    return float(WORK * k.step.outs[0].type.size)
+    return float(SOFTMAX_ELEMENT * k.step.outs[0].type.size)
 
 
 def _softmax(p: Phase, lines: ReductionLines) -> FoldStages:

@@ -11,6 +11,7 @@ import numpy as np
 
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import Pointer, Value, convert, differ, equal, select
+from afterglow.backends.cpu.micro.cost import TREE_DESCENT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.graph.index_check import has_outside
 from afterglow.instr import Buffer, OpInstr, Region
@@ -39,9 +40,6 @@ _HOLDS = {
 
 MOST_NODES = 2**27
 """Places in the table of records are 32-bit integers."""
-
-WORK_OF_TREE = 100.0
-"""FLOPs that going down a tree counts as."""
 
 
 def _accepts(step: OpInstr) -> bool:
@@ -93,7 +91,7 @@ def write_tree_ensemble(k: Kernel) -> None:
     x, _, _, roots, *_ = k.step.ins
     assert x is not None
     rows, trees = x.type.shape[0], _rows(roots)
-    with k.phase(rows, rows * trees * WORK_OF_TREE) as p:
+    with k.phase(rows, rows * trees * TREE_DESCENT) as p:
         ensemble = _Ensemble(p)
         with p.units() as row:
             ensemble.find_leaves(row)

@@ -11,11 +11,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from afterglow.backends.cpu.micro.cost import LANE_REDUCTION
 from afterglow.backends.cpu.micro.rows import Strides, merge_alike
 from afterglow.instr import Buffer
-
-LANE_REDUCTION = 8
-"""About how many vectors are loaded in the time in which the lanes of one are reduced."""
 
 Placed = Mapping[Buffer, Strides]
 """How far apart the elements of buffers lie along each axis of a shape."""

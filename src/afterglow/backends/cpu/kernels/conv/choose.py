@@ -11,7 +11,6 @@ from afterglow.backends.cpu.kernels.conv.padding import needs_copy
 from afterglow.backends.cpu.kernels.conv.product import product_algorithm
 from afterglow.backends.cpu.kernels.conv.winograd import winograd_algorithm
 from afterglow.backends.cpu.kernels.conv.winograd.plan import (
-    INPUT_COST,
     WinogradPlan,
     can_transform,
 )
@@ -20,7 +19,12 @@ from afterglow.backends.cpu.kernels.strassen import (
     plan_strassen,
     strassen_algorithm,
 )
-from afterglow.backends.cpu.micro.cost import FLOPS_PER_BYTE
+from afterglow.backends.cpu.micro.cost import (
+    WINOGRAD_GAIN,
+    WINOGRAD_INPUT,
+    WINOGRAD_OUTPUT,
+    memory_bound,
+)
 from afterglow.backends.cpu.micro.kernel import KernelRequest
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
@@ -28,12 +32,8 @@ from afterglow.types.dtype import f32
 
 LEAST_CHANNELS = 16
 """Fewer channels, of x or of the result, do not repay the transforms."""
-OUTPUT_COST = 300.0
-"""FLOPs that transforming a channel of a tile of 4 x 4 results takes as long as."""
 SIZES = (2, 4)
 """Sizes of tiles to choose from: of 6 is faster on large images, with errors five times larger."""
-LEAST_GAIN = 1.1
-"""How much faster an estimate must be than the plain way."""
 
 
 def conv_algorithms(r: KernelRequest) -> list[Algorithm]:
@@ -51,7 +51,7 @@ def conv_algorithms(r: KernelRequest) -> list[Algorithm]:
     plans = [WinogradPlan.of(step, target, size) for size in SIZES]
     others = [winograd_algorithm(step, plan, _winograd_cost(plan)) for plan in plans]
     others.sort(key=lambda algorithm: algorithm.cost)
-    if others[0].cost * LEAST_GAIN < cost:
+    if others[0].cost * WINOGRAD_GAIN < cost:
         return [*others, plain]
     return [plain, *others]
 
@@ -74,7 +74,7 @@ def conv_cost(step: OpInstr) -> float:
     weight = step.ins[1]
     assert weight is not None
     work = 2.0 * conv_of(step).work(step.outs[0].type, [None, weight.type])
-    return _bound(work, weight.type.size)
+    return memory_bound(work, f32.itemsize * weight.type.size)
 
 
 def _suits_winograd(step: OpInstr, target: Target) -> bool:
@@ -87,12 +87,9 @@ def _suits_winograd(step: OpInstr, target: Target) -> bool:
 def _winograd_cost(plan: WinogradPlan) -> float:
     scale = (plan.side / 6) ** 3
     transforms = (
-        scale * plan.count * (INPUT_COST * plan.channels + OUTPUT_COST * plan.panels.columns)
+        scale
+        * plan.count
+        * (WINOGRAD_INPUT * plan.channels + WINOGRAD_OUTPUT * plan.panels.columns)
     )
     weights = plan.places * plan.channels * plan.panels.padded
-    return _bound(plan.work, weights) + transforms
-
-
-def _bound(work: float, weights: int) -> float:
-    """FLOPs, or the time that weights take to arrive if that is longer."""
-    return max(work, FLOPS_PER_BYTE * f32.itemsize * weights)
+    return memory_bound(plan.work, f32.itemsize * weights) + transforms

@@ -32,6 +32,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 )
 from afterglow.backends.cpu.micro.access import Writer, open_sink, placed_sink
 from afterglow.backends.cpu.micro.accumulate import Accumulation, Factors, fold_axes, vector_step
+from afterglow.backends.cpu.micro.cost import CONV_UNIT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Pack, Phase
 from afterglow.backends.cpu.micro.partial_sums import FEW_TERMS, sum_blocks
 from afterglow.backends.cpu.micro.rows import Axes, Strides, merge_alike, split
@@ -46,8 +47,6 @@ MOST_RESULTS = 3
 LEAST_LANES = 4
 MOST_UNROLLED = 64
 """Multiplications in one turn of the innermost loop."""
-WORK_OF_UNIT = 5e5
-"""FLOPs that a unit has at least, if a line of pixels has so many."""
 
 
 def suits_dots(step: OpInstr, target: Target) -> bool:
@@ -135,7 +134,7 @@ class DotConvPlan:
     def block(self) -> int:
         """Tiles of a block."""
         work = 2.0 * self.pixels * self.geometry.depth * self.geometry.results
-        return max(1, min(math.ceil(WORK_OF_UNIT / work), self.tiles))
+        return max(1, min(math.ceil(CONV_UNIT / work), self.tiles))
 
     @property
     def blocks(self) -> int:

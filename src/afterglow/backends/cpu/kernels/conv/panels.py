@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value, convert
+from afterglow.backends.cpu.micro.cost import PACKED_ELEMENT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Pack, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Axes, split
@@ -107,7 +108,7 @@ class ConvWeights:
         """One unit a group and panel."""
         panels = self.panels
         units = self.groups * panels.count
-        with self.k.phase(units, 4.0 * buffer.type.size, f"pack_{name}") as p:
+        with self.k.phase(units, PACKED_ELEMENT * buffer.type.size, f"pack_{name}") as p:
             source = p.pointer(buffer)
             to = p.workspace(name)
             with p.units() as unit:

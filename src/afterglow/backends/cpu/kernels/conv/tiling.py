@@ -8,6 +8,17 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.conv.geometry import Geometry
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
+from afterglow.backends.cpu.micro.cost import (
+    CACHE_COLLISION,
+    CONV_ADDRESS,
+    CONV_NO_FREE_REGISTER,
+    CONV_STEP,
+    CONV_TILE,
+    CONV_UNIT,
+    FAR_RESULT_VECTOR,
+    RESULT_VECTOR,
+    TILE_CODE,
+)
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, TileRun, most_rows, split_rows
@@ -22,20 +33,6 @@ MOST_ROWS = 16
 """Rows of a tile: more would make the code long, and nothing faster."""
 MOST_POINTERS = 6
 """Rows of a tile that each have an address of their own."""
-STEP_COST = 1
-"""What a step along the depth costs besides its multiplications, in multiplications of vectors."""
-TILE_COST = 24
-"""What beginning and ending a tile costs, in the same measure."""
-POINTER_COST = 8
-"""What finding an address costs, in the same measure."""
-LINE_COST = 16
-"""What writing a line of memory beyond the caches costs, in the same measure."""
-COPY_COST = 0.01
-"""How much longer a whole convolution may take if that saves a copy of the code of a tile."""
-TIGHT = 1.1
-"""How much longer steps take that leave no register free: some values go to memory and back."""
-WORK_OF_UNIT = 5e5
-"""FLOPs that a unit has at least, if there are so many."""
 MOST_BLOCKS = 64
 """Blocks that tiles are cut into, for threads to share."""
 CACHE_ASSOCIATIVITY = 8
@@ -105,7 +102,7 @@ class ConvPlan:
     def of(geometry: Geometry, target: Target, dtype: DType) -> ConvPlan:
         """The way to cut that is cheapest by an estimate; units are large and reuse caches."""
         tiles, panels = _choose_tiles(geometry, target, dtype)
-        wanted = math.ceil(geometry.work / WORK_OF_UNIT / (geometry.groups * panels.count))
+        wanted = math.ceil(geometry.work / CONV_UNIT / (geometry.groups * panels.count))
         rows_bytes = dtype.itemsize * geometry.rows * geometry.inner * geometry.groups
         weight_bytes = dtype.itemsize * geometry.depth * geometry.results * geometry.groups
         fast = target.caches.l2 // 2
@@ -167,22 +164,24 @@ def _cost(
     total, copies = 0.0, 0
     result_bytes = 4 * geometry.rows * geometry.results * geometry.groups
     in_pieces = panels.count * geometry.groups > 1 and result_bytes > target.caches.l2
-    line_cost = LINE_COST if in_pieces else 0
+    line_cost = FAR_RESULT_VECTOR if in_pieces else 0
     for _, count, widths in panels.kinds:
         vectors = sum(widths) / lanes
         for run in tiles.runs:
             rows = run.rows * len(tiles.within)
-            step = STEP_COST + max(rows * vectors, ENOUGH_SUMS, rows + len(widths))
+            step = CONV_STEP + max(rows * vectors, ENOUGH_SUMS, rows + len(widths))
             if _collide(tiles, rows, target):
-                step *= 1.5
+                step *= CACHE_COLLISION
             if (rows + 1) * len(widths) + 1 >= target.vector_registers:
-                step *= TIGHT
-            tile = geometry.depth * step + TILE_COST + (2 + line_cost) * rows * len(widths)
+                step *= CONV_NO_FREE_REGISTER
+            tile = (
+                geometry.depth * step + CONV_TILE + (RESULT_VECTOR + line_cost) * rows * len(widths)
+            )
             if tiles.stride is None:
-                tile += rows * POINTER_COST
+                tile += rows * CONV_ADDRESS
             total += count * (run.last - run.first) * tiles.lines * tile
             copies += 1
-    return total * (1 + COPY_COST * copies)
+    return total * (1 + TILE_CODE * copies)
 
 
 def _collide(tiles: PixelTiles, rows: int, target: Target) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from afterglow.backends.cpu.kernels.matmul.problem import GemmProblem
+from afterglow.backends.cpu.micro.cost import GEMM_UNITS, NO_FREE_REGISTER, TWO_HEIGHTS
 from afterglow.backends.cpu.micro.storage_format import storage_type
 from afterglow.backends.cpu.micro.tile import LINE, RegisterTile, most_rows, sum_type
 from afterglow.backends.cpu.target import Target
@@ -22,16 +23,10 @@ FEW_TO_PACK = 16
 """Rows below which it does not pay to put rhs into panels."""
 SHORT_LINE = 1024
 """Bytes between lines of rhs up to which a panel spans few pages, and may be read where it is."""
-TWO_HEIGHTS = 1.02
-"""How much slower code may be that has tiles of one height only."""
-TIGHT = 1.08
-"""How much slower code is that leaves no register free."""
 ENOUGH_UNITS = 32
 """Units that are enough for the threads of most machines."""
 LEAST_TILES = 4
 """Tiles in a block of rows at least, if it is cut to make units: they share a panel."""
-LEAST_WORK = 1 << 20
-"""FLOPs below which rows are not cut to make units."""
 
 
 class PanelReading(Enum):
@@ -155,7 +150,7 @@ def _cost(problem: GemmProblem, tile: RegisterTile, target: Target) -> float:
     crowding = loads / (4 if bits >= 512 else 2)
     code = TWO_HEIGHTS if problem.rows % tiles else 1.0
     used = (tile.rows + 1) * tile.vectors + 1
-    tight = TIGHT if used >= target.vector_registers and problem.rows > FEW_ROWS else 1.0
+    tight = NO_FREE_REGISTER if used >= target.vector_registers and problem.rows > FEW_ROWS else 1.0
     return code * tight * panels * (max(products, loads) + crowding) / rows
 
 
@@ -169,7 +164,7 @@ def _blocks(
     if target.caches.l2 and fitting > 2 * tile.columns:
         blocks = max(1, -(-problem.rows // fitting))
     units = problem.batches * panels * blocks
-    if units < ENOUGH_UNITS and problem.work >= LEAST_WORK:
+    if units < ENOUGH_UNITS and problem.work >= GEMM_UNITS:
         wanted = -(-ENOUGH_UNITS // (problem.batches * panels))
         blocks = max(blocks, min(wanted, tiles // LEAST_TILES))
     return min(blocks, tiles)

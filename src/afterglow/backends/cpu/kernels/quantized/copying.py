@@ -6,6 +6,7 @@ import math
 
 from afterglow.backends.cpu.kernels.quantized.problem import ByteReading
 from afterglow.backends.cpu.llvm.emitter import Pointer, Value, convert, equal, reinterpret
+from afterglow.backends.cpu.micro.cost import COPIED_BYTE
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase, Storage
 from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.types.dtype import DType, i32, u8
@@ -28,7 +29,7 @@ def write_copy(k: Kernel, reading: ByteReading) -> None:
     if not reading.copied:
         return
     lines = math.prod(reading.shape[:-2])
-    with k.phase(lines, 2.0 * reading.size, "copy") as p:
+    with k.phase(lines, COPIED_BYTE * reading.size, "copy") as p:
         copying = _Copying(p, reading)
         with p.units() as line:
             copying.write_line(line)

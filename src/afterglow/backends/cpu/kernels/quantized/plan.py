@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD, dots_of
 from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem
 from afterglow.backends.cpu.kernels.quantized.weights import BytePanels
+from afterglow.backends.cpu.micro.cost import BYTE_RESULT_VECTOR, BYTE_UNIT
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, TileRun, split_rows
 from afterglow.backends.cpu.target import Target
@@ -16,10 +17,6 @@ MOST_VECTORS = 4
 """Vectors side by side in a panel."""
 MOST_ROWS = 14
 """Rows of a tile: more would make the code long, and nothing faster."""
-ROW_COST = 8
-"""What putting a vector of results costs, in multiplications of vectors."""
-WORK_OF_UNIT = 1e6
-"""Multiplications and additions that a unit has at least, if there are so many."""
 MOST_BLOCKS = 64
 LEAST_LANES = 4
 """Lanes of the shortest vectors."""
@@ -90,7 +87,7 @@ def _blocks(
 ) -> tuple[int, bool]:
     """Units large enough to be handed out, in an order that reads slow memory least."""
     units = problem.batches * problem.groups * panels.count
-    wanted = math.ceil(problem.work / WORK_OF_UNIT / max(1, units))
+    wanted = math.ceil(problem.work / BYTE_UNIT / max(1, units))
     row_bytes = problem.rows * problem.depth
     fast = target.caches.l2 // 2
     by_block = row_bytes > fast and problem.lines * QUAD * problem.columns <= fast
@@ -106,6 +103,6 @@ def _cost(plan: QuantizedPlan, full: int) -> float:
     total = 0.0
     for run in plan.runs:
         step = max(run.rows * vectors * share, ENOUGH_SUMS, run.rows + vectors)
-        tile = lines * step + ROW_COST * run.rows * vectors * share
+        tile = lines * step + BYTE_RESULT_VECTOR * run.rows * vectors * share
         total += (run.last - run.first) * tile
     return total * plan.panels.count

@@ -17,6 +17,7 @@ from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem, p
 from afterglow.backends.cpu.kernels.table import DIRECT
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
 from afterglow.backends.cpu.micro.accumulate import Accumulation, Factors, even_unroll
+from afterglow.backends.cpu.micro.cost import BYTE_FLOP, PACKED_ELEMENT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.tile import TileRun, tiles_of_block
@@ -44,7 +45,7 @@ def product_algorithm(r: KernelRequest) -> Algorithm:
     )
     return Algorithm(
         DIRECT,
-        problem.work / 2,
+        BYTE_FLOP * problem.work,
         lambda k: _write_product(k, problem, plan),
         needs,
         {"tile": (rows, panels.vectors, panels.lanes), "blocks": plan.blocks},
@@ -58,7 +59,7 @@ def _write_product(k: Kernel, problem: QuantizedProblem, plan: QuantizedPlan) ->
     if problem.weight.zero_point:
         _write_sums_of_rows(k, problem, plan)
     units = problem.batches * problem.groups * plan.panels.count * plan.blocks
-    with k.phase(units, problem.work / 2) as p:
+    with k.phase(units, BYTE_FLOP * problem.work) as p:
         _Product(p, problem, plan).write()
 
 
@@ -185,7 +186,7 @@ def _write_sums_of_rows(k: Kernel, problem: QuantizedProblem, plan: QuantizedPla
     ones = np.arange(problem.quads * QUAD) < problem.run
     quads = ones.reshape(-1, 1, QUAD).repeat(lanes, 1)
     taps = (math.prod(problem.outer.extents), *[1] * quads.ndim)
-    with k.phase(units, 4.0 * units * problem.depth, "rows") as p:
+    with k.phase(units, PACKED_ELEMENT * units * problem.depth, "rows") as p:
         rows, shifts = _Rows(p, problem, plan), _shifts(p, problem)
         assert shifts is not None
         panel = p.table("ones", np.tile(plan.panels.dots.pack(quads), taps).reshape(-1))

@@ -24,6 +24,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     load_masked,
     reinterpret,
 )
+from afterglow.backends.cpu.micro.cost import PACKED_ELEMENT
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import split
@@ -116,7 +117,7 @@ class BytePanels(Panels):
         if weight.is_constant:
             return
         units = weight.count * self.count
-        with k.phase(units, 4.0 * units * self.size, "pack") as p:
+        with k.phase(units, PACKED_ELEMENT * units * self.size, "pack") as p:
             source, to, starts = p.pointer(weight.buffer), self.pointer(p), self.starts(p)
             ones = p.table("ones", np.ones(QUAD, self.problem.reading.dtype.numpy))
             with p.units() as unit:

@@ -15,6 +15,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     gather,
     lane_numbers,
 )
+from afterglow.backends.cpu.micro.cost import GATHERED_ELEMENT, MOVED_BYTE
 from afterglow.backends.cpu.micro.index_check import IndexCheck
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove
@@ -22,7 +23,6 @@ from afterglow.backends.cpu.micro.move.blocks import Blocks
 from afterglow.backends.cpu.micro.move.place import ResultRow, load_first, powers
 from afterglow.backends.cpu.micro.move.run import fitting
 from afterglow.backends.cpu.micro.move.write import (
-    WORK_OF_BYTE,
     Loops,
     choose_method,
     lanes_of,
@@ -34,8 +34,6 @@ from afterglow.instr import Buffer
 
 BLOCK = 1024
 """Elements of a row that are looked up one by one, in one piece at most."""
-WORK_OF_LOOKUP = 16.0
-"""FLOPs that looking up one element counts as."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,7 @@ def write_gathered(
         return
     method, inner = choose_method(move, lanes_of(kernel), dtype, plain)
     loops = Loops(move.extents, [move.to, move.source, move.index_strides], method.cut, inner)
-    with kernel.phase(loops.units, move.size * dtype.itemsize * WORK_OF_BYTE) as p:
+    with kernel.phase(loops.units, move.size * dtype.itemsize * MOVED_BYTE) as p:
         out, source = place_of(p, move.to[-1]), operand_of(p, p.pointer(operand))
         tuples = IndexTuples(p, indices, terms)
 
@@ -163,7 +161,7 @@ def _write_elements(
     method = GatherRows(min(lanes, lanes_of(kernel)), move)
     strides = [move.to, move.source, move.index_strides]
     loops = Loops(move.extents, strides, method.cut, [len(move.extents) - 1])
-    with kernel.phase(loops.units, move.size * WORK_OF_LOOKUP) as p:
+    with kernel.phase(loops.units, move.size * GATHERED_ELEMENT) as p:
         out, source = place_of(p, move.to[-1]), operand_of(p, p.pointer(operand))
         tuples = IndexTuples(p, indices, terms)
 

@@ -18,9 +18,10 @@ from afterglow.backends.cpu.kernels.conv.panels import (
 from afterglow.backends.cpu.kernels.conv.sums import sums_over
 from afterglow.backends.cpu.kernels.conv.winograd.input import InputTransform, has_edges
 from afterglow.backends.cpu.kernels.conv.winograd.output import OutputTransform
-from afterglow.backends.cpu.kernels.conv.winograd.plan import INPUT_COST, WinogradPlan
+from afterglow.backends.cpu.kernels.conv.winograd.plan import WinogradPlan
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import weight_matrix
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer
+from afterglow.backends.cpu.micro.cost import WINOGRAD_INPUT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Pack, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Axes, split
@@ -81,7 +82,7 @@ def _write_in_one(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
 def _write_apart(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
     """Two phases: all tiles are transformed; then a unit is a panel of a block."""
     size = plan.places * plan.matrix
-    work = plan.count * plan.channels * INPUT_COST
+    work = plan.count * plan.channels * WINOGRAD_INPUT
     with k.phase(plan.count, work, f"winograd{plan.size}_input") as p:
         matrices = p.workspace("matrices")
         transform = InputTransform(p, plan)

@@ -26,8 +26,6 @@ FEW_PANELS = 8
 """With fewer panels than that, even a small image is cut into blocks, for threads to share."""
 FEW_BLOCKS = 8
 """With fewer blocks than that, threads also share the panels of a block."""
-INPUT_COST = 400.0
-"""FLOPs that transforming a channel of a tile of x for 4 x 4 results takes as long as."""
 GAP = 16
 """Elements between lines of transformed tiles, against powers of two that collide in caches."""
 
