@@ -1,8 +1,8 @@
-"""Calls of kernels: what they are given, in which steps they run, and the code of the steps.
+"""Calls of kernels: their arguments, the steps that they are grouped in, and the code of steps.
 
-The memory of a run is given by addresses, the *bases*: the arena, the constants, then each input,
-output and state. A *step* finds its operands there and calls kernels for some
-units of their work.
+The memory of a run is given by the *buffer table*: the addresses (*bases*) of the arena, the
+constants, then each input, output and state. A *step* finds its operands there and calls kernels
+for some units of their work.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Bases = Callable[[int], Pointer]
 
 @dataclass(frozen=True)
 class Guard:
-    """A boolean in memory that must be as told, or what it guards does not run."""
+    """A condition of a call: a boolean in memory, and the value that it must have."""
 
     place: Place
     wanted: bool
@@ -48,7 +48,7 @@ class Call:
 
     @property
     def chunks(self) -> int:
-        """Into how many pieces its units are handed out, whatever the number of threads."""
+        """The number of pieces that its units are divided into, for any number of threads."""
         most = min(self.function.units, MOST_CHUNKS)
         return max(1, min(most, int(self.function.work / CHUNK)))
 
@@ -85,7 +85,7 @@ def division(calls: Sequence[Call]) -> tuple[int, int]:
 
 
 def write_step(module: Module, name: str, calls: Sequence[Call]) -> FunctionSymbol:
-    """The function of a step, which finds the bases in a table that it is given."""
+    """The function of a step, which takes the buffer table as an argument."""
     with module.function(name) as e:
         table, scratch = e.pointer("bases", e.index_type), e.pointer("scratch", u8)
         begin, end = e.count("begin"), e.count("end")

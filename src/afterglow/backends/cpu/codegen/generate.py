@@ -95,7 +95,7 @@ def generate(
 
     `apart`, each instruction is a segment of its own. Programs that are given the same constants
     share them. Indices out of range raise alarms unless they are `unchecked`. Loops that are
-    `interruptible` look at a cell that the table of bases ends with.
+    `interruptible` look at a cell that the buffer table ends with.
     """
     generated = Generated(program, target)
     if constants is not None:
@@ -127,7 +127,7 @@ def host_steps(program: Program) -> list[tuple[Instr, str]]:
 
 
 def host_reason(instruction: Instr) -> str:
-    """Why the host must run an instruction; nothing if it need not."""
+    """Why the host must run an instruction; an empty string if it need not."""
     step = as_step(instruction)
     job = None if step is None else Job.of(step)
     if step is None or job is None or job.is_empty:

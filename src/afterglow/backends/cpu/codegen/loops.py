@@ -36,7 +36,7 @@ RunBody = Callable[[Sequence[Pointer], Sequence[Pointer]], None]
 
 @dataclass(frozen=True)
 class Body:
-    """What runs in each iteration: a planned program, and its calls with bases of its own."""
+    """What runs in each iteration: a planned program, and its calls with a buffer table of their own."""
 
     program: Program
     calls: Sequence[Call]
@@ -60,7 +60,7 @@ def write_loop(
 
 
 def may_run_long(step: OpInstr) -> bool:
-    """Whether a loop may have so many iterations that it looks for interrupts."""
+    """Whether a loop may run long enough to look for interrupts."""
     if isinstance(step.op, Scan):
         return step.op.length > SHORT
     limit = step.ins[0]

@@ -23,7 +23,7 @@ class Planner:
         self._known: dict[tuple[str, bool], list[KernelPlan]] = {}
 
     def plan(self, step: OpInstr | Stack, *, exact: bool) -> KernelPlan | None:
-        """The plan that the policy picks, or the best by its estimate; None if there is none."""
+        """The plan that the policy chooses, or the one with the least estimate; or None."""
         plans = self.plans(step, exact=exact)
         if not plans:
             return None

@@ -1,4 +1,4 @@
-"""Which kernels there are for a job: their plans, and their code."""
+"""Kernel selection: which kernels exist for a job, their plans, and their code."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ MOST_NAMES = 3
 
 
 def keeps(op: Op) -> bool:
-    """Whether an op need not be lowered: there is a kernel or an expression for it."""
+    """Whether there is a kernel or an expression for an op, so that it need not be lowered."""
     return type(op) in ENTRIES or has_expression(type(op))
 
 
 def is_left_to_host(op: Op) -> bool:
     """Whether the host computes an op whole rather than machine code in parts.
 
-    NumPy's inverse transform takes n log n steps, and others expect the rounding of such a way.
+    NumPy's inverse transform takes n log n steps, and tests expect the rounding of that algorithm.
     """
     return isinstance(op, Dft) and op.inverse
 
@@ -53,7 +53,7 @@ def can_write(job: Job) -> bool:
 
 
 def refusal(job: Job) -> str:
-    """Why there is no kernel for a job; nothing if there is one."""
+    """Why there is no kernel for a job; an empty string if there is one."""
     if not has_machine_types(job):
         return "its elements are not of the machine's types"
     for step in (*job.before, *job.after):

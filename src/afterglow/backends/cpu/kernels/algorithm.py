@@ -1,4 +1,4 @@
-"""Ways to compute a job: what each of them costs and needs, and who writes its kernel."""
+"""Algorithms for a job: what each costs and needs, and the function that writes its kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Writer = Callable[[Kernel], None]
 
 @dataclass(frozen=True, eq=False)
 class Algorithm:
-    """One way to compute a job."""
+    """An algorithm for a job: its cost, its needs, and the function that writes its kernel."""
 
     name: str
     cost: float

@@ -32,7 +32,7 @@ MOST_VECTORS = 2
 MOST_ROWS = 8
 """Rows of a tile along the depth: enough to hide the latency of additions."""
 FEW_RESULTS = 4
-"""Vectors run along the depth if this many times the results are no more than a vector."""
+"""Vectors run along the depth if a vector has at least this many times as many lanes as results."""
 WANTED_UNITS = 16
 """Units that work is cut into, if there is enough of it."""
 

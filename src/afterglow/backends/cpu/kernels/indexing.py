@@ -1,4 +1,4 @@
-"""Elements picked by indices: rows of embeddings, single elements, slices by tuples."""
+"""Elements gathered by indices: rows of embeddings, single elements, slices by tuples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from afterglow.ops.lengths import CheckLengths
 
 
 def _has_elements(step: OpInstr) -> bool:
-    """Of nothing nothing can be picked, not even a wrong element: the host complains."""
+    """Whether the operand has elements: of an empty one the host reports the error."""
     data = step.ins[0]
     return data is not None and data.type.size > 0
 

@@ -31,7 +31,7 @@ from afterglow.types.dtype import DType, boolean, f32
 LINES = 64
 """Lines side by side that one unit has at most."""
 WIDEST_BITS = 32
-"""Elements are combined as ones of so many bits, mostly: lanes are no more than those."""
+"""Bits of the elements in which updates are usually combined, which bounds the lanes."""
 
 _COMBINE: dict[ScatterReduction, Callable[[Value, Value], Value]] = {
     ScatterReduction.ADD: lambda old, new: old + new,

@@ -39,7 +39,7 @@ UNROLL = 2
 
 
 def _needs(r: KernelRequest) -> KernelNeeds:
-    """Softmax keeps exponentials, its logarithm what it must compute."""
+    """Memory to cache in: exponentials for softmax, a computed operand for its logarithm."""
     keeps = isinstance(r.step.op, Softmax) or must_compute(r)
     return staged_needs(_lines(r), 2, keeps=keeps)
 

@@ -28,7 +28,7 @@ NeedsOf = Callable[[KernelRequest], KernelNeeds]
 class KernelEntry:
     """How an op is computed as an anchor.
 
-    `algorithms` are the ways to compute it, the one with the least estimate first. `fuses` names
+    `algorithms` lists how it can be computed, the one with the least estimate first. `fuses` names
     the operands that may be computed by steps before it, while they are read; `epilogue` says
     whether steps after it may work on its result. `accepts` refuses steps that no algorithm can
     compute: they run on the host.

@@ -1,4 +1,4 @@
-"""The k best of each line: kept in order by insertion, gathered and sorted now and then, or a heap.
+"""The k best of each line, by insertion, by sorting batches of candidates, or by a heap.
 
 Those that need not be sorted may as well be parted from the others (`quickselect.py`).
 
@@ -42,7 +42,7 @@ from afterglow.ops.search import TopK
 from afterglow.types.dtype import DType, i32, i64
 
 FEW = 16
-"""So few are kept sorted by insertion."""
+"""The largest k for which the best are kept sorted by insertion."""
 
 Join = Callable[[Entry], None]
 """What is done to an entry that is better than the worst of the k best."""

@@ -215,5 +215,5 @@ def _places(roots: Array, room: int) -> Array:
 
 
 def _targets(votes: Array, spare: int) -> Array:
-    """Targets, with a spare one for what is no vote."""
+    """The target of each vote; negative votes go to a spare target."""
     return np.where(votes < 0, spare, votes).astype(np.int32).reshape(-1)

@@ -113,7 +113,7 @@ def _round_up(number: int, multiple: int) -> int:
 
 
 def _distinct(numbers: Array) -> list[int]:
-    """Each number once, in order: NumPy's own way imports its masked arrays first."""
+    """Each number once, in order: `numpy.unique` would import masked arrays first."""
     return sorted(set(numbers.tolist()))
 
 
@@ -132,7 +132,7 @@ class _Linking:
         self.imports: dict[str, list[int]] = {name: [] for name in merged.imported}
 
     def _slotted_symbols(self) -> list[int]:
-        """Symbols whose address is kept in a word: imports, and what code refers to by such."""
+        """Symbols in the table of addresses: imports, and symbols that code loads from it."""
         kinds = [k for k, relocation in self._kinds() if relocation.through_slot]
         through_slots = _distinct(self.merged.target[np.isin(self.merged.kind, kinds)])
         return [*self.imported, *(s for s in through_slots if s not in self.imported)]

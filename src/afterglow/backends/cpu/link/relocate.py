@@ -28,7 +28,7 @@ class Relocation:
     through_slot: bool = False
     """Whether it refers to a word that holds the symbol's address, rather than to the symbol."""
     is_pointer: bool = False
-    """Whether it wants an address, which is known only when the image is loaded."""
+    """Whether it needs an absolute address, which is known only when the image is loaded."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _add_bits(code: Array, place: Array, bits: Array) -> None:
 
 
 def _branch(bits: int, shift: int) -> Writer:
-    """A distance in instructions, in a field of so many bits."""
+    """A distance in instructions, in a field of a number of bits."""
 
     def write(code: Array, place: Array, target: Array) -> None:
         _check_range(target - place, bits + 2)

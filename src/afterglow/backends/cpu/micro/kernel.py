@@ -163,7 +163,7 @@ class Kernel(KernelRequest):
         return Alarm(self.checks.index(check))
 
     def packed(self, number: int, name: str, pack: Pack) -> Packed:
-        """A packed constant as a parameter; `name` tells ways to pack one constant apart."""
+        """A packed constant as a parameter; `name` distinguishes packings of one constant."""
         return self._packed.setdefault((number, name), Packed(number, pack))
 
 

@@ -69,7 +69,7 @@ class ReductionLine:
         """Carry values along the line, and return what is left for each of the vectors.
 
         Along a line, several vectors carry values of their own; they and their lanes are combined,
-        so that there is one scalar for each value. Lanes that do not count keep what they have.
+        so that there is one scalar for each value. Lanes that do not count are unchanged.
         """
         start = [value.splat(self.lines.lanes) for value in initial]
         found = self._fold_blocks(start, step, combine, unroll)

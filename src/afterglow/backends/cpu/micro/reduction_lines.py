@@ -33,7 +33,7 @@ def lanes_of(target: Target, dtype: DType, layout: LineLayout) -> int:
 
 @dataclass(frozen=True)
 class LineCut:
-    """A part of each line: blocks of so many rows; or of columns, where a line is a single row."""
+    """A part of each line: a block of rows; or of columns, where a line is a single row."""
 
     layout: LineLayout
     size: int

@@ -18,7 +18,7 @@ from afterglow.backends.cpu.micro.reduction_lines import LineCut, ReductionLines
 from afterglow.backends.cpu.micro.rows import Rows
 
 Results = list[list[Value]]
-"""What the folds so far have found, in each of the lines side by side."""
+"""The results of the folds before, for each of the lines side by side."""
 
 MANY_UNITS = 8
 """So many units are enough for threads to share."""
@@ -127,7 +127,7 @@ def staged_lines(lines: ReductionLines) -> ReductionLines:
 
 
 def staged_needs(lines: ReductionLines, folds: int, *, keeps: bool) -> KernelNeeds:
-    """What a kernel needs that folds lines so often; and to keep what it reads, if it does so."""
+    """Memory of a kernel that folds lines several times; with a cache of what it reads if asked."""
     walked = staged_lines(lines)
     cache = cache_needs(walked) if keeps else KernelNeeds()
     if walked.cut is None:

@@ -1,6 +1,6 @@
-"""How constants lie in panels: in f32, or in 16 bits, which are widened as they are read.
+"""Storage formats of packed constants: f32, or 16 bits that are widened when they are read.
 
-Vectors of bf16 are held in pairs, as words of 32 bits: an element of the first, and above it that
+Vectors of bf16 are stored in pairs, as words of 32 bits: an element of the first, and above it that
 of the second. So a shift and a mask make two vectors of what one load brings.
 """
 
@@ -18,13 +18,13 @@ UPPER_HALF = 0xFFFF0000
 
 
 def storage_type(dtype: DType, target: Target) -> DType:
-    """In which type constants of a type are held: their own if they are easily read as f32."""
+    """The storage type of constants: their own if it is cheap to widen to f32."""
     easy = dtype is bf16 or (dtype is f16 and target.half_conversions)
     return dtype if easy else sum_type(dtype)
 
 
 def to_storage(lines: Array, lanes: int, dtype: DType) -> Array:
-    """Lines [..., columns] of whole vectors as they are held: those of bf16 in pairs."""
+    """Lines [..., columns] of whole vectors in storage order: vectors of bf16 in pairs."""
     paired = lines.shape[-1] // (2 * lanes) * (2 * lanes)
     if dtype is not bf16 or paired == 0:
         return lines
@@ -35,7 +35,7 @@ def to_storage(lines: Array, lanes: int, dtype: DType) -> Array:
 
 
 def load_stored(tile: RegisterTile, dtype: DType) -> LoadVector | None:
-    """How to read vectors of a line that is held so; None for as it lies."""
+    """How to load a vector of a line in storage order; None if the order is the usual one."""
     if dtype is not bf16:
         return None
 

@@ -100,7 +100,7 @@ def _height(keys: int, most: int) -> int:
 
 
 def _pieces(count: Index, size: int) -> Index:
-    """How many pieces of a size cover so many elements."""
+    """The number of pieces of a size that cover a number of elements."""
     if isinstance(count, int):
         return -(-count // size)
     return quotient(count + (size - 1), size)

@@ -20,7 +20,7 @@ class Panel:
     valid: int
 
     def load(self, e: Emitter, stride: int) -> LoadVector:
-        """How to read a vector of a line whose elements lie so far apart."""
+        """How to read a vector of a line, given the stride of its elements."""
         lanes = self.tile.lanes
         last = self.tile.vectors - 1
         partial = first_lanes(e.index(self.valid), lanes) if self.valid < lanes else None
@@ -45,7 +45,7 @@ def panels_of(columns: int, tile: RegisterTile) -> list[Panel]:
 
 
 def lane_mask(e: Emitter, left: Index, lanes: int) -> Value | None:
-    """The lanes that exist if so many elements are left; None for all."""
+    """The mask of the lanes that exist if `left` elements remain; None for all lanes."""
     if isinstance(left, int) and left >= lanes:
         return None
     return first_lanes(e.index(left), lanes)

@@ -1,4 +1,4 @@
-"""Convolutions: which way each is computed, and under which name."""
+"""Convolutions: which algorithm computes each, and the name of its kernel."""
 
 from __future__ import annotations
 

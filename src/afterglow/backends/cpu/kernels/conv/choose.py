@@ -1,4 +1,4 @@
-"""The algorithms for a convolution: as it is defined, by Winograd's way, or by Strassen's."""
+"""The algorithms for a convolution: direct, Winograd's, or Strassen's."""
 
 from __future__ import annotations
 

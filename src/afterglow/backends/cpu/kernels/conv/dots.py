@@ -221,7 +221,7 @@ class _Dots:
 
 
 def _pack_lines(dtype: DType) -> Pack:
-    """What packs a weight [O, kernel…, C]: it keeps its order."""
+    """The packing of a weight [O, kernel…, C]: in its own order, as the type of the sums."""
 
     def pack(weight: Array) -> Array:
         return weight.reshape(-1).astype(dtype.numpy)

@@ -45,7 +45,7 @@ def pack_channels(panels: Panels, groups: int, to: np.dtype[np.generic]) -> Pack
 
 
 def factors_needs(step: OpInstr, panels: Panels, groups: int, depth: int) -> KernelNeeds:
-    """Workspaces for the weight and bias that are no constants; the others are packed."""
+    """Workspaces for a weight or bias that is not constant; constants are packed."""
     parts = zip((1, 2), ("panels", "channels"), (*step.ins, None)[1:3], (depth, 1), strict=True)
     given = [(at, name, b, size) for at, name, b, size in parts if b is not None]
     return KernelNeeds(
@@ -59,7 +59,7 @@ def factors_needs(step: OpInstr, panels: Panels, groups: int, depth: int) -> Ker
 
 
 class ConvWeights:
-    """The packed weight and bias of a convolution; those that are no constants, in workspaces."""
+    """The packed weight and bias of a convolution; if they are not constants, in workspaces."""
 
     def __init__(self, k: Kernel, panels: Panels, groups: int, depth: int) -> None:
         self.k = k
@@ -70,11 +70,11 @@ class ConvWeights:
 
     @property
     def has_varying_bias(self) -> bool:
-        """Whether there is a bias that is no constant."""
+        """Whether there is a bias that is not constant."""
         return self.bias is not None and self.bias.region is not Region.CONSTANT
 
     def write_packing(self) -> None:
-        """Write the phase that packs what is no constant."""
+        """Write the phases that pack a weight or bias that is not constant."""
         if self.weight is not None and self.weight.region is not Region.CONSTANT:
             self._write(self.weight, "panels", self.depth)
         if self.bias is not None and self.has_varying_bias:

@@ -97,7 +97,7 @@ class _Product:
                     self._write_tile(side, run, line, place)
 
     def _write_tile(self, side: _Side, run: TileRun, line: Index, place: Value) -> None:
-        """The sums of all pixels of a tile, and their way to the sink; the bias is added last."""
+        """Sum up all pixels of a tile, add the bias, and write the results to the sink."""
         tiles, e = self.plan.tiles, self.e
         begin = place * run.rows + run.shift
         first = e.index(line) * tiles.pixels_in_line + begin * len(tiles.within)

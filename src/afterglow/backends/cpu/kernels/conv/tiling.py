@@ -100,7 +100,7 @@ class ConvPlan:
 
     @staticmethod
     def of(geometry: Geometry, target: Target, dtype: DType) -> ConvPlan:
-        """The way to cut that is cheapest by an estimate; units are large and reuse caches."""
+        """The division with the least estimated cost; units are large and reuse caches."""
         tiles, panels = _choose_tiles(geometry, target, dtype)
         wanted = math.ceil(geometry.work / CONV_UNIT / (geometry.groups * panels.count))
         rows_bytes = dtype.itemsize * geometry.rows * geometry.inner * geometry.groups
@@ -124,7 +124,7 @@ class ConvPlan:
 
 
 def _choose_tiles(geometry: Geometry, target: Target, dtype: DType) -> tuple[PixelTiles, Panels]:
-    """The cheapest way to cut, by an estimate of the multiplications that it amounts to."""
+    """The tiles and panels with the least estimated cost."""
     lanes = max(1, target.vector_bits // dtype.bits)
     choices = []
     for vectors in range(1, MOST_VECTORS + 1):

@@ -1,4 +1,4 @@
-"""The algorithms for a product: by tiles, along vectors of the depth, or by Strassen's way."""
+"""The algorithms for a product: register tiles, vectors along the depth, or Strassen's."""
 
 from __future__ import annotations
 

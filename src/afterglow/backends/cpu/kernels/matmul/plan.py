@@ -16,7 +16,7 @@ from afterglow.types.dtype import DType
 MOST_ROWS = 16
 """Rows of a tile at most, however many registers there are."""
 ASSOCIATIVITY = 8
-"""Lines that a cache keeps of those whose addresses differ by a multiple of its way's size."""
+"""Associativity of the first cache: lines with equal low address bits that it holds."""
 FEW_ROWS = 6
 """Rows up to which the panels are wide, since their memory is what takes time."""
 FEW_TO_PACK = 16
@@ -78,7 +78,7 @@ def _stays_in_cache(problem: GemmProblem, target: Target) -> bool:
 
 
 def _panel_dtype(problem: GemmProblem, target: Target) -> DType:
-    """That in which constants are held: of integers their own, if few rows read them."""
+    """The storage type of packed constants: of integers their own, if few rows read them."""
     own = problem.rhs.dtype
     if not problem.rhs.is_constant:
         return sum_type(own)
@@ -128,7 +128,7 @@ def _heights(problem: GemmProblem, target: Target, vectors: int) -> list[int]:
 
 
 def _rows_in_cache(problem: GemmProblem, target: Target) -> int:
-    """Rows that keep a line each in the first cache, though their addresses may be much alike."""
+    """Rows of which each has a line in the first cache, even if their addresses share low bits."""
     way = target.caches.l1 // ASSOCIATIVITY
     stride = problem.lhs.row_stride * problem.lhs.dtype.itemsize
     if way == 0 or stride == 0:

@@ -1,4 +1,4 @@
-"""A copy of x without gaps, its padding in memory, in the type in which the machine wants it."""
+"""A dense copy of x with its padding, in the element type that the machine's instructions take."""
 
 from __future__ import annotations
 
@@ -102,6 +102,6 @@ class _Copying:
             to.store(self._read((source + i * stride).load()), i)
 
     def _read(self, x: Value) -> Value:
-        """Bytes of x in the wanted type: 128 more or less where the sign differs."""
+        """Bytes of x in the type that is read: 128 more or less where the sign differs."""
         dtype = self.reading.dtype
         return x if x.dtype is dtype else reinterpret(x ^ (0x80 if x.dtype is u8 else -0x80), dtype)

@@ -32,7 +32,7 @@ QUAD = 4
 
 
 class Dots(ABC):
-    """A way to multiply."""
+    """How four bytes of each row are multiplied by a line, with the instructions of a machine."""
 
     name: str
     weight: DType
@@ -181,7 +181,7 @@ class ByteDots(Dots):
 
 
 def dots_of(target: Target) -> Dots:
-    """The way that suits a machine."""
+    """The multiplication with the best instructions that a machine has."""
     if target.dot_mixed_signs or target.dot_same_sign:
         return QuadDots()
     if not target.dot_pairs:
@@ -190,7 +190,7 @@ def dots_of(target: Target) -> Dots:
 
 
 def read_type(target: Target, stored: DType) -> DType:
-    """The type in which a machine wants bytes that are multiplied by signed weights."""
+    """The type of bytes that a machine's instructions multiply by signed weights."""
     if target.dot_mixed_signs:
         return u8
     return i8 if target.dot_same_sign else stored

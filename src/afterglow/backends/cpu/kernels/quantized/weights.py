@@ -112,7 +112,7 @@ class BytePanels(Panels):
         return np.pad(signed, ((0, 0), (0, missing), (0, 0), (0, 0)))
 
     def write_packing(self, k: Kernel) -> None:
-        """Write the phase that packs a weight that is no constant, a unit for each panel."""
+        """Write the phase that packs a weight that is not constant, a unit for each panel."""
         weight = self.problem.weight
         if weight.is_constant:
             return

@@ -25,7 +25,7 @@ class CellState(Protocol):
         """A part of an operand with a number for each hidden unit; None if it is not given."""
 
     def state(self, name: str) -> Value:
-        """What is kept under a name."""
+        """The part of the state of that name."""
 
     def keep(self, name: str, value: Value) -> None:
         """Keep something under a name, until the step is done."""

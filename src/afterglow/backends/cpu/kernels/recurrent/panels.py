@@ -40,7 +40,7 @@ def open_panels(p: Phase, problem: RecurrentProblem, panels: Panels, gates: Gate
 
 
 def panels_needs(problem: RecurrentProblem, panels: Panels, gates: Gates) -> KernelNeeds:
-    """Memory for the weights of some gates, if they are no constants."""
+    """Memory for the weights of some gates, if they are not constants."""
     if problem.given["recurrence"].root.region is Region.CONSTANT:
         return KernelNeeds(packed=(2,))
     size = panels.padded * len(gates) * problem.width

@@ -41,7 +41,7 @@ def projection_pitch(problem: RecurrentProblem, target: Target) -> int:
 def projection_needs(problem: RecurrentProblem, target: Target) -> KernelNeeds:
     """Memory for the contributions of the inputs, [step, batch][gate][hidden unit].
 
-    Each thread packs panels of a weight that is no constant.
+    Each thread packs panels of a weight that is not constant.
     """
     size = problem.rows * projection_pitch(problem, target)
     panel = problem.inputs * projection_tile(problem, target).columns
@@ -120,7 +120,7 @@ class _Product:
                             made.store(total, r * self.pitch + v * tile.lanes)
 
     def _rows(self) -> tuple[int, int, int]:
-        """How often so many rows lie equally far apart: all at once if they do."""
+        """Groups of rows, rows in a group, and their stride: one group if all are evenly spaced."""
         steps, batch, _ = self.x.type.shape
         outer, inner, _ = self.x.strides
         if batch == 1:

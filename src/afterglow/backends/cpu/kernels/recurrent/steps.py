@@ -302,7 +302,7 @@ class _CellState:
         return convert(loaded, steps.problem.dtype).splat(steps.panels.lanes)
 
     def state(self, name: str) -> Value:
-        """What is kept under a name."""
+        """The part of the state of that name."""
         return self._at(self.steps.source(name, self.step)).load(0, self.steps.panels.lanes)
 
     def keep(self, name: str, value: Value) -> None:

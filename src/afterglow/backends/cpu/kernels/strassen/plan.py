@@ -26,7 +26,7 @@ MOST_ROWS = 14
 STRASSEN = "strassen"
 """The name of the algorithm among others."""
 MOST_LOSS = 0.05
-"""What may be lost by the estimate for this way to be worth a trial."""
+"""The estimated loss up to which the algorithm is offered for tuning."""
 LARGE_RESULT = 4
 """How many times the second cache such a result takes."""
 MOST_DEPTH = 8192
@@ -81,7 +81,7 @@ class StrassenPlan:
 
     @property
     def gain(self) -> float:
-        """The part of the time of the plain way that is saved, by an estimate."""
+        """The estimated part of the direct product's time that is saved."""
         rows, depth, columns = self.product.rows, self.product.depth, self.product.columns
         costs = self.sum_cost / columns + self.result_cost / depth + STRASSEN_WEIGHT / rows
         padded = 2 * self.half_columns / columns * PRODUCTS / (PRODUCTS + 1)

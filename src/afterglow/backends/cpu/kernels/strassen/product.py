@@ -33,7 +33,7 @@ class StrassenProduct:
 
     @property
     def work(self) -> float:
-        """FLOPs of the plain way."""
+        """FLOPs of the product as it is defined."""
         return 2.0 * self.rows * self.depth * self.columns
 
     def is_suitable(self, step: OpInstr) -> bool:

@@ -13,7 +13,7 @@ from afterglow.backends.cpu.llvm.emitter.value import Value
 Body = Callable[[Value, list[Value]], Sequence[Value]]
 """A step of a loop: takes the index and the carried values, returns the values carried on."""
 Results = Callable[[], Sequence[Value]]
-"""One way of a branch: returns its results."""
+"""One side of a branch: returns its results."""
 
 _LIKELY = {True: ", !prof !1", False: ", !prof !2", None: ""}
 
@@ -135,7 +135,7 @@ class Control(Code):
     def branch(
         self, condition: Value, then: Results, otherwise: Results, *, likely: bool | None = None
     ) -> list[Value]:
-        """Go one of two ways, and return the results of the way taken."""
+        """Run one of two blocks, and return the results of the one that ran."""
         first, second, after = (self.fresh(part) for part in ("then.", "else.", "end."))
         self.perform(f"br {condition.typed}, label %{first}, label %{second}{_LIKELY[likely]}")
         results: list[tuple[list[Value], str]] = []
@@ -157,7 +157,7 @@ class _Loop:
     """A loop that is being written: made before its body, closed after it.
 
     A loop that may not run at all is entered through a test, so that the body's own test stands
-    at its end, where machines like it. One that runs once is no loop.
+    at its end, which is the fastest place for it. One that runs once is not a loop.
     """
 
     def __init__(

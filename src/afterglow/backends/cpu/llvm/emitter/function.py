@@ -82,7 +82,7 @@ class Emitter(Control):
     def pointer(
         self, name: str, dtype: DType, *, align: int | None = None, alone: bool = False
     ) -> Pointer:
-        """The next parameter of the function: an address, of which the caller keeps promises.
+        """The next parameter of the function: an address, with guarantees of the caller.
 
         It is a multiple of `align` bytes; if `alone`, nothing else points to what is there.
         """

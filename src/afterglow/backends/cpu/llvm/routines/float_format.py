@@ -80,7 +80,7 @@ class Parts:
 
     @property
     def is_nan(self) -> Value:
-        """Whether it is no number."""
+        """Whether it is NaN."""
         return self.size > self.form.infinity
 
     @property

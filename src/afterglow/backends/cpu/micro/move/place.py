@@ -37,7 +37,7 @@ class ResultPlace(Protocol):
 
 @dataclass(frozen=True)
 class MemoryPlace:
-    """A result in memory; rows begin so many elements from its beginning."""
+    """A result in memory; rows are given by their offset in elements."""
 
     pointer: Pointer
     stride: int
@@ -90,7 +90,7 @@ class FusedLine:
 
 
 def load_first(row: Row, column: Index, count: int, lanes: int) -> Value:
-    """The first `count` of so many lanes from memory; what the others hold is not said."""
+    """The first `count` lanes of a vector from memory; the others are undefined."""
     if count == lanes:
         return row.load(column, lanes).splat(lanes)
     if row.stride == 1 and _has_masks(row.pointer):

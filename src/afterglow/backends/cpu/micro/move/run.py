@@ -44,7 +44,7 @@ class RowMove:
 
 
 def fitting(lanes: int, needed: int) -> int:
-    """The least power of two that is needed, if there are so many lanes."""
+    """The least power of two that covers an extent, at most the number of lanes."""
     while lanes > 1 and lanes // 2 >= needed:
         lanes //= 2
     return lanes

@@ -13,7 +13,7 @@ from afterglow.backends.cpu.micro.move.run import fitting
 from afterglow.backends.cpu.micro.rows import Row, split
 
 MOST_LANES = 16
-"""The side of a tile, at most: as many vectors are held at once."""
+"""The largest side of a tile: that many vectors are in registers at once."""
 TILES_OF_BLOCK = 16
 """Tiles that one piece has at most."""
 

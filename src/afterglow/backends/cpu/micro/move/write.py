@@ -19,7 +19,7 @@ from afterglow.types.dtype import DType
 UNIT = 4096
 """Elements that a unit has, about."""
 COMPUTED_BITS = 32
-"""Steps after a move compute with elements at least as wide, so their lanes are no more."""
+"""Bits of the narrowest elements that steps after a move compute with, which bounds the lanes."""
 
 Leaf = Callable[[Index, list[Index]], None]
 """What is done for one piece, given an offset for each set of strides."""

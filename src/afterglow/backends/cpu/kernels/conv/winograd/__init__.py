@@ -98,7 +98,7 @@ def _write_apart(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
 
 
 class _Products:
-    """Writes the products of a block with a panel, and their way into the result."""
+    """Writes the products of a block with a panel, and their transformation into results."""
 
     def __init__(self, p: Phase, plan: WinogradPlan, factors: ConvWeights) -> None:
         self.e, self.plan = p.e, plan
