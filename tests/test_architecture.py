@@ -178,6 +178,16 @@ def test_nothing_is_imported_inside_a_function(path: Path) -> None:
             assert not inner or dotted(path) in DOORS, f"line {inner[0].lineno}"
 
 
+def test_the_alignment_of_memory_is_defined_once() -> None:
+    found = [
+        dotted(path)
+        for path in MODULES
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ALIGNMENT"
+    ]
+    assert found == ["afterglow.runtime.native.convention"]
+
+
 @each_module
 def test_files_are_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= MOST_LINES

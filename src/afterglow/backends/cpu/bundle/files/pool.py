@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.bundle.files.header import TEAM
+from afterglow.runtime.native.convention import ALIGNMENT
 
 POOL_H = f"""\
 /* A pool of POSIX threads as the team of a compiled model: pass &pool->team to NAME_run_team.
@@ -46,7 +47,7 @@ POOL_C = """\
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { ALIGNMENT = 64, SPINS = 4000 };
+enum { ALIGNMENT = $ALIGNMENT, SPINS = 4000 };
 
 typedef struct {
     afterglow_pool *pool;
@@ -178,4 +179,4 @@ void afterglow_pool_stop(afterglow_pool *pool) {
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
 }
-"""
+""".replace("$ALIGNMENT", str(ALIGNMENT))

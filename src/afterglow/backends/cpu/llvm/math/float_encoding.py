@@ -35,7 +35,7 @@ def pi(bits: int) -> Fraction:
 
 
 @dataclass(frozen=True)
-class Number:
+class FloatEncoding:
     """How a float is encoded, and bounds that follow."""
 
     dtype: DType
@@ -77,10 +77,10 @@ class Number:
         return float(high), self.nearest(exact - high)
 
 
-_NUMBERS = {f32: Number(f32, i32, 23, 127), f64: Number(f64, i64, 52, 1023)}
+_NUMBERS = {f32: FloatEncoding(f32, i32, 23, 127), f64: FloatEncoding(f64, i64, 52, 1023)}
 
 
-def number_of(x: Value) -> Number:
+def number_of(x: Value) -> FloatEncoding:
     """The facts of a value's type."""
     if x.dtype not in _NUMBERS:
         raise TypeError(f"functions are of f32 and f64, not of {x.dtype}: convert it first")

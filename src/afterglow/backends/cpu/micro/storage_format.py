@@ -1,6 +1,6 @@
-"""How constants lie in panels: in f32, or in 16 bits, which are widened as they are read.
+"""Storage formats of packed constants: f32, or 16 bits that are widened when they are read.
 
-Vectors of bf16 are held in pairs, as words of 32 bits: an element of the first, and above it that
+Vectors of bf16 are stored in pairs, as words of 32 bits: an element of the first, and above it that
 of the second. So a shift and a mask make two vectors of what one load brings.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from afterglow.backends.cpu.llvm.emitter import Pointer, Value, convert, reinterpret
 from afterglow.backends.cpu.micro.accumulate import LoadVector
-from afterglow.backends.cpu.micro.tile import Tile, sum_type
+from afterglow.backends.cpu.micro.tile import RegisterTile, sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.types import Array
 from afterglow.types.dtype import DType, bf16, f16, f32, u32
@@ -17,14 +17,14 @@ UPPER_HALF = 0xFFFF0000
 """The bits of a word that the second vector of a pair has."""
 
 
-def held_type(dtype: DType, target: Target) -> DType:
-    """In which type constants of a type are held: their own if they are easily read as f32."""
+def storage_type(dtype: DType, target: Target) -> DType:
+    """The storage type of constants: their own if it is cheap to widen to f32."""
     easy = dtype is bf16 or (dtype is f16 and target.half_conversions)
     return dtype if easy else sum_type(dtype)
 
 
-def held(lines: Array, lanes: int, dtype: DType) -> Array:
-    """Lines [..., columns] of whole vectors as they are held: those of bf16 in pairs."""
+def to_storage(lines: Array, lanes: int, dtype: DType) -> Array:
+    """Lines [..., columns] of whole vectors in storage order: vectors of bf16 in pairs."""
     paired = lines.shape[-1] // (2 * lanes) * (2 * lanes)
     if dtype is not bf16 or paired == 0:
         return lines
@@ -34,8 +34,8 @@ def held(lines: Array, lanes: int, dtype: DType) -> Array:
     return made
 
 
-def load_held(tile: Tile, dtype: DType) -> LoadVector | None:
-    """How to read vectors of a line that is held so; None for as it lies."""
+def load_stored(tile: RegisterTile, dtype: DType) -> LoadVector | None:
+    """How to load a vector of a line in storage order; None if the order is the usual one."""
     if dtype is not bf16:
         return None
 

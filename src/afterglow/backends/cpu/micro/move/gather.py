@@ -15,14 +15,14 @@ from afterglow.backends.cpu.llvm.emitter import (
     gather,
     lane_numbers,
 )
+from afterglow.backends.cpu.micro.cost import GATHERED_ELEMENT, MOVED_BYTE
 from afterglow.backends.cpu.micro.index_check import IndexCheck
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
-from afterglow.backends.cpu.micro.move.axes import Cut, Move
+from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove
 from afterglow.backends.cpu.micro.move.blocks import Blocks
-from afterglow.backends.cpu.micro.move.place import Line, load_first, powers
+from afterglow.backends.cpu.micro.move.place import ResultRow, load_first, powers
 from afterglow.backends.cpu.micro.move.run import fitting
 from afterglow.backends.cpu.micro.move.write import (
-    WORK_OF_BYTE,
     Loops,
     choose_method,
     lanes_of,
@@ -34,8 +34,6 @@ from afterglow.instr import Buffer
 
 BLOCK = 1024
 """Elements of a row that are looked up one by one, in one piece at most."""
-WORK_OF_PICK = 16.0
-"""FLOPs that looking up one element counts as."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Term:
     stride: int
 
 
-class Picks:
+class IndexTuples:
     """The indices of the anchor, each a tuple of terms."""
 
     def __init__(self, p: Phase, indices: Buffer, terms: Sequence[Term]) -> None:
@@ -73,20 +71,26 @@ class Picks:
         return load_first(Row(self.pointer + offset + term.at, stride), 0, lanes, lanes)
 
 
-class Pick:
+class GatherRows:
     """Rows whose elements are looked up one by one."""
 
-    def __init__(self, lanes: int, move: Move) -> None:
-        self.picks, self.source = move.picks[-1], move.source[-1]
+    def __init__(self, lanes: int, move: StridedMove) -> None:
+        self.index_stride, self.source = move.index_strides[-1], move.source[-1]
         extent = move.extents[-1]
         self.lanes = fitting(lanes, extent)
         self.blocks = Blocks(extent, self.lanes, max(1, BLOCK // self.lanes) * self.lanes)
-        self.cut = Cut(self.blocks.count, min(extent, self.blocks.block))
+        self.cut = MoveCut(self.blocks.count, min(extent, self.blocks.block))
 
     def write(
-        self, e: Emitter, line: Line, piece: Index, source: Pointer, picks: Picks, pick: Index
+        self,
+        e: Emitter,
+        line: ResultRow,
+        piece: Index,
+        source: Pointer,
+        tuples: IndexTuples,
+        at: Index,
     ) -> None:
-        """Look up a block of one row, whose indices begin at `pick`."""
+        """Look up a block of one row, whose indices begin at `at`."""
 
         def move(column: Index, places: Index, lanes: int) -> None:
             places = e.index(places)
@@ -96,49 +100,53 @@ class Pick:
             line.put(column, gather(start, places.splat(lanes)), lanes)
 
         def look_up(column: Index, lanes: int) -> None:
-            move(column, picks.place(pick + column * self.picks, self.picks, lanes), lanes)
+            move(
+                column,
+                tuples.place(at + column * self.index_stride, self.index_stride, lanes),
+                lanes,
+            )
 
         def rest(start: int, left: int) -> None:
             for skipped, lanes in powers(left):
                 look_up(start + skipped, lanes)
 
         def step(column: Value, carried: list[Value]) -> list[Value]:
-            offset = pick + column * self.picks
-            places, stray = picks.find(offset, self.picks, self.lanes, carried[0])
+            offset = at + column * self.index_stride
+            places, stray = tuples.find(offset, self.index_stride, self.lanes, carried[0])
             move(column, places, self.lanes)
             return [stray]
 
-        if self.lanes == 1 or not picks.check.raises:
+        if self.lanes == 1 or not tuples.check.raises:
             self.blocks.write(e, piece, lambda column: look_up(column, self.lanes), rest)
             return
         # A branch in the loop would make each look-up wait for the one before.
         start, stop = self.blocks.bounds(e, piece)
-        none = picks.check.nothing(self.lanes)
+        none = tuples.check.nothing(self.lanes)
         (stray,) = e.fold(stop, [none], step, start=start, step=self.lanes)
         with e.when(any_lane(differ(stray, 0)), likely=False), e.loop(stop, start=start) as column:
-            picks.place(pick + column * self.picks)
+            tuples.place(at + column * self.index_stride)
         self.blocks.write_rest(e, piece, rest)
 
 
-def write_picked(
-    kernel: Kernel, operand: Buffer, indices: Buffer, move: Move, terms: Sequence[Term]
+def write_gathered(
+    kernel: Kernel, operand: Buffer, indices: Buffer, move: StridedMove, terms: Sequence[Term]
 ) -> None:
     """Write the kernel that moves what indices point to, to the result of the anchor."""
     plain, dtype = not kernel.job.after, operand.type.dtype
     move = move.in_memory() if plain else move.by_rows()
-    if move.picks[-1]:
+    if move.index_strides[-1]:
         _write_elements(kernel, operand, indices, move, terms)
         return
     method, inner = choose_method(move, lanes_of(kernel), dtype, plain)
-    loops = Loops(move.extents, [move.to, move.source, move.picks], method.cut, inner)
-    with kernel.phase(loops.units, move.size * dtype.itemsize * WORK_OF_BYTE) as p:
+    loops = Loops(move.extents, [move.to, move.source, move.index_strides], method.cut, inner)
+    with kernel.phase(loops.units, move.size * dtype.itemsize * MOVED_BYTE) as p:
         out, source = place_of(p, move.to[-1]), operand_of(p, p.pointer(operand))
-        picks = Picks(p, indices, terms)
+        tuples = IndexTuples(p, indices, terms)
 
         def leaf(piece: Index, offsets: list[Index]) -> None:
             """Move a piece of what an index points to."""
-            to, start, pick = offsets
-            place = source + start + picks.place(pick)
+            to, start, at = offsets
+            place = source + start + tuples.place(at)
             method.write(p.e, out, piece, to, place)
 
         with p.units() as unit:
@@ -146,21 +154,21 @@ def write_picked(
 
 
 def _write_elements(
-    kernel: Kernel, operand: Buffer, indices: Buffer, move: Move, terms: Sequence[Term]
+    kernel: Kernel, operand: Buffer, indices: Buffer, move: StridedMove, terms: Sequence[Term]
 ) -> None:
     """One element a lane, each looked up on its own."""
     lanes = max(1, kernel.target.vector_bits // 64)
-    method = Pick(min(lanes, lanes_of(kernel)), move)
-    strides = [move.to, move.source, move.picks]
+    method = GatherRows(min(lanes, lanes_of(kernel)), move)
+    strides = [move.to, move.source, move.index_strides]
     loops = Loops(move.extents, strides, method.cut, [len(move.extents) - 1])
-    with kernel.phase(loops.units, move.size * WORK_OF_PICK) as p:
+    with kernel.phase(loops.units, move.size * GATHERED_ELEMENT) as p:
         out, source = place_of(p, move.to[-1]), operand_of(p, p.pointer(operand))
-        picks = Picks(p, indices, terms)
+        tuples = IndexTuples(p, indices, terms)
 
         def leaf(piece: Index, offsets: list[Index]) -> None:
             """Look up a piece of a row."""
-            to, start, pick = offsets
-            method.write(p.e, out.at(to), piece, source + start, picks, pick)
+            to, start, at = offsets
+            method.write(p.e, out.at(to), piece, source + start, tuples, at)
 
         with p.units() as unit:
             loops.write(p.e, unit, leaf)

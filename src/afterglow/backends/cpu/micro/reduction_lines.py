@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.micro.layout import Layout
+from afterglow.backends.cpu.micro.layout import LineLayout
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import DType, boolean, f32, i8, u8
 
@@ -23,7 +23,7 @@ def full_lanes(target: Target, dtype: DType) -> int:
     return max(1, target.vector_bits // dtype.bits)
 
 
-def lanes_of(target: Target, dtype: DType, layout: Layout) -> int:
+def lanes_of(target: Target, dtype: DType, layout: LineLayout) -> int:
     """How many lanes vectors have: less than twice as many as there are columns."""
     lanes = full_lanes(target, dtype)
     while lanes > 1 and lanes // 2 >= layout.columns:
@@ -32,10 +32,10 @@ def lanes_of(target: Target, dtype: DType, layout: Layout) -> int:
 
 
 @dataclass(frozen=True)
-class Cut:
-    """A part of each line: blocks of so many rows; or of columns, where a line is a single row."""
+class LineCut:
+    """A part of each line: a block of rows; or of columns, where a line is a single row."""
 
-    layout: Layout
+    layout: LineLayout
     size: int
 
     @property
@@ -55,18 +55,18 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Lines:
+class ReductionLines:
     """All lines of a phase.
 
     Where vectors lie across lines, a unit is `side` vectors of them; else it is one line. If they
     are cut, a unit is one block of that.
     """
 
-    layout: Layout
+    layout: LineLayout
     dtype: DType
     lanes: int
     side: int = 1
-    cut: Cut | None = None
+    cut: LineCut | None = None
 
     @property
     def units(self) -> int:

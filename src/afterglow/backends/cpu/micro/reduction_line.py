@@ -22,18 +22,18 @@ from afterglow.backends.cpu.llvm.emitter import (
 )
 from afterglow.backends.cpu.micro.access import Reader, Writer
 from afterglow.backends.cpu.micro.kernel import Phase
-from afterglow.backends.cpu.micro.lines import Lines
+from afterglow.backends.cpu.micro.reduction_lines import ReductionLines
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.types.dtype import DType
 
-Step = Callable[["Spot", list[Value]], Sequence[Value]]
-"""What is done at a spot of a line: takes the values carried along, returns the next ones."""
+Step = Callable[["Position", list[Value]], Sequence[Value]]
+"""What is done at a position of a line: takes the values carried along, returns the next ones."""
 Combine = Callable[[list[Value], list[Value]], Sequence[Value]]
 """Makes one of what two parts of a line have carried."""
 Vectors = tuple[tuple[int, Value | None], ...]
 """Where vectors begin, and which of their lanes count."""
 
-WAYS = 4
+UNROLL = 4
 """Vectors of a line that carry values of their own, so that one need not wait for the other."""
 MANY_ROWS = 16
 """Short rows of a line that are enough for several of them to be walked in one turn."""
@@ -52,10 +52,10 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Line:
+class ReductionLine:
     """A line; or lines side by side, in vectors from the column `start` on."""
 
-    lines: Lines
+    lines: ReductionLines
     p: Phase
     number: Index
     start: Index
@@ -64,34 +64,34 @@ class Line:
     block: Index
 
     def fold(
-        self, initial: Sequence[Value], step: Step, combine: Combine, *, ways: int = WAYS
+        self, initial: Sequence[Value], step: Step, combine: Combine, *, unroll: int = UNROLL
     ) -> list[list[Value]]:
         """Carry values along the line, and return what is left for each of the vectors.
 
         Along a line, several vectors carry values of their own; they and their lanes are combined,
-        so that there is one scalar for each value. Lanes that do not count keep what they have.
+        so that there is one scalar for each value. Lanes that do not count are unchanged.
         """
         start = [value.splat(self.lines.lanes) for value in initial]
-        found = self._fold_blocks(start, step, combine, ways)
+        found = self._fold_blocks(start, step, combine, unroll)
         if self.lines.layout.across:
             return found
         return [_reduced(_in_pairs(found, combine), combine)]
 
     def _fold_blocks(
-        self, start: list[Value], step: Step, combine: Combine, ways: int
+        self, start: list[Value], step: Step, combine: Combine, unroll: int
     ) -> list[list[Value]]:
         """Fold many rows in blocks, so that small numbers are not lost in a large sum."""
         window, cut = self.window, self.lines.cut
         most = self.lines.layout.rows if cut is None or cut.is_along_row else cut.size
         if most < 2 * ROWS_AT_ONCE:
-            return self._walk(start, step, ways)
-        count = self._carriers(ways)
+            return self._walk(start, step, unroll)
+        count = self._carriers(unroll)
 
         def block(first: Value, flat: list[Value]) -> list[Value]:
             last = smaller(first + ROWS_AT_ONCE, self.p.e.index(window.last_row))
             some = replace(self, window=replace(window, first_row=first, last_row=last))
             totals = _chunks(flat, len(start), count)
-            parts = zip(totals, some._walk(start, step, ways), strict=True)
+            parts = zip(totals, some._walk(start, step, unroll), strict=True)
             return [value for a, b in parts for value in combine(a, b)]
 
         flat = self.p.e.fold(
@@ -104,14 +104,14 @@ class Line:
         )
         return _chunks(flat, len(start), count)
 
-    def each(self, visit: Callable[[Spot], None], *, ways: int = WAYS) -> None:
-        """Do something at every spot of the line."""
+    def each(self, visit: Callable[[Position], None], *, unroll: int = UNROLL) -> None:
+        """Do something at every position of the line."""
 
-        def step(spot: Spot, carried: list[Value]) -> list[Value]:
-            visit(spot)
+        def step(position: Position, carried: list[Value]) -> list[Value]:
+            visit(position)
             return carried
 
-        self._walk([], step, ways)
+        self._walk([], step, unroll)
 
     def put(self, writer: Writer, results: Sequence[Value]) -> None:
         """Write one result for each line."""
@@ -119,8 +119,8 @@ class Line:
         for (offset, mask), result in zip(self.vectors, results, strict=True):
             row.put(self.start + offset, result, mask)
 
-    def _walk(self, start: list[Value], step: Step, ways: int) -> list[list[Value]]:
-        window, size, count = self.window, len(start), self._carriers(ways)
+    def _walk(self, start: list[Value], step: Step, unroll: int) -> list[list[Value]]:
+        window, size, count = self.window, len(start), self._carriers(unroll)
 
         def row(number: Value, flat: list[Value]) -> list[Value]:
             state = _chunks(flat, size, count)
@@ -149,60 +149,60 @@ class Line:
         is_short = layout.columns < 2 * self.lines.lanes
         return not layout.across and is_short and layout.rows >= MANY_ROWS
 
-    def _carriers(self, ways: int) -> int:
+    def _carriers(self, unroll: int) -> int:
         """How many vectors carry values of their own."""
         if self.lines.layout.across:
             return len(self.vectors)
         vectors = self.lines.layout.columns // self.lines.lanes
-        return ways if self._takes_turns else max(1, min(ways, vectors))
+        return unroll if self._takes_turns else max(1, min(unroll, vectors))
 
     def _across(self, row: Value, state: list[list[Value]], step: Step) -> list[list[Value]]:
         return [
-            self._stepped(Spot(self, row, self.start + offset, mask, which), carried, step)
+            self._stepped(Position(self, row, self.start + offset, mask, which), carried, step)
             for which, ((offset, mask), carried) in enumerate(zip(self.vectors, state, strict=True))
         ]
 
     def _along(self, row: Value, state: list[list[Value]], step: Step) -> list[list[Value]]:
         """Several vectors a turn; then single ones; then what is left, under a mask."""
-        e, lanes, ways = self.p.e, self.lines.lanes, len(state)
+        e, lanes, unroll = self.p.e, self.lines.lanes, len(state)
         first, last = e.index(self.window.first_column), e.index(self.window.last_column)
         values = len(state[0])
 
         def turn(column: Value, flat: list[Value]) -> list[Value]:
-            carried = _chunks(flat, values, ways)
-            for way in range(ways):
-                spot = Spot(self, row, column + way * lanes, None, 0)
-                carried[way] = self._stepped(spot, carried[way], step)
+            carried = _chunks(flat, values, unroll)
+            for copy in range(unroll):
+                position = Position(self, row, column + copy * lanes, None, 0)
+                carried[copy] = self._stepped(position, carried[copy], step)
             return [value for values in carried for value in values]
 
         def single(column: Value, carried: list[Value]) -> list[Value]:
-            return self._stepped(Spot(self, row, column, None, 0), carried, step)
+            return self._stepped(Position(self, row, column, None, 0), carried, step)
 
         flat = [value for values in state for value in values]
-        whole = last - _rest(last - first, ways * lanes)
-        flat = e.fold(whole, flat, turn, start=first, step=ways * lanes, name="column")
-        state = _chunks(flat, values, ways)
+        whole = last - _rest(last - first, unroll * lanes)
+        flat = e.fold(whole, flat, turn, start=first, step=unroll * lanes, name="column")
+        state = _chunks(flat, values, unroll)
         vectors = last - _rest(last - first, lanes)
-        if ways > 1:
+        if unroll > 1:
             state[0] = e.fold(vectors, state[0], single, start=whole, step=lanes, name="column")
         left = last - vectors
         if left.constant is None or left.constant > 0:
             mask = first_lanes(left, lanes)
-            state[-1] = self._stepped(Spot(self, row, vectors, mask, 0), state[-1], step)
+            state[-1] = self._stepped(Position(self, row, vectors, mask, 0), state[-1], step)
         return state
 
-    def _stepped(self, spot: Spot, carried: list[Value], step: Step) -> list[Value]:
-        found = list(step(spot, carried))
-        if spot.mask is None:
+    def _stepped(self, position: Position, carried: list[Value], step: Step) -> list[Value]:
+        found = list(step(position, carried))
+        if position.mask is None:
             return found
-        return [select(spot.mask, new, old) for new, old in zip(found, carried, strict=True)]
+        return [select(position.mask, new, old) for new, old in zip(found, carried, strict=True)]
 
 
 @dataclass(frozen=True)
-class Spot:
+class Position:
     """A vector of elements of a line, or of lines side by side, of which it is vector `which`."""
 
-    line: Line
+    line: ReductionLine
     row: Index
     column: Index
     mask: Value | None
@@ -218,7 +218,7 @@ class Spot:
         """Where it begins in memory that has room for the line (or lines) alone."""
         return self.row * self.line.lines.room_of_row + (self.column - self.line.start)
 
-    def position(self, dtype: DType) -> Value:
+    def index_in_line(self, dtype: DType) -> Value:
         """How many elements of the line come before each lane."""
         layout, lanes = self.line.lines.layout, self.line.lines.lanes
         e = self.line.p.e
@@ -238,20 +238,22 @@ class Spot:
         writer.row(self.row_number).put(self.column, value, self.mask)
 
 
-def each_line(p: Phase, lines: Lines, body: Callable[[Line], None]) -> None:
+def each_line(p: Phase, lines: ReductionLines, body: Callable[[ReductionLine], None]) -> None:
     """Write what is done to a line; twice where not all groups are of the same size."""
     e, layout, width = p.e, lines.layout, lines.side * lines.lanes
     whole, rest = divmod(layout.columns, width)
 
-    def group_of(number: Index, start: Index, columns: int, block: Index) -> Line:
+    def group_of(number: Index, start: Index, columns: int, block: Index) -> ReductionLine:
         window = _window(e, lines, block)
-        return Line(lines, p, number, start, _vectors(e, lines.lanes, columns), window, block)
+        return ReductionLine(
+            lines, p, number, start, _vectors(e, lines.lanes, columns), window, block
+        )
 
     with p.units() as unit:
         number, block = _split(unit, lines.cut.blocks if lines.cut else 1)
         number, group = _split(number, lines.groups)
         if not layout.across:
-            body(Line(lines, p, number, 0, ((0, None),), _window(e, lines, block), block))
+            body(ReductionLine(lines, p, number, 0, ((0, None),), _window(e, lines, block), block))
         elif not whole or not rest:
             body(group_of(number, group * width, width if whole else rest, block))
         else:
@@ -269,7 +271,7 @@ def _vectors(e: Emitter, lanes: int, columns: int) -> Vectors:
     return tuple(found)
 
 
-def _window(e: Emitter, lines: Lines, block: Index) -> Window:
+def _window(e: Emitter, lines: ReductionLines, block: Index) -> Window:
     layout, cut = lines.layout, lines.cut
     if cut is None:
         return Window(0, layout.rows, 0, layout.columns)

@@ -8,8 +8,8 @@ import pytest
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.codegen.constants import Constants
 from afterglow.backends.cpu.codegen.write import can_write
-from afterglow.backends.cpu.micro.held import held, held_type
 from afterglow.backends.cpu.micro.kernel import Packed
+from afterglow.backends.cpu.micro.storage_format import storage_type, to_storage
 from afterglow.instr import Buffer
 from afterglow.ops.activation import Gelu, Relu
 from afterglow.ops.conversion import Cast
@@ -165,13 +165,13 @@ def test_it_compiles_elsewhere(target: str) -> None:
 
 
 def test_what_is_not_easily_read_is_held_in_f32() -> None:
-    assert held_type(f16, Target.of("x86-64-v3")) is f16
-    assert held_type(f16, Target.of("x86-64")) is f32
-    assert held_type(bf16, Target.of("wasm32")) is bf16
+    assert storage_type(f16, Target.of("x86-64-v3")) is f16
+    assert storage_type(f16, Target.of("x86-64")) is f32
+    assert storage_type(bf16, Target.of("wasm32")) is bf16
 
 
 def test_pairs_of_vectors_lie_interleaved() -> None:
     line = np.arange(10, dtype=bf16.numpy).reshape(1, 10)
     wanted = [0, 2, 1, 3, 4, 6, 5, 7, 8, 9]
-    np.testing.assert_array_equal(held(line, 2, bf16).astype(int), [wanted])
-    assert held(line, 2, f16) is line
+    np.testing.assert_array_equal(to_storage(line, 2, bf16).astype(int), [wanted])
+    assert to_storage(line, 2, f16) is line

@@ -25,7 +25,7 @@ TOP = 1 << 63
 
 
 @dataclass(frozen=True)
-class Form:
+class FloatFormat:
     """A format of floats: the integers that hold it, and how many bits its parts have."""
 
     bits: DType
@@ -63,15 +63,15 @@ class Form:
         return 63 - self.fraction_bits
 
 
-SINGLE = Form(u32, 8, 23)
-DOUBLE = Form(u64, 11, 52)
+SINGLE = FloatFormat(u32, 8, 23)
+DOUBLE = FloatFormat(u64, 11, 52)
 
 
 @dataclass(frozen=True)
 class Parts:
     """A float taken apart. Zero has a significand of zero; exponents are biased."""
 
-    form: Form
+    form: FloatFormat
     size: Value
     """The encoding without the sign, in 64 bits."""
     negative: Value
@@ -80,7 +80,7 @@ class Parts:
 
     @property
     def is_nan(self) -> Value:
-        """Whether it is no number."""
+        """Whether it is NaN."""
         return self.size > self.form.infinity
 
     @property
@@ -94,7 +94,7 @@ class Parts:
         return equal(self.size, 0)
 
 
-def take_apart(x: Value, form: Form) -> Parts:
+def take_apart(x: Value, form: FloatFormat) -> Parts:
     """The parts of an encoded float; subnormal numbers become like others."""
     wide = convert(x, u64)
     size = wide & (form.sign - 1)
@@ -108,7 +108,7 @@ def take_apart(x: Value, form: Form) -> Parts:
     return Parts(form, size, differ(wide & form.sign, 0), exponent, significand)
 
 
-def put_together(form: Form, negative: Value, exponent: Value, significand: Value) -> Value:
+def put_together(form: FloatFormat, negative: Value, exponent: Value, significand: Value) -> Value:
     """The nearest float, ties to even; the first bit of the significand must be set."""
     below = smaller(larger(1 - exponent, 0), 63)
     significand = shift_down(significand, below)
@@ -121,7 +121,7 @@ def put_together(form: Form, negative: Value, exponent: Value, significand: Valu
     return with_sign(form, smaller(code, form.infinity), negative)
 
 
-def with_sign(form: Form, size: Value, negative: Value) -> Value:
+def with_sign(form: FloatFormat, size: Value, negative: Value) -> Value:
     """An encoding of 64 bits, with a sign, as the format holds it."""
     return convert(size | select(negative, size.like(form.sign), size.like(0)), form.bits)
 
