@@ -335,7 +335,7 @@ def test_what_is_no_cache() -> None:
         with pytest.raises(UsageError) as caught:
             afterglow.compile(networks.tiny(), cache=wish)  # type: ignore[arg-type]
         assert caught.value.what == f"the cache cannot be {wish!r}"
-        assert caught.value.help == "give a folder, True for the usual one, or False"
+        assert caught.value.help == "give a folder, True for the default one, or False"
 
 
 @pytest.mark.parametrize("kind", ["models", "kernels"])

@@ -188,7 +188,7 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
         {"cache": 5},
         """
         error: the cache cannot be 5
-          help: give a folder, True for the usual one, or False
+          help: give a folder, True for the default one, or False
         """,
     ),
 ]

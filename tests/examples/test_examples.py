@@ -74,3 +74,12 @@ def test_the_model_is_small_and_valid_and_leaves_work_to_do():
     assert ops.count("BatchNormalization") == 2
     images = np.load(EXAMPLES / "digits" / "test_images.npz")
     assert images["images"].shape == (200, 8, 8)
+
+
+def test_skipping_what_is_not_needed(capsys):
+    text = output_of(EXAMPLES / "05_skip_what_is_not_needed.py", capsys)
+    assert "relu(%matmul_1) if %unsure : f32[1, 512]" in text
+    assert "sure: equal results: True\n" in text
+    assert "unsure: equal results: True\n" in text
+    skipped, computed = re.search(r"\nsure: (\d+) µs with predicates, (\d+) µs", text).groups()
+    assert int(skipped) < int(computed)

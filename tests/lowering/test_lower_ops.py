@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.graph import OPS, Builder, Function, Module, Op, parse_module, run_function
+from afterglow.graph import OPS, Builder, Function, Module, Node, parse_module, run_function
 from afterglow.lowering import LowerOps
 from afterglow.lowering.lower_ops import unsupported_nodes
 from afterglow.ops.recurrent import RNN, Activation
@@ -22,9 +22,9 @@ HOST_OPS = {
 }
 
 
-def is_in_contract(op: Op) -> bool:
+def is_in_contract(node: Node) -> bool:
     """Whether hardware has it, or its host."""
-    return op.is_primitive() or op.host
+    return node.op.is_primitive() or node.op.host
 
 
 def lowered(module: Module) -> Module:

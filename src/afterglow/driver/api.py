@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from afterglow.driver import pickling  # noqa: F401  tells pickle about compiled models
+from afterglow.driver.cached import find_cached
 from afterglow.driver.dims import Dims, Wishes
 from afterglow.driver.environment import (
     cache_folder,
@@ -14,7 +15,6 @@ from afterglow.driver.environment import (
     perf_map_by_default,
     verify_by_default,
 )
-from afterglow.driver.kept import find_kept
 from afterglow.driver.options import Options, Progress, check_bindings, policy_of
 from afterglow.runtime import CompiledModel
 from afterglow.support.sizes import as_size
@@ -50,7 +50,7 @@ def compile(
 
     Args:
         source: the model.
-        backend: "cpu", "interpreter" or "primitives".
+        backend: "cpu", "interpreter", "primitives", or the name of a plug-in.
         target: the machine to generate code for, such as "host" or "x86-64-v3".
         threads: number of threads; by default all cores that this process may use.
         shapes: shapes of inputs by name, to bind dynamic dimensions.
@@ -95,9 +95,9 @@ def compile(
         perf_map=perf_map_by_default(),
         progress=progress,
     )
-    kept = None if wishes.ahead or wishes.ranges else find_kept(source, options)
-    if kept is not None:
-        return kept
+    cached = None if wishes.ahead or wishes.ranges else find_cached(source, options)
+    if cached is not None:
+        return cached
     # here, because importing the compiler takes longer than loading a cached model
     from afterglow.driver.compile import compile_with  # noqa: PLC0415
 

@@ -62,7 +62,7 @@ class Stages:
 
     @property
     def narrowing(self) -> Pipeline:
-        """What holds weights in fewer bits, if that is asked for."""
+        """The passes that store weights in fewer bits, if the options ask for it."""
         options = self.options
         return narrowing_pipeline(PRECISIONS[options.precision], options.policy.small_weights)
 
@@ -75,13 +75,13 @@ class Stages:
 
     @cached_property
     def frugal_backend(self) -> Backend:
-        """The backend, told to prefer kernels that need little memory."""
+        """The backend with a policy that prefers kernels with little workspace."""
         policy = replace(self.options.policy, least_workspace=True)
         return find_backend(replace(self.options, policy=policy))
 
     @property
     def memory(self) -> Memory:
-        """How programs get the least memory, for those who must know what it will be."""
+        """The estimates of memory that splitting nodes needs."""
         return Memory(
             self.tidying.run,
             lambda program: self._place(program, self.frugal_backend).arena_bytes,
@@ -90,11 +90,11 @@ class Stages:
 
     @property
     def tidying(self) -> ProgramPipeline:
-        """What makes instructions and buffers fewer."""
+        """The passes that remove copies, add halos and form stacks."""
         return tidying_pipeline(first_plan(self.stacking_backend), optimize=self.options.optimize)
 
     def placing(self, backend: Backend) -> ProgramPipeline:
-        """What plans kernels by a backend, and memory."""
+        """The passes that plan the kernels of a backend, and memory."""
         options = self.options
         return placing_pipeline(
             first_plan(backend),
@@ -109,7 +109,7 @@ class Stages:
         return (*self.tidying.passes, *self.placing(self.backend).passes)
 
     def optimise(self, module: Module) -> Module:
-        """What the backend wants first, then optimisations that serve every backend, in place."""
+        """Run the passes of the backend, then those that serve every backend, in place."""
         self._tell("optimise")
         self._check_indices(module)
         Pipeline("prepare", self.backend.preparation).run(module, self._instruments())
@@ -124,7 +124,7 @@ class Stages:
             check_constants(module.main)
 
     def lower(self, module: Module) -> Module:
-        """Break up what the backend does not keep whole, and order what comes out, in place."""
+        """Lower what the backend has no kernel for, and schedule the result, in place."""
         self._tell("lower")
         has_kernel = kernels_of(self.backend)
         lowering = lowering_pipeline(has_kernel, optimize=self.options.optimize)

@@ -85,6 +85,15 @@ class Comparison(Binary):
         return TensorType(boolean, broadcast_shape(lhs=lhs, rhs=rhs))
 
 
+class Extremum(Binary):
+    """Base: one of two operands that have an order."""
+
+    def infer(self, lhs: TensorType, rhs: TensorType) -> TensorType:
+        """The broadcast shape, the common element type."""
+        require(lhs.dtype.kind is not Kind.COMPLEX, f"complex numbers have no order, got {lhs}")
+        return super().infer(lhs, rhs)
+
+
 class Bitwise(Binary):
     """Base: two operands of booleans or integers."""
 
@@ -185,7 +194,7 @@ def _where_less(b: Builder, x: Value, y: Value, grad: Value) -> Value:
 
 
 @op("max")
-class Max(Binary):
+class Max(Extremum):
     """The larger operand; NaN if either is NaN."""
 
     function = np.maximum
@@ -197,7 +206,7 @@ class Max(Binary):
 
 
 @op("min")
-class Min(Binary):
+class Min(Extremum):
     """The smaller operand; NaN if either is NaN."""
 
     function = np.minimum
@@ -207,10 +216,8 @@ class Min(Binary):
         part = _where_less(b, lhs, rhs, grad)
         return part, b.emit(Sub(), grad, part)
 
-    def lower(self, b: Builder, lhs: Value, rhs: Value) -> Value | None:
-        """lhs where it is smaller or NaN, else rhs; complex numbers are not compared."""
-        if lhs.type.dtype.kind is Kind.COMPLEX:
-            return None
+    def lower(self, b: Builder, lhs: Value, rhs: Value) -> Value:
+        """lhs where it is smaller or NaN, else rhs."""
         first = b.emit(Less(), lhs, rhs)
         if lhs.type.dtype.is_float:
             first = b.emit(Or(), first, b.emit(IsNaN(), lhs))

@@ -1,9 +1,9 @@
-"""Saved models: a file that holds all that is needed to run a compiled model, and nothing else.
+"""Saved models: files with everything that is needed to run a compiled model.
 
 It is a container (see `support.container`): the metadata describe the model and its versions, and
-each version has its code, its constants, and its program if the host runs some of it, as sections.
-Where data decide shapes, so that a part of the model is compiled as it runs, the file also has what
-is left of the source behind the first cut, and the options to compile it with.
+each version has the sections of its artifact. A model with data-dependent shapes is partly compiled
+as it runs: its file also has what is left of the source behind the first boundary, and the options
+to compile it with.
 """
 
 from __future__ import annotations

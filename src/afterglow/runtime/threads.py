@@ -12,7 +12,7 @@ MOST_THREADS = 1024
 
 
 def checked_threads(threads: Any) -> int | None:
-    """The number of threads that a caller asks for; None for as many as may be kept busy."""
+    """The number of threads that a caller asks for; None for all cores that may be used."""
     if threads is None:
         return None
     try:
