@@ -18,7 +18,7 @@ from afterglow.cli.destination import (
     takes_force,
 )
 from afterglow.cli.each import refuse_lists
-from afterglow.cli.parts import compile_parts
+from afterglow.cli.partitioned import compile_partitioned
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import memory_table, stage_table
 from afterglow.cli.request import Request, takes_model
@@ -80,7 +80,7 @@ def compile_command(
     try:
         return _compile(session, request, place)
     except NeedsValuesError as error:
-        return compile_parts(session, request, error, None if place is None else place.path)
+        return compile_partitioned(session, request, error, None if place is None else place.path)
 
 
 def _compile(session: Session, request: Request, output: Destination | None) -> int:

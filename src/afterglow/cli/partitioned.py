@@ -17,7 +17,7 @@ from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.support.output_path import unwritable
 
 
-def compile_parts(
+def compile_partitioned(
     session: Session, request: Request, error: NeedsValuesError, output: Path | None
 ) -> int:
     """Compile the subgraph before the first data-dependent shape; save it with the remaining graph.
