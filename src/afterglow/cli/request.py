@@ -174,7 +174,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--no-cache", is_flag=True, help="Do not read or write the cache."),
     click.option("--max-arena", type=Size(), help="Split nodes until the arena fits."),
     click.option(
-        "--max-memory", type=Size(), help="Reject tensors and runs that need more; see memory.md."
+        "--max-memory", type=Size(), help="Reject tensors and runs that need more memory."
     ),
     click.option("--exact", is_flag=True, help="Use no algorithms that round more."),
     click.option(
@@ -194,7 +194,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         show_default=True,
         help="weights_…: store the weights of memory-bound layers in 16 bits.",
     ),
-    click.option("--tune", type=Number("SECONDS"), help="Measure algorithms for so long."),
+    click.option(
+        "--tune", type=Number("SECONDS"), help="Measure candidate algorithms, for this time."
+    ),
     click.option("--no-optimize", is_flag=True, help="Disable all optimisations."),
     click.option("--verify-each", is_flag=True, help="Verify the program after each pass."),
     general_options,
