@@ -1,4 +1,4 @@
-"""Weights of whole models held in 16 bits: numbers, memory, files, targets, wishes."""
+"""Weights of whole models held in 16 bits: numbers, memory, files, targets, options."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.support.output_path import unwritable
 
 
-def compile_parts(
+def compile_partitioned(
     session: Session, request: Request, error: NeedsValuesError, output: Path | None
 ) -> int:
     """Compile the subgraph before the first data-dependent shape; save it with the remaining graph.
@@ -27,7 +27,7 @@ def compile_parts(
     """
     with StageClock(session.err) as clock:
         options = replace(request.options, progress=clock)
-        model = compile_with(request.path, options, request.wishes)
+        model = compile_with(request.path, options, request.dim_options)
         firsts = [v for v in model.versions() if isinstance(v, SegmentedVersion)]
         if not firsts or error.boundary is None:
             raise error

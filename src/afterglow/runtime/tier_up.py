@@ -1,4 +1,4 @@
-"""Versions that are made once they are worth it; until then, what they do is interpreted."""
+"""Tier-up: a version for new shapes is interpreted until it was used often enough to compile."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any
 
 from afterglow.runtime.versions import Shapes, Versions, VersionT
 
-FEW = 4
-"""So many versions are made soon: most often there are no others."""
+FIRST_VERSIONS = 4
+"""The first versions, which have a low threshold: most often there are no others."""
 
-SOON = 8
-"""How often one of the first few is asked for before it is made."""
+FIRST_THRESHOLD = 8
+"""Number of requests after which one of the first versions is compiled."""
 
-LATE = 40
-"""How often each further one is: by then it has cost about what making it will."""
+LATER_THRESHOLD = 40
+"""Number of requests for later versions: by then interpreting took about as long as compiling."""
 
 _REMEMBERED = 1024
-"""Of so many shapes it is known how often they were asked for."""
+"""Maximum number of shapes whose requests are counted."""
 
 
-class PatientVersions(Versions[VersionT]):
-    """Versions of something whose shapes may change all the time.
+class TieredVersions(Versions[VersionT]):
+    """Versions of a subgraph whose shapes may change often, compiled above a tier-up threshold.
 
-    Calls are counted rather than timed, so that it depends on them alone which bits come out.
+    Requests are counted rather than timed, so that the same calls give the same bits.
     """
 
     def __init__(self, most: int) -> None:
@@ -38,7 +38,7 @@ class PatientVersions(Versions[VersionT]):
         names: Iterable[str],
         make: Callable[[Mapping[str, Any]], VersionT],
     ) -> VersionT | None:
-        """The version for arrays; None if there is none, and it is not yet worth making."""
+        """The version for arrays; None if there is none and its threshold is not reached."""
         names = [*names]
         with self._lock:
             key = self.key(arrays, names)
@@ -47,9 +47,9 @@ class PatientVersions(Versions[VersionT]):
             return self.find(arrays, names, make)
 
     def _is_worth(self, shapes: Shapes) -> bool:
-        """Whether a version is to be made; if so, it counts as made."""
+        """Count a request; whether the threshold for compiling these shapes is reached."""
         asked = self._asked.pop(shapes, 0) + 1
-        if asked >= (SOON if self._made < FEW else LATE):
+        if asked >= (FIRST_THRESHOLD if self._made < FIRST_VERSIONS else LATER_THRESHOLD):
             self._made += 1
             return True
         self._asked[shapes] = asked
