@@ -8,8 +8,8 @@ from benchmarks.markdown import NOTHING, milliseconds, table
 from benchmarks.results import Case, engines_of
 
 INTRODUCTION = (
-    "Milliseconds for each item, when so many are computed at once; in brackets, the time over "
-    "that of as many single items: below 1, together is cheaper."
+    "Milliseconds per item, by batch size; in parentheses, the time of the batch divided by that "
+    "of as many single items: below 1, the batch is cheaper."
 )
 
 

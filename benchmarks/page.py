@@ -37,11 +37,11 @@ def tables(results: Results) -> str:
         chosen = [case for case in cases if case.row.threads == count]
         parts += [f"### {plural(count, 'thread')}", _times(chosen), _mean(chosen)]
         parts += [floor_table(chosen, results.machine)]
-    parts += ["### Start and memory", _starts([c for c in cases if c.row.threads == 1] or cases)]
+    parts += ["### Startup and memory", _starts([c for c in cases if c.row.threads == 1] or cases)]
     batched = results.cases(batched=True)
     if batched:
-        parts += ["### Cost grows with work", batch_table(batched)]
-    parts += ["### Distance of the outputs", _distances(cases), *_notes(cases), *_failures(cases)]
+        parts += ["### Batches", batch_table(batched)]
+    parts += ["### Errors of the outputs", _distances(cases), *_notes(cases), *_failures(cases)]
     return "\n\n".join(parts)
 
 
@@ -89,8 +89,8 @@ def _setting(results: Results) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in known.items())
     return (
         f"Measured on {machine.day}: {machine.processor}, {plural(machine.cores, 'core')}, "
-        f"{machine.peak:.0f} GFLOP/s a core when it does nothing but multiply and add, "
-        f"{_rates('the last cache', machine.cache_rates)}, "
+        f"peak of {machine.peak:.0f} GFLOP/s per core, "
+        f"{_rates('the last-level cache', machine.cache_rates)}, "
         f"{_rates('memory', machine.memory_rates)}. {versions}. {_others(results)}"
     )
 
@@ -98,15 +98,17 @@ def _setting(results: Results) -> str:
 def _rates(place: str, rates: dict[str, float]) -> str:
     shown = " and ".join(f"{rate:.0f}" for rate in rates.values())
     threads = " and ".join(rates)
-    return f"{shown} GB/s out of {place} on {threads} cores"
+    return f"{shown} GB/s from {place} on {threads} cores"
 
 
 def _others(results: Results) -> str:
     """How much the machine was disturbed."""
     shares = sorted(row.others for row in results.rows)
     middle, most = shares[len(shares) // 2], shares[-1]
-    warning = " Take these figures as a first look." if middle > BUSY else ""
-    return f"Meanwhile other work took {middle:.0%} of the machine, {most:.0%} at most.{warning}"
+    warning = " These figures are not reliable." if middle > BUSY else ""
+    return (
+        f"Other processes used {middle:.0%} of the machine (median), at most {most:.0%}.{warning}"
+    )
 
 
 def _times(cases: Sequence[Case]) -> str:
@@ -118,7 +120,7 @@ def _times(cases: Sequence[Case]) -> str:
         cells = [_time(case, name, best and best[1]) for name in names]
         lines.append([case.row.model, *cells, ratio])
     head = ["model", *names, "ratio to the best"]
-    return f"Milliseconds of the fastest call.\n\n{table(head, lines)}"
+    return f"Milliseconds per call, fastest call.\n\n{table(head, lines)}"
 
 
 def _time(case: Case, name: str, best: str | None) -> str:
@@ -133,14 +135,14 @@ def _time(case: Case, name: str, best: str | None) -> str:
 def _mean(cases: Sequence[Case]) -> str:
     ratios = [case.best[0] for case in cases if case.best]
     if not ratios:
-        return "No other engine could be timed."
+        return "No other engine was timed."
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     return f"Geometric mean of the ratios: **{mean:.2f}**; the largest: {max(ratios):.2f}."
 
 
 def _starts(cases: Sequence[Case]) -> str:
     head = ["model", "compile, s", "import, load, first call, ms", "peak memory, MB", "arena, MB"]
-    head += ["best peer: compile, s", "import, load, first call, ms", "peak memory, MB"]
+    head += ["best other engine: compile, s", "import, load, first call, ms", "peak memory, MB"]
     lines = []
     for case in cases:
         peer = case.engines[case.best[1]] if case.best else {}
@@ -166,9 +168,9 @@ def _distances(cases: Sequence[Case]) -> str:
         cells = [_distance(chosen, name) for name in names]
         lines.append([model, *cells])
     return (
-        "The largest difference from the outputs of the reference (*ref*), over the largest of "
-        f"them. Beyond {WRONG} an engine counts as wrong: its time has a mark (!), and is no "
-        f"peer's.\n\n{table(['model', *names], lines)}"
+        "The largest difference from the outputs of the reference (*ref*), divided by the largest "
+        f"output. Above {WRONG} the results of an engine count as wrong: its time is marked (!), "
+        f"and is not compared with.\n\n{table(['model', *names], lines)}"
     )
 
 
@@ -192,7 +194,7 @@ def _notes(cases: Sequence[Case]) -> Iterator[str]:
                 notes.setdefault(name, set()).add(engine["note"])
     if notes:
         shown = "; ".join(f"{name}: {' or '.join(sorted(notes[name]))}" for name in notes)
-        yield f"How they were compiled: {shown}."
+        yield f"Compiled with: {shown}."
 
 
 def _failures(cases: Sequence[Case]) -> Iterator[str]:
@@ -207,7 +209,7 @@ def _failures(cases: Sequence[Case]) -> Iterator[str]:
             [name, ", ".join(dict.fromkeys(found)), reason.replace("|", "\\|")]
             for (name, reason), found in models.items()
         ]
-        yield "### What did not run"
+        yield "### Models that did not run"
         yield table(["engine", "models", "reason"], lines, words=3)
 
 

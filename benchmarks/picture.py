@@ -24,7 +24,7 @@ def ratio_svg(bars: Sequence[Bar]) -> str:
     largest = max([1.2, *(ratio for _, _, ratio in bars)])
     scale = WIDTH / largest
     parts = [
-        text(LEFT, 22, "Time of Afterglow, as a share of the fastest other engine", "title"),
+        text(LEFT, 22, "Time of Afterglow relative to the fastest other engine", "title"),
         *_legend(counts),
         *_grid(largest, scale, height),
     ]

@@ -1,11 +1,12 @@
-"""Writes what is made from the code: pages of ops, and the picture of an arena.
+"""Generates pages and drawings from the code: the op reference, and the memory of a model.
 
-Run it after changing an op or the planner: `python docs/generate.py`. A test fails if something is
-out of date.
+Run it after changing an op or the planner: `python docs/generate.py`. A test fails if a generated
+file is out of date.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 
@@ -24,7 +25,7 @@ DIGITS = FOLDER.parent / "examples" / "digits" / "digits.onnx"
 
 
 def pages() -> dict[str, str]:
-    """Everything generated, by its file name."""
+    """The generated files, by name."""
     return {
         "ops.md": ops_page(),
         "primitives.md": primitives_page(),
@@ -34,13 +35,13 @@ def pages() -> dict[str, str]:
 
 
 def memory_picture() -> str:
-    """The arena of the model that the examples have."""
+    """A drawing of the arena of the digits model."""
     compiled = Stages(Options()).finish(import_model(DIGITS))
     return memory_svg(compiled.program, compiled.plan.lower_bound_bytes, DIGITS.name)
 
 
 def ops_page() -> str:
-    """The reference of all ops, a section a family."""
+    """The reference of all ops, one section per family."""
     families: dict[str, list[type[Op]]] = {}
     for cls in OPS.values():
         families.setdefault(cls.__module__.rpartition(".")[2], []).append(cls)
@@ -48,9 +49,10 @@ def ops_page() -> str:
         "# Ops",
         "",
         f"Generated from the code: {len(OPS)} ops in {len(families)} families. *Primitive* ops",
-        "are what a backend must implement; *lowered* ones decompose into others unless a backend",
-        "keeps them whole; *copies* become moves of memory, most of which vanish. The gradient is",
-        "the op's *own*, or that of its *lowering*.",
+        "must be implemented by a backend; *lowered* ops decompose into others unless the backend",
+        "implements them itself; *copies* become copies of memory, most of which are eliminated;",
+        "*host* ops work on strings, trees and tables, and run on the host.",
+        "The gradient is the op's *own*, or that of its *lowering*.",
         "",
     ]
     for family, classes in sorted(families.items()):
@@ -62,36 +64,48 @@ def ops_page() -> str:
 
 
 def primitives_page() -> str:
-    """The short list that new hardware implements."""
+    """The short list that new hardware implements, and the list of what its host runs."""
     primitives = [cls for cls in OPS.values() if cls.is_primitive()]
-    count = f"{len(primitives)} ops, of {len(OPS)}"
+    host = [cls for cls in OPS.values() if cls.host]
     lines = [
         "# Primitives",
         "",
-        f"Generated from the code: the {count}, that do not decompose.",
-        "A backend that has a kernel for each of them, and can copy memory, runs every model. The",
-        "backend `primitives` is that contract as a program: it refuses everything else, and the",
-        "tests run random graphs and real models on it.",
+        f"Generated from the code: the {len(primitives)} ops, of {len(OPS)}, that have no lowering",
+        "and compute tensors of numbers. All others decompose into them, recurrent layers into",
+        "`scan`; a backend may still keep any of those whole. A backend that has a kernel for each",
+        "primitive, can copy memory, and leaves the host ops below to the host, runs every model.",
+        "The backend `primitives` is that contract as a program: it refuses everything else, and",
+        "the tests run every op, random graphs and real models on it.",
         "",
-        "| op | attributes | meaning |",
-        "|---|---|---|",
+        *_table(primitives),
+        "",
+        "## Host ops",
+        "",
+        f"The {len(host)} ops on strings, decision trees, n-grams and look-up tables. The host",
+        "runs them by their definition in NumPy; a backend may have kernels for them.",
+        "",
+        *_table(host),
     ]
-    lines += [f"| `{_call(cls)}` | {_attributes(cls)} | {_summary(cls)} |" for cls in primitives]
     return "\n".join(lines) + "\n"
 
 
+def _table(classes: Sequence[type[Op]]) -> list[str]:
+    rows = [f"| `{_call(cls)}` | {_attributes(cls)} | {_summary(cls)} |" for cls in classes]
+    return ["| op | attributes | meaning |", "|---|---|---|", *rows]
+
+
 def contrib_page() -> str:
-    """The ops of ONNX Runtime's own domain that are imported."""
+    """The supported ops of ONNX Runtime's own domain."""
     imported = {op: versions for (domain, op), versions in IMPORTERS.items() if domain == MICROSOFT}
     lines = [
         f"# Ops of {MICROSOFT}",
         "",
-        f"Generated from the code: {len(imported)} ops outside of the standard that are imported,",
-        "as ONNX Runtime's tools write them into optimised and quantized models, and into language",
-        "models. Tests compare each with ONNX Runtime. Where an attribute or an input is not",
-        "supported, the error says so.",
+        f"Generated from the code: {len(imported)} supported ops outside of the ONNX standard,",
+        "which ONNX Runtime's tools write into optimised and quantized models, and into language",
+        "models. Tests compare each with ONNX Runtime. An attribute or input that is not supported",
+        "gives an error that names it.",
         "",
-        "| op | what is imported |",
+        "| op | notes |",
         "|---|---|",
     ]
     lines += [f"| `{op}` | {_first_line(imported[op][0][1])} |" for op in sorted(imported)]
@@ -103,9 +117,15 @@ def _first_line(importer: Importer) -> str:
 
 
 def _row(cls: type[Op]) -> str:
-    kind = "primitive" if cls.is_primitive() else "copies" if cls.has_own_selection() else "lowered"
+    kind = _kind(cls)
     gradient = "own" if cls.gradient is not Op.gradient else "lowering" if _lowers(cls) else ""
     return f"| `{_call(cls)}` | {_attributes(cls)} | {kind} | {gradient} | {_summary(cls)} |"
+
+
+def _kind(cls: type[Op]) -> str:
+    if cls.host:
+        return "host"
+    return "primitive" if cls.is_primitive() else "copies" if cls.has_own_selection() else "lowered"
 
 
 def _lowers(cls: type[Op]) -> bool:

@@ -1,6 +1,6 @@
-"""The whole way of a model: from an ONNX file through every stage to classified pictures.
+"""Takes a model through every stage, from an ONNX file to classified images.
 
-The model is a small network that reads handwritten digits; digits/train.py says how it was made.
+The model is a small network that recognises handwritten digits; digits/train.py trains it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
 
 DIGITS = Path(__file__).parent / "digits"
-OPTIONS = Options(backend="primitives")  # keeps nothing that decomposes: every stage has work to do
+OPTIONS = Options(backend="primitives")  # lowers all it can, so that every stage has work to do
 SHADES = " ░▒▓█"
 WIDTH = 100
 
@@ -32,7 +32,7 @@ def heading(title: str) -> Rule:
 
 
 def excerpt(text: str, start: str, count: int) -> Text:
-    """A few lines of a dump, from the first that begins so; long ones are cut off."""
+    """A few lines of a dump, starting with the first that begins with `start`, truncated."""
     lines = text.splitlines()
     first = next(i for i, line in enumerate(lines) if line.strip().startswith(start))
     shown = [Text(line) for line in lines[first : first + count]]
@@ -43,7 +43,7 @@ def excerpt(text: str, start: str, count: int) -> Text:
 
 
 def op_table(stages: dict[str, ag.Module]) -> Table:
-    """How often each op occurs, stage by stage."""
+    """The number of nodes of each op, at each stage."""
     counts = [Counter(n.op.mnemonic for n in module.main.nodes) for module in stages.values()]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
     table.add_column("op")
@@ -61,7 +61,7 @@ def bar(label: str, size: int, full: int) -> str:
 
 
 def picture(image: np.ndarray, verdict: str) -> Group:
-    """Grey levels 0 to 16 as shades, two characters a pixel."""
+    """An image with grey levels 0 to 16 as block characters, two per pixel."""
     rows = ["".join(SHADES[(int(level) + 3) // 4] * 2 for level in row) for row in image]
     return Group(*map(Text, rows), Text.from_markup(verdict))
 
@@ -74,8 +74,8 @@ def verdict(probabilities: np.ndarray, label: int) -> str:
 
 
 def show_stages(console: Console, path: Path) -> ag.Module:
-    """The model as imported, optimised and lowered; returns the last."""
-    console.print(heading("Stages: from the file to primitive ops"))
+    """Show the model as imported, optimised and lowered; return the last."""
+    console.print(heading("Stages: from the ONNX file to primitive ops"))
     module = ag.import_model(path)
     imported = module.clone()
     optimised = Stages(OPTIONS).optimise(module).clone()
@@ -88,19 +88,19 @@ def show_stages(console: Console, path: Path) -> ag.Module:
 
 
 def show_memory(console: Console, model: ag.CompiledModel, lowered: ag.Module) -> None:
-    """The planned program, and its arena beside memory for each result of the graph."""
+    """Show the planned program, and its arena compared with one buffer per tensor."""
     console.print(excerpt(model.ir("instructions"), "%", 5))
     console.print(heading("Memory"))
     alone = sum(result.type.nbytes for node in lowered.main.nodes for result in node.results)
     memory = model.memory
-    console.print(bar("every result its own", alone, alone))
-    console.print(bar("arena as planned", memory.arena_bytes, alone))
-    console.print(bar("bound: live at once", memory.lower_bound_bytes, alone))
+    console.print(bar("one buffer per tensor", alone, alone))
+    console.print(bar("planned arena", memory.arena_bytes, alone))
+    console.print(bar("lower bound", memory.lower_bound_bytes, alone))
 
 
 def show_pictures(console: Console, model: ag.CompiledModel) -> None:
-    """Some pictures with what they were taken for, and how often that is right."""
-    console.print(heading("Pictures"))
+    """Show some images with their predictions, and the accuracy."""
+    console.print(heading("Predictions"))
     data = np.load(DIGITS / "test_images.npz")
     images, labels = data["images"], data["labels"]
     started = perf_counter()
@@ -112,10 +112,10 @@ def show_pictures(console: Console, model: ag.CompiledModel) -> None:
     grid = Table.grid(padding=(0, 2))
     grid.add_row(*(picture(images[i], verdict(found[i], labels[i])) for i in shown))
     console.print(Padding(grid, (0, 2)))
-    right = f"[bold]{len(labels) - len(wrong)} of {len(labels)} right[/]"
-    console.print(f"\n{right}, {seconds * 1e6:.0f} µs a picture")
+    right = f"[bold]{len(labels) - len(wrong)} of {len(labels)} correct[/]"
+    console.print(f"\n{right}, {seconds * 1e6:.0f} µs per image")
     error = np.abs(found - data["probabilities"]).max()
-    console.print(f"largest difference from the probabilities PyTorch gave: {error:.1e}")
+    console.print(f"largest difference from PyTorch's probabilities: {error:.1e}")
 
 
 def main() -> None:

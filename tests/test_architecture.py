@@ -49,7 +49,7 @@ DOORS = {
     "afterglow.backends.cpu.backend": "what writes bundles, for models that are exported",
     "afterglow.driver.devices": "the interpreter, for models of which the host runs something",
     "afterglow.driver.loading": "the compiler, for models with data-dependent shapes",
-    "afterglow.driver.kept": "the compiler, for what else is asked of a kept model",
+    "afterglow.driver.cached": "the compiler, for what else is asked of a kept model",
     "afterglow.runtime.native.machine": "LLVM, for features that the system lists under no name",
     "afterglow.support.plugins": "the metadata of packages, for names that are not our own",
     "afterglow.types.dtype": "ml_dtypes, for elements that NumPy has not",

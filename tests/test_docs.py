@@ -18,7 +18,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)(?P<target>[^)#\s]+)[^)]*\)")
 VARYING = {
-    r"(?m)^ (scratch|weights|code) +[\d,]+$": r"\1 (bytes)",
+    r"(?m)^ (scratch, all threads|weights|code) +[\d,]+$": r"\1 (bytes)",
     r"\b\d+(\.\d+)? (µs|ms|s)\b": "(time)",
     r"\b\d(\.\d+)?e-\d\d\b": "(tiny)",
     r"─+": "─",

@@ -27,15 +27,15 @@ def lines(text, beginning):
 
 def test_the_tables(stored):
     text = tables(stored)
-    assert "Slide rule, 2 cores, 100 GFLOP/s a core" in text
+    assert "Slide rule, 2 cores, peak of 100 GFLOP/s per core" in text
     assert "afterglow 1.2, onnxruntime 1.2, iree 1.2" in text
-    assert "50 and 80 GB/s out of the last cache" in text
+    assert "50 and 80 GB/s from the last-level cache" in text
     assert "Geometric mean of the ratios: **0.50**; the largest: 0.50." in text
     assert "| net | 20 | **40** | 100 | – | **0.50** |" in text  # noqa: RUF001
     assert "| net | 20 | **16** | **1.25** |" in text
     assert "| net | – | 100 + 20 + 3 | 5 | 0.25 | – | 100 + 20 + 3 | 5 |" in text  # noqa: RUF001
     assert "| net | – | ref | 2e-06 | – |" in text  # noqa: RUF001
-    assert "How they were compiled: iree: O2." in text
+    assert "Compiled with: iree: O2." in text
     assert lines(text, "| tvm |") == ["| tvm | net | cannot convert: no layer \\| Loop |"]
 
 
@@ -57,14 +57,14 @@ def test_time_for_each_item(stored):
 def test_what_is_not_right_has_a_mark():
     text = tables(results(row("net", afterglow=0.02, mnn=engine(0.01, relative_error=0.5))))
     assert "| net | 20 | 10! | – |" in text  # noqa: RUF001
-    assert "No other engine could be timed." in text
+    assert "No other engine was timed." in text
 
 
 def test_a_busy_machine_is_said():
     quiet, busy = row("net", afterglow=0.02), row("net", afterglow=0.02)
     object.__setattr__(busy, "others", 0.4)
     assert "a first look" not in tables(results(quiet))
-    assert "other work took 40% of the machine, 40% at most. Take" in tables(results(busy))
+    assert "used 40% of the machine (median), at most 40%. These" in tables(results(busy))
 
 
 def test_the_floor_is_arithmetic_or_memory_or_cache():

@@ -55,7 +55,7 @@ def test_the_answer_as_tables(capsys):
     assert "afterglow 200.0 ms 100.0 ms 30.0 ms 4.0 ms 5.0 MB 64 B" in lines
     assert lines[-2:] == [
         "mnn: MNN is not installed; try pip install MNN",
-        "0.50 of the time of onnxruntime, the fastest of the others",
+        "0.50 times the time of onnxruntime, the fastest other engine",
     ]
 
 
@@ -63,8 +63,8 @@ def test_an_engine_that_nobody_knows(command):
     command.fails(
         2,
         """
-        error: no engine 'fast'
-          help: there are onnxruntime, openvino, mnn, ncnn, torch, inductor, jax, tvm, iree
+        error: unknown engine 'fast'
+          help: choose from onnxruntime, openvino, mnn, ncnn, torch, inductor, jax, tvm, iree
         """,
         *("bench", str(DIGITS), "--vs", "fast"),
     )
@@ -74,8 +74,8 @@ def test_a_python_that_is_not_there(command):
     command.fails(
         2,
         """
-        error: --peer-python: there is no program '/nowhere/python'
-          help: give the path of a Python that has the other engines
+        error: --peer-python: no such program: '/nowhere/python'
+          help: give the path of a Python interpreter that has the other engines installed
         """,
         *("bench", str(DIGITS), "--peer-python", "/nowhere/python"),
     )
@@ -102,7 +102,7 @@ def test_free_dimensions_must_be_bound(command, tmp_path):
     command.fails(
         2,
         """
-        error: input 'a: f32[batch, 3]' has free dimensions
+        error: input 'a: f32[batch, 3]' has dynamic dimensions
           help: bind them, for example --dim batch=1 or --shapes a:1x3
         """,
         *("bench", models.batched(tmp_path)),

@@ -39,7 +39,7 @@ def test_options_of_a_bundle_need_a_folder(command, tmp_path):
     command.fails(
         2,
         """
-        error: --shared is an option of a bundle, which needs a folder
+        error: --shared is an option for bundles, which are written to a folder
           help: add -o FOLDER
         """,
         *("compile", models.linear(tmp_path), "--shared"),
@@ -57,7 +57,7 @@ def test_a_bundle_is_machine_code(command, tmp_path):
     command.fails(
         2,
         """
-        error: a bundle is machine code, and backend 'interpreter' makes none
+        error: bundles are machine code, and backend 'interpreter' generates none
           help: leave --backend out, or use --backend cpu
         """,
         *("compile", models.linear(tmp_path), "-o", str(tmp_path / "out")),

@@ -92,7 +92,7 @@ def test_what_the_host_will_run_where_values_decide_shapes(command, tmp_path):
     assert step == {
         "work": "NonZero",
         "origin": "where",
-        "reason": "values decide the shape of its results",
+        "reason": "the shapes of its results depend on data",
     }
 
 
@@ -118,11 +118,11 @@ def test_free_dimensions_leave_a_question_open(command, tmp_path):
     assert finished.status == 0
     assert lines(finished.out)[-4:] == [
         "nodes 1: 1 Add",
-        "the model has inputs with free dimensions: 'a': f32[batch, 3], 'b': f32[batch, 3]",
+        "the model has inputs with dynamic dimensions: 'a': f32[batch, 3], 'b': f32[batch, 3]",
         "bind them, for example --dim batch=1 or --shapes a:1x3 --shapes b:1x3",
         "verdict: supported",
     ]
-    assert "free dimensions batch" in lines(finished.out)
+    assert "dynamic dimensions batch" in lines(finished.out)
 
 
 def test_bound_dimensions_leave_none(command, tmp_path):

@@ -13,7 +13,7 @@ from afterglow.support.errors import UsageError
 from tests.cli import models
 
 PLACES = """\
-help: let it end with .agc for a compiled model; .txt or .agi for a program as text; \
+help: end the name with .agc for a compiled model; .txt or .agi for a program as text; \
 / for the folder of a bundle"""
 
 
@@ -45,7 +45,7 @@ def test_a_model_by_any_name_is_never_written_over(command, tmp_path, words, nam
     command.fails(
         2,
         f"""
-        error: {path} is the model itself: it is never overwritten
+        error: {path} is the model itself, which is never overwritten
           help: give another name
         """,
         *(words[0], str(path), words[1], str(path), "--force"),
@@ -63,9 +63,9 @@ def test_a_model_by_any_name_is_never_written_over(command, tmp_path, words, nam
         (("compile", "-o"), "out.txt", "a program as text"),
         (("dump", "-o"), "out.txt", "a graph as text"),
         (("dump", "--stage", "instructions", "-o"), "out.agi", "a program as text"),
-        (("dump", "--stage", "llvm", "-o"), "out.ll", "code in LLVM's language"),
+        (("dump", "--stage", "llvm", "-o"), "out.ll", "LLVM IR"),
         (("dump", "--stage", "asm", "-o"), "out.s", "assembly"),
-        (("dump", "--dot", "-o"), "out.dot", "a graph in Graphviz's language"),
+        (("dump", "--dot", "-o"), "out.dot", "a Graphviz graph"),
         (("dump", "--payload"), "out.npz", "an archive of arrays"),
         (("explain", "--memory"), "out.svg", "a picture"),
     ],
@@ -77,8 +77,8 @@ def test_only_files_of_ours_are_replaced(command, tmp_path, words, name, kind):
     command.fails(
         2,
         f"""
-        error: {path} is there already, and is not {kind} that Afterglow wrote
-          help: give another name, or --force to replace it
+        error: {path} already exists and is not {kind} written by Afterglow
+          help: give another name, or --force to overwrite it
         """,
         *command_line,
     )
@@ -103,7 +103,7 @@ def test_a_name_that_does_not_say_what_to_write(command, tmp_path, monkeypatch, 
     command.fails(
         2,
         f"""
-        error: -o {name}: the name does not say what to write
+        error: -o {name}: the extension does not say what to write
           {PLACES}
         """,
         *("compile", models.linear(tmp_path), "-o", name),
@@ -123,7 +123,7 @@ def test_options_of_a_bundle_contradict_a_file(command, tmp_path, option):
     command.fails(
         2,
         f"""
-        error: {option} is an option of a bundle, and {path} is to be a file
+        error: {option} is an option for bundles, but {path} names a file
           help: give a folder for the bundle: -o a/
         """,
         *("compile", models.linear(tmp_path), "-o", str(path), option),
@@ -160,7 +160,7 @@ def test_a_file_is_not_written_over_a_folder(command, tmp_path):
     [
         (("-o", "x.onnx"), ".txt or .agg for a graph as text"),
         (("--stage", "asm", "-o", "x.svg"), ".s or .asm or .txt for assembly"),
-        (("--dot", "-o", "x.txt"), ".dot or .gv for a graph in Graphviz's language"),
+        (("--dot", "-o", "x.txt"), ".dot or .gv for a Graphviz graph"),
         (("-o", "x/"), ".txt or .agg for a graph as text"),
     ],
 )
@@ -168,8 +168,8 @@ def test_what_is_dumped_decides_how_names_end(command, tmp_path, words, help):
     command.fails(
         2,
         f"""
-        error: -o {words[-1]}: the name does not say what to write
-          help: let it end with {help}
+        error: -o {words[-1]}: the extension does not say what to write
+          help: end the name with {help}
         """,
         *("dump", models.linear(tmp_path), *words),
     )
@@ -240,7 +240,7 @@ def test_arrays_of_others_are_not_replaced_by_outputs(command, tmp_path):
     command.fails(
         2,
         f"""
-        error: {tmp_path / "y.npy"} is there already, and holds something else
+        error: {tmp_path / "y.npy"} already exists, with different contents
           help: give another folder, or --force to replace it
         """,
         *(*words, "--seed", "1"),
@@ -254,7 +254,7 @@ def test_saving_from_python_does_not_replace_other_files(tmp_path):
     with pytest.raises(UsageError) as caught:
         model.save(path)
     assert str(caught.value) == inspect.cleandoc(f"""
-        error: {path} is there already, and is not a compiled model that Afterglow wrote
+        error: {path} already exists and is not a compiled model written by Afterglow
           help: give another name, or force=True to replace it
     """)
     assert ag.compile(path)(np.ones((2, 3), np.float32)).shape == (2, 4)

@@ -52,8 +52,8 @@ def test_a_picture_needs_graphviz(command, tmp_path, monkeypatch):
     command.fails(
         2,
         """
-        error: --svg needs Graphviz, and its program 'dot' is not there
-          help: install Graphviz, or take --dot and draw it elsewhere
+        error: --svg needs Graphviz, but its program 'dot' was not found
+          help: install Graphviz, or use --dot and draw the graph elsewhere
         """,
         *("dump", models.linear(tmp_path), "--svg"),
     )
@@ -74,7 +74,7 @@ def test_instructions_have_no_picture(command, tmp_path):
     command.fails(
         2,
         """
-        error: stage instructions is a list: there is no picture of it
+        error: stage instructions is not a graph and cannot be drawn
           help: give --stage import, graph or lowered
         """,
         *("dump", models.linear(tmp_path), "--stage", "instructions", "--dot"),
@@ -84,14 +84,14 @@ def test_instructions_have_no_picture(command, tmp_path):
 def test_instructions_have_no_origins(command, tmp_path):
     command.fails(
         2,
-        "error: --origins goes with --stage import, graph or lowered",
+        "error: --origins requires --stage import, graph or lowered",
         *("dump", models.linear(tmp_path), "--stage", "instructions", "--origins"),
     )
 
 
 def test_one_picture_at_a_time(command, tmp_path):
     words = ("dump", models.linear(tmp_path), "--dot", "--svg")
-    command.fails(2, "error: --dot and --svg exclude each other", *words)
+    command.fails(2, "error: --dot and --svg cannot be used together", *words)
 
 
 def test_an_unknown_stage(command, tmp_path):
@@ -110,7 +110,7 @@ def test_free_dimensions_must_be_bound(command, tmp_path):
     command.fails(
         2,
         """
-        error: the model has inputs with free dimensions: 'a': f32[batch, 3], 'b': f32[batch, 3]
+        error: the model has inputs with dynamic dimensions: 'a': f32[batch, 3], 'b': f32[batch, 3]
           help: bind them, for example --dim batch=1 or --shapes a:1x3 --shapes b:1x3
         """,
         *("dump", models.batched(tmp_path)),
@@ -144,7 +144,9 @@ def test_dumps_of_what_changed(command, tmp_path):
 def test_an_unknown_pass(command, tmp_path):
     finished = command("dump", models.linear(tmp_path), "--dump-after", "magic")
     assert finished.status == 2
-    assert finished.err.startswith("error: no pass 'magic'\n  help: there are fold-constants, ")
+    assert finished.err.startswith(
+        "error: unknown pass 'magic'\n  help: choose from fold-constants, "
+    )
 
 
 def test_stopping_before_the_first_pass_leaves_the_graph_as_imported(command, tmp_path):
@@ -180,14 +182,14 @@ def test_code_has_neither_picture_nor_payload(command, tmp_path):
     command.fails(
         2,
         """
-        error: stage asm is a list: there is no picture of it
+        error: stage asm is not a graph and cannot be drawn
           help: give --stage import, graph or lowered
         """,
         *("dump", path, "--stage", "asm", "--dot"),
     )
     command.fails(
         2,
-        "error: --payload goes with --stage import, graph, lowered or instructions",
+        "error: --payload requires --stage import, graph, lowered or instructions",
         *("dump", path, "--stage", "llvm", "--payload", str(tmp_path / "payload.npz")),
     )
 
@@ -196,7 +198,7 @@ def test_the_interpreter_makes_no_code(command, tmp_path):
     command.fails(
         2,
         """
-        error: backend 'interpreter' makes no code to print
+        error: backend 'interpreter' generates no code to print
           help: use backend='cpu'
         """,
         *("dump", models.linear(tmp_path), "--stage", "llvm", "--backend", "interpreter"),

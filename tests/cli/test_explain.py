@@ -48,7 +48,7 @@ def test_at_most_ten_buffers_are_listed(command):
 def test_the_picture_is_written(command, tmp_path):
     path = tmp_path / "memory.svg"
     finished = command("explain", str(DIGITS), "--memory", str(path))
-    assert finished.out.splitlines()[-1] == f"drawn in {path}"
+    assert finished.out.splitlines()[-1] == f"memory drawn in {path}"
     picture = ET.fromstring(path.read_text())
     assert any(text.text == "digits.onnx" for text in picture.iter())
     assert command("explain", str(DIGITS), "--memory", str(path), "--json").json["picture"] == str(
@@ -78,7 +78,7 @@ def test_free_dimensions_must_be_bound(command, tmp_path):
     command.fails(
         2,
         """
-        error: the model has inputs with free dimensions: 'a': f32[batch, 3], 'b': f32[batch, 3]
+        error: the model has inputs with dynamic dimensions: 'a': f32[batch, 3], 'b': f32[batch, 3]
           help: bind them, for example --dim batch=1 or --shapes a:1x3 --shapes b:1x3
         """,
         *("explain", models.batched(tmp_path)),

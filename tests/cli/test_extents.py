@@ -118,7 +118,7 @@ def test_a_range_is_no_extent(command, tmp_path):
     command.fails(
         2,
         """
-        error: input 'a: f32[batch, 3]' has free dimensions
+        error: input 'a: f32[batch, 3]' has dynamic dimensions
           help: bind them, for example --dim batch=1 or --shapes a:1x3
         """,
         *("run", models.batched(tmp_path), "--dim", "batch=1..5"),
@@ -130,7 +130,7 @@ def test_code_is_for_exact_extents(command, tmp_path, verb):
     command.fails(
         2,
         """
-        error: dimension 'batch' is a range, 1..5: code is for exact extents
+        error: dimension 'batch' is a range, 1..5: code needs exact extents
           help: give one, --dim batch=5, or a list, --dim batch=1,5
         """,
         *(verb, models.batched(tmp_path), "--dim", "batch=1..5"),
@@ -141,7 +141,7 @@ def test_code_is_for_exact_extents(command, tmp_path, verb):
     ("purpose", "words"),
     [
         ("a dump", ("dump",)),
-        ("a text", ("compile", "-o", "program.txt")),
+        ("a program as text", ("compile", "-o", "program.txt")),
         ("--output-dir", ("run", "--output-dir", "somewhere")),
         ("--memory", ("explain", "--memory", "picture.svg")),
     ],
@@ -150,7 +150,7 @@ def test_what_is_for_one_shape(command, tmp_path, purpose, words):
     command.fails(
         2,
         f"""
-        error: {purpose} is for one shape, and --dim batch=1,2 lists several
+        error: {purpose} is for one shape, but --dim batch=1,2 lists several
           help: give one extent, --dim batch=1
         """,
         *(*words, models.batched(tmp_path), "--dim", "batch=1,2"),
@@ -162,7 +162,7 @@ def test_too_many_versions(command, tmp_path, verb):
     command.fails(
         2,
         """
-        error: 17 versions of the model are asked for, at most 16 are kept
+        error: 17 versions of the model are requested, the limit is 16
           help: list fewer extents of 'batch'
         """,
         *(verb, models.batched(tmp_path), "--dim", f"batch={','.join(map(str, range(17)))}"),
@@ -174,7 +174,7 @@ def test_too_many_versions(command, tmp_path, verb):
 def test_a_dimension_that_no_input_has(command, tmp_path, verb, wish):
     command.fails(
         2,
-        "error: no input has a free dimension 'bach': there are 'batch'",
+        "error: no input has a dynamic dimension 'bach': there are 'batch'",
         *(verb, models.batched(tmp_path), "--dim", f"bach={wish}"),
     )
 
@@ -183,7 +183,7 @@ def test_a_dimension_that_no_input_has(command, tmp_path, verb, wish):
 def test_a_listed_dimension_that_no_input_has(command, tmp_path, more):
     command.fails(
         2,
-        "error: no input has a free dimension 'bach': there are 'batch'",
+        "error: no input has a dynamic dimension 'bach': there are 'batch'",
         *("compile", models.batched(tmp_path), "--dim", "bach=3,4", *more),
     )
 
@@ -219,7 +219,7 @@ def test_what_is_bound_is_not_asked_for_again(command, tmp_path):
     command.fails(
         2,
         """
-        error: input 'x: f32[4, seq, 8]' has free dimensions
+        error: input 'x: f32[4, seq, 8]' has dynamic dimensions
           help: bind them, for example --dim seq=1 or --shapes x:4x1x8
         """,
         *("run", path, "--dim", "batch=4"),

@@ -124,7 +124,7 @@ def test_a_full_device_is_said(tmp_path, words):
         finished = subprocess.run(
             command_line, stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
-    assert finished.stderr == "error: cannot write the answer: no space left on device\n"
+    assert finished.stderr == "error: cannot write the output: no space left on device\n"
     assert finished.returncode == 2
 
 
@@ -176,7 +176,7 @@ def test_inputs_for_which_there_is_no_memory(command, tmp_path):
         2,
         """
         error: input 'a: f32[batch, 3]' of shape (1000000000000, 3) takes \
-12,000,000,000,000 bytes, and there is no memory for it
+12,000,000,000,000 bytes, more than there is memory for
           help: give smaller extents
         """,
         *("run", models.batched(tmp_path), "--dim", f"batch={10**12}"),
@@ -210,9 +210,9 @@ def test_a_file_that_is_not_there(command, verb):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--shapes", "x=1x3"), "'x=1x3' is no shape"),
-        (("--shapes", "x:1x-3"), "'x:1x-3' is no shape"),
-        (("--shapes", "1x3"), "'1x3' is no shape"),
+        (("--shapes", "x=1x3"), "'x=1x3' is not a shape"),
+        (("--shapes", "x:1x-3"), "'x:1x-3' is not a shape"),
+        (("--shapes", "1x3"), "'1x3' is not a shape"),
     ],
 )
 def test_a_shape_that_is_none(command, words, message):
@@ -233,7 +233,7 @@ def test_a_dimension_without_a_name(command, text):
     command.fails(
         2,
         f"""
-        error: {text!r} is no dimension
+        error: {text!r} is not a dimension
           help: write NAME=8, NAME=1,4,8 or NAME=1..512
         """,
         *("check", "model.onnx", "--dim", text),
@@ -322,7 +322,7 @@ def test_warnings_are_lines_without_places_in_the_source(command, monkeypatch, t
     finished = command("run", models.linear(tmp_path))
     assert finished.status == 0
     assert finished.err == (
-        f"warning: nothing is cached, as what lies in {open_to_all} cannot be trusted: every user "
+        f"warning: nothing is cached, because {open_to_all} cannot be trusted: every user "
         "may write there; set AFTERGLOW_CACHE to a folder that only you may write\n"
     )
 

@@ -24,7 +24,7 @@ def test_the_pass_is_known_where_it_runs(command, tmp_path):
     assert "; after narrow-weights" in finished.out
     refused = command("dump", path, "--dump-after", "narrow-weights")
     assert refused.status == 2
-    assert "no pass 'narrow-weights'" in refused.err
+    assert "unknown pass 'narrow-weights'" in refused.err
 
 
 def test_the_rounding_shows_in_a_comparison(command):

@@ -25,7 +25,7 @@ def test_only_machine_code_is_profiled(command):
     command.fails(
         2,
         """
-        error: backend 'interpreter' is not profiled
+        error: backend 'interpreter' has no profiler
           help: use --backend cpu
         """,
         *("profile", str(DIGITS), "--backend", "interpreter"),

@@ -107,7 +107,7 @@ def test_dimensions_that_stay_free(command, tmp_path):
     command.fails(
         2,
         """
-        error: input 'a: f32[batch, 3]' has free dimensions
+        error: input 'a: f32[batch, 3]' has dynamic dimensions
           help: bind them, for example --dim batch=1 or --shapes a:1x3
         """,
         "run",
@@ -120,7 +120,7 @@ def test_an_input_of_another_element_type(command, tmp_path):
     command.fails(
         2,
         """
-        error: input 'x' holds float32, the file float64
+        error: input 'x' has element type float32, but the file has float64
           help: convert it: numpy.save(file, array.astype('float32'))
         """,
         *("run", models.linear(tmp_path), "--input", f"x={tmp_path / 'x.npy'}"),
@@ -208,7 +208,7 @@ def test_without_onnxruntime_there_is_nothing_to_compare_with(command, tmp_path,
         2,
         """
         error: onnxruntime is not installed
-          help: pip install onnxruntime, or leave --compare out
+          help: pip install onnxruntime, or omit --compare
         """,
         *("run", models.linear(tmp_path), "--compare", "onnxruntime"),
     )
@@ -238,7 +238,7 @@ def test_an_input_without_a_file(command, tmp_path, text, name):
     command.fails(
         2,
         f"""
-        error: --input {text or "''"} names no file
+        error: --input {text or "''"} does not name a file
           help: write --input {name}=FILE.npy, or FILE.npz for all of them
         """,
         *("run", models.linear(tmp_path), "--input", text),
@@ -260,7 +260,7 @@ def test_an_index_out_of_range_is_an_error_unless_unchecked(command, tmp_path):
         """
         error: gather: indices must be from -3 to 2, got 9
           in node 'look'
-          help: compile with unchecked=True to have the nearest taken, without an error
+          help: compile with unchecked=True to use the nearest valid index instead
         """,
         *words,
     )

@@ -55,8 +55,8 @@ def test_which_version_must_be_said(command, batched):
     command.fails(
         2,
         """
-        error: input 'a: f32[batch, 3]' has free dimensions
-          help: choose with --dim or --shapes what it was compiled for: \
+        error: input 'a: f32[batch, 3]' has dynamic dimensions
+          help: choose one of its versions with --dim or --shapes: \
 a: f32[1, 3], b: f32[1, 3]; a: f32[4, 3], b: f32[4, 3]
         """,
         *("run", batched),
@@ -90,8 +90,8 @@ def test_options_that_come_too_late(command, saved, words):
     command.fails(
         2,
         f"""
-        error: {option} means nothing to {saved}: it is compiled already
-          help: give it where the model is compiled: afterglow compile MODEL -o linear.agc \
+        error: {option} has no effect on {saved}: it is already compiled
+          help: give it when the model is compiled: afterglow compile MODEL -o linear.agc \
 {option} …
         """,
         *(*words, saved),
@@ -103,8 +103,8 @@ def test_there_is_nothing_to_compare_with(command, saved, verb, option):
     command.fails(
         2,
         f"""
-        error: {saved} is compiled: no other engine runs it, to compare with
-          help: give the model it was made of, or leave {option} out
+        error: {saved} is compiled: no other engine can run it for comparison
+          help: give the original model, or omit {option}
         """,
         *(verb, saved, option, "onnxruntime"),
     )
@@ -115,8 +115,8 @@ def test_there_is_no_graph_to_look_at(command, saved, verb):
     command.fails(
         2,
         f"""
-        error: {saved} is a compiled model: it holds code, and no graph
-          help: give the model it was made of; run, bench and profile take compiled ones
+        error: {saved} is a compiled model: it contains code, not a graph
+          help: give the original model; run, bench and profile accept compiled ones
         """,
         *(verb, saved),
     )
@@ -179,7 +179,7 @@ def test_data_decide_what_comes_behind(command, tmp_path):
     finished = command("compile", models.places(tmp_path), "-o", path)
     assert finished.status == 0
     assert finished.out.splitlines()[-1] == (
-        f"compiled as far as NonZero (where): data decide the shapes behind, written to {path}"
+        f"compiled up to NonZero (where): later shapes depend on data, written to {path}"
     )
     np.save(tmp_path / "x.npy", X)
     words = ("run", path, "--input", f"x={tmp_path / 'x.npy'}", "--output-dir", str(tmp_path))
@@ -194,7 +194,7 @@ def test_what_data_decide_is_no_single_program(command, tmp_path, file):
     command.fails(
         2,
         """
-        error: data decide shapes in the model: it is no single program, which could be profiled
+        error: the model has data-dependent shapes: only a single program can be profiled
           help: time it with afterglow bench
         """,
         *("profile", str(tmp_path / file)),
@@ -205,7 +205,7 @@ def test_data_decide_what_a_bundle_cannot_compile(command, tmp_path):
     command.fails(
         3,
         """
-        error: data decide shapes in the model, and a bundle cannot compile what comes behind
+        error: the model has data-dependent shapes, which a bundle cannot compile at run time
             NonZero (where)
           help: save it as FILE.agc, or export a model that ends before these nodes
         """,
@@ -229,7 +229,7 @@ def test_code_for_another_machine_becomes_a_bundle(command, tmp_path):
         2,
         """
         error: the code for aarch64 does not run here: it needs the architecture aarch64
-          help: make a bundle, which another machine runs: export_bundle(folder, \
+          help: export a bundle for the other machine: export_bundle(folder, \
 target='aarch64'), or afterglow compile MODEL -o FOLDER --target aarch64
         """,
         *("compile", models.linear(tmp_path), "--target", "aarch64"),

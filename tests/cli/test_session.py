@@ -5,7 +5,7 @@ import time
 
 from rich.console import Console
 
-from afterglow.cli.progress import PATIENCE, StageClock
+from afterglow.cli.progress import DELAY, StageClock
 from afterglow.cli.report import duration
 from afterglow.cli.session import Session
 from afterglow.support.errors import UsageError
@@ -54,7 +54,7 @@ def test_a_slow_stage_is_shown():
     console = terminal()
     with StageClock(console) as clock:
         clock("import")
-        time.sleep(1.5 * PATIENCE)
+        time.sleep(1.5 * DELAY)
     assert "import …" in shown(console)
 
 
@@ -62,7 +62,7 @@ def test_nothing_is_shown_in_a_file():
     console = Console(file=io.StringIO())
     with StageClock(console) as clock:
         clock("import")
-        time.sleep(1.5 * PATIENCE)
+        time.sleep(1.5 * DELAY)
     assert shown(console) == ""
 
 

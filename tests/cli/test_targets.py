@@ -57,7 +57,7 @@ def test_bench_times_only_what_runs_here(command, tmp_path):
         2,
         """
         error: the code for aarch64 does not run here: it needs the architecture aarch64
-          help: make a bundle, which another machine runs: export_bundle(folder, \
+          help: export a bundle for the other machine: export_bundle(folder, \
 target='aarch64'), or afterglow compile MODEL -o FOLDER --target aarch64
         """,
         *("bench", models.linear(tmp_path), "--target", "aarch64"),

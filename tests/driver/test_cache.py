@@ -306,7 +306,7 @@ def test_a_cache_that_everybody_may_write_is_not_used(
     for path in entries(folder, "models"):
         path.unlink()
     message = (
-        f"nothing is cached, as what lies in {folder / part} cannot be trusted: every user may "
+        f"nothing is cached, because {folder / part} cannot be trusted: every user may "
         "write there; set AFTERGLOW_CACHE to a folder that only you may write"
     )
     with pytest.warns(afterglow.AfterglowWarning, match=f"^{re.escape(message)}$") as caught:
@@ -335,7 +335,7 @@ def test_what_is_no_cache() -> None:
         with pytest.raises(UsageError) as caught:
             afterglow.compile(networks.tiny(), cache=wish)  # type: ignore[arg-type]
         assert caught.value.what == f"the cache cannot be {wish!r}"
-        assert caught.value.help == "give a folder, True for the usual one, or False"
+        assert caught.value.help == "give a folder, True for the default one, or False"
 
 
 @pytest.mark.parametrize("kind", ["models", "kernels"])

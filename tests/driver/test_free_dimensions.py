@@ -103,10 +103,10 @@ def test_extents_outside_a_range_are_refused() -> None:
 @pytest.mark.parametrize(
     ("dims", "message"),
     [
-        ({"bach": [1]}, "no input has a free dimension 'bach': there are 'batch'"),
+        ({"bach": [1]}, "no input has a dynamic dimension 'bach': there are 'batch'"),
         ({"batch": (5, 2)}, "dimension 'batch' cannot be (5, 2)"),
         ({"batch": [1, -4]}, "dimension 'batch' cannot be [1, -4]"),
-        ({"batch": list(range(17))}, "17 versions of the model are asked for, at most 16 are kept"),
+        ({"batch": list(range(17))}, "17 versions of the model are requested, the limit is 16"),
     ],
 )
 def test_wishes_that_make_no_sense_are_refused(dims: dict[str, object], message: str) -> None:

@@ -239,7 +239,7 @@ def test_memory_that_cannot_be_had_is_an_error_that_says_so(
     monkeypatch.setattr("afterglow.runtime.native.executable.NativeExecutable.run", full)
     with pytest.raises(MemoryLimitError) as caught:
         compiled(np.ones((2, 3), np.float32))
-    assert str(caught.value) == "error: there is not enough memory to run the model: no room"
+    assert str(caught.value) == "error: not enough memory to run the model: no room"
 
 
 def test_many_iterations_take_no_memory() -> None:

@@ -219,7 +219,8 @@ def test_nothing_is_there_to_save_yet(path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         afterglow.compile(shaped()).save(path)
     assert str(caught.value) == (
-        "error: nothing of the model is compiled yet: data decide shapes in it\n  help: run it once"
+        "error: nothing of the model is compiled yet: it has data-dependent shapes\n"
+        "  help: run it once"
     )
 
 
@@ -270,7 +271,9 @@ def test_a_module_is_never_cut() -> None:
     module = afterglow.import_model(model([node("Relu", ["x"], ["y"])]))
     recipe = afterglow.compile(module)._specialiser
     assert isinstance(recipe, Recipe)
-    with pytest.raises(UsageError, match="a module has exact shapes: nothing"):
+    with pytest.raises(
+        UsageError, match="a module has static shapes: there is nothing to partition"
+    ):
         recipe.source_left([["x"]])
 
 

@@ -250,7 +250,7 @@ def test_a_bundle_cannot_be_made_of_what_is_compiled_as_it_runs(tmp_path: Path) 
     with pytest.raises(UsageError) as caught:
         compiled.export_bundle(tmp_path / "never")
     assert str(caught.value) == (
-        "error: data decide shapes in the model, and a bundle cannot compile what comes behind\n"
+        "error: the model has data-dependent shapes, which a bundle cannot compile at run time\n"
         "  help: save it as FILE.agc, or export a model that ends before these nodes"
     )
 

@@ -29,7 +29,7 @@ FREE = [
         two_inputs(),
         Binding(),
         """
-        error: the model has inputs with free dimensions: 'x': f32[batch, 3], 'mask': f32[batch, length]
+        error: the model has inputs with dynamic dimensions: 'x': f32[batch, 3], 'mask': f32[batch, length]
           help: bind them, for example dims={'batch': 1, 'length': 1} or shapes={'x': (1, 3), 'mask': (1, 1)}
         """,  # noqa: E501  as users see it
     ),
@@ -37,7 +37,7 @@ FREE = [
         two_inputs(),
         Binding(shapes={"x": (8, 3)}),
         """
-        error: the model has inputs with free dimensions: 'mask': f32[batch, length]
+        error: the model has inputs with dynamic dimensions: 'mask': f32[batch, length]
           help: bind them, for example dims={'length': 1} or shapes={'mask': (8, 1)}
         """,
     ),
@@ -45,7 +45,7 @@ FREE = [
         relu(inputs=(info("x", (2, None)),)),
         Binding(),
         """
-        error: the model has inputs with free dimensions: 'x': f32[2, ?]
+        error: the model has inputs with dynamic dimensions: 'x': f32[2, ?]
           help: bind them, for example shapes={'x': (2, 1)}
         """,
     ),
@@ -53,7 +53,7 @@ FREE = [
         relu(inputs=(info("x", (-1, 3)),)),
         Binding(),
         """
-        error: the model has inputs with free dimensions: 'x': f32[?, 3]
+        error: the model has inputs with dynamic dimensions: 'x': f32[?, 3]
           help: bind them, for example shapes={'x': (1, 3)}
         """,
     ),
@@ -61,7 +61,7 @@ FREE = [
         relu(inputs=(info("x", None),)),
         Binding(),
         """
-        error: the model has inputs with free dimensions: 'x': f32[…]
+        error: the model has inputs with dynamic dimensions: 'x': f32[…]
           help: bind them, for example shapes={'x': (…)}
         """,
     ),
@@ -79,7 +79,7 @@ def test_a_name_that_means_several_extents_binds_no_other_input() -> None:
         outputs=(info("y", None),),
     )
     text = """
-        error: the model has inputs with free dimensions: 'z': f32[width, 3]
+        error: the model has inputs with dynamic dimensions: 'z': f32[width, 3]
           help: bind them, for example shapes={'z': (1, 3)}
         """
     binding = Binding(shapes={"x": (4, 3), "y1": (5, 3)})

@@ -68,7 +68,7 @@ WRONG_CALLS: list[tuple[Callable[[Any], Any], str]] = [
     (
         lambda m: m([[1.0, 2.0], [3.0]]),
         """
-        error: input 'image' takes an array, and the list given makes none
+        error: input 'image' takes an array, and this list cannot be converted to one
           help: it takes image: f32[1, 1, 8, 8]
         """,
     ),
@@ -76,15 +76,15 @@ WRONG_CALLS: list[tuple[Callable[[Any], Any], str]] = [
     (
         lambda m: m.run(None, IMAGE),
         """
-        error: inputs by name are a dictionary, got a ndarray
+        error: inputs by name must be a dictionary, got a ndarray
           help: write model.run(None, {'image': …})
         """,
     ),
     (
         lambda m: m.run(3, {"image": IMAGE}),
         """
-        error: names of outputs are a list, got 3
-          help: None asks for all
+        error: the names of outputs must be a list, got 3
+          help: None returns all of them
         """,
     ),
     (
@@ -188,7 +188,7 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
         {"cache": 5},
         """
         error: the cache cannot be 5
-          help: give a folder, True for the usual one, or False
+          help: give a folder, True for the default one, or False
         """,
     ),
 ]
@@ -224,7 +224,7 @@ def test_numbers_of_python_that_an_integer_input_cannot_hold() -> None:
     """
     double = ag.compile(ag.parse_module(inspect.cleandoc(text)), backend="interpreter")
     assert double([1, 2]).tolist() == [2, 4]
-    with pytest.raises(ag.UsageError, match="holds uint8, and a number does not fit it"):
+    with pytest.raises(ag.UsageError, match="holds uint8, but a number is out of its range"):
         double([1, 300])
     with pytest.raises(ag.UsageError, match="holds uint8, got float64"):
         double([1.5, 2])

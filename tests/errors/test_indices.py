@@ -19,7 +19,7 @@ TEXT = inspect.cleandoc(
     """
     error: gather: indices must be from -1000 to 999, got 5000
       in node 'embed'
-      help: compile with unchecked=True to have the nearest taken, without an error
+      help: compile with unchecked=True to use the nearest valid index instead
     """
 )
 
@@ -82,7 +82,7 @@ def test_a_constant_is_refused_when_compiling(backend: str, optimize: bool) -> N
         """
         error: gather: indices must be from -10 to 9, got 10
           in node 'pick'
-          help: compile with unchecked=True to have the nearest taken, without an error
+          help: compile with unchecked=True to use the nearest valid index instead
         """
     )
     made = afterglow.compile(known_index(), backend=backend, unchecked=True, cache=False)
@@ -112,7 +112,7 @@ def test_an_axis_without_elements(backend: str, unchecked: bool) -> None:
     made = afterglow.compile(source, backend=backend, unchecked=unchecked, cache=False)
     assert text_of(made, np.zeros((0, 4), np.float32), np.array([0, 1])) == inspect.cleandoc(
         """
-        error: gather: indices must pick from something, got 0
+        error: gather: indices must refer to an existing element, got 0
           in node 'pick'
           help: the axis has no elements
         """

@@ -40,11 +40,11 @@ WHOLE = sum_with(LARGE).SerializeToString()
 NOT_MODELS = {
     "error: the file is empty": b"",
     """
-    error: the file is not an ONNX model: byte 2 begins no field of protobuf
+    error: the file is not an ONNX model: byte 2 does not begin a protobuf field
       in model
     """: b"hello world, this is a text file\n",
     """
-    error: the file is not an ONNX model: byte 0 begins no field of protobuf
+    error: the file is not an ONNX model: byte 0 does not begin a protobuf field
       in model
     """: bytes(64),
     """
@@ -74,7 +74,7 @@ NOT_MODELS = {
       in model.graph.initializer
     """: WHOLE.replace(b"\x4a\xe0\x5d", b"\x4a\xe0\x65"),
     """
-    error: the file is not an ONNX model: byte 40 begins no field of protobuf
+    error: the file is not an ONNX model: byte 40 does not begin a protobuf field
       in model.graph.initializer
     """: WHOLE.replace(b"\x4a\xe0\x5d", b"\x4f\xe0\x5d"),
     "error: the file is not an ONNX model: a message in it is malformed": WHOLE.replace(

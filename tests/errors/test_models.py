@@ -46,7 +46,7 @@ def an_op_that_onnx_does_not_have() -> onnx.ModelProto:
 @refused(
     UnsupportedError,
     """
-    error: Afterglow does not know this op of the domain 'com.acme'
+    error: this op is not supported; its domain is 'com.acme'
       in node 'odd' (Frobnicate of com.acme version 3)
       help: add it to the model as a function, or replace it by standard ops
     """,
@@ -61,7 +61,7 @@ def an_op_of_an_unknown_domain() -> onnx.ModelProto:
     """
     error: the model cannot be imported: 9 problems
         tensor 'w': it has 4 bytes, its shape (3,) needs 12
-        Odd of com.acme version 1, nodes 'first', 'a1', 'a2' and 2 more: Afterglow does not know this op of the domain 'com.acme'; add it to the model as a function, or replace it by standard ops
+        Odd of com.acme version 1, nodes 'first', 'a1', 'a2' and 2 more: this op is not supported; its domain is 'com.acme'; add it to the model as a function, or replace it by standard ops
         Transpose of ai.onnx version 17, node 'turn': transpose: perm (0, 0) does not order the 2 axes of f32[2, 3]
         Frobnicate of ai.onnx version 17, node 'after': ai.onnx version 17 has no such op
         output 'missing' is produced by no node
@@ -430,7 +430,7 @@ def an_input_that_is_a_sequence() -> onnx.ModelProto:
     return model([node("SequenceLength", ["x"], ["y"])], inputs=(sequence,))
 
 
-@refused(ModelError, "error: output 'y' is declared to be a tensor, it is none")
+@refused(ModelError, "error: output 'y' is declared to be a tensor, but is not one")
 def an_output_that_is_declared_to_be_a_tensor_but_is_a_sequence() -> onnx.ModelProto:
     return model([node("SequenceConstruct", ["x", "x"], ["y"])])
 
@@ -461,9 +461,9 @@ def test_an_op_of_onnx_that_is_not_supported() -> None:
     finally:
         onnx.defs.deregister_schema("Novelty", 1, schema.domain)
     assert str(caught.value) == inspect.cleandoc("""
-        error: Afterglow does not have this op
+        error: this op is not supported
           in node 'new' (Novelty of ai.onnx.preview.training version 1)
-          help: replace it by ops that Afterglow has
+          help: replace it by supported ops
     """)
 
 

@@ -62,7 +62,7 @@ def a_mask_of_integers_that_is_too_short() -> onnx.ModelProto:
 @refused(
     ModelError,
     """
-    error: x must hold texts, it is f32[2]
+    error: x must hold strings, it is f32[2]
       in node 'words' (StringNormalizer of ai.onnx version 17)
     """,
 )

@@ -61,7 +61,7 @@ def a_tensor_without_element_type() -> onnx.ModelProto:
     return with_tensor(dims=[3])
 
 
-@refused(UnsupportedError, "error: tensor 'w': Afterglow does not have the element type float6e2m3")
+@refused(UnsupportedError, "error: tensor 'w': unsupported element type float6e2m3")
 def a_tensor_of_an_exotic_element_type() -> onnx.ModelProto:
     return with_tensor(data_type=TensorProto.FLOAT6E2M3, dims=[4], raw_data=bytes(3))
 

@@ -60,8 +60,8 @@ def test_writing_a_pass(capsys):
 
 def test_the_demo(capsys):
     text = output_of(EXAMPLES / "demo.py", capsys)
-    assert "197 of 200 right" in text
-    assert float(re.search(r"PyTorch gave: (\S+)", text)[1]) < 1e-5
+    assert "197 of 200 correct" in text
+    assert float(re.search(r"PyTorch's probabilities: (\S+)", text)[1]) < 1e-5
     assert len(text.splitlines()) <= 70
 
 
@@ -74,3 +74,12 @@ def test_the_model_is_small_and_valid_and_leaves_work_to_do():
     assert ops.count("BatchNormalization") == 2
     images = np.load(EXAMPLES / "digits" / "test_images.npz")
     assert images["images"].shape == (200, 8, 8)
+
+
+def test_skipping_what_is_not_needed(capsys):
+    text = output_of(EXAMPLES / "05_skip_what_is_not_needed.py", capsys)
+    assert "relu(%matmul_1) if %unsure : f32[1, 512]" in text
+    assert "sure: equal results: True\n" in text
+    assert "unsure: equal results: True\n" in text
+    skipped, computed = re.search(r"\nsure: (\d+) µs with predicates, (\d+) µs", text).groups()
+    assert int(skipped) < int(computed)

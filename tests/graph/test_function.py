@@ -169,3 +169,24 @@ def test_the_dot_form_names_nodes_types_and_weights() -> None:
     assert '"sum\\nadd"' in text
     assert '"w f32[2]"' in text
     assert 'in0 -> n0 [label="f32[2]"' in text
+
+
+def test_nodes_built_inside_when_have_its_predicate() -> None:
+    function = Function("main")
+    b = Builder(function)
+    x = function.input("x", TensorType(f32, (2,)))
+    p = function.input("p", TensorType(boolean, ()))
+    with b.when(p):
+        inside = b.emit(Neg(), x)
+    outside = b.emit(Neg(), inside)
+    assert inside.producer is not None
+    assert outside.producer is not None
+    assert inside.producer.predicate is p
+    assert outside.producer.predicate is None
+    with pytest.raises(CompileError) as caught, b.when(x):
+        pass
+    assert str(caught.value) == (
+        "error: a predicate must be bool[], got f32[2]\n"
+        "  in function @main, value %x\n"
+        "  help: reshape it to a scalar, or compute one from it: reduce_max, less, not"
+    )

@@ -78,7 +78,7 @@ def test_indices_are_not_looked_at_where_there_is_no_result() -> None:
 
 def test_of_nothing_nothing_can_be_picked() -> None:
     empty = np.zeros((0, 4), np.float32)
-    what = "gather: indices must pick from something, got 0"
+    what = "gather: indices must refer to an existing element, got 0"
     assert refused(Gather(0), empty, np.array([0])) == what
     with pytest.raises(IndexRangeError):
         in_range(Gather(0), [empty, np.array([0])], unchecked=True)

@@ -92,3 +92,13 @@ def test_live_buffers_do_not_overlap_in_the_arena() -> None:
     assert broken("%a = alloc f32[4] at 24\n", PLANNED) == (
         "%a at 24 does not lie in an arena of 32 bytes"
     )
+
+
+def test_predicates_are_boolean_scalars_that_stay() -> None:
+    head = HEAD + "  input %p : bool[]\n  output %q : bool[]\n"
+    assert broken("exp out %y, in %x if %x\n") == "a predicate must be bool[], got f32[4]"
+    start = "%a = alloc bool[]\nnot out %a, in %p\n"
+    assert broken(f"{start}not inout %a, in %a if %a\n", head) == "predicate %a is overwritten"
+    stack = "stack {\n%h = local f32[4]\nexp out %h, in %x\nneg out %y, in %h if %p\n}\n"
+    wanted = "the instructions of the stack have different predicates"
+    assert broken(stack, head) == wanted

@@ -72,16 +72,16 @@ def test_a_library_needs_its_name_and_its_weights(tmp_path: Path) -> None:
     weights = tmp_path / "net.weights"
     content = weights.read_bytes()
     weights.write_bytes(content[:-64])
-    with pytest.raises(UsageError, match="the weights have another size"):
+    with pytest.raises(UsageError, match="the weights have the wrong size"):
         afterglow.load(bundle.library)
     weights.write_bytes(bytes([content[0] ^ 1]) + content[1:])
-    with pytest.raises(UsageError, match="the weights have another checksum"):
+    with pytest.raises(UsageError, match="the weights have the wrong checksum"):
         afterglow.load(bundle.library)
     weights.unlink()
     with pytest.raises(UsageError, match=r"the weights of .* cannot be read"):
         afterglow.load(bundle.library)
     renamed = shutil.copy(bundle.library, tmp_path / "libother.so")
-    with pytest.raises(UsageError, match="describes no model called 'other'"):
+    with pytest.raises(UsageError, match="has no description of a model called 'other'"):
         afterglow.load(renamed)
     with pytest.raises(UsageError, match="cannot be loaded"):
         afterglow.load(tmp_path / "none.so")
@@ -134,7 +134,7 @@ def test_a_changed_bit_in_a_library_is_found(bundle: Bundle, tmp_path: Path) -> 
     for place in (5, len(whole) // 2, len(whole) - 6):
         content = whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :]
         said = damaged(bundle.library, tmp_path, content)
-        assert said == "it is not what was exported: its checksum is off"
+        assert said == "it has changed since it was exported: its checksum does not match"
 
 
 def test_a_truncated_library_is_not_loaded(bundle: Bundle, tmp_path: Path) -> None:

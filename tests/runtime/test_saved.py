@@ -114,7 +114,7 @@ def test_a_model_that_never_ran_has_nothing_to_save(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         saved(afterglow.compile(free_model()), tmp_path)
     assert str(caught.value) == (
-        "error: nothing of the model is compiled yet: it has free dimensions\n"
+        "error: nothing of the model is compiled yet: it has dynamic dimensions\n"
         "  help: bind them with shapes= or dims=, or run it once"
     )
     assert not (tmp_path / "model.agc").exists()
@@ -292,7 +292,7 @@ def test_code_that_this_machine_cannot_run(tmp_path: Path) -> None:
 def test_a_container_of_something_else(tmp_path: Path) -> None:
     path = tmp_path / "other.agc"
     write_container(path, {"kind": "recipe"}, {"text": b"eggs"})
-    assert refusal(path) == "the file holds no model"
+    assert refusal(path) == "the file contains no model"
 
 
 def test_a_file_of_another_layout(tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_where_a_bundle_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         compiled.export_bundle(file)
     assert str(caught.value) == (
-        f"error: cannot write {file}: it is no folder\n  help: give one, new or not"
+        f"error: cannot write {file}: it is not a folder\n  help: give a folder, new or existing"
     )
     with pytest.raises(UsageError, match=f"cannot write {file}/below: not a directory"):
         compiled.export_bundle(file / "below")

@@ -14,7 +14,7 @@ from afterglow.runtime.threads import checked_threads
 from afterglow.support.errors import UsageError
 from tests.frontends.models import model, node
 
-LEAVE_OUT = "leave it out for as many as there are cores"
+LEAVE_OUT = "omit it to use all cores"
 WRONG = {
     -1: ("threads must be 1 or more, got -1", ""),
     0: ("threads must be 1 or more, got 0", ""),

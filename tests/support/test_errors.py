@@ -14,7 +14,7 @@ def test_an_array_beyond_all_addresses_lacks_memory(shape: tuple[int, ...]) -> N
         np.empty(shape)
     assert lacks_memory(caught.value)
     assert str(out_of_memory("run it", caught.value)).startswith(
-        "error: there is not enough memory to run it: "
+        "error: not enough memory to run it: "
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afterglow.graph import parse_module
 from afterglow.transforms.expand_einsum import EXPAND_EINSUM
-from tests.transforms.rewriting import assert_same_meaning, check_declines
+from tests.transforms.rewriting import assert_same_meaning, check_rewrites
 
 
 def test_a_product_becomes_a_matmul() -> None:
@@ -21,13 +21,21 @@ def test_a_product_becomes_a_matmul() -> None:
     assert_same_meaning(reference.main, module.main)
 
 
-def test_a_diagonal_stays() -> None:
-    check_declines(
+def test_a_diagonal_becomes_a_strided_slice() -> None:
+    check_rewrites(
         EXPAND_EINSUM,
-        """
-        func @main(%x: f32[3, 3]) {
-          %z = einsum(%x) {equation = "ii->i"} : f32[3]
-          return %z
-        }
+        before="""
+            func @main(%x: f32[3, 3]) {
+              %z = einsum(%x) {equation = "ii->i"} : f32[3]
+              return %z
+            }
+        """,
+        after="""
+            func @main(%x: f32[3, 3]) {
+              %z_1 = transpose(%x) {perm = (0, 1)} : f32[3, 3]
+              %z_2 = reshape(%z_1) {shape = (9,)} : f32[9]
+              %z = slice(%z_2) {starts = (0,), extents = (3,), steps = (4,)} : f32[3]
+              return %z
+            }
         """,
     )

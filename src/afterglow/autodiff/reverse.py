@@ -111,8 +111,11 @@ class _Reverse:
         for result, grad in zip(results, grads, strict=True):
             if grad is not None:
                 self._add(result, grad)
-        for simpler in reversed(inner):
-            self._visit(simpler)
+        try:
+            for simpler in reversed(inner):
+                self._visit(simpler)
+        except UnsupportedError:  # name the node that the caller knows
+            raise _no_gradient(node) from None
 
 
 def _has_gradient(value: Value) -> bool:

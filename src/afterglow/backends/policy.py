@@ -18,8 +18,8 @@ class Policy:
     """Whether kernels that need little memory are preferred to fast ones."""
     unchecked: bool = False
     """Whether an index out of range becomes the nearest that is not, rather than an error."""
-    picks: Mapping[str, str] = field(default_factory=dict)
-    """Variants of algorithms, for jobs by key, that are taken whatever is estimated of them."""
+    variants: Mapping[str, str] = field(default_factory=dict)
+    """The variants of algorithms to take, whatever their estimates, by the keys of kernels."""
 
     def for_job(self, *, is_exact: bool) -> Policy:
         """The policy for one job, whose sums may have to be formed as they are defined."""

@@ -1,4 +1,4 @@
-"""Arrays in and out: .npy and .npz files, and random ones."""
+"""Reading, writing and generating arrays: .npy and .npz files, and random inputs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from afterglow.types import Array, DType
 from afterglow.types.dtype import Kind
 
 SMALL_INTEGERS = 2
-"""Random integers are below this: they may be indices, and small ones are valid most often."""
+"""Random integers are below this: integers are often indices, and small ones are usually valid."""
 
 
 def read_array(path: Path) -> Array:
     """The array in a .npy file."""
     loaded = _load(path)
     if not isinstance(loaded, np.ndarray):
-        raise UsageError(f"{path} holds several arrays, one is needed", help="give a .npy file")
+        raise UsageError(f"{path} holds several arrays, but one is needed", help="give a .npy file")
     return loaded
 
 
@@ -52,9 +52,9 @@ def _load(path: Path) -> Array | Mapping[str, Array]:
 
 
 def as_declared(array: Array, dtype: DType) -> Array:
-    """The array as the model's element type, where NumPy's files do not know that type.
+    """The array viewed as the model's element type, if NumPy's file format lacks that type.
 
-    They hold bfloat16 and the like as bytes, and text as characters.
+    Such files store bfloat16 and similar types as raw bytes, and strings as fixed-width Unicode.
     """
     if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize:
         return array.view(dtype.numpy)
@@ -64,7 +64,7 @@ def as_declared(array: Array, dtype: DType) -> Array:
 
 
 def random_array(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> Array:
-    """Normal floats, small integers, fair coins, or the text "text"."""
+    """Normally distributed floats, small integers, random booleans, or the string "text"."""
     match dtype.kind:
         case Kind.STRING:
             return np.full(shape, "text", object)
@@ -77,9 +77,9 @@ def random_array(dtype: DType, shape: tuple[int, ...], random: np.random.Generat
 
 
 def write_arrays(folder: Path, arrays: Mapping[str, Array], *, force: bool = False) -> list[Path]:
-    """One .npy file for each, called like it; characters that file names lack become `_`.
+    """Write one .npy file per array, named after it; other characters in names become `_`.
 
-    Nothing tells who wrote a file of numbers: one that holds others is replaced by `force` only.
+    An existing file with different contents is overwritten only with `force`.
     """
     scope = NameScope()
     names = (scope.claim(re.sub(r"[^\w.\-]", "_", name)) for name in arrays)
@@ -89,7 +89,7 @@ def write_arrays(folder: Path, arrays: Mapping[str, Array], *, force: bool = Fal
     for path in there:
         if not path.is_file() or path.read_bytes() != contents[path]:
             raise UsageError(
-                f"{path} is there already, and holds something else",
+                f"{path} already exists, with different contents",
                 help="give another folder, or --force to replace it",
             )
     folder.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ def write_arrays(folder: Path, arrays: Mapping[str, Array], *, force: bool = Fal
 
 
 def _npy(array: Array) -> memoryview:
-    """An array as a .npy file holds it."""
+    """The contents of a .npy file with this array."""
     file = io.BytesIO()
     np.save(file, array.astype(str) if array.dtype == object else array)
     return file.getbuffer()

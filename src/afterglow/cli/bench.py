@@ -1,4 +1,4 @@
-"""`afterglow bench`: how fast a model is, here and on other engines."""
+"""`afterglow bench`: time a model in Afterglow and in other engines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from afterglow.cli.session import Session, table
 from afterglow.driver.options import describe_options
 from afterglow.driver.stages import Stages
 from afterglow.frontends.base import NeedsValuesError
-from afterglow.report.bench import PEERS, Measurement, Plan, compare
+from afterglow.report.bench import PEERS, BenchPlan, Measurement, compare
 from afterglow.report.work import Work, program_work
 from afterglow.runtime import TensorInfo
 from afterglow.support.errors import UsageError
@@ -48,26 +48,29 @@ NOTHING = "–"  # noqa: RUF001  a dash is what tables have
     type=Number("SECONDS"),
     default=3.0,
     show_default=True,
-    help="Time each engine for so long.",
+    help="How long to time each engine.",
 )
 @takes_inputs
 @click.option(
-    "--peer-python", default=sys.executable, metavar="PATH", help="A Python that has the peers."
+    "--peer-python",
+    default=sys.executable,
+    metavar="PATH",
+    help="The Python interpreter that has the other engines installed.",
 )
 @click.option(
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Keep what other engines make ahead of time, to use it again.",
+    help="Keep the files that other engines compile ahead of time, and reuse them.",
 )
 @for_each_extent(ranges=True)
 def bench(session: Session, request: Request, **asked: Any) -> int:
-    """Time MODEL, and the same model on other engines; or a compiled one by itself.
+    """Time MODEL in Afterglow and in other engines, or time a compiled model alone.
 
-    Each engine has a process of its own. All load the model, then they take turns: A B C A B C …
-    Whoever waits is frozen. Timed is the call alone, on inputs that are there already. By default
-    one thread runs it. The error is the distance from the first of the other engines. The exit
-    status is 1 if Afterglow itself cannot run the model.
+    Each engine runs in its own process. All of them load the model, then they take turns
+    (A B C A B C …), and processes that wait are suspended. Only the call is timed, on inputs that
+    are already in memory, with one thread unless --threads says otherwise. The error is relative
+    to the first of the other engines. The exit status is 1 if Afterglow cannot run the model.
     """
     with StageClock(session.err) as clock:
         plan = _plan(request, asked, clock)
@@ -84,7 +87,7 @@ def bench(session: Session, request: Request, **asked: Any) -> int:
     return 1 if found[0].problem else 0
 
 
-def _plan(request: Request, asked: dict[str, Any], clock: StageClock) -> Plan:
+def _plan(request: Request, asked: dict[str, Any], clock: StageClock) -> BenchPlan:
     clock("read")
     options, peers = request.options, _peers(asked["peers"])
     Stages(options).check_runs_here()
@@ -95,8 +98,8 @@ def _plan(request: Request, asked: dict[str, Any], clock: StageClock) -> Plan:
     feed, outputs = _feed(request, asked)
     texts = [name for name, array in feed.items() if array.dtype == object]
     if texts:
-        raise UsageError(f"input {texts[0]!r} holds texts: such models are not compared")
-    return Plan(
+        raise UsageError(f"input {texts[0]!r} holds strings: such models cannot be benchmarked")
+    return BenchPlan(
         model=request.path,
         feed=feed,
         outputs=tuple(info.name for info in outputs),
@@ -113,12 +116,12 @@ def _plan(request: Request, asked: dict[str, Any], clock: StageClock) -> Plan:
 def _feed(
     request: Request, asked: dict[str, Any]
 ) -> tuple[dict[str, Array], tuple[TensorInfo, ...]]:
-    """What to run the model on, and what it gives."""
+    """The input arrays to run the model on, and the declared outputs."""
     inputs = asked["inputs"], asked["seed"]
     if request.is_saved:
         model = load_saved(request, "seconds", "peers")
         feed = saved_feed(model, request, *inputs)
-        model.version_for(feed)  # what does not fit is said here, not by the process that is timed
+        model.version_for(feed)  # report wrong shapes here, not in the process that is timed
         return feed, model.outputs
     source = request.source()
     feed = build_feed(request.inputs(source), request, *inputs)
@@ -131,23 +134,23 @@ def _peers(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     unknown = [name for name in names if name not in PEERS]
     if unknown:
-        raise UsageError(f"no engine {unknown[0]!r}", help=f"there are {', '.join(PEERS)}")
+        raise UsageError(f"unknown engine {unknown[0]!r}", help=f"choose from {', '.join(PEERS)}")
     return names
 
 
 def _peer_python(path: str) -> str:
     if shutil.which(path) is None:
         raise UsageError(
-            f"--peer-python: there is no program {path!r}",
-            help="give the path of a Python that has the other engines",
+            f"--peer-python: no such program: {path!r}",
+            help="give the path of a Python interpreter that has the other engines installed",
         )
     return path
 
 
-def _work(request: Request, plan: Plan) -> Work | None:
-    """Operations and bytes of one call, counted in the program that we would run.
+def _work(request: Request, plan: BenchPlan) -> Work | None:
+    """Operations and bytes of one call, counted in the program that Afterglow would run.
 
-    None if there is no such program: of a compiled model, and where data decide shapes.
+    None if there is no such program: for compiled models and for data-dependent shapes.
     """
     if request.is_saved:
         return None
@@ -173,13 +176,13 @@ def _show(session: Session, found: Sequence[Measurement], flops: float) -> None:
 
 
 def _verdict(found: Sequence[Measurement]) -> str:
-    """Our time, as a share of the fastest peer's."""
+    """Afterglow's time, as a fraction of the fastest other engine's."""
     ours, *peers = found
     timed = [(peer.best, peer.engine) for peer in peers if peer.best]
     if ours.best is None or not timed:
         return ""
     best, name = min(timed)
-    return f"{ours.best / best:.2f} of the time of {name}, the fastest of the others"
+    return f"{ours.best / best:.2f} times the time of {name}, the fastest other engine"
 
 
 def _time_table(found: Sequence[Measurement], flops: float) -> Table:

@@ -1,4 +1,4 @@
-"""`afterglow compile -o FOLDER`: a model as files that a C program links."""
+"""`afterglow compile -o FOLDER`: compile a model to files that a C program links."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from afterglow.support.output_path import unwritable
 
 @dataclass(frozen=True)
 class BundleFlags:
-    """What the command line says about a bundle."""
+    """The command-line options that apply to bundles."""
 
     name: str | None
     embed_weights: bool
@@ -39,24 +39,24 @@ class BundleFlags:
 
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.option("--name", help="Of a bundle: how its files are called and its symbols begin."),
-    click.option("--embed-weights", is_flag=True, help="Of a bundle: weights are in the object."),
-    click.option("--freestanding", is_flag=True, help="Of a bundle: it needs no memcpy either."),
-    click.option("--small", is_flag=True, help="Of a bundle: little code rather than fast code."),
-    click.option("--shared", is_flag=True, help="Of a bundle: link a shared library, too."),
+    click.option("--name", help="For a bundle: the name of its files and prefix of its symbols."),
+    click.option("--embed-weights", is_flag=True, help="For a bundle: put weights in the object."),
+    click.option("--freestanding", is_flag=True, help="For a bundle: do not even need memcpy."),
+    click.option("--small", is_flag=True, help="For a bundle: optimise for code size."),
+    click.option("--shared", is_flag=True, help="For a bundle: also link a shared library."),
 )
 
 
 _OF_AN_ENTRY = {
     "arena": "arena_bytes",
-    "scratch of a thread": "scratch_bytes",
+    "scratch per thread": "scratch_bytes",
     "stack": "stack_bytes",
 }
-"""Memory that a run of an entry needs, and what the description calls it."""
+"""Memory that a run of an entry needs, with its key in the description."""
 
 
 def takes_bundle_flags(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a verb these options, as one value."""
+    """Decorator that adds the bundle options to a command and passes them as one value."""
 
     @wraps(command)
     def collected(
@@ -116,7 +116,7 @@ def write_to_folder(
 
 
 def _shapes(source: Source, requests: Sequence[Request]) -> list[dict[str, tuple[int, ...]]]:
-    """The shapes of the inputs in each request, if there are several and nothing is left free."""
+    """The input shapes of each request, if there are several and all dimensions are bound."""
     inputs = [source.signature(request.options).inputs for request in requests]
     if len(inputs) == 1 or not all(info.is_exact for infos in inputs for info in infos):
         return []

@@ -1,4 +1,4 @@
-"""`afterglow check`: what is in a model, and whether it can be compiled."""
+"""`afterglow check`: describe a model and report whether it can be compiled."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from afterglow.report.flops import program_flops
 from afterglow.support.errors import AfterglowError, UnsupportedError
 
 MOST_SHOWN = 8
-"""Inputs, outputs, and nodes on the host, of which each has a line; JSON has them all."""
+"""At most this many inputs, outputs and host nodes are listed; JSON has all of them."""
 
 _VERDICTS = {
     0: "supported",
@@ -46,10 +46,10 @@ _VERDICTS = {
 @takes_model
 @for_each_extent()
 def check(session: Session, request: Request) -> int:
-    """Say what is in MODEL, what of it is supported, and every problem at once.
+    """Describe MODEL and list everything in it that is not supported.
 
-    Nodes for which there is no machine code are listed: the host runs them, which takes longer.
-    A model with free dimensions is checked op by op; bind them to have it checked as a whole.
+    Nodes that have no native kernel are listed: they run on the host, which is slower. A model
+    with dynamic dimensions is checked op by op; bind the dimensions to check it as a whole.
     """
     with StageClock(session.err) as clock:
         clock("read")
@@ -72,7 +72,7 @@ def check(session: Session, request: Request) -> int:
 
 @dataclass(frozen=True)
 class HostStep:
-    """Something that the host runs, where in the model it comes from, and why."""
+    """A step that runs on the host: its op, its node in the model, and the reason."""
 
     work: str
     origin: str
@@ -85,14 +85,14 @@ class HostStep:
 
 @dataclass(frozen=True)
 class Costs:
-    """What a run takes, and what becomes of the nodes."""
+    """The cost of a run, and how each node of the model is executed."""
 
     flops: float
     activation_bytes: int
     fates: Fates
 
     def data(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON representation."""
         counts = {fate.name.lower(): dict(nodes) for fate, nodes in self.fates.counts.items()}
         lowered_to = {op: sorted(names) for op, names in self.fates.lowered_to.items()}
         return {
@@ -104,7 +104,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Findings:
-    """What stands in the way of compiling a model, what is not known, and what is."""
+    """The result of a check: a problem or open question, host steps, costs and warnings."""
 
     problem: AfterglowError | None = None
     open_question: str = ""
@@ -113,7 +113,7 @@ class Findings:
     warnings: tuple[str, ...] = ()
 
     def data(self, verdict: str) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON representation."""
         unknown = {"flops": None, "activation_bytes": None, "fates": None}
         return {
             **(unknown if self.costs is None else self.costs.data()),
@@ -126,7 +126,7 @@ class Findings:
 
 
 def _try(request: Request, facts: Survey) -> Findings:
-    """Compile the model, as far as that needs no code."""
+    """Compile the model up to code generation, and collect the warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = _compiled(request, facts)
@@ -152,7 +152,7 @@ def _compiled(request: Request, facts: Survey) -> Findings:
 
 
 def _planned(stages: Stages, module: Module, facts: Survey) -> Findings:
-    """What can be told of a model whose memory is planned."""
+    """The findings for a model whose memory is planned."""
     wanted = origins(stages.optimise(module))
     program, plan = stages.plan(stages.lower(module))
     backend = stages.backend
@@ -164,9 +164,10 @@ def _planned(stages: Stages, module: Module, facts: Survey) -> Findings:
 
 
 def _at_boundary(boundary: Boundary | None, signature: Signature) -> Iterator[HostStep]:
-    """The nodes that the host will run because values decide the shapes of their results.
+    """The nodes that run on the host because their result shapes depend on data.
 
-    Those that depend on few integers are none: the model is compiled for each of their values.
+    Nodes that depend on a few integers are not included: the model is compiled for each of their
+    values.
     """
     if boundary is None:
         return
@@ -174,7 +175,7 @@ def _at_boundary(boundary: Boundary | None, signature: Signature) -> Iterator[Ho
     for node in boundary.nodes:
         is_bound = node.inputs and few.issuperset(node.inputs)
         if not is_bound and not set(boundary.host).isdisjoint(node.results):
-            yield HostStep(node.op, node.name, "values decide the shape of its results")
+            yield HostStep(node.op, node.name, "the shapes of its results depend on data")
 
 
 def _is_few(parameter: Parameter) -> bool:
@@ -189,7 +190,7 @@ def _is_few(parameter: Parameter) -> bool:
 def _missing_ops(facts: Survey) -> AfterglowError | None:
     if not facts.unknown_ops:
         return None
-    return UnsupportedError(f"Afterglow does not have the ops {', '.join(facts.unknown_ops)}")
+    return UnsupportedError(f"ops that are not supported: {', '.join(facts.unknown_ops)}")
 
 
 def _show(session: Session, facts: Survey, found: Findings) -> None:
@@ -206,7 +207,7 @@ def _lines(facts: Survey, found: Findings) -> Iterator[tuple[str, str]]:
     yield from _some("input", facts.signature.inputs)
     yield from _some("output", facts.signature.outputs)
     if any(is_free(parameter) for parameter in facts.signature.inputs):
-        yield "free dimensions", ", ".join(facts.free_dimensions)
+        yield "dynamic dimensions", ", ".join(facts.free_dimensions)
     yield "element types", ", ".join(facts.element_types)
     yield "weights", f"{facts.weight_bytes:,} bytes"
     if found.costs is not None:
@@ -236,7 +237,7 @@ def _counted(ops: Mapping[str, int]) -> str:
 
 
 def _some(role: str, things: Sequence[object]) -> Iterator[tuple[str, str]]:
-    """A line for each of the first."""
+    """A line for each of the first few, and how many more there are."""
     yield from ((role, str(thing)) for thing in things[:MOST_SHOWN])
     if len(things) > MOST_SHOWN:
         yield role, f"and {len(things) - MOST_SHOWN} more"

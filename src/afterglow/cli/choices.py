@@ -1,4 +1,4 @@
-"""What kernels chose between, as a table and as data."""
+"""The algorithm choices of a program's kernels, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from afterglow.graph import Module
 from afterglow.report.choices import ExplainedChoice, explain_choices
 
 MOST_CANDIDATES = 4
-"""Candidates of a kernel that the table shows."""
+"""How many candidate plans of a kernel the table shows."""
 
 
 def find_choices(
     stages: Stages, module: Module, measure_seconds: float | None
 ) -> list[ExplainedChoice]:
-    """The choices of a lowered model; none if the backend does not tune."""
+    """The algorithm choices of a lowered model; none if the backend does not tune."""
     if not isinstance(stages.backend, Tuning):
         return []
     return explain_choices(
@@ -34,12 +34,12 @@ def find_choices(
 
 
 def choice_data(choice: ExplainedChoice) -> dict[str, Any]:
-    """As JSON has it."""
+    """The choice as a JSON object."""
     return {**asdict(choice), "chosen": choice.candidates[0].name}
 
 
 def choice_table(choices: Sequence[ExplainedChoice]) -> Table:
-    """A row for each candidate, those of a kernel together, the chosen one first."""
+    """A row for each candidate, grouped by kernel, the chosen plan first."""
     measured = any(each.seconds is not None for c in choices for each in c.candidates)
     numbers = ("estimate", "workspace", *(("measured",) if measured else ()))
     rows = table("kernel", "uses", "operands", "algorithm", *numbers, right=("uses", *numbers))

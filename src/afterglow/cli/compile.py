@@ -36,7 +36,7 @@ from afterglow.support.output_path import unwritable
 
 @dataclass(frozen=True)
 class Built:
-    """A version of a model, the extents that it is for, and how much there is to do in it."""
+    """A compiled version of a model, the extents it is for, and its instruction counts."""
 
     version: Version
     dims: dict[str, int]
@@ -44,7 +44,7 @@ class Built:
     stacks: int
 
     def data(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON representation."""
         compiled = self.version.compiled
         unshared = {"unshared_arena_bytes": compiled.plan.total_bytes}
         return {
@@ -57,25 +57,25 @@ class Built:
 @click.command("compile")
 @takes_model
 @takes_bundle_flags
-@click.option("-o", "--output", metavar="FILE|FOLDER", help="Save it there.")
+@click.option("-o", "--output", metavar="FILE|FOLDER", help="Write the result there.")
 @takes_force
 def compile_command(
     session: Session, request: Request, output: str | None, force: bool, flags: BundleFlags
 ) -> int:
-    """Compile MODEL, and say how long each stage took and how much memory it needs.
+    """Compile MODEL; show the time of each stage and the memory that the result needs.
 
-    With -o FILE.agc the compiled model is saved, for afterglow.load. With -o FILE.txt the planned
-    program is written as text: every instruction, every buffer with its address. With -o FOLDER it
-    becomes a bundle for the target: an object file and a header that a C program links; a name with
-    a dot is that of a folder if it ends with a slash. Where --dim lists extents, all of them are
-    compiled, and saved together.
+    -o FILE.agc saves the compiled model, for afterglow.load. -o FILE.txt writes the planned
+    program as text, with every instruction and the address of every buffer. -o FOLDER writes a
+    bundle for the target: an object file and a header that a C program links; end the name with a
+    slash if it contains a dot. If --dim lists several extents, all of them are compiled, and saved
+    together.
     """
     request.refuse_ranges()
     place = compiled_place(output, flags.given, request.path, force=force)
     if isinstance(place, Path):
         return write_to_folder(session, request, place, flags, force=force)
     if place is not None and place.kind is not COMPILED:
-        refuse_lists(request, "a text")
+        refuse_lists(request, "a program as text")
         return _compile(session, request, place)
     try:
         return _compile(session, request, place)
@@ -84,7 +84,7 @@ def compile_command(
 
 
 def _compile(session: Session, request: Request, output: Destination | None) -> int:
-    """Compile a model whole, for each binding that is asked for."""
+    """Compile a model without partitions, for each requested binding of its dimensions."""
     with StageClock(session.err) as clock:
         request = request.watched(clock)
         source = request.source()
@@ -106,7 +106,7 @@ def _compile(session: Session, request: Request, output: Destination | None) -> 
 
 
 def _build(request: Request, source: Source, asked: Request) -> Built:
-    """Compile one binding of the extents that were asked for."""
+    """Compile the model for one binding of its dimensions."""
     module, forms = request.load_with_forms(source)
     compiled = Stages(request.options).finish(module)
     dims = {name: request.options.dims[name] for name in asked.wishes.ahead}
@@ -114,7 +114,7 @@ def _build(request: Request, source: Source, asked: Request) -> Built:
 
 
 def _count(body: Sequence[Instr]) -> tuple[int, int]:
-    """The instructions that compute ops, and the stacks in which some of them run."""
+    """The number of instructions that compute ops, and of stacks that group some of them."""
     stacks = [step for step in body if isinstance(step, Stack)]
     alone = sum(isinstance(step, OpInstr) for step in body)
     return alone + sum(len(stack.body) for stack in stacks), len(stacks)
@@ -161,7 +161,7 @@ def _show(session: Session, built: Sequence[Built], clock: StageClock, output: P
 
 
 def _version_table(built: Sequence[Built]) -> Table:
-    """What each version needs, by the extents that it is for."""
+    """The memory of each version, with the extents that it is for."""
     numbers = (*built[0].dims, "instructions", "arena", "scratch", "weights", "code")
     rows = table(*numbers, right=numbers)
     for each in built:

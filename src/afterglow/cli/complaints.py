@@ -1,4 +1,4 @@
-"""What click finds wrong with a command line, in the form of all other errors."""
+"""Converts click's errors about the command line to Afterglow's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from afterglow.support.errors import UsageError
 
 
 def as_ours(error: click.ClickException) -> UsageError:
-    """An error of click's as one of ours, with a guess at what was meant."""
+    """The UsageError for an error of click, with a suggestion if a known option is similar."""
     message = " ".join(error.format_message().split()).rstrip(".")
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "afterglow"
@@ -24,6 +24,6 @@ def as_ours(error: click.ClickException) -> UsageError:
 
 
 def with_guess(word: str, known: Iterable[str], help: str) -> str:
-    """A help that begins with the known word that was meant, if one is close."""
+    """The help text, preceded by a suggestion if one of the known words is similar."""
     close = get_close_matches(word, list(known), n=1, cutoff=0.7)
     return f"did you mean '{close[0]}'? {help}" if close else help

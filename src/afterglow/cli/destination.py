@@ -1,7 +1,7 @@
-"""Where the command writes to: what `-o` and its like mean, and what is never overwritten.
+"""Output files: the meaning of `-o` and similar options, and what is never overwritten.
 
-The end of a name says what is written. A file that is there already is replaced only if it looks
-like one that Afterglow wrote, or with `--force`; the model itself is never replaced.
+The file name extension selects what is written. An existing file is overwritten only if it looks
+like one that Afterglow wrote, or with `--force`; the model itself is never overwritten.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from afterglow.support.output_path import unwritable
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 MARK = b"written by Afterglow"
-"""What code, pictures and archives end with, as a comment: they begin like those of others."""
+"""Comment at the end of code, SVG files and archives, which identifies files of Afterglow."""
 LOOKED_AT = 256
-"""Bytes at the beginning and at the end of a file that tell who wrote it."""
+"""Number of bytes at each end of a file that are inspected to find out who wrote it."""
 STANDARD_OUTPUT = "-"
 
 _GRAPH = re.compile(rb"(const|state) @|func @|program @|; (after|stage) ")
@@ -35,13 +35,13 @@ _DOT = re.compile(rb'digraph "[^"]*" \{\n  node \[fontname="Helvetica"')
 
 @dataclass(frozen=True)
 class FileKind:
-    """A kind of file: how its names end, and whether its first and last bytes are ours."""
+    """A kind of output file: its extensions, and how to recognise one that Afterglow wrote."""
 
     name: str
     suffixes: tuple[str, ...]
     is_ours: Callable[[bytes, bytes], bool]
     mark: bytes = b""
-    """What a text ends with, to be known again."""
+    """Comment appended to a text file, by which it is recognised later."""
 
 
 def _begins(pattern: re.Pattern[bytes]) -> Callable[[bytes, bytes], bool]:
@@ -55,22 +55,22 @@ def _is_marked(_: bytes, last: bytes) -> bool:
 COMPILED = FileKind("a compiled model", (".agc",), lambda first, _: is_container(first))
 PROGRAM = FileKind("a program as text", (".txt", ".agi"), _begins(_GRAPH))
 GRAPH = FileKind("a graph as text", (".txt", ".agg"), _begins(_GRAPH))
-LLVM = FileKind("code in LLVM's language", (".ll", ".txt"), _is_marked, b"; %s\n" % MARK)
+LLVM = FileKind("LLVM IR", (".ll", ".txt"), _is_marked, b"; %s\n" % MARK)
 ASSEMBLY = FileKind("assembly", (".s", ".asm", ".txt"), _is_marked, b"/* %s */\n" % MARK)
-DOT = FileKind("a graph in Graphviz's language", (".dot", ".gv"), _begins(_DOT))
+DOT = FileKind("a Graphviz graph", (".dot", ".gv"), _begins(_DOT))
 PICTURE = FileKind("a picture", (".svg",), _is_marked, b"<!-- %s -->\n" % MARK)
 ARCHIVE = FileKind("an archive of arrays", (".npz",), _is_marked)
 
 
 @dataclass(frozen=True)
 class Destination:
-    """A file to write to, which was found fit for it; standard output if it has no path."""
+    """A file that may be written, or standard output if the path is None."""
 
     kind: FileKind
     path: Path | None
 
     def write_text(self, text: str) -> None:
-        """Write a text there."""
+        """Write the text to the file or to standard output."""
         if self.path is None:
             click.echo(text, nl=not text.endswith("\n"))
             return
@@ -80,7 +80,7 @@ class Destination:
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to; it takes its place when it is whole, and devices are written directly."""
+    """Open a file for writing; it replaces the old one only when complete (devices: directly)."""
     try:
         if _is_special(path):
             with path.open("wb") as file:
@@ -93,17 +93,17 @@ def writing(path: Path) -> Iterator[BinaryIO]:
 
 
 def takes_force(command: Command) -> Command:
-    """Give a verb the option `--force`."""
-    text = "Replace files that Afterglow did not write, too."
+    """Decorator that adds the option `--force` to a command."""
+    text = "Also overwrite files that Afterglow did not write."
     return click.option("--force", is_flag=True, help=text)(command)
 
 
 def file_for(
     text: str | None, kinds: Sequence[FileKind], model: str, *, option: str, force: bool
 ) -> Destination:
-    """Where an option says to write to: a file whose name ends as one of the kinds does.
+    """The destination for the value of an option; its extension must be one of the given kinds.
 
-    Without a name it is standard output.
+    Without a value it is standard output.
     """
     if text is None:
         return Destination(kinds[0], None)
@@ -120,16 +120,16 @@ def file_for(
 def compiled_place(
     text: str | None, bundle_options: Sequence[str], model: str, *, force: bool
 ) -> Destination | Path | None:
-    """Where `compile -o` says to write to: a file of some kind, or the folder of a bundle.
+    """The destination of `compile -o`: a file, or the folder of a bundle as a Path.
 
-    A folder is there already, has no suffix, or its name ends with a slash. Options of a bundle go
-    with a folder only.
+    A name means a folder if such a folder exists, if it has no extension, or if it ends with a
+    slash. Bundle options are valid only with a folder.
     """
     kinds = (COMPILED, PROGRAM)
     if text is None:
         if bundle_options:
             raise UsageError(
-                f"{bundle_options[0]} is an option of a bundle, which needs a folder",
+                f"{bundle_options[0]} is an option for bundles, which are written to a folder",
                 help="add -o FOLDER",
             )
         return None
@@ -137,7 +137,7 @@ def compiled_place(
     if any(path.suffix.lower() in kind.suffixes for kind in kinds) and not text.endswith(os.sep):
         if bundle_options:
             raise UsageError(
-                f"{bundle_options[0]} is an option of a bundle, and {path} is to be a file",
+                f"{bundle_options[0]} is an option for bundles, but {path} names a file",
                 help=f"give a folder for the bundle: -o {path.stem}/",
             )
         return file_for(text, kinds, model, option="-o", force=force)
@@ -149,42 +149,42 @@ def compiled_place(
 
 
 def _names_folder(text: str) -> bool:
-    """Whether a name is that of a folder, and of no file."""
+    """Whether a name means a folder rather than a file."""
     if text in ("", STANDARD_OUTPUT):
         return False
     return text.endswith(os.sep) or Path(text).is_dir() or not Path(text).suffix
 
 
 def check_replaceable(path: Path, kind: FileKind, model: str, *, force: bool) -> None:
-    """Refuse to write over a folder, over the model, or over what is not ours."""
+    """Refuse to overwrite a folder, the model, or a file that Afterglow did not write."""
     if path.is_dir():
         raise UsageError(f"cannot write {path}: it is a folder", help="give the name of a file")
     if _is_same(path, Path(model)):
         raise UsageError(
-            f"{path} is the model itself: it is never overwritten", help="give another name"
+            f"{path} is the model itself, which is never overwritten", help="give another name"
         )
     if not force and path.exists() and not kind.is_ours(*_ends(path)):
         raise not_ours(path, kind.name)
 
 
 def not_ours(path: Path, wanted: str) -> UsageError:
-    """The error of a file that somebody else wrote."""
+    """The error for an existing file that Afterglow did not write."""
     return UsageError(
-        f"{path} is there already, and is not {wanted} that Afterglow wrote",
-        help="give another name, or --force to replace it",
+        f"{path} already exists and is not {wanted} written by Afterglow",
+        help="give another name, or --force to overwrite it",
     )
 
 
 def _no_kind(text: str, kinds: Sequence[FileKind], option: str, *others: str) -> UsageError:
     names = (f"{' or '.join(kind.suffixes)} for {kind.name}" for kind in kinds)
     return UsageError(
-        f"{option} {text or repr(text)}: the name does not say what to write",
-        help=f"let it end with {'; '.join((*names, *others))}",
+        f"{option} {text or repr(text)}: the extension does not say what to write",
+        help=f"end the name with {'; '.join((*names, *others))}",
     )
 
 
 def _is_special(path: Path) -> bool:
-    """Whether something is there that is neither a file nor a folder, such as /dev/null."""
+    """Whether the path exists and is neither a file nor a folder, such as /dev/null."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 

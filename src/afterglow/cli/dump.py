@@ -1,4 +1,4 @@
-"""`afterglow dump`: the program at any stage, as text or as a picture."""
+"""`afterglow dump`: print the program at any stage, as text or as a graph drawing."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ from afterglow.support.errors import UnsupportedError, UsageError
 from afterglow.types import Array
 
 _KINDS = {"instructions": PROGRAM, "llvm": LLVM, "asm": ASSEMBLY}
-"""What is written of a stage; of all others a graph."""
+"""The kind of file that is written for a stage; a graph for all others."""
 
 
 @dataclass
-class Form:
-    """How a stage is written."""
+class DumpFormat:
+    """The output options of `dump`: format and destination."""
 
     dot: bool
     svg: bool
@@ -61,21 +61,21 @@ class Form:
     force: bool
 
     def check(self, stage: str) -> None:
-        """Refuse what does not go together."""
+        """Raise if the options contradict each other or the stage."""
         if self.dot and self.svg:
-            raise UsageError("--dot and --svg exclude each other")
+            raise UsageError("--dot and --svg cannot be used together")
         is_graph = stage in ("import", "graph", "lowered")
         if not is_graph and (self.dot or self.svg):
             raise UsageError(
-                f"stage {stage} is a list: there is no picture of it",
+                f"stage {stage} is not a graph and cannot be drawn",
                 help="give --stage import, graph or lowered",
             )
         if not is_graph and self.origins:
-            raise UsageError("--origins goes with --stage import, graph or lowered")
+            raise UsageError("--origins requires --stage import, graph or lowered")
         if self.svg and shutil.which("dot") is None:
             raise UsageError(
-                "--svg needs Graphviz, and its program 'dot' is not there",
-                help="install Graphviz, or take --dot and draw it elsewhere",
+                "--svg needs Graphviz, but its program 'dot' was not found",
+                help="install Graphviz, or use --dot and draw the graph elsewhere",
             )
 
     def kind(self, stage: str) -> FileKind:
@@ -85,16 +85,16 @@ class Form:
         return _KINDS.get(stage, GRAPH)
 
     def place(self, stage: str, model: str) -> Destination:
-        """Where the program is written to."""
+        """The destination of the program."""
         output = None if self.output == STANDARD_OUTPUT else self.output
         return file_for(output, (self.kind(stage),), model, option="-o", force=self.force)
 
     def payload_place(self, model: str) -> Path | None:
-        """Where its constants are written to, if that is wanted."""
+        """The destination of the constants, if `--payload` was given."""
         return file_for(self.payload, (ARCHIVE,), model, option="--payload", force=self.force).path
 
     def text(self, dumped: Module | Program | str) -> str:
-        """The program in that form."""
+        """The program in the requested format."""
         if isinstance(dumped, str):
             return dumped
         if isinstance(dumped, Program):
@@ -107,7 +107,7 @@ class Form:
 
 @dataclass
 class Watch:
-    """Which passes are looked at, and what was seen."""
+    """Observes the passes: what to record, and the dumps recorded so far."""
 
     after: frozenset[str]
     changed: bool
@@ -116,7 +116,7 @@ class Watch:
     seen: list[tuple[str, str]] = field(default_factory=list)
 
     def instruments(self) -> tuple[Instrument, ...]:
-        """What to give the pipelines."""
+        """The instruments to attach to the pipelines."""
         wanted: list[Instrument | None] = [self.timing, self.stop]
         if self.after or self.changed:
             names = self.after or None
@@ -125,7 +125,7 @@ class Watch:
 
     @property
     def stopped(self) -> bool:
-        """Whether passes were left out."""
+        """Whether `--stop-after` stopped the pipeline early."""
         return self.stop is not None and len(self.stop.done) >= self.stop.count
 
     def _keep(self, title: str, text: str) -> None:
@@ -135,16 +135,18 @@ class Watch:
 @click.command()
 @takes_model
 @click.option("--stage", type=click.Choice(STAGES), default="graph", show_default=True)
-@click.option("--dot", is_flag=True, help="Print the graph in Graphviz's language.")
+@click.option("--dot", is_flag=True, help="Print the graph in Graphviz's DOT format.")
 @click.option("--svg", is_flag=True, help="Draw the graph; needs Graphviz.")
-@click.option("--origins", is_flag=True, help="Say which node of the model each node came from.")
+@click.option("--origins", is_flag=True, help="Show which node of the model each node came from.")
 @click.option("-o", "--output", metavar="FILE", help="Write to a file.")
-@click.option("--payload", metavar="FILE.npz", help="Write the constants to a .npz.")
+@click.option("--payload", metavar="FILE.npz", help="Write the constants to a .npz file.")
 @takes_force
-@click.option("--dump-after", multiple=True, metavar="PASS", help="Print after this pass too.")
-@click.option("--dump-changed", is_flag=True, help="Print after each pass that changed something.")
-@click.option("--stop-after", type=click.IntRange(0), metavar="N", help="Run the first N passes.")
-@click.option("--time-passes", is_flag=True, help="Say how long each pass took.")
+@click.option("--dump-after", multiple=True, metavar="PASS", help="Also print after this pass.")
+@click.option("--dump-changed", is_flag=True, help="Also print after each pass that changed it.")
+@click.option(
+    "--stop-after", type=click.IntRange(0), metavar="N", help="Run only the first N passes."
+)
+@click.option("--time-passes", is_flag=True, help="Show how long each pass took.")
 def dump(
     session: Session,
     request: Request,
@@ -155,12 +157,12 @@ def dump(
     time_passes: bool,
     **form: Any,
 ) -> int:
-    """Print MODEL at a stage: as imported, optimised, lowered, planned as instructions, or as code.
+    """Print MODEL at a stage: imported, optimised, lowered, planned as instructions, or as code.
 
-    The text is the whole truth except for large constants, which --payload writes. It can be read
-    back with afterglow.parse_module.
+    The text is complete except for the elements of large constants, which --payload writes to a
+    file. afterglow.parse_module reads it back.
     """
-    written = Form(**form)
+    written = DumpFormat(**form)
     written.check(stage)
     place, payload = written.place(stage, request.path), written.payload_place(request.path)
     request.refuse_ranges()
@@ -191,7 +193,7 @@ def dump(
 
 
 def _reach(stage: str, request: Request, watch: Watch) -> Module | Program | str:
-    """The program at a stage; or the graph, if the passes were told to stop before it."""
+    """The program at a stage, or the graph if `--stop-after` stops before that stage."""
     module = request.load(request.source())
     if stage == "import":
         return module
@@ -219,7 +221,7 @@ def _known_passes(request: Request, names: Sequence[str]) -> frozenset[str]:
         known[FitArena.name] = None
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise UsageError(f"no pass {unknown[0]!r}", help=f"there are {', '.join(known)}")
+        raise UsageError(f"unknown pass {unknown[0]!r}", help=f"choose from {', '.join(known)}")
     return frozenset(names)
 
 
@@ -231,16 +233,16 @@ def _drawn(dot: str) -> str:
 
 
 def _constants(dumped: Module | Program | str) -> dict[str, Array]:
-    """The constants whose elements the text leaves out."""
+    """The constants whose elements are not in the text."""
     if isinstance(dumped, str):
-        raise UsageError("--payload goes with --stage import, graph, lowered or instructions")
+        raise UsageError("--payload requires --stage import, graph, lowered or instructions")
     if isinstance(dumped, Program):
         return {b.name: b.data for b in dumped.constants if b.data is not None}
     return {name: c.data for name, c in dumped.constants.items() if not is_inline(c)}
 
 
 def _write_payload(path: Path, constants: Mapping[str, Array]) -> None:
-    """Write arrays as an archive that says who wrote it."""
+    """Write arrays as an archive that is marked as written by Afterglow."""
     with writing(path) as file:
         np.savez(file, allow_pickle=False, **constants)
         with zipfile.ZipFile(file, "a") as archive:

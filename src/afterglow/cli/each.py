@@ -1,4 +1,4 @@
-"""Verbs that look at one binding of a model at a time, called for each that is listed."""
+"""Runs a command once for each combination of extents that `--dim` lists."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Verb = Callable[..., int]
 
 
 def for_each_extent(*files: str, ranges: bool = False) -> Callable[[Verb], Verb]:
-    """Call a verb once for each combination of the extents that `--dim` lists.
+    """Decorator that calls a command once for each combination of extents that `--dim` lists.
 
-    The exit status is the worst; as JSON the answers are a list. `files` are options that name a
-    file for one answer, so that lists are refused. With `ranges` the verb can do with those.
+    The exit status is the largest one; the JSON output is a list. `files` are options that name an
+    output file and so cannot be combined with lists. `ranges` says that the command accepts ranges.
     """
 
     def decorated(verb: Verb) -> Verb:
@@ -42,22 +42,22 @@ def for_each_extent(*files: str, ranges: bool = False) -> Callable[[Verb], Verb]
 def _answer(
     session: Session, verb: Verb, asked: Request, request: Request, others: dict[str, Any]
 ) -> int:
-    """What a verb says of one binding, under a heading."""
+    """Run the command for one binding, under a heading, and return its exit status."""
     extents = {name: request.options.dims[name] for name in asked.wishes.ahead}
     session.begin_answer({"dims": extents}, shown_extents(extents))
     return verb(session, request, **others)
 
 
 def shown_extents(extents: dict[str, int]) -> str:
-    """Extents as a heading has them: `batch = 4, seq = 128`."""
+    """Extents as text for a heading: `batch = 4, seq = 128`."""
     return ", ".join(f"{name} = {extent}" for name, extent in extents.items())
 
 
 def refuse_lists(request: Request, purpose: str) -> None:
-    """Say that something is for one shape, if `--dim` lists several."""
+    """Raise if `--dim` lists several extents, because `purpose` allows only one shape."""
     for name, extents in request.wishes.ahead.items():
         listed = ",".join(map(str, extents))
         raise UsageError(
-            f"{purpose} is for one shape, and --dim {name}={listed} lists several",
+            f"{purpose} is for one shape, but --dim {name}={listed} lists several",
             help=f"give one extent, --dim {name}={extents[0]}",
         )

@@ -1,4 +1,4 @@
-"""`afterglow explain`: where the memory of a model goes, and which algorithms compute it."""
+"""`afterglow explain`: show a model's memory use and the algorithms of its kernels."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from afterglow.report.choices import ExplainedChoice
 from afterglow.types import MemoryPlan
 
 MOST_BUFFERS = 10
-"""Buffers that the list of the largest ones has."""
+"""How many of the largest buffers are listed."""
 
 
 MEASURED_SECONDS = 2.0
-"""How long the candidates of all kernels are tried."""
+"""Time for measuring the candidate plans of all kernels together."""
 
 
 @click.command()
@@ -36,23 +36,24 @@ MEASURED_SECONDS = 2.0
     "--memory",
     "memory",
     metavar="FILE.svg",
-    help="Draw the arena, address over time.",
+    help="Draw the arena as an SVG file: address over time.",
 )
 @click.option(
-    "--measure", is_flag=True, help="Try the algorithms that kernels choose between, and time them."
+    "--measure", is_flag=True, help="Time each candidate algorithm instead of only estimating."
 )
 @takes_force
 @for_each_extent("--memory")
 def explain(
     session: Session, request: Request, memory: str | None, measure: bool, force: bool
 ) -> int:
-    """Compile MODEL and say where its memory goes: the plan, its largest buffers, and its peak.
+    """Compile MODEL and show its memory plan: the arena, the largest buffers, and the peak.
 
-    The lower bound is the largest sum of bytes in use at once: no plan of the same program needs
-    less. Instructions are counted from 0, as in the picture.
+    The lower bound is the largest number of bytes that are live at the same time: no plan of the
+    same program needs less. Instructions are counted from 0, as in the drawing.
 
-    Then, for convolutions and matrix products, the algorithm that was chosen, and the others. The
-    estimate is how many operations would take as long. With --measure each is timed on one thread.
+    Then list the kernel plans of convolutions, matrix products and other kernels: the chosen
+    algorithm and the alternatives. The estimate is the number of operations that would take as
+    long. With --measure each is timed on one thread.
     """
     place = file_for(memory, (PICTURE,), request.path, option="--memory", force=force)
     with StageClock(session.err) as clock:
@@ -147,10 +148,10 @@ def _show(
         session.say(f"the peak: {live}, {work}", "bold")
         session.show(_buffer_table(timeline.live_at(peak)))
     if choices:
-        session.say("the plans of kernels, the chosen one first", "bold")
+        session.say("kernel plans, the chosen one first", "bold")
         session.show(choice_table(choices))
     if picture is not None:
-        session.say(f"drawn in {picture}")
+        session.say(f"memory drawn in {picture}")
 
 
 def _plan_table(plan: MemoryPlan, timeline: Timeline) -> Table:

@@ -1,4 +1,4 @@
-"""What a model is run on: arrays from files, and random ones for the rest."""
+"""Input arrays for a model: from files, and random where none is given."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ RANDOM = "random"
 
 
 def takes_inputs(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a verb the options from which `build_feed` makes arrays: `inputs` and `seed`."""
+    """Decorator that adds the options `--input` and `--seed`, the arguments of `build_feed`."""
     inputs = click.option(
         "--input",
         "inputs",
         multiple=True,
         metavar="NAME=FILE.npy|NAME=random|FILE.npz",
-        help="What an input holds; those not given are random.",
+        help="Value of an input; inputs that are not given are random.",
     )
     seed = click.option(
         "--seed",
         type=click.IntRange(0),
         default=0,
         show_default=True,
-        help="Of the random numbers.",
+        help="Seed of the random inputs.",
     )
     return inputs(seed(command))
 
 
 class FreeInputError(UsageError):
-    """The shape of an input is not known."""
+    """An input has dynamic dimensions that are not bound."""
 
 
 def build_feed(
     inputs: Sequence[TensorInfo], request: Request, given: Sequence[str], seed: int
 ) -> dict[str, Array]:
-    """An array for each input: from `--input`, or else random and of the shape that is bound.
+    """An array for each input: from `--input`, or else random, of the bound shape.
 
-    The inputs are as the file declares them, before anything is bound.
+    `inputs` are as the file declares them, before dimensions are bound.
     """
     options, ranges = request.options, request.wishes.ranges
     check_names((*options.dims, *ranges), inputs)
@@ -79,19 +79,19 @@ def _random(info: TensorInfo, shape: tuple[int, ...], random: np.random.Generato
     except (MemoryError, ValueError):  # NumPy's error for more bytes than an address can count
         size = math.prod(shape) * dtype.itemsize
         raise UsageError(
-            f"input '{info}' of shape {shape} takes {size:,} bytes, and there is no memory for it",
+            f"input '{info}' of shape {shape} takes {size:,} bytes, more than there is memory for",
             help="give smaller extents",
         ) from None
 
 
 def _given(inputs: Mapping[str, TensorInfo], given: Sequence[str]) -> dict[str, Array]:
-    """The arrays that the command line names, each as the model takes it."""
+    """The arrays given on the command line, with the element types of the model."""
     found: dict[str, Array] = {}
     for text in given:
         name, equals, file = text.partition("=")
         if not equals and (name in inputs or not name):
             raise UsageError(
-                f"--input {text or repr(text)} names no file",
+                f"--input {text or repr(text)} does not name a file",
                 help=f"write --input {name or 'NAME'}=FILE.npy, or FILE.npz for all of them",
             )
         if not equals:
@@ -110,7 +110,7 @@ def _fitting(inputs: Mapping[str, TensorInfo], name: str, array: Array) -> Array
     array = as_declared(array, wanted)
     if array.dtype != wanted.numpy:
         raise UsageError(
-            f"input {name!r} holds {wanted.numpy}, the file {array.dtype}",
+            f"input {name!r} has element type {wanted.numpy}, but the file has {array.dtype}",
             help=f"convert it: numpy.save(file, array.astype({wanted.numpy.name!r}))",
         )
     return array
@@ -120,7 +120,7 @@ def _dtype(info: TensorInfo) -> DType:
     if info.dtype is None:
         raise UsageError(
             f"input {info.name!r} is a sequence or an optional",
-            help="run the model from Python: a command line can only give tensors",
+            help="run the model from Python: the command line accepts only tensors",
         )
     return info.dtype
 
@@ -134,7 +134,7 @@ def _extents(
     shapes: Mapping[str, tuple[int, ...]],
     dims: Mapping[str, int],
 ) -> dict[str, int]:
-    """The extents of named dimensions: those given, and what follows from whole shapes."""
+    """The extents of named dimensions: those given, and those implied by the given shapes."""
     named = NamedExtents(dims)
     for name, shape in shapes.items():
         declared = inputs[name].shape if name in inputs else None
@@ -144,10 +144,10 @@ def _extents(
 
 
 def _bound(info: TensorInfo, extents: Mapping[str, int]) -> tuple[int, ...]:
-    """The shape of an input, if all of it is known."""
+    """The shape of an input with its named dimensions bound; raises if some are not."""
     if info.shape is not None:
         shape = (extents.get(e, e) if isinstance(e, str) else e for e in info.shape)
         info = replace(info, shape=tuple(shape))
     if not info.is_exact:
-        raise FreeInputError(f"input '{info}' has free dimensions", help=how_to_bind([info]))
+        raise FreeInputError(f"input '{info}' has dynamic dimensions", help=how_to_bind([info]))
     return info.exact_shape

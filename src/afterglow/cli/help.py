@@ -1,4 +1,4 @@
-"""`afterglow help`: what the command and its verbs do."""
+"""`afterglow help`: show the help of the command or of a subcommand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 @click.argument("verb", required=False)
 @click.pass_context
 def help_command(context: click.Context, verb: str | None) -> int:
-    """Show what the command does, or what VERB does and which options it takes."""
+    """Show the help of the command, or of VERB with its options."""
     above = context.parent
     assert above is not None
     if verb is None:

@@ -1,4 +1,4 @@
-"""The `afterglow` command: its verbs, and how it ends."""
+"""The `afterglow` command: entry point, error output and exit status."""
 
 from __future__ import annotations
 
@@ -17,31 +17,27 @@ import click
 
 from afterglow.cli.complaints import as_ours
 from afterglow.cli.verbs import Verbs
-from afterglow.support.errors import AfterglowError, AfterglowWarning, UsageError
+from afterglow.support.errors import (
+    AfterglowError,
+    AfterglowWarning,
+    InternalError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from afterglow.cli.session import Session
 
 INTERRUPTED = 130
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Errors of standard output when it takes no more."""
-
-
-class InternalError(AfterglowError):
-    """A fault of Afterglow itself."""
-
-    exit_status = 70
+"""Errors of writing to standard output, such as a full disk."""
 
 
 class LateSession:
-    """The session of a command line, made when a verb is used or something must be said.
-
-    Neither help nor version wait for what tables are made with to be imported.
-    """
+    """Creates the session on first use, so that help and version need not import `rich`."""
 
     @cached_property
     def session(self) -> Session:
-        """The session."""
+        """The session, created on first use."""
         made: Session = import_module("afterglow.cli.session").Session()
         return made
 
@@ -55,8 +51,8 @@ class LateSession:
 def cli(context: click.Context) -> None:
     """An ahead-of-time compiler for neural networks.
 
-    The exit status is the verdict: 0 good, 1 the answer is no (a malformed model, wrong numbers),
-    2 wrong use, 3 the model uses what is not supported.
+    The exit status is the verdict: 0 success, 1 failure (a malformed model, outputs that differ),
+    2 wrong usage, 3 the model uses something that is not supported.
     """
     context.obj = context.obj.session
 
@@ -67,7 +63,7 @@ def main() -> None:
 
 
 def execute(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit status; no error leaves as a traceback."""
+    """Run one command line and return its exit status; errors are printed, never raised."""
     late = LateSession()
     with clean_warnings(late):
         return _written(arguments, late)
@@ -75,7 +71,7 @@ def execute(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def clean_warnings(late: LateSession) -> Iterator[None]:
-    """Print our own warnings as a line each, on standard error, and the same one only once."""
+    """Print Afterglow's warnings as one line each on standard error, without repetition."""
     said: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
@@ -92,24 +88,24 @@ def clean_warnings(late: LateSession) -> Iterator[None]:
 
 
 def _written(arguments: Sequence[str], late: LateSession) -> int:
-    """The same, whether or not all that is written finds its way."""
+    """As `execute`, with errors of writing to standard output handled."""
     try:
         return _execute(arguments, late)
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # the reader closed the pipe
         _drop_output()
         return 0
     except OSError as error:
         if error.errno not in _FULL:
             return _report(late.session, error)
         _drop_output()
-        problem = UsageError(f"cannot write the answer: {(error.strerror or '').lower()}")
+        problem = UsageError(f"cannot write the output: {(error.strerror or '').lower()}")
         with suppress(OSError):  # standard error may be full, too
             late.session.err.print(str(problem), soft_wrap=True, markup=False)
         return problem.exit_status
 
 
 def _execute(arguments: Sequence[str], late: LateSession) -> int:
-    """The same, where all that is written finds its way."""
+    """As `execute`, but errors of writing to standard output are raised."""
     try:
         status = cli.main(list(arguments), "afterglow", standalone_mode=False, obj=late)
         sys.stdout.flush()
@@ -123,10 +119,10 @@ def _execute(arguments: Sequence[str], late: LateSession) -> int:
         return _fail(late, arguments, as_ours(error))
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except SystemExit:  # how click ends where the reader has seen enough
+    except SystemExit:  # raised by click when the reader closed the pipe
         return 0
     except MemoryError as error:
-        text = f"there is not enough memory: {first_line(error)}".rstrip(": ")
+        text = f"not enough memory: {first_line(error)}".rstrip(": ")
         return _fail(late, arguments, AfterglowError(text, help="give smaller extents"))
     except OSError:
         raise
@@ -135,7 +131,7 @@ def _execute(arguments: Sequence[str], late: LateSession) -> int:
 
 
 def _fail(late: LateSession, arguments: Sequence[str], error: AfterglowError) -> int:
-    """Print an error; as JSON even if the options were not understood that ask for it."""
+    """Print an error; as JSON if `--json` was given, even if parsing the options failed."""
     late.session.json |= "--json" in arguments
     late.session.fail(error)
     sys.stdout.flush()
@@ -143,17 +139,17 @@ def _fail(late: LateSession, arguments: Sequence[str], error: AfterglowError) ->
 
 
 def _drop_output() -> None:
-    """Let what is still to be written to standard output go nowhere."""
+    """Discard the rest of standard output."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says first."""
+    """The first line of an error's message."""
     return next(iter(str(error).splitlines()), "")
 
 
 def _report(session: Session, error: Exception) -> int:
-    """Print an error that is a fault of ours."""
+    """Print an internal error."""
     if session.debug:
         traceback.print_exception(error)
     what = ": ".join(filter(None, [type(error).__name__, first_line(error)]))

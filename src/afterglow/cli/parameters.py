@@ -1,4 +1,4 @@
-"""The forms in which the command line gives shapes, extents, values and sizes."""
+"""Types of command-line parameters: shapes, dimensions, values, numbers and sizes."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ class Shape(click.ParamType[tuple[str, tuple[int, ...]]]):
     name = "name:1x3x224x224"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, tuple[int, ...]]:
-        """Its name and its shape."""
+        """The name of the input and its shape."""
         name, colon, extents = str(value).rpartition(":")
         parts = extents.split("x") if extents else []
         if not (name and colon) or not all(part.isdecimal() for part in parts):
             raise UsageError(
-                f"{value!r} is no shape", help="write NAME:1x3x224x224, or NAME: for a scalar"
+                f"{value!r} is not a shape", help="write NAME:1x3x224x224, or NAME: for a scalar"
             )
         return name, tuple(map(int, parts))
 
 
 class Dim(click.ParamType[tuple[str, DimWish]]):
-    """What a dimension may be: `batch=8`, `batch=1,4,8`, `batch=1..512`."""
+    """The extents of a dimension: `batch=8`, `batch=1,4,8`, `batch=1..512`."""
 
     name = "name=8|1,4,8|1..512"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, DimWish]:
-        """Its name, and an extent, a list of them, or the first and the last as a tuple."""
+        """The name, and one extent, a list of extents, or a range as a tuple (first, last)."""
         name, _, text = str(value).rpartition("=")
         if not name:
             raise UsageError(
-                f"{value!r} is no dimension", help="write NAME=8, NAME=1,4,8 or NAME=1..512"
+                f"{value!r} is not a dimension", help="write NAME=8, NAME=1,4,8 or NAME=1..512"
             )
         wish = _wish(text)
         if wish is None:
@@ -52,7 +52,7 @@ class Dim(click.ParamType[tuple[str, DimWish]]):
 
 
 def _wish(text: str) -> DimWish | None:
-    """What a text says about a dimension; None if it says nothing."""
+    """The extents that the text gives for a dimension; None if it is malformed."""
     first, dots, last = text.partition("..")
     parts = [first, last] if dots else text.split(",")
     if not all(part.isascii() and part.isdigit() for part in parts):
@@ -69,22 +69,22 @@ class Value(click.ParamType[tuple[str, Any]]):
     name = "name=file.npy"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, Any]:
-        """Its name, and the array in the file."""
+        """The name of the input, and the array in the file."""
         name, _, file = str(value).partition("=")
         if not name or not file:
-            raise UsageError(f"{value!r} names no value", help="write NAME=FILE.npy")
+            raise UsageError(f"{value!r} does not name a value", help="write NAME=FILE.npy")
         return name, read_array(Path(file))
 
 
 class Number(click.ParamType[float]):
-    """A finite number that is not negative; above zero, unless zero makes sense."""
+    """A finite number greater than zero, or at least zero if `zero` is set."""
 
     def __init__(self, name: str, *, zero: bool = False) -> None:
         self.name = name
         self.zero = zero
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> float:
-        """The number."""
+        """The parsed number."""
         try:
             number = float(value)
         except ValueError:
@@ -102,5 +102,5 @@ class Size(click.ParamType[int]):
     name = "256KiB"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        """The number."""
+        """The parsed number."""
         return parse_size(str(value))

@@ -1,4 +1,4 @@
-"""`afterglow compile` for models in which data decide shapes: what can be compiled ahead."""
+"""`afterglow compile` for models with data-dependent shapes: compiles the first subgraph."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from afterglow.support.output_path import unwritable
 def compile_parts(
     session: Session, request: Request, error: NeedsValuesError, output: Path | None
 ) -> int:
-    """Compile what comes before the data decide, and save it with what is left of the source.
+    """Compile the subgraph before the first data-dependent shape; save it with the remaining graph.
 
-    The error is what the model was found out by; it stands if values are needed before that.
+    `error` reported the data-dependent shape; it is raised again if the first subgraph needs
+    values, too.
     """
     with StageClock(session.err) as clock:
         options = replace(request.options, progress=clock)
@@ -50,14 +51,14 @@ def compile_parts(
             plan = first.compiled.plan
             session.show(memory_table(first.compiled.memory, plan.total_bytes))
         wrote = "" if output is None else f", written to {output}"
-        session.say(f"compiled as far as {', '.join(stops)}: data decide the shapes behind{wrote}")
+        session.say(f"compiled up to {', '.join(stops)}: later shapes depend on data{wrote}")
 
     session.answer(data, show)
     return 0
 
 
 def _memory(version: SegmentedVersion) -> dict[str, int] | None:
-    """What the first part needs, if it computes anything."""
+    """The memory report of the first subgraph, if it computes anything."""
     return None if version.first is None else asdict(version.first.compiled.memory)
 
 

@@ -1,4 +1,4 @@
-"""`afterglow profile`: where the time of a run goes."""
+"""`afterglow profile`: show the time of each instruction of a run."""
 
 from __future__ import annotations
 
@@ -28,17 +28,20 @@ from afterglow.support.errors import UsageError
 
 @click.command("profile")
 @takes_model
-@click.option("--repeat", type=click.IntRange(1), default=20, help="Run so often; the best counts.")
-@click.option("--top", type=click.IntRange(1), default=30, show_default=True, help="Lines to show.")
+@click.option(
+    "--repeat", type=click.IntRange(1), default=20, help="Number of runs; the fastest counts."
+)
+@click.option("--top", type=click.IntRange(1), default=30, show_default=True, help="Rows to show.")
 @takes_inputs
 @for_each_extent(ranges=True)
 def profile_command(session: Session, request: Request, top: int, **asked: Any) -> int:
-    """Time each instruction of MODEL by itself; show the slowest.
+    """Time each instruction of MODEL separately; show the slowest ones.
 
-    By default one thread runs it. GFLOP/s count the multiplications and additions of products as
-    they are defined: an algorithm that needs fewer may exceed what the machine can do. GB/s count
-    each operand and result once. Of a compiled model (FILE.agc, a bundle's library) the steps of
-    its code are timed, on one thread, each with the microsecond that calling it takes.
+    Runs on one thread unless --threads says otherwise. GFLOP/s count the multiplications and
+    additions of the definition, so an algorithm that needs fewer may exceed the peak of the
+    machine. GB/s count each operand and result once. In a compiled model (FILE.agc, a bundle's
+    library) the steps of the code are timed, on one thread, each including about 1 µs of call
+    overhead.
     """
     with StageClock(session.err) as clock:
         steps = _profile(request.watched(clock), asked, clock)
@@ -61,7 +64,7 @@ def _profile(request: Request, asked: dict[str, Any], clock: StageClock) -> list
     options = request.options
     backend = find_backend(options)
     if not isinstance(backend, Profiling):
-        raise UsageError(f"backend {options.backend!r} is not profiled", help="leave --backend out")
+        raise UsageError(f"backend {options.backend!r} has no profiler", help="leave --backend out")
     clock("read")
     source = request.source()
     feed = build_feed(request.inputs(source), request, asked["inputs"], asked["seed"])
@@ -95,7 +98,7 @@ def _profile_saved(request: Request, asked: dict[str, Any], clock: StageClock) -
 
 def _no_program() -> UsageError:
     return UsageError(
-        "data decide shapes in the model: it is no single program, which could be profiled",
+        "the model has data-dependent shapes: only a single program can be profiled",
         help="time it with afterglow bench",
     )
 
@@ -117,7 +120,7 @@ def _show(session: Session, steps: Sequence[StepTime], total: float, top: int, u
 
 
 def _table(steps: Sequence[StepTime], total: float) -> Table:
-    detailed = any(step.results for step in steps)  # which those of a compiled model are not
+    detailed = any(step.results for step in steps)  # steps of a compiled model have no details
     rates, types = (("GFLOP/s", "GB/s"), ("operands", "result")) if detailed else ((), ())
     numbers = ("time", "share", *rates)
     rows = table(*numbers, "kernel", *types, "from", right=numbers)

@@ -1,4 +1,4 @@
-"""Stages as they go by: their times, and a line on the terminal for those that take long."""
+"""Times the stages of a command, and shows the current one on the terminal."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Self
 
 from rich.console import Console
 
-PATIENCE = 0.5
-"""Seconds of silence before anything is shown."""
+DELAY = 0.5
+"""Seconds before progress is shown."""
 
 
 class StageClock:
-    """Told of each stage as it begins; adds up their seconds, and shows the current one.
+    """Accumulates the seconds of each stage and shows the current one; use it in a `with`.
 
-    Use it in a `with`: the last stage ends there.
+    Call it with the name of a stage when that begins; the last stage ends with the `with` block.
     """
 
     def __init__(self, console: Console) -> None:
         self.seconds: dict[str, float] = {}
         self._status = console.status("…") if console.is_terminal else None
-        self._timer = Timer(PATIENCE, self._status.start) if self._status is not None else None
+        self._timer = Timer(DELAY, self._status.start) if self._status is not None else None
         self._stage = ""
         self._started = perf_counter()
 
     def __call__(self, stage: str) -> None:
-        """A stage begins, and the one before ends."""
+        """Begin a stage, and end the previous one."""
         self._end_stage()
         self._stage = stage
         if self._status is not None:

@@ -1,4 +1,4 @@
-"""Tables that several verbs print."""
+"""Tables that several commands print."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from afterglow.runtime import MemoryReport
 
 
 def duration(seconds: float) -> str:
-    """Seconds in a unit that suits them."""
+    """A time as text, in µs, ms or s."""
     if seconds < 1e-5:
         return f"{seconds * 1e6:.1f} µs"
     if seconds < 1e-3:
@@ -21,7 +21,7 @@ def duration(seconds: float) -> str:
 
 
 def stage_table(seconds: Mapping[str, float]) -> Table:
-    """How long each stage took, and all together."""
+    """The time of each stage, and their total."""
     rows = table("stage", "time", right=("time",))
     for stage, spent in seconds.items():
         rows.add_row(stage, duration(spent))
@@ -31,13 +31,13 @@ def stage_table(seconds: Mapping[str, float]) -> Table:
 
 
 def memory_table(report: MemoryReport, total_bytes: int) -> Table:
-    """What a compiled model needs; `total_bytes` is the arena if no two buffers shared memory."""
+    """The memory of a compiled model; `total_bytes` is the arena if no buffers shared memory."""
     rows = table("memory", "bytes", right=("bytes",))
     for name, count in (
         ("arena", report.arena_bytes),
         ("arena, lower bound", report.lower_bound_bytes),
         ("arena without sharing", total_bytes),
-        ("threads", report.thread_bytes),
+        ("scratch, all threads", report.thread_bytes),
         ("weights", report.weight_bytes),
         ("code", report.code_bytes),
         ("inputs and outputs", report.io_bytes),
@@ -47,7 +47,7 @@ def memory_table(report: MemoryReport, total_bytes: int) -> Table:
 
 
 def pass_table(timing: Timing) -> Table:
-    """How often each pass ran, and how long it took in all."""
+    """The number of runs and the total time of each pass."""
     rows = table("pass", "runs", "time", right=("runs", "time"))
     for name, spent in timing.seconds.items():
         rows.add_row(name, str(timing.runs[name]), duration(spent))

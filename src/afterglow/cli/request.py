@@ -1,4 +1,4 @@
-"""What the verbs have in common: a model, how to bind it, and how to compile it."""
+"""Options that most commands share: the model, its bindings, and how to compile it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Declared(Protocol):
 
     @property
     def shape(self) -> tuple[int | str | None, ...] | None:
-        """Extents; a name or None for a free one, None for all if even the rank is free."""
+        """Extents; a name or None for a dynamic one, None for all if the rank is unknown."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Request:
     path: str
     options: Options
     wishes: Wishes = field(default_factory=Wishes)
-    """What is said about dimensions besides their extents."""
+    """Lists and ranges of extents that `--dim` gives."""
 
     @property
     def is_saved(self) -> bool:
-        """Whether the file is no model to compile, but one that is compiled."""
+        """Whether the file is an already compiled model."""
         return is_saved_model(self.path)
 
     def source(self) -> Source:
@@ -65,45 +65,45 @@ class Request:
         return open_source(self.path)
 
     def inputs(self, source: Source) -> tuple[TensorInfo, ...]:
-        """The inputs as the file declares them, but for those that have values."""
+        """The inputs as the file declares them, except those bound to values."""
         return source.signature(replace(self.options, shapes={}, dims={})).inputs
 
     def refuse_saved(self) -> None:
-        """Say that there is nothing to compile, if so it is."""
+        """Raise if the file is an already compiled model."""
         if not self.path:
             raise UsageError("the name of the model's file is empty")
         if self.is_saved:
             raise UsageError(
-                f"{self.path} is a compiled model: it holds code, and no graph",
-                help="give the model it was made of; run, bench and profile take compiled ones",
+                f"{self.path} is a compiled model: it contains code, not a graph",
+                help="give the original model; run, bench and profile accept compiled ones",
             )
 
     def bindings(self) -> list[Request]:
-        """A request for each combination of listed extents; one without lists."""
+        """A request for each combination of the listed extents; just one if there are no lists."""
         rest = Wishes(ranges=self.wishes.ranges)
         bound = (replace(self.options, dims=dims) for dims in self.wishes.bindings())
         return [Request(self.path, options, rest) for options in bound]
 
     def refuse_ranges(self) -> None:
-        """Say that this verb makes code, which is for exact extents."""
+        """Raise if `--dim` gives a range, because code is generated for exact extents."""
         for name, (first, last) in self.wishes.ranges.items():
             raise UsageError(
-                f"dimension {name!r} is a range, {first}..{last}: code is for exact extents",
+                f"dimension {name!r} is a range, {first}..{last}: code needs exact extents",
                 help=f"give one, --dim {name}={last}, or a list, --dim {name}={first},{last}",
             )
 
     def watched(self, progress: Progress, *instruments: Instrument) -> Request:
-        """The same with someone to tell about stages and passes."""
+        """The same request, with a progress callback and instruments for passes."""
         return replace(
             self, options=replace(self.options, progress=progress, instruments=instruments)
         )
 
     def load(self, source: Source) -> Module:
-        """Import the model; what is missing is asked for in the words of the command line."""
+        """Import the model; errors about missing bindings name the options of the command line."""
         return self.load_with_forms(source)[0]
 
     def load_with_forms(self, source: Source) -> tuple[Module, tuple[OutputForm, ...]]:
-        """The same, and how its outputs are grouped."""
+        """As `load`, and how the outputs are grouped."""
         if self.options.progress is not None:
             self.options.progress("import")
         with command_line_help(source, self.options):
@@ -112,7 +112,7 @@ class Request:
 
 @contextmanager
 def command_line_help(source: Source, options: Options) -> Iterator[None]:
-    """Errors about bindings speak of `--dim`, not of Python's `dims=`."""
+    """Make errors about missing bindings name `--dim` instead of Python's `dims=`."""
     try:
         yield
     except UnboundDimensionsError as error:
@@ -123,12 +123,12 @@ def command_line_help(source: Source, options: Options) -> Iterator[None]:
         if given:
             error.help = f"give them: {given}; afterglow run takes them from --input"
         else:
-            error.help = "afterglow run drives such loops"
+            error.help = "afterglow run executes such loops on the host"
         raise
 
 
 def how_to_bind(inputs: Sequence[Declared]) -> str:
-    """The options that would bind every free dimension."""
+    """The options that would bind every dynamic dimension."""
     free = [info for info in inputs if is_free(info)]
     names = dict.fromkeys(e for i in free for e in i.shape or () if isinstance(e, str))
     by_name = " ".join(f"--dim {name}=1" for name in names)
@@ -138,7 +138,7 @@ def how_to_bind(inputs: Sequence[Declared]) -> str:
 
 
 def is_free(info: Declared) -> bool:
-    """Whether some extent is not known."""
+    """Whether the shape has dynamic dimensions."""
     return info.shape is None or not all(isinstance(extent, int) for extent in info.shape)
 
 
@@ -153,56 +153,56 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--shapes", type=Shape(), multiple=True, help="The shape of an input."),
     click.option("--dim", "dims", type=Dim(), multiple=True, help="The extents of a dimension."),
     click.option(
-        "--value", "values", type=Value(), multiple=True, help="Make an input a constant."
+        "--value", "values", type=Value(), multiple=True, help="Bind an input to a constant."
     ),
     click.option(
         "--backend",
         type=click.Choice(backend_names()),
         default=Options.backend,
         show_default=True,
-        help="cpu makes machine code; interpreter runs every op by its definition, primitives "
-        "only those that do not decompose.",
+        help="cpu generates machine code; interpreter runs the reference definition of every op, "
+        "primitives does so after lowering everything to primitive ops.",
     ),
     click.option(
-        "--target", default="host", show_default=True, help="The machine to make code for."
+        "--target", default="host", show_default=True, help="The machine to generate code for."
     ),
     click.option(
         "--threads",
         type=click.IntRange(1),
-        help="How many run the code; by default all cores, for bench and profile one.",
+        help="Number of threads; by default all cores, for bench and profile one.",
     ),
-    click.option("--no-cache", is_flag=True, help="Keep no compiled code, and use none."),
-    click.option("--max-arena", type=Size(), help="Split nodes until the arena has no more bytes."),
+    click.option("--no-cache", is_flag=True, help="Do not read or write the cache."),
+    click.option("--max-arena", type=Size(), help="Split nodes until the arena fits."),
     click.option(
-        "--max-memory", type=Size(), help="Refuse tensors and runs that take more; see memory.md."
+        "--max-memory", type=Size(), help="Reject tensors and runs that need more; see memory.md."
     ),
-    click.option("--exact", is_flag=True, help="Form every sum as it is defined."),
+    click.option("--exact", is_flag=True, help="Use no algorithms that round more."),
     click.option(
-        "--unchecked", is_flag=True, help="Take the nearest for an index out of range, silently."
+        "--unchecked", is_flag=True, help="Clamp indices that are out of range, without an error."
     ),
     click.option(
         "--optimize-for",
         type=click.Choice(["speed", "memory"]),
         default="speed",
         show_default=True,
-        help="memory: weights take no more than in the model.",
+        help="memory: packed weights take no more than in the model.",
     ),
     click.option(
         "--precision",
         type=click.Choice(tuple(PRECISIONS)),
         default="float32",
         show_default=True,
-        help="weights_…: weights of layers that wait for memory are held in 16 bits.",
+        help="weights_…: store the weights of memory-bound layers in 16 bits.",
     ),
-    click.option("--tune", type=Number("SECONDS"), help="Try algorithms for so long."),
-    click.option("--no-optimize", is_flag=True, help="Leave out all optimisations."),
+    click.option("--tune", type=Number("SECONDS"), help="Measure algorithms for so long."),
+    click.option("--no-optimize", is_flag=True, help="Disable all optimisations."),
     click.option("--verify-each", is_flag=True, help="Verify the program after each pass."),
     general_options,
 )
 
 
 def takes_model(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a verb the options above; it is called with the session and the request they make."""
+    """Decorator that adds these options to a command and passes it a session and a request."""
 
     @wraps(command)
     def collected(

@@ -1,4 +1,4 @@
-"""What comes out of a run: numbers about each output, and how far it is from a reference."""
+"""The outputs of a run: statistics of each, and its error relative to a reference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN_VALUES = 4
 
 @dataclass(frozen=True)
 class Result:
-    """An output of a run, and how far it is from the reference, if there is one."""
+    """An output of a run, and its error relative to a reference, if there is one."""
 
     name: str
     array: Array
@@ -33,7 +33,7 @@ class Result:
         return str(TensorType.of(self.array))
 
     def statistics(self) -> tuple[float, float, float] | None:
-        """Smallest, largest and mean element, where that makes sense."""
+        """Smallest, largest and mean element; None for empty and non-numeric arrays."""
         if not self.array.size or self.array.dtype.kind in "OcSU":
             return None
         wide = self.array.astype(np.float64)
@@ -44,7 +44,7 @@ class Result:
         return [_plain(x) for x in self.array.reshape(-1)[:SHOWN_VALUES]]
 
     def data(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON representation."""
         numbers = self.statistics() or (None, None, None)
         smallest, largest, mean = (None if n is None else _plain(n) for n in numbers)
         return {
@@ -78,7 +78,7 @@ def result_table(results: Sequence[Result]) -> Table:
 
 
 def tensors_of(name: str, output: Any) -> Iterator[tuple[str, Array]]:
-    """The tensors that an output is made of: those of a sequence, and maps as rows of one."""
+    """The tensors of an output: the elements of a sequence, or a list of maps as one matrix."""
     if isinstance(output, list) and all(isinstance(item, Mapping) for item in output):
         yield name, np.array([list(row.values()) for row in output])
     elif isinstance(output, list):
@@ -88,12 +88,12 @@ def tensors_of(name: str, output: Any) -> Iterator[tuple[str, Array]]:
 
 
 def onnxruntime_outputs(path: str, feed: Mapping[str, Array]) -> list[Any]:
-    """What ONNX Runtime computes, with its rewriting of graphs switched off."""
+    """The outputs of ONNX Runtime, with its graph optimisations disabled."""
     try:
         runtime: Any = import_module("onnxruntime")  # optional, and slow to load
     except ImportError:
         raise UsageError(
-            "onnxruntime is not installed", help="pip install onnxruntime, or leave --compare out"
+            "onnxruntime is not installed", help="pip install onnxruntime, or omit --compare"
         ) from None
     options = runtime.SessionOptions()
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -112,7 +112,7 @@ def _brief(element: Any) -> str:
 
 
 def _plain(element: Any) -> Any:
-    """A number, truth value or text that JSON can hold: it has no infinities, and no NaN."""
+    """The element as a JSON value; infinities and NaN, which JSON lacks, become strings."""
     match element:
         case str() | bool() | int():
             return element

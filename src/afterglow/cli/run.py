@@ -1,4 +1,4 @@
-"""`afterglow run`: run a model on files or on random numbers, and compare."""
+"""`afterglow run`: run a model on given or random inputs, and compare the outputs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from afterglow.types import Array
 
 @dataclass(frozen=True)
 class Trial:
-    """What to run a model on, how often, and what to compare it with."""
+    """The options of a run: inputs, repetitions, and the reference to compare with."""
 
     inputs: tuple[str, ...]
     seed: int
@@ -47,7 +47,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of it."""
+    """The result of a run: outputs, times, and whether they agree with the reference."""
 
     results: Sequence[Result]
     is_saved: bool
@@ -56,7 +56,7 @@ class Outcome:
     agrees: bool
 
     def data(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON representation."""
         return {
             "load_seconds" if self.is_saved else "compile_seconds": self.prepare_seconds,
             "run_seconds": self.run_seconds,
@@ -67,27 +67,31 @@ class Outcome:
 @click.command()
 @takes_model
 @takes_inputs
-@click.option("--repeat", type=click.IntRange(1), default=1, help="Run so often, show the fastest.")
-@click.option("--output-dir", type=click.Path(path_type=Path), help="Write each output as .npy.")
 @click.option(
-    "--compare", "reference", type=click.Choice(["onnxruntime"]), help="Compare the outputs."
+    "--repeat", type=click.IntRange(1), default=1, help="Number of runs; the fastest counts."
+)
+@click.option(
+    "--output-dir", type=click.Path(path_type=Path), help="Write each output to a .npy file."
+)
+@click.option(
+    "--compare", "reference", type=click.Choice(["onnxruntime"]), help="Compare with its outputs."
 )
 @click.option(
     "--tolerance",
     type=Number("ERROR", zero=True),
     default=1e-4,
     show_default=True,
-    help="Largest error that agrees.",
+    help="Largest relative error that counts as agreement.",
 )
 @takes_force
 @for_each_extent("--output-dir", ranges=True)
 def run(
     session: Session, request: Request, output_dir: Path | None, force: bool, **trial: Any
 ) -> int:
-    """Run MODEL, which may be compiled (FILE.agc, a bundle's library), and show what comes out.
+    """Run MODEL and show its outputs. MODEL may be compiled (FILE.agc, a bundle's library).
 
-    With --compare, the exit status is 1 unless each output agrees: its error is the largest
-    absolute difference over the reference's largest magnitude.
+    With --compare, the exit status is 1 unless all outputs agree. The error of an output is the
+    largest absolute difference divided by the reference's largest magnitude.
     """
     asked = Trial(**trial)
     with StageClock(session.err) as clock:
@@ -104,7 +108,7 @@ def run(
 def _prepare(
     request: Request, trial: Trial, clock: StageClock
 ) -> tuple[CompiledModel, dict[str, Array]]:
-    """The model, ready to run, and what to run it on."""
+    """The model, ready to run, and its input arrays."""
     if request.is_saved:
         clock("load")
         if trial.reference is not None:

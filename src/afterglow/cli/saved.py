@@ -1,4 +1,4 @@
-"""Verbs on models that are compiled already: saved ones, and the libraries of bundles."""
+"""Loads compiled models for commands: saved models, and the shared libraries of bundles."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ from afterglow.support.errors import UsageError
 from afterglow.types import Array
 
 _OF_A_RUN = ("model", "shapes", "dims", "threads", "no_cache", "inputs", "seed")
-"""Options of all verbs that mean something to a compiled model."""
+"""Options of all commands that also apply to compiled models."""
 
 
 def load_saved(request: Request, *others: str) -> CompiledModel:
-    """Load a compiled model; options besides those of a run, and these others, are refused."""
+    """Load a compiled model; raise if options are given that only apply when compiling."""
     refuse_options(request, (*_OF_A_RUN, *others))
     options = request.options
     return load(request.path, threads=options.threads, cache=options.cache or False)
 
 
 def is_given(name: str) -> bool:
-    """Whether the command line has an option, rather than its default."""
+    """Whether an option was given on the command line."""
     source = click.get_current_context().get_parameter_source(name)
     return source is ParameterSource.COMMANDLINE
 
 
 def refuse_options(request: Request, taken: Sequence[str]) -> None:
-    """Say which option comes too late for a model that is compiled."""
+    """Raise if an option was given that is not in `taken`."""
     for parameter in click.get_current_context().command.params:
         name = parameter.name or ""
         if is_given(name) and parameter.expose_value and name not in taken:
             raise UsageError(
-                f"{parameter.opts[0]} means nothing to {request.path}: it is compiled already",
-                help=f"give it where the model is compiled: afterglow compile MODEL -o "
+                f"{parameter.opts[0]} has no effect on {request.path}: it is already compiled",
+                help=f"give it when the model is compiled: afterglow compile MODEL -o "
                 f"{Path(request.path).name} {parameter.opts[0]} …",
             )
 
 
 def no_other_engine(request: Request, option: str) -> UsageError:
-    """The error of a comparison for which there is no model that others could run."""
+    """The error for comparing a compiled model, which no other engine can run."""
     return UsageError(
-        f"{request.path} is compiled: no other engine runs it, to compare with",
-        help=f"give the model it was made of, or leave {option} out",
+        f"{request.path} is compiled: no other engine can run it for comparison",
+        help=f"give the original model, or omit {option}",
     )
 
 
 def saved_feed(
     model: CompiledModel, request: Request, given: Sequence[str], seed: int
 ) -> dict[str, Array]:
-    """An array for each input; what is not bound is as the only version wants it."""
+    """An array for each input; if the model has one version, that supplies unbound shapes."""
     held = model.shapes_held()
     options = request.options
     if len(held) == 1 and not options.dims:
@@ -67,7 +67,7 @@ def saved_feed(
         return build_feed(model.inputs, request, given, seed)
     except FreeInputError as error:
         listed = "; ".join(_shown(model.inputs, shapes) for shapes in held)
-        error.help = f"choose with --dim or --shapes what it was compiled for: {listed}"
+        error.help = f"choose one of its versions with --dim or --shapes: {listed}"
         raise
 
 

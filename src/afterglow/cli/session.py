@@ -1,4 +1,4 @@
-"""Where a command's words go: tables and JSON to standard output, the rest to standard error."""
+"""Output of a command: tables and JSON to standard output, the rest to standard error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.text import Text
 from afterglow.support.errors import AfterglowError
 
 WIDE = 160
-"""Columns of tables that go to a file or a pipe, where nothing else says how many there are."""
+"""Width of tables in columns if the output is not a terminal."""
 
 _COLOURS = {"error:": "bold red", "warning:": "bold yellow", "help:": "cyan", ">": "bold"}
 
@@ -26,17 +26,17 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass
 class Session:
-    """One run of the command: what it was asked for in general, and its two streams."""
+    """One invocation of the command: its general options and output streams."""
 
     json: bool = False
     debug: bool = False
     out: Console = field(default_factory=lambda: _console(stderr=False))
     err: Console = field(default_factory=lambda: _console(stderr=True))
     _answers: list[dict[str, Any]] | None = None
-    """As JSON, those that are printed together; None if there is only one."""
+    """JSON objects that are printed together as a list; None if there is only one."""
 
     def answer(self, data: Mapping[str, Any], show: Callable[[], None]) -> None:
-        """Print the answer: the data as JSON if that was asked for, or else what `show` prints."""
+        """Print the result: the data as JSON with `--json`, otherwise what `show` prints."""
         if not self.json:
             show()
         elif self._answers is not None:
@@ -46,37 +46,37 @@ class Session:
 
     @contextmanager
     def several(self, name: str) -> Iterator[None]:
-        """Print all answers that are given here; as JSON they are a list of this name."""
+        """Print several results; the JSON output is an object with a list of this name."""
         self._answers = []
         yield
         if self.json:
             _print_json({name: self._answers})
 
     def begin_answer(self, about: Mapping[str, Any], heading: str) -> None:
-        """What the next of several answers is about: as JSON, and as a heading."""
+        """Begin the next of several results, with its JSON description and its heading."""
         if self._answers is not None:
             self._answers.append(dict(about))
         if not self.json:
             self.say(heading, "bold")
 
     def say(self, text: str, style: str = "") -> None:
-        """A line of the answer, as it is."""
+        """Print a line to standard output."""
         self.out.print(Text(text, style), soft_wrap=True)
 
     def show(self, rows: Table) -> None:
-        """A table of the answer, with an empty line below it."""
+        """Print a table to standard output, followed by an empty line."""
         self.out.print(rows)
         self.out.print()
 
     def fail(self, error: AfterglowError) -> None:
-        """Print an error: what, where, an excerpt, and help."""
+        """Print an error: message, location, excerpt and help."""
         if self.json:
             _print_json({"error": error_data(error), "exit_status": error.exit_status})
         for line in str(error).splitlines():
             self.err.print(_coloured(line), soft_wrap=True)
 
     def warn(self, text: str) -> None:
-        """Print a warning as a line on standard error."""
+        """Print a warning on standard error."""
         self.err.print(_coloured(f"warning: {text}"), soft_wrap=True)
 
 
@@ -99,7 +99,7 @@ def _coloured(line: str) -> Text:
 
 
 def error_data(error: AfterglowError) -> dict[str, Any]:
-    """An error as JSON has it."""
+    """An error as a JSON object."""
     return {
         "kind": type(error).__name__,
         "what": error.what,
@@ -110,7 +110,7 @@ def error_data(error: AfterglowError) -> dict[str, Any]:
 
 
 def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    """An empty table; columns named in `right` hold numbers. Nothing in it is cut off."""
+    """An empty table; columns named in `right` are right-aligned. Long text is wrapped."""
     made = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
     for column in columns:
         made.add_column(column, justify="right" if column in right else "left", overflow="fold")
@@ -118,9 +118,9 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 
 
 def general_options(command: Command) -> Command:
-    """`--json` and `--debug`, which every verb has; they set the session and reach no verb."""
+    """Decorator that adds `--json` and `--debug`, which set fields of the session."""
     for name, help in (
-        ("json", "Print the answer as JSON."),
+        ("json", "Print the result as JSON."),
         ("debug", "Show the traceback of an internal error."),
     ):
         command = click.option(

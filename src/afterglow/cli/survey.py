@@ -1,4 +1,4 @@
-"""What is in a model file: read off the file, without importing it."""
+"""Facts about a model, read from its file without importing it."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from afterglow.types import TensorType
 
 @dataclass(frozen=True)
 class Survey:
-    """The facts about a model that its file states."""
+    """Facts about a model, read from its file."""
 
     producer: str
     ir_version: int
     opsets: dict[str, int]
     signature: Signature
     ops: dict[str, int]
-    """How many nodes apply each op, those of bodies and functions too; most frequent first."""
+    """Number of nodes per op, including those in bodies and functions; most frequent first."""
     unknown_ops: tuple[str, ...]
-    """The ops that nothing is there to import with."""
+    """The ops that Afterglow cannot import."""
     element_types: tuple[str, ...]
     weight_bytes: int
     free_dimensions: tuple[str, ...]
-    """Those of inputs; `?` for one without a name."""
+    """The dynamic dimensions of inputs; `?` for one without a name."""
     nodes: tuple[tuple[str, str], ...]
-    """The names and ops of nodes, those of bodies too, but not those of functions."""
+    """Names and ops of nodes, including those in bodies, but not those in functions."""
 
     def data(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON representation."""
         return {
             "producer": self.producer,
             "ir_version": self.ir_version,
@@ -63,7 +63,7 @@ def _parameter_data(parameter: Any) -> dict[str, Any]:
 
 
 def survey(file: ModelFile) -> Survey:
-    """Look through a model."""
+    """Collect the facts about a model."""
     proto = file.proto
     signature = model_signature(file)
     nodes = list(_all_nodes(proto))
@@ -91,7 +91,7 @@ def _free_dimensions(signature: Signature) -> tuple[str, ...]:
 
 
 def _all_nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """Every node: of the graph, of the bodies in it, and of the model's own functions."""
+    """Every node of the graph, of the bodies in it, and of the model's own functions."""
     yield from _nodes(proto.graph.node)
     for function in proto.functions:
         yield from _nodes(function.node)
@@ -125,17 +125,17 @@ def _op_name(node: onnx.NodeProto) -> str:
 
 
 def _label(node: onnx.NodeProto) -> str:
-    """What nodes made of this one have as their origin."""
+    """The origin of nodes that are imported from this one."""
     return _text(node.name or next((output for output in node.output if output), ""))
 
 
 def _text(field: str | bytes) -> str:
-    """A string of the file; one that is not UTF-8 comes as bytes."""
+    """A string field; protobuf returns bytes if it is not UTF-8."""
     return field.decode("utf-8", "replace") if isinstance(field, bytes) else field
 
 
 def _unknown(proto: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
-    """The ops with neither an importer nor a function, the model's own or the standard's."""
+    """The ops that have no importer, and no function in the model or in the ONNX standard."""
     versions = {normal_domain(o.domain): o.version for o in proto.opset_import}
     own = {(normal_domain(f.domain), f.name) for f in proto.functions}
     for node in nodes:

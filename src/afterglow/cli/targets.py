@@ -1,4 +1,4 @@
-"""`afterglow targets`: the machines that code can be made for."""
+"""`afterglow targets`: list the machines that code can be generated for."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from afterglow.support.errors import AfterglowError, warn
 @general_options
 @click.pass_obj
 def targets(session: Session) -> int:
-    """List the machines that --target knows by name, for each backend, the default first.
+    """List the named targets of each backend, this machine first.
 
-    Code for the CPU needs exactly the features that are listed, and runs wherever they are. Any
-    other machine is written as triple+cpu+features, such as
-    x86_64-unknown-linux-gnu+x86-64-v3+avxvnni.
+    Code for a CPU runs on every machine that has the listed features. Any other CPU is written as
+    triple+cpu+features, such as x86_64-unknown-linux-gnu+x86-64-v3+avxvnni.
     """
     found = [(name, info) for name in backend_names() for info in _targets_of(name)]
     data = [{"backend": name, "name": info.name, **info.facts} for name, info in found]

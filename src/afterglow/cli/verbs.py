@@ -1,4 +1,4 @@
-"""The verbs of the command, each imported only when it is used: listing them needs none."""
+"""The subcommands, each imported only when it is used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from afterglow.support.errors import UsageError
 
 
 class Verb(NamedTuple):
-    """Where a verb is, and what it does."""
+    """A subcommand: its module, its function, and a one-line summary."""
 
     module: str
     command: str
@@ -20,31 +20,31 @@ class Verb(NamedTuple):
 
 
 VERBS = {
-    "bench": Verb("bench", "bench", "Time a model, also on other engines."),
-    "check": Verb("check", "check", "Say what is in a model, and whether it is supported."),
+    "bench": Verb("bench", "bench", "Time a model, here and in other engines."),
+    "check": Verb("check", "check", "Describe a model and report whether it is supported."),
     "compile": Verb(
-        "compile", "compile_command", "Compile a model; show its memory and the time it took."
+        "compile", "compile_command", "Compile a model; show its memory and compile time."
     ),
     "dump": Verb("dump", "dump", "Print a model at any stage of the compiler."),
     "explain": Verb(
-        "explain", "explain", "Say where a model's memory goes, and what kernels chose."
+        "explain", "explain", "Show a model's memory plan and its choice of algorithms."
     ),
-    "help": Verb("help", "help_command", "Show what the command does, or one of these verbs."),
-    "profile": Verb("profile", "profile_command", "Say where the time of a run goes."),
+    "help": Verb("help", "help_command", "Show the help of the command, or of one of these."),
+    "profile": Verb("profile", "profile_command", "Show where the time of a run goes."),
     "run": Verb("run", "run", "Run a model, and compare its outputs."),
-    "targets": Verb("targets", "targets", "List the machines that code can be made for."),
+    "targets": Verb("targets", "targets", "List the machines that code can be generated for."),
 }
 
 
 class Verbs(click.Group):
-    """A group of commands that are imported when they are used."""
+    """A command group that imports its subcommands on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of all verbs."""
+        """The names of all subcommands."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a verb; None if there is no such verb."""
+        """The subcommand of this name; None if there is no such subcommand."""
         verb = VERBS.get(cmd_name)
         if verb is None:
             return None
@@ -54,7 +54,7 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The verb that the first argument names, with a guess at what was meant if none."""
+        """The subcommand named by the first argument; the error suggests a similar name."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
             raise UsageError(
                 f"no such command '{args[0]}'",
@@ -63,6 +63,6 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List all verbs with what they do."""
+        """List all subcommands with their summaries."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])

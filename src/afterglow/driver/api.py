@@ -1,4 +1,4 @@
-"""`compile`: the public way in. The compiler is imported when there is something to compile."""
+"""`compile`, the public entry point; imports the compiler only if the model is not cached."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from afterglow.driver import pickling  # noqa: F401  tells pickle about compiled models
+from afterglow.driver.cached import find_cached
 from afterglow.driver.dims import Dims, Wishes
 from afterglow.driver.environment import (
     cache_folder,
@@ -14,7 +15,6 @@ from afterglow.driver.environment import (
     perf_map_by_default,
     verify_by_default,
 )
-from afterglow.driver.kept import find_kept
 from afterglow.driver.options import Options, Progress, check_bindings, policy_of
 from afterglow.runtime import CompiledModel
 from afterglow.support.sizes import as_size
@@ -45,26 +45,34 @@ def compile(
 ) -> CompiledModel:
     """Compile a model: a path, bytes, an `onnx.ModelProto`, or a `Module` built by hand.
 
-    `target` is the machine to make code for, `threads` how many run it: as many as this process may
-    keep busy, if it is not said. `shapes` and `dims` bind free dimensions, by input or by name;
-    `values` makes inputs constant. What stays free is bound by the first call, and by each call
-    with other shapes; of a dimension `dims` may also have a list of extents to compile ahead, or a
-    tuple of the first and the last extent that calls may bring. `lend_inputs` lets a run use the
-    memory of its input arrays: what they hold afterwards is undefined. `max_arena` is the most that
-    intermediate results may take, in bytes or as text such as "256KiB"; if they take more, nodes
-    are computed in parts, and some of it twice. `max_memory` is the most that a single tensor may
-    take, and all memory of a run; a model that asks for more is refused before it gets any. By
-    default that follows from the sizes of the model and its inputs, and from the memory there is:
-    see docs/memory.md.
-    `exact` forms every sum as it is defined, without algorithms that save multiplications and round
-    more: see docs/accuracy.md. `optimize_for` is "speed", or "memory" if weights must not take more
-    than they do in the model. `unchecked` takes the nearest for an index that is out of range,
-    which is an error otherwise: see docs/errors.md. `precision` is "float32", or "weights_bf16" or
-    "weights_f16" if weights of layers that wait for memory are to be held in 16 bits, rounded once;
-    the arithmetic stays that of float32. `tune` tries the algorithms that kernels choose between,
-    for so many seconds, rather than to go by estimates.
-    `cache` is the folder in which compiled code is kept, True for the usual one, False for none.
-    `verify` checks the program after each pass, and each instruction as it runs.
+    Dynamic dimensions that are not bound here are bound by the first call; the model is compiled
+    again for each call with other shapes.
+
+    Args:
+        source: the model.
+        backend: "cpu", "interpreter", "primitives", or the name of a plug-in.
+        target: the machine to generate code for, such as "host" or "x86-64-v3".
+        threads: number of threads; by default all cores that this process may use.
+        shapes: shapes of inputs by name, to bind dynamic dimensions.
+        dims: extents of dimensions by name; a list of extents is compiled ahead of any call, a
+            tuple is the first and last extent that calls may have.
+        values: inputs that become constants, by name.
+        optimize: False disables all optimisations.
+        lend_inputs: let a run use the memory of its input arrays, whose contents are undefined
+            afterwards.
+        max_arena: limit for intermediate results and workspace, in bytes or as text such as
+            "256KiB"; if it is exceeded, nodes are split and computed in parts.
+        max_memory: limit for a single tensor and for a run; a model that needs more is rejected.
+            The default depends on the model and on the available memory: see docs/memory.md.
+        exact: use no algorithms that round more than the definition: see docs/accuracy.md.
+        optimize_for: "speed", or "memory" if packed weights must not be larger than in the model.
+        unchecked: clamp indices that are out of range instead of raising: see docs/errors.md.
+        precision: "float32", or "weights_bf16" or "weights_f16" to store the weights of
+            memory-bound layers in 16 bits; the arithmetic remains float32.
+        tune: measure candidate algorithms for about this many seconds instead of estimating.
+        cache: folder for compiled code, True for the default one, False for none.
+        verify: check the program after each pass, and each instruction as it runs.
+        progress: called with the name of each stage when it begins.
     """
     check_bindings(shapes, dims, values, target)
     wishes = Wishes.of(dims or {})
@@ -87,10 +95,10 @@ def compile(
         perf_map=perf_map_by_default(),
         progress=progress,
     )
-    kept = None if wishes.ahead or wishes.ranges else find_kept(source, options)
-    if kept is not None:
-        return kept
-    # here, because importing the compiler takes longer than loading a model that was kept
+    cached = None if wishes.ahead or wishes.ranges else find_cached(source, options)
+    if cached is not None:
+        return cached
+    # here, because importing the compiler takes longer than loading a cached model
     from afterglow.driver.compile import compile_with  # noqa: PLC0415
 
     return compile_with(source, options, wishes)

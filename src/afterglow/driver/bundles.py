@@ -62,7 +62,7 @@ def _data_dependent(error: NeedsValuesError) -> UnsupportedError:
     if boundary is None or not boundary.host:
         return error
     return UnsupportedError(
-        "data decide shapes in the model, and a bundle cannot compile what comes behind",
+        "the model has data-dependent shapes, which a bundle cannot compile at run time",
         excerpt=list(map(str, boundary.nodes)),
         help="save it as FILE.agc, or export a model that ends before these nodes",
     )

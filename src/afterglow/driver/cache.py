@@ -36,13 +36,13 @@ from afterglow.support.private_folder import make_private
 from afterglow.support.regular_file import open_regular, path_inside
 
 KERNELS_LIMIT = 512 << 20
-"""Bytes of object code that are kept."""
+"""Bytes of object code that the cache holds at most."""
 MODELS_LIMIT = 4 << 30
-"""Bytes of compiled models that are kept."""
+"""Bytes of compiled models that the cache holds at most."""
 LARGEST_MODEL = 1 << 30
-"""A model whose constants are larger is not kept: it would push out all others."""
+"""A model whose constants are larger is not cached: it would evict all others."""
 LARGEST_SOURCE = 16 << 30
-"""A model with a file of more bytes is not kept: finding it would mean to read them."""
+"""A model with a file of more bytes is not cached: computing the key would mean to read them."""
 _ABANDONED_AFTER = 3600.0
 """Seconds after which a file that is still being written has lost its writer."""
 _RECENT = 2.0
@@ -61,7 +61,7 @@ class CompileCache:
     def digest_of_file(self, path: Path) -> str:
         """The digest of a file's content; not read again while the file is as it was.
 
-        An `OSError` if it is no file that ends.
+        Raises `OSError` if it is not a regular file.
         """
         with open_regular(path) as file:
             return self._digest_of_open_file(path, file)
@@ -107,7 +107,7 @@ class CompileCache:
         return self.digest_of_file(inside)
 
     def find(self, key: str, options: Options) -> Version | None:
-        """What was kept under a key, if it is there and whole."""
+        """The model stored under a key, if it is there and undamaged."""
         path = self._path(key)
         try:
             loading = LoadOptions(options.threads, options.perf_map)
@@ -120,8 +120,8 @@ class CompileCache:
             os.utime(path)
         return saved.static
 
-    def keep(self, key: str, compiled: Version) -> None:
-        """Keep a version under a key, if it can be saved."""
+    def put(self, key: str, compiled: Version) -> None:
+        """Store a version under a key, if it can be saved."""
         if compiled.compiled.memory.weight_bytes > LARGEST_MODEL:
             return
         try:
@@ -148,14 +148,14 @@ class CompileCache:
             total -= size
 
 
-def is_kept(options: Options) -> bool:
+def is_cacheable(options: Options) -> bool:
     """Whether a model that is compiled with options is cached."""
     is_lasting = not is_added(BACKENDS, options.backend)
     return is_lasting and not options.verify and not options.instruments
 
 
 def model_key(digest: str, options: Options) -> str:
-    """What a model compiled with options is kept under."""
+    """The key of a model compiled with options."""
     values = [f"{name} {_content(value)}" for name, value in options.values.items()]
     bound = [f"{name} {tuple(shape)}" for name, shape in sorted(options.shapes.items())]
     dims = [f"{name} {extent}" for name, extent in sorted(options.dims.items())]
@@ -185,7 +185,7 @@ def _content(value: Any) -> str:
 
 
 def _key_of_files(digest: str) -> str:
-    """What the names of the files beside a model are noted under."""
+    """The key of the names of the files beside a model."""
     return digest_of_texts(["files", digest])
 
 

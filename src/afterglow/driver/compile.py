@@ -10,7 +10,7 @@ from typing import Any
 from afterglow.driver.bodies import Bodies
 from afterglow.driver.bound import BoundValues
 from afterglow.driver.bundles import compile_bundle
-from afterglow.driver.cache import CompileCache, is_kept, model_key
+from afterglow.driver.cache import CompileCache, is_cacheable, model_key
 from afterglow.driver.dims import Wishes
 from afterglow.driver.options import Options, check_bindings, describe_options, model_title
 from afterglow.driver.sources import Source, open_source
@@ -92,7 +92,7 @@ class Recipe(Specialiser):
                 raise
             raise out_of_memory("compile the model", error) from None
         if cache is not None and key is not None:
-            cache.keep(key, version)
+            cache.put(key, version)
         return version
 
     def build_ahead(self, options: Options) -> Version | SegmentedVersion | None:
@@ -106,8 +106,8 @@ class Recipe(Specialiser):
             return self.specialiser(options).compile_first(error, inputs)
 
     def _key(self, cache: CompileCache, options: Options) -> str | None:
-        """What the cache has a model under; None if it can have none."""
-        if not is_kept(options):
+        """The key of the model in the cache; None if it is not cached."""
+        if not is_cacheable(options):
             return None
         digest = self.source.digest(cache)
         return None if digest is None else model_key(digest, options)

@@ -46,7 +46,7 @@ class Wishes:
         count = prod(map(len, self.ahead.values()))
         if count > SPECIALISATIONS:
             raise UsageError(
-                f"{count} versions of the model are asked for, at most {SPECIALISATIONS} are kept",
+                f"{count} versions of the model are requested, the limit is {SPECIALISATIONS}",
                 help=f"list fewer extents of {', '.join(map(repr, self.ahead))}",
             )
         for extents in product(*self.ahead.values()):
@@ -63,7 +63,7 @@ def check_names(names: Iterable[str], inputs: Sequence[TensorInfo]) -> None:
     for name in names:
         if name not in known:
             listed = f": there are {', '.join(map(repr, known))}" if known else ""
-            raise UsageError(f"no input has a free dimension {name!r}{listed}")
+            raise UsageError(f"no input has a dynamic dimension {name!r}{listed}")
 
 
 def _range(name: str, wish: Sequence[int]) -> tuple[int, int]:

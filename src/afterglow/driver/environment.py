@@ -28,23 +28,24 @@ def max_memory_by_default() -> int | None:
     return parse_size(text) if text else None
 
 
-def cache_folder(wish: Any) -> Path | None:
+def cache_folder(choice: Any) -> Path | None:
     """The folder of the cache: the one given, the usual one for True, none for False.
 
     None, too, for a folder in which others may have put something: it would be run.
     """
-    if wish is False:
+    if choice is False:
         return None
-    if wish is not True and (not isinstance(wish, (str, Path)) or not str(wish)):
+    if choice is not True and (not isinstance(choice, (str, Path)) or not str(choice)):
         raise UsageError(
-            f"the cache cannot be {wish!r}", help="give a folder, True for the usual one, or False"
+            f"the cache cannot be {choice!r}",
+            help="give a folder, True for the default one, or False",
         )
-    folder = default_folder(os.environ) if wish is True else Path(wish)
+    folder = default_folder(os.environ) if choice is True else Path(choice)
     for path in (folder, *(folder / part for part in CACHE_PARTS)):
         reason = why_not_private(path)
         if reason is not None:
             warn(
-                f"nothing is cached, as what lies in {path} cannot be trusted: {reason}; "
+                f"nothing is cached, because {path} cannot be trusted: {reason}; "
                 "set AFTERGLOW_CACHE to a folder that only you may write"
             )
             return None

@@ -1,4 +1,4 @@
-"""Whether the memory of a run is there: asked of a compiled program before it gets any."""
+"""The limit of memory for a run, checked before any is allocated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`load`: the public way in for models that were saved."""
+"""`load`, the public entry point for saved models."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from afterglow.runtime import CompiledModel
 def load(
     path: str | Path, *, threads: int | None = None, cache: bool | str | Path = True
 ) -> CompiledModel:
-    """Load a model that was saved, to be run by a number of threads: by default as many as may be.
+    """Load a saved model (FILE.agc), or the shared library of a bundle.
 
-    Code and constants are mapped from the file, and shared by all processes that do the same. The
-    shared library of a bundle is loaded too; it runs on the calling thread. Where shapes depend on
-    data, more is compiled as the model runs: `cache` is as for `compile`.
+    Code and constants are mapped from the file, and shared by all processes that load it.
+    `threads` is the number of threads, by default all cores; the library of a bundle runs on the
+    calling thread. A model with data-dependent shapes is compiled further as it runs: `cache` is
+    as for `compile`.
     """
     return load_named(path, None, threads=threads, cache=cache)

@@ -23,7 +23,7 @@ PRECISIONS: dict[str, DType | None] = {
     "weights_bf16": bf16,
     "weights_f16": f16,
 }
-"""How weights of type f32 are held where reading them takes the time; None for as they are."""
+"""The storage type of f32 weights where reading them dominates; None leaves them as they are."""
 
 Progress: TypeAlias = Callable[[str], None]
 """Called with the name of each stage as it begins."""
@@ -49,11 +49,11 @@ class Options:
     max_memory: int | None = None
     """The most bytes that a tensor, and a run, may take; None for what `docs/memory.md` says."""
     policy: Policy = DEFAULT
-    """What the choice of algorithms heeds."""
+    """User constraints on the choice of algorithms."""
     precision: str = "float32"
-    """How weights are held: a key of `PRECISIONS`."""
+    """The storage type of weights: a key of `PRECISIONS`."""
     tune: float | None = None
-    """For how many seconds algorithms are tried; None to go by estimates."""
+    """Seconds for which candidate kernels are measured; None to go by estimates."""
     cache: Path | None = None
     """The folder of the cache on disk; None for none."""
     verify: bool = False
@@ -75,13 +75,13 @@ _OF_A_PROCESS = (
     *("threads", "shapes", "dims", "values", "partition"),
     *("max_memory", "cache", "verify", "perf_map", "instruments", "progress"),
 )
-"""Options that are not kept with a model that is saved."""
+"""Options that are not saved with a model."""
 
 
 def describe_options(options: Options) -> dict[str, Any]:
-    """What of options a file keeps, to compile more in the same way: what JSON can hold."""
-    kept = {name: value for name, value in vars(options).items() if name not in _OF_A_PROCESS}
-    return {**kept, "policy": asdict(options.policy)}
+    """The options that a file stores to compile more in the same way, as JSON can hold them."""
+    stored = {name: value for name, value in vars(options).items() if name not in _OF_A_PROCESS}
+    return {**stored, "policy": asdict(options.policy)}
 
 
 def restore_options(data: Mapping[str, Any], **others: Any) -> Options:
@@ -116,7 +116,7 @@ def check_bindings(
 
 
 _EXAMPLES = {"shapes": "(1, 3, 224, 224)", "dims": "8", "values": "array"}
-"""What is said of a name, for the help."""
+"""An example for each argument, for help texts."""
 
 
 def model_title(source: Any, options: Options) -> str:
@@ -126,9 +126,9 @@ def model_title(source: Any, options: Options) -> str:
 
 
 def policy_of(exact: bool, optimize_for: str, unchecked: bool = False) -> Policy:
-    """What the choice of algorithms heeds, from what a user says."""
+    """User constraints on the choice of algorithms, from the arguments of `compile`."""
     if optimize_for not in ("speed", "memory"):
         raise UsageError(
-            f"a model cannot be optimised for {optimize_for!r}", help='say "speed" or "memory"'
+            f"a model cannot be optimised for {optimize_for!r}", help='use "speed" or "memory"'
         )
     return Policy(exact=exact, small_weights=optimize_for == "memory", unchecked=unchecked)

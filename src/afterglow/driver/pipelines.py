@@ -102,7 +102,7 @@ def optimising_pipeline() -> Pipeline:
 
 
 def narrowing_pipeline(stored: DType | None, every: bool) -> Pipeline:
-    """Weights held in fewer bits, if a type is given; after all that computes with them."""
+    """Weights stored in fewer bits, if a type is given; after all that computes with them."""
     return Pipeline("narrow", () if stored is None else (NarrowWeights(stored, every=every),))
 
 

@@ -28,6 +28,7 @@ from afterglow.graph import Function, Module, Node
 from afterglow.graph.function import subgraphs_of
 from afterglow.graph.index_check import check_constants
 from afterglow.instr import (
+    ON_HOST,
     KernelPlan,
     OpInstr,
     Program,
@@ -61,26 +62,26 @@ class Stages:
 
     @property
     def narrowing(self) -> Pipeline:
-        """What holds weights in fewer bits, if that is asked for."""
+        """The passes that store weights in fewer bits, if the options ask for it."""
         options = self.options
         return narrowing_pipeline(PRECISIONS[options.precision], options.policy.small_weights)
 
     @cached_property
     def stacking_backend(self) -> Backend:
-        """The backend that stacks are formed by: whatever is picked for them, they are the same."""
-        if not self.options.policy.picks:
+        """The backend that stacks are formed by: they do not depend on variants that are chosen."""
+        if not self.options.policy.variants:
             return self.backend  # which then knows the plans of what was stacked
-        return find_backend(replace(self.options, policy=replace(self.options.policy, picks={})))
+        return find_backend(replace(self.options, policy=replace(self.options.policy, variants={})))
 
     @cached_property
     def frugal_backend(self) -> Backend:
-        """The backend, told to prefer kernels that need little memory."""
+        """The backend with a policy that prefers kernels with little workspace."""
         policy = replace(self.options.policy, least_workspace=True)
         return find_backend(replace(self.options, policy=policy))
 
     @property
     def memory(self) -> Memory:
-        """How programs get the least memory, for those who must know what it will be."""
+        """The estimates of memory that splitting nodes needs."""
         return Memory(
             self.tidying.run,
             lambda program: self._place(program, self.frugal_backend).arena_bytes,
@@ -89,11 +90,11 @@ class Stages:
 
     @property
     def tidying(self) -> ProgramPipeline:
-        """What makes instructions and buffers fewer."""
+        """The passes that remove copies, add halos and form stacks."""
         return tidying_pipeline(first_plan(self.stacking_backend), optimize=self.options.optimize)
 
     def placing(self, backend: Backend) -> ProgramPipeline:
-        """What plans kernels by a backend, and memory."""
+        """The passes that plan the kernels of a backend, and memory."""
         options = self.options
         return placing_pipeline(
             first_plan(backend),
@@ -108,7 +109,7 @@ class Stages:
         return (*self.tidying.passes, *self.placing(self.backend).passes)
 
     def optimise(self, module: Module) -> Module:
-        """What the backend wants first, then optimisations that serve every backend, in place."""
+        """Run the passes of the backend, then those that serve every backend, in place."""
         self._tell("optimise")
         self._check_indices(module)
         Pipeline("prepare", self.backend.preparation).run(module, self._instruments())
@@ -123,12 +124,12 @@ class Stages:
             check_constants(module.main)
 
     def lower(self, module: Module) -> Module:
-        """Break up what the backend does not keep whole, and order what comes out, in place."""
+        """Lower what the backend has no kernel for, and schedule the result, in place."""
         self._tell("lower")
         has_kernel = kernels_of(self.backend)
         lowering = lowering_pipeline(has_kernel, optimize=self.options.optimize)
         lowering.run(module, self._instruments())
-        missing = unsupported_nodes(module.main, has_kernel)
+        missing = [n for n in unsupported_nodes(module.main, has_kernel) if not self._has_plan(n)]
         if missing:
             lines = [f"{node.op.mnemonic} (%{node.name}, {node.origin})" for node in missing]
             raise UnsupportedError(
@@ -139,6 +140,10 @@ class Stages:
         if self.options.max_arena is not None:
             self._fit_arena(module, self.options.max_arena)
         return module
+
+    def _has_plan(self, node: Node) -> bool:
+        """Whether the backend has the host run a node that it has no kernel for."""
+        return bool(self.backend.plans(step_of(node)))
 
     def plan(self, module: Module) -> tuple[Program, MemoryPlan]:
         """Select instructions, remove copies, plan kernels, and give every buffer its address."""
@@ -182,7 +187,8 @@ class Stages:
         backend = self.backend
         if not isinstance(backend, Listing):
             raise UsageError(
-                f"backend {backend.name!r} makes no code to print", help="use the default backend"
+                f"backend {backend.name!r} generates no code to print",
+                help="use the default backend",
             )
         return backend.listing(program, language)
 
@@ -248,7 +254,7 @@ class Stages:
             target = self.options.target
             raise UsageError(
                 f"the code for {target} does not run here: it needs {', '.join(missing)}",
-                help="make a bundle, which another machine runs: export_bundle(folder, "
+                help="export a bundle for the other machine: export_bundle(folder, "
                 f"target={target!r}), or afterglow compile MODEL -o FOLDER --target {target}",
             )
 
@@ -310,13 +316,14 @@ def first_plan(backend: Backend) -> PlanStep:
 
 
 def kernels_of(backend: Backend) -> HasKernel:
-    """Whether a backend has a kernel for a node, which is lowered otherwise."""
+    """Whether a backend computes a node as it is; it is lowered otherwise, if it can be."""
     known: dict[object, bool] = {}
 
     def has_kernel(node: Node) -> bool:
         key = node.op, *((v.type, type(v)) for v in node.operands if v is not None)
         if key not in known:
-            known[key] = bool(backend.plans(step_of(node)))
+            plan = first_plan(backend)(step_of(node))
+            known[key] = plan is not None and plan.algorithm != ON_HOST
         return known[key]
 
     return has_kernel

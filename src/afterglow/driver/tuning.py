@@ -29,8 +29,8 @@ def tuned_policy(backend: Tuning, plan: PlanProgram, options: Options) -> Policy
     if cache is not None:
         for choice in new:
             cache.winners.put(keys[choice.key], choice.best.encode())
-    picks = {**known, **{choice.key: choice.best for choice in new}}
-    return replace(options.policy, picks=dict(sorted(picks.items())))
+    variants = {**known, **{choice.key: choice.best for choice in new}}
+    return replace(options.policy, variants=dict(sorted(variants.items())))
 
 
 def _remembered(

@@ -116,7 +116,7 @@ class NeedsValuesError(UnsupportedError):
             )
         else:
             what = "shapes in the model depend on what its loops compute"
-            help = "compile it with afterglow.compile and run it: the host drives such loops"
+            help = "compile it with afterglow.compile and run it: such loops run on the host"
         super().__init__(what, help=help)
         self.inputs = inputs
         self.boundary = boundary

@@ -42,7 +42,7 @@ class ModuleSource:
     def load(self, bindings: Bindings) -> tuple[Module, tuple[OutputForm, ...]]:
         """A copy; each output is a tensor."""
         if bindings.shapes or bindings.dims or bindings.values:
-            raise UsageError("a module has exact shapes: there is nothing to bind")
+            raise UsageError("a module has static shapes: there is nothing to bind")
         return self.module.clone(), tensor_forms(self.output_names)
 
     @property
@@ -93,4 +93,4 @@ class ModuleSource:
 
 
 def _exact() -> UsageError:
-    return UsageError("a module has exact shapes: there is nothing to partition")
+    return UsageError("a module has static shapes: there is nothing to partition")

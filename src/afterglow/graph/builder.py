@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from afterglow.graph.function import Function
 from afterglow.graph.op import Op, result_types
 from afterglow.graph.printer import excerpt
 from afterglow.graph.value import Constant, Node, Value
 from afterglow.support.errors import CompileError, TypeRuleError
 from afterglow.types import Array, TensorType
+from afterglow.types.dtype import boolean
 from afterglow.types.tensor import ExtentError
 
 
@@ -57,6 +61,25 @@ class Builder:
         self.function.insert(node, self.before)
         self.emitted.append(node)
         return node
+
+    @contextmanager
+    def when(self, predicate: Value) -> Iterator[Builder]:
+        """Give emitted nodes a predicate: a boolean scalar that says when their results are needed.
+
+        It is a hint, not control flow: where it is false, a backend may leave the nodes out, and
+        their results are undefined. Take what is needed with `Where`. The innermost one counts.
+        """
+        if predicate.type != TensorType(boolean, ()):
+            raise CompileError(
+                f"a predicate must be bool[], got {predicate.type}",
+                where=f"in function @{self.function.name}, value %{predicate.name}",
+                help="reshape it to a scalar, or compute one from it: reduce_max, less, not",
+            )
+        outer, self.predicate = self.predicate, predicate
+        try:
+            yield self
+        finally:
+            self.predicate = outer
 
     def constant(self, data: Array, name: str = "constant") -> Constant:
         """Own an array in the function's module."""

@@ -198,6 +198,11 @@ class Module:
             raise CompileError(f"the module has a function @{function.name} already")
         self.functions[function.name] = function
 
+    def new_function(self, name: str) -> Function:
+        """Add an empty function under `name`, or a name like it."""
+        names = (name, *(f"{name}_{count}" for count in range(1, len(self.functions) + 1)))
+        return Function(next(free for free in names if free not in self.functions), self)
+
     def constant(self, name: str, data: Array, type: TensorType | None = None) -> Constant:
         """Own an array under `name`, or a name like it."""
         constant = Constant(self._names.claim(name), data, type)

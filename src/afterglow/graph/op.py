@@ -82,6 +82,8 @@ class Op:
     """Whether an operand is a compact form of the result, which is better kept than computed."""
     takes_any_order: ClassVar[bool] = False
     """Whether axes of operands and results, but the last, may lie in memory in any order."""
+    host: ClassVar[bool] = False
+    """Whether it works on strings, trees or look-up tables: the host runs it, by `evaluate`."""
     along_axis: ClassVar[tuple[str, ...]] = ()
     """Operands that, if they are vectors, run along the op's own axis: `permuted` keeps them."""
 
@@ -174,9 +176,14 @@ class Op:
         return ()
 
     @classmethod
+    def decomposes(cls) -> bool:
+        """Whether simpler ops compute the same: see `lower`."""
+        return cls.lower is not Op.lower
+
+    @classmethod
     def is_primitive(cls) -> bool:
-        """Whether a backend must have a kernel for it, because it does not decompose."""
-        return cls.lower is Op.lower and not cls.has_own_selection()
+        """Whether a backend must have a kernel for it: it computes numbers and has no lowering."""
+        return not cls.decomposes() and not cls.has_own_selection() and not cls.host
 
     @classmethod
     def has_own_selection(cls) -> bool:

@@ -14,13 +14,14 @@ from afterglow.instr.instruction import (
     ops_of,
 )
 from afterglow.instr.interface import interface_of
-from afterglow.instr.kernel_plan import KernelPlan
+from afterglow.instr.kernel_plan import ON_HOST, KernelPlan
 from afterglow.instr.parser import parse_program
 from afterglow.instr.printer import print_program
 from afterglow.instr.program import Program, ProgramBuilder
 from afterglow.instr.verifier import verify_program
 
 __all__ = [
+    "ON_HOST",
     "Access",
     "Alloc",
     "Buffer",

@@ -10,6 +10,10 @@ Setting: TypeAlias = int | str | tuple[int, ...]
 """A number or word that tells variants of an algorithm apart, such as the size of a tile."""
 
 
+ON_HOST = "host"
+"""The algorithm of a step without a kernel: an op is lowered if it can be, or run by the host."""
+
+
 @dataclass(frozen=True)
 class KernelPlan:
     """The kernel of a step: its algorithm, what that costs, and the memory that it needs.

@@ -12,6 +12,8 @@
 9. Every output has been written at the end.
 10. Once planned, live buffers of an arena do not overlap and lie inside it.
 11. A prefetch is awaited, and until then nobody uses where it goes or changes where it comes from.
+12. A predicate is a boolean scalar that the instruction does not write; all members of a stack have
+    the same one.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ from afterglow.instr.printer import instruction_text
 from afterglow.instr.program import Program
 from afterglow.instr.tiling import may_take_over, tile_axes
 from afterglow.support.errors import TypeRuleError, VerifyError
-from afterglow.types import Array
+from afterglow.types import Array, TensorType
+from afterglow.types.dtype import boolean
 
 _READ_ONLY = (Region.CONSTANT, Region.INPUT)
 
@@ -118,6 +121,8 @@ class _Checker:
     def _run_problems(self, step: Instr) -> Iterator[str]:
         yield from self._operand_problems(step)
         yield from _type_problems(step)
+        if isinstance(step, OpInstr):
+            yield from _predicate_problems(step)
         self._record_writes(step)
 
     def _stack_problems(self, stack: Stack) -> Iterator[str]:
@@ -125,6 +130,8 @@ class _Checker:
             self._declare(buffer)
         for member in stack.body:
             yield from self._run_problems(member)
+        if any(step.predicate is not stack.body[0].predicate for step in stack.body):
+            yield "the instructions of the stack have different predicates"
         if len(stack.body) > 1 and not tile_axes(stack):
             yield "the instructions of the stack cannot run tile by tile together"
         yield from _stack_overlaps(stack)
@@ -240,6 +247,16 @@ def _stack_overlaps(stack: Stack) -> Iterator[str]:
             same = same_place(written, other) and may_take_over(stack, written, other)
             if other_access.writes or not same:
                 yield f"{written} is written while {other}, which overlaps it, is used"
+
+
+def _predicate_problems(step: OpInstr) -> Iterator[str]:
+    predicate = step.predicate
+    if predicate is None:
+        return
+    if predicate.type != TensorType(boolean, ()):
+        yield f"a predicate must be bool[], got {predicate.type}"
+    if any(overlap(out, predicate) for out in step.outs if out.root is predicate.root):
+        yield f"predicate {predicate} is overwritten"
 
 
 def _overlap_problems(step: Instr) -> Iterator[str]:

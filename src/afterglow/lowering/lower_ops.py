@@ -40,5 +40,10 @@ def needs_no_lowering(node: Node, has_kernel: HasKernel) -> bool:
 
 
 def unsupported_nodes(function: Function, has_kernel: HasKernel) -> list[Node]:
-    """The nodes that no kernel of the backend computes and that do not decompose further."""
-    return [node for node in function.nodes if not needs_no_lowering(node, has_kernel)]
+    """The nodes that no kernel of the backend computes and that do not decompose further.
+
+    Those of the bodies of control flow count as well.
+    """
+    own = [node for node in function.nodes if not needs_no_lowering(node, has_kernel)]
+    inner = (unsupported_nodes(body, has_kernel) for body in function.subgraphs())
+    return own + [node for nodes in inner for node in nodes]

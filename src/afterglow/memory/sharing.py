@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from afterglow.instr import Access, Buffer, Instr, OpInstr, Program, Region, Stack
+from afterglow.instr import Access, Buffer, Instr, OpInstr, Program, Region, Stack, ops_of
 from afterglow.instr.overlap import byte_span, same_place
 from afterglow.instr.tiling import may_take_over
 from afterglow.memory.uses import Uses
@@ -99,7 +99,12 @@ def _results(step: Instr) -> Iterator[Buffer]:
 
 
 def replaceable_operands(step: Instr, result: Buffer) -> Iterator[Buffer]:
-    """The operands whose elements the result may overwrite, one by one."""
+    """The operands whose elements the result may overwrite, one by one; never a predicate."""
+    tested = {op.predicate.root for op in ops_of(step) if op.predicate is not None}
+    yield from (b for b in _overwritable(step, result) if b.root not in tested)
+
+
+def _overwritable(step: Instr, result: Buffer) -> Iterator[Buffer]:
     size = result.type.dtype.itemsize
     match step:
         case OpInstr():

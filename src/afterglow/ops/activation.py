@@ -163,7 +163,7 @@ class Swish(FloatUnary):
 
 @op("gelu")
 class Gelu(FloatUnary):
-    """x times the normal distribution function of x, or an approximation of that by tanh."""
+    """x times the normal cumulative distribution function of x, or its approximation with tanh."""
 
     approximate: bool = False
 
@@ -331,7 +331,7 @@ class Shrink(FloatUnary):
 
 @op("clip")
 class Clip(Unary):
-    """x, but not below `low` and not above `high`; `high` where they cross. NaN stays."""
+    """x limited to the range from `low` to `high`; `high` if low > high. NaN stays NaN."""
 
     low: float | None = None
     high: float | None = None

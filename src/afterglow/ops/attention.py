@@ -29,7 +29,7 @@ from afterglow.types import dtype as d
 
 @op("attention")
 class Attention(Op):
-    """softmax(scale q kᵀ + mask) v for each head: a mean of values, by how keys match a query.
+    """Scaled dot-product attention for each head: softmax(scale q kᵀ + mask) v.
 
     There may be fewer heads of keys and values: then that many heads of queries share each.
     A boolean mask says which keys count. Causal: the last query sees every key, the one before it

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from afterglow.graph import Function, Op, Subgraph, op, run_function
+from afterglow.graph import Builder, Function, Op, Subgraph, Value, op, run_function
 from afterglow.ops.rules import require, require_dtype, require_rank
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import boolean, i64
 
 PartT = TypeVar("PartT")
+
+Values: TypeAlias = Sequence[Value]
+ScanStep: TypeAlias = Callable[[Builder, Values, Values, Values], tuple[Values, Values]]
+"""Emits one iteration of a scan.
+
+It takes a builder of the body, the carried values, parts of the scanned values and the captured
+values, and returns the new carried values and parts of further results.
+"""
 
 
 def _require_inputs(function: Function, types: Sequence[TensorType], what: str) -> None:
@@ -68,7 +76,7 @@ class If(Op):
 
 @op("loop")
 class Loop(Op):
-    """Carried values, put through a body while a condition holds, at most `limit` times.
+    """The carried values after applying a body while a condition holds, at most `limit` times.
 
     The body takes the number of the iteration (i64), the carried values and the captured ones, and
     returns whether to go on and the carried values. Results are the carried values at the end.
@@ -112,7 +120,7 @@ class Loop(Op):
 
 @op("scan")
 class Scan(Op):
-    """Carried values, put through a body `length` times, and what it returned each time, stacked.
+    """The carried values after applying a body `length` times, and its other results, stacked.
 
     The values are `carried` carried ones, `scanned` ones of which each iteration sees its part
     along the first axis, and captured ones. The body returns the carried values, then parts of
@@ -166,3 +174,21 @@ class Scan(Op):
         """Carried, scanned and captured values."""
         first, second = self.carried, self.carried + self.scanned
         return values[:first], values[first:second], values[second:]
+
+
+def emit_scan(
+    b: Builder, length: int, step: ScanStep, carried: Values, scanned: Values, captured: Values = ()
+) -> tuple[Value, ...]:
+    """Emit a scan with a body that `step` emits into a new function of the module."""
+    body = b.function.module.new_function(f"{b.name or b.function.name}.step")
+    parts = [value.type.with_shape(value.type.shape[1:]) for value in scanned]
+    new, results = step(
+        Builder(body, origin=b.origin),
+        [body.input("carried", value.type) for value in carried],
+        [body.input("part", type) for type in parts],
+        [body.input("captured", value.type) for value in captured],
+    )
+    for index, value in enumerate((*new, *results)):
+        body.output(f"result_{index}", value)
+    op = Scan(Subgraph(body), length, len(carried), len(scanned))
+    return b.emit_all(op, *carried, *scanned, *captured)

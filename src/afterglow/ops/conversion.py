@@ -29,7 +29,7 @@ class PowerRounding(Enum):
 
 @op("cast")
 class Cast(Op):
-    """The same numbers as elements of another type.
+    """x converted to another element type.
 
     Floats become integers by dropping the fraction, integers of fewer bits by dropping high bits,
     and booleans by asking whether they differ from zero. `saturate` clips to the finite range of an

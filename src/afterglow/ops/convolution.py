@@ -232,7 +232,7 @@ def _blocks(shape: tuple[int, ...], window_bytes: int) -> Iterator[tuple[slice, 
 
 @op("conv_transpose")
 class ConvTranspose(Convolution):
-    """The transpose of a convolution: x [N, spatial…, C] spread by weight [C, kernel…, O / groups].
+    """Transposed convolution of x [N, spatial…, C] with weight [C, kernel…, O / groups].
 
     Each element of x adds its product with the weight to the window of the result that starts at
     its position times the stride. Then `pads` (begins, ends) are cut off and `output_pads` rows

@@ -11,12 +11,14 @@ from afterglow.types import Array, TensorType
 
 @op("pairwise_coupling")
 class PairwiseCoupling(Op):
-    """For each row the probabilities of k classes that agree best with those of their pairs.
+    """For each row, the probabilities of k classes that best fit given pairwise probabilities.
 
     `pairs[n, i, j]` is the probability of class i if the class of row n is i or j. This is the
     second method of Wu, Lin and Weng (2004) as libsvm has it: its iteration ends once the error is
     below 0.005 / k, so the result depends on these very steps.
     """
+
+    host = True
 
     def infer(self, pairs: TensorType) -> TensorType:
         """A probability for each row and class."""

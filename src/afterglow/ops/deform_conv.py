@@ -19,7 +19,7 @@ from afterglow.types import Array, TensorType
 
 @op("deform_conv")
 class DeformConv(Op):
-    """A convolution whose kernel places are moved by offsets, each window on its own.
+    """Deformable convolution: the kernel positions of each window are displaced by offsets.
 
     x [N, spatial…, C] and weight [O, kernel…, C / groups] as for `conv`. The channels of x fall
     into `offset_groups`; offset [N, out…, offset_groups * kernel places * axes] moves the places

@@ -12,7 +12,7 @@ import numpy as np
 from afterglow.graph import Builder, Op, Value, op
 from afterglow.ops.elementwise import Mul
 from afterglow.ops.linear import MatMul
-from afterglow.ops.movement import Reshape, Transpose
+from afterglow.ops.movement import Reshape, Transpose, slice_axis
 from afterglow.ops.reduction import ReduceSum
 from afterglow.ops.rules import require, require_number, require_same_dtype
 from afterglow.types import Array, TensorType
@@ -22,7 +22,7 @@ Labels = tuple[str, ...]
 
 @op("einsum")
 class Einsum(Op):
-    """A sum of products whose indices are letters: `bij,bjk->bik` is a batch of matrix products.
+    """Einstein summation: `bij,bjk->bik` is a batched matrix product.
 
     Indices that the result lacks are summed over. `...` stands for the remaining axes, which
     broadcast. Without `->` the result has the letters that occur once, in alphabetical order.
@@ -47,14 +47,12 @@ class Einsum(Op):
         """NumPy's einsum."""
         return np.asarray(np.einsum(self.equation, *operands, optimize=True), operands[0].dtype)
 
-    def lower(self, b: Builder, *operands: Value) -> Value | None:
-        """Products of two operands at a time; an operand that repeats a letter is not lowered."""
+    def lower(self, b: Builder, *operands: Value) -> Value:
+        """Products of two operands at a time, of their diagonals where they repeat a letter."""
         labels, result = self.labels([value.type.rank for value in operands])
-        if any(len({*own}) < len(own) for own in labels):
-            return None
         extents = _extents(labels, [value.type.shape for value in operands])
         terms = [
-            _Term(value, own).without_repeats(b, extents)
+            _Term(value, own).diagonal(b).without_repeats(b, extents)
             for value, own in zip(operands, labels, strict=True)
         ]
         occurrences = Counter(label for term in terms for label in term.labels)
@@ -123,6 +121,19 @@ class _Term:
 
     value: Value
     labels: Labels
+
+    def diagonal(self, b: Builder) -> _Term:
+        """Merge axes that have one label: what lies where their indices are equal."""
+        label = next((label for label, count in Counter(self.labels).items() if count > 1), None)
+        if label is None:
+            return self
+        first, second = [axis for axis, own in enumerate(self.labels) if own == label][:2]
+        others = [axis for axis in range(len(self.labels)) if axis not in (first, second)]
+        extent, shape = self.extents[label], self.value.type.shape
+        moved = b.emit(Transpose((*others, first, second)), self.value)
+        flat = b.emit(Reshape((*(shape[axis] for axis in others), extent**2)), moved)
+        merged = b.emit(slice_axis(flat.type, -1, 0, extent, extent + 1), flat)
+        return _Term(merged, (*(self.labels[axis] for axis in others), label)).diagonal(b)
 
     def without_repeats(self, b: Builder, extents: dict[str, int]) -> _Term:
         """Drop axes of extent 1 that stand for more: a product broadcasts without them."""

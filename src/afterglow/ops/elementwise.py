@@ -85,6 +85,15 @@ class Comparison(Binary):
         return TensorType(boolean, broadcast_shape(lhs=lhs, rhs=rhs))
 
 
+class Extremum(Binary):
+    """Base: one of two operands that have an order."""
+
+    def infer(self, lhs: TensorType, rhs: TensorType) -> TensorType:
+        """The broadcast shape, the common element type."""
+        require(lhs.dtype.kind is not Kind.COMPLEX, f"complex numbers have no order, got {lhs}")
+        return super().infer(lhs, rhs)
+
+
 class Bitwise(Binary):
     """Base: two operands of booleans or integers."""
 
@@ -139,7 +148,7 @@ def _divide(lhs: Array, rhs: Array) -> Array:
 
 @op("div")
 class Div(Binary):
-    """Quotient: lhs / rhs; of integers rounded towards zero, and 0 where rhs is 0."""
+    """Quotient: lhs / rhs; for integers rounded towards zero, and 0 where rhs is 0."""
 
     function = _divide
 
@@ -185,8 +194,8 @@ def _where_less(b: Builder, x: Value, y: Value, grad: Value) -> Value:
 
 
 @op("max")
-class Max(Binary):
-    """The larger of two; NaN if either is."""
+class Max(Extremum):
+    """The larger operand; NaN if either is NaN."""
 
     function = np.maximum
 
@@ -197,8 +206,8 @@ class Max(Binary):
 
 
 @op("min")
-class Min(Binary):
-    """The smaller of two; NaN if either is."""
+class Min(Extremum):
+    """The smaller operand; NaN if either is NaN."""
 
     function = np.minimum
 
@@ -206,6 +215,13 @@ class Min(Binary):
         """To the one that is smaller; equal ones share it."""
         part = _where_less(b, lhs, rhs, grad)
         return part, b.emit(Sub(), grad, part)
+
+    def lower(self, b: Builder, lhs: Value, rhs: Value) -> Value:
+        """lhs where it is smaller or NaN, else rhs."""
+        first = b.emit(Less(), lhs, rhs)
+        if lhs.type.dtype.is_float:
+            first = b.emit(Or(), first, b.emit(IsNaN(), lhs))
+        return b.emit(Where(), first, lhs, rhs)
 
 
 @op("equal")
@@ -233,45 +249,54 @@ class LessEqual(Comparison):
 
     function = np.less_equal
 
+    def lower(self, b: Builder, lhs: Value, rhs: Value) -> Value:
+        """lhs < rhs or lhs = rhs."""
+        return b.emit(Or(), b.emit(Less(), lhs, rhs), b.emit(Equal(), lhs, rhs))
+
 
 @op("and")
 class And(Bitwise):
-    """Bit-wise conjunction; of booleans, logical."""
+    """Bitwise and; logical for booleans."""
 
     function = np.bitwise_and
 
 
 @op("or")
 class Or(Bitwise):
-    """Bit-wise disjunction; of booleans, logical."""
+    """Bitwise or; logical for booleans."""
 
     function = np.bitwise_or
 
 
 @op("xor")
 class Xor(Bitwise):
-    """Bit-wise exclusive or; of booleans, logical."""
+    """Bitwise exclusive or; logical for booleans."""
 
     function = np.bitwise_xor
+
+    def lower(self, b: Builder, lhs: Value, rhs: Value) -> Value:
+        """One of them, and not both."""
+        both = b.emit(And(), lhs, rhs)
+        return b.emit(And(), b.emit(Or(), lhs, rhs), b.emit(Not(), both))
 
 
 @op("shift_left")
 class ShiftLeft(Bitwise):
-    """lhs with its bits moved up by rhs places."""
+    """lhs shifted left by rhs bits."""
 
     function = np.left_shift
 
 
 @op("shift_right")
 class ShiftRight(Bitwise):
-    """lhs with its bits moved down by rhs places."""
+    """lhs shifted right by rhs bits."""
 
     function = np.right_shift
 
 
 @op("not")
 class Not(Unary):
-    """Bit-wise complement; of booleans, logical."""
+    """Bitwise complement; logical for booleans."""
 
     function = np.invert
 
@@ -309,7 +334,7 @@ class Abs(Unary):
 
 @op("sign")
 class Sign(Unary):
-    """-1, 0 or 1 by the sign of x; NaN stays."""
+    """The sign of x: -1, 0 or 1; NaN stays NaN."""
 
     function = np.sign
 
@@ -342,6 +367,10 @@ class Ceil(FloatUnary):
     def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
         """Flat between its steps."""
         return (None,)
+
+    def lower(self, b: Builder, x: Value) -> Value:
+        """-floor(-x)."""
+        return b.emit(Neg(), b.emit(Floor(), b.emit(Neg(), x)))
 
 
 @op("round")
@@ -377,7 +406,7 @@ class IsNaN(Op):
 
 @op("is_inf")
 class IsInf(Op):
-    """Whether x is infinite, of a wanted sign."""
+    """Whether x is infinite, of either or of a given sign."""
 
     elementwise = True
     positive: bool = True

@@ -12,7 +12,7 @@ from afterglow.types.dtype import string
 
 @op("fill")
 class Fill(Op):
-    """The same number everywhere."""
+    """A tensor with all elements equal to one number."""
 
     shape: tuple[int, ...]
     value: float

@@ -30,7 +30,7 @@ class Exp(FloatUnary):
 
 @op("expm1")
 class Expm1(FloatUnary):
-    """exp(x) - 1, exact for small x."""
+    """exp(x) - 1, accurate for small x."""
 
     function = np.expm1
 
@@ -52,7 +52,7 @@ class Log(FloatUnary):
 
 @op("log1p")
 class Log1p(FloatUnary):
-    """log(1 + x), exact for small x."""
+    """log(1 + x), accurate for small x."""
 
     function = np.log1p
 

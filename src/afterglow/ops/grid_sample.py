@@ -17,7 +17,7 @@ from afterglow.types import Array, TensorType
 
 @op("grid_sample")
 class GridSample(Op):
-    """x [N, spatial…, C] at the positions in grid [N, out…, axes], giving [N, out…, C].
+    """x [N, spatial…, C] sampled at the positions in grid [N, out…, axes]: [N, out…, C].
 
     A position names the last spatial axis first. From -1 to 1 it spans the axis: between the
     centres of the outermost elements if `align_corners`, else between their outer ends.

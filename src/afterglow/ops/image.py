@@ -77,7 +77,7 @@ class Resize(Op):
 
     Beyond the border the last element is repeated, or, if `exclude_outside`, left out.
     `antialias` widens the filter when the result is smaller. `cubic` is Keys' parameter a.
-    Integers are rounded to the nearest, saturating.
+    Integers are rounded to the nearest, saturating; `extrapolation` saturates, too.
     """
 
     sizes: tuple[int, ...]
@@ -103,6 +103,8 @@ class Resize(Op):
             len(self.region) == (2 * x.rank if crops else 0),
             f"region must have a start and an end for each axis to crop, got {self.region}",
         )
+        no_element = x.dtype.is_integer and math.isnan(self.extrapolation)
+        require(not no_element, f"the extrapolation value is NaN, which {x.dtype} does not have")
         pairs = zip(x.shape, self.sizes, strict=True)
         require(all(old or not new for old, new in pairs), f"{x} has nothing to resample")
         return x.with_shape(self.sizes)
@@ -123,7 +125,15 @@ class Resize(Op):
         if whole and x.dtype != dtype:
             x = np.clip(np.rint(x), *DType.of(dtype).limits).astype(dtype)
         outside = self.outside(shape)
-        return np.where(outside, np.array(self.extrapolation, dtype), x) if outside.any() else x
+        return np.where(outside, self._beyond(DType.of(dtype)), x) if outside.any() else x
+
+    def _beyond(self, dtype: DType) -> Array:
+        """The extrapolation value as an element: of integers the nearest one towards 0 there is."""
+        value = self.extrapolation
+        if dtype.is_integer:
+            low, high = dtype.limits
+            value = min(max(value, low), high)
+        return np.array(value, dtype.numpy)
 
     def lower(self, b: Builder, x: Value) -> Value:
         """Gathers along each axis, and weighted sums of what they give."""
@@ -139,7 +149,8 @@ class Resize(Op):
         outside = self.outside(shape)
         if not outside.any():
             return y
-        return b.emit(Where(), b.constant(outside, "outside"), scalar(b, self.extrapolation, y), y)
+        beyond = b.constant(self._beyond(dtype), "extrapolation")
+        return b.emit(Where(), b.constant(outside, "outside"), beyond, y)
 
     def _lower_axis(self, b: Builder, x: Value, axis: int) -> Value:
         indices, weights = self.table(axis, x.type.shape[axis])

@@ -29,7 +29,7 @@ from afterglow.types.dtype import i64, u64
 
 @op("iota")
 class Iota(Op):
-    """Counts 0, 1, 2 … along an axis, the same along the others."""
+    """The numbers 0, 1, 2 … along an axis, constant along the others."""
 
     shape: tuple[int, ...]
     axis: int
@@ -52,7 +52,7 @@ class Iota(Op):
 
 @op("gather")
 class Gather(Op):
-    """Slices of data along an axis, picked by indices; negative ones count from the end."""
+    """Slices of data along an axis, selected by indices; negative ones count from the end."""
 
     moves_only = True
     axis: int = 0
@@ -107,7 +107,7 @@ class Gather(Op):
 
 @op("dynamic_slice")
 class DynamicSlice(Op):
-    """Elements start, start + step … of x along an axis, `extent` of them: a slice that moves.
+    """`extent` elements of x along an axis: start, start + step …, where start is an operand.
 
     All of them must be there: what `gather` makes of an index that is not, this op does, too.
     """
@@ -154,7 +154,7 @@ class DynamicSlice(Op):
 
 @op("gather_elements")
 class GatherElements(Op):
-    """Elements of data picked one by one: the index replaces the place along the axis."""
+    """Single elements of data: the index replaces the position along the axis."""
 
     moves_only = True
     axis: int = 0
@@ -247,7 +247,7 @@ def wrapped(b: Builder, indices: Value, extents: Sequence[int]) -> Value:
 
 @op("gather_nd")
 class GatherND(Op):
-    """Slices of data picked by index tuples along the last axis of indices.
+    """Slices of data selected by the index tuples along the last axis of indices.
 
     The first `batch_axes` axes of both go together.
     """
@@ -337,7 +337,7 @@ _UFUNCS: dict[ScatterReduction, np.ufunc] = {
 
 @op("scatter_nd")
 class ScatterND(Op):
-    """data with slices put in by index tuples along the last axis of indices.
+    """data with slices replaced or combined at the index tuples along the last axis of indices.
 
     Of several updates of one place, the last stays if they do not combine.
     """

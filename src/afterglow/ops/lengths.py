@@ -14,7 +14,7 @@ from afterglow.types import Array, IndexRange, IndexRanges, TensorType
 
 @op("check_lengths")
 class CheckLengths(Op):
-    """Lengths as they are, which must be from 0 to `most`: what follows counts on it."""
+    """The lengths unchanged, checked to be from 0 to `most`."""
 
     inplace = ("lengths",)
     most: int

@@ -39,7 +39,7 @@ class Movement(Op):
 
 @op("reshape")
 class Reshape(Movement):
-    """The same elements in the same order, under another shape."""
+    """The same elements in the same order, with another shape."""
 
     shape: tuple[int, ...]
 
@@ -84,7 +84,7 @@ class Reshape(Movement):
 
 @op("transpose")
 class Transpose(Movement):
-    """The axes in another order: axis i of the result is axis perm[i] of x."""
+    """x with permuted axes: axis i of the result is axis perm[i] of x."""
 
     perm: tuple[int, ...]
 
@@ -155,7 +155,7 @@ class Expand(Movement):
 
 @op("concat")
 class Concat(Movement):
-    """The parts one after the other along an axis."""
+    """The operands concatenated along an axis."""
 
     axis: int
 
@@ -212,7 +212,7 @@ class Concat(Movement):
 
 @op("slice")
 class Slice(Movement):
-    """A regular part of x: along each axis, result element i is x's element start + i * step.
+    """A strided slice: along each axis, element i of the result is element start + i * step of x.
 
     Steps may be negative. `extents` is the shape of the result.
     """
@@ -311,6 +311,11 @@ def slice_axis(x: TensorType, axis: int, start: int, extent: int, step: int = 1)
     return Slice(tuple(starts), tuple(extents), tuple(steps))
 
 
+def flip(x: TensorType, axis: int) -> Slice:
+    """The op that reverses x along one axis."""
+    return slice_axis(x, axis, max(x.shape[axis] - 1, 0), x.shape[axis], -1)
+
+
 MOST_RUNS = 16
 """Repetitions of x along an axis that a pad writes one by one; more are a tile."""
 
@@ -326,7 +331,7 @@ class PadMode(Enum):
 
 @op("pad")
 class Pad(Movement):
-    """x with elements added around it: `value` (0 if not given), or copies of its own.
+    """x padded with `value` (0 if not given), or with copies of its own elements.
 
     Reflect mirrors without repeating the border, edge repeats it, wrap starts over.
     """
@@ -497,7 +502,7 @@ def _runs(b: Builder, x: Value, axis: int, sources: Array) -> Iterator[Value]:
 
 @op("tile")
 class Tile(Movement):
-    """x repeated as a whole, a number of times along each axis."""
+    """x repeated a number of times along each axis."""
 
     repeats: tuple[int, ...]
 

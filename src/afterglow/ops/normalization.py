@@ -79,7 +79,7 @@ def along_channels(axis: int, channels: int, result: TensorType) -> int | None:
 
 @op("batch_norm")
 class BatchNorm(Op):
-    """(x - mean) / sqrt(variance + epsilon) scale + bias, with one number of each a channel."""
+    """(x - mean) / sqrt(variance + epsilon) scale + bias, with one value of each per channel."""
 
     inplace = ("x",)
     along_axis = ("scale", "bias", "mean", "variance")
@@ -154,7 +154,7 @@ class TrailingNorm(Op):
 
 @op("layer_norm")
 class LayerNorm(TrailingNorm):
-    """Mean 0 and variance 1 over the axes from `axis` on, then times scale, plus bias."""
+    """x normalized to mean 0, variance 1 over the axes from `axis` on, times scale, plus bias."""
 
     def infer(
         self, x: TensorType, scale: TensorType | None = None, bias: TensorType | None = None
@@ -184,7 +184,7 @@ class LayerNorm(TrailingNorm):
 
 @op("rms_norm")
 class RMSNorm(TrailingNorm):
-    """x / sqrt(mean(x²) + epsilon) over the axes from `axis` on, then times scale."""
+    """x / sqrt(mean(x²) + epsilon) over the axes from `axis` on, times scale."""
 
     def infer(self, x: TensorType, scale: TensorType | None = None) -> TensorType:
         """The type of x; the scale broadcasts to its shape."""
@@ -217,7 +217,7 @@ def group_width(channels: int, groups: int) -> int:
 
 @op("group_norm")
 class GroupNorm(Op):
-    """Mean 0 and variance 1 for each sample and group of channels, then scale and bias a channel.
+    """x normalized per sample and group of channels, then scaled and shifted per channel.
 
     Axis 0 counts the samples. As many groups as channels is instance normalization.
     """
@@ -277,7 +277,7 @@ class GroupNorm(Op):
 
 @op("lrn")
 class LRN(Op):
-    """x / (bias + alpha / size s) ** beta, where s sums the squares of `size` channels around."""
+    """x / (bias + alpha / size s) ** beta, where s sums the squares of `size` adjacent channels."""
 
     size: int
     alpha: float = 1e-4

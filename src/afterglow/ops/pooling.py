@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from afterglow.graph import Band, Builder, Cut, Gradients, Halo, Op, Value, op
-from afterglow.ops.convolution import ConvTranspose
+from afterglow.ops.convolution import Conv, ConvTranspose
 from afterglow.ops.elementwise import Abs, Div, IsNaN, Less, Mul, Or, Where, scalar
 from afterglow.ops.fill import Fill
 from afterglow.ops.indexing import ScatterReduction
 from afterglow.ops.movement import Expand, Pad, Reshape, Slice
 from afterglow.ops.power import Pow
+from afterglow.ops.reduction import narrowed, widened
 from afterglow.ops.rules import require, require_float, require_number
 from afterglow.ops.scatter import ScatterElements
 from afterglow.ops.windows import Windows
@@ -121,7 +122,7 @@ def _to_largest(b: Builder, pool: Pool, grad: Value, x: Value) -> Value:
 
 @op("max_pool")
 class MaxPool(Pool):
-    """The largest element of each window; padding never wins, NaN does."""
+    """The largest element of each window, ignoring padding; NaN if the window contains NaN."""
 
     def infer(self, x: TensorType) -> TensorType:
         """One window a result position."""
@@ -146,7 +147,7 @@ class MaxPool(Pool):
 
 @op("max_pool_with_indices")
 class MaxPoolWithIndices(Pool):
-    """The largest element of each window, and where it is.
+    """The largest element of each window, and its index.
 
     The index counts the positions of one image and channel in row-major order. Of equal elements
     the first is taken; NaN counts as largest, and of several the last is taken.
@@ -255,7 +256,7 @@ def _slice_op(place: tuple[slice, ...], shape: tuple[int, ...]) -> Slice:
 
 @op("avg_pool")
 class AvgPool(Pool):
-    """The mean of each window, over the elements of x in it, or over the padding as well.
+    """The mean of each window, excluding or including padding.
 
     What `ceil_mode` lets a window see beyond the padding never counts.
     """
@@ -271,6 +272,15 @@ class AvgPool(Pool):
         """The sum of each window, divided by how many elements count."""
         total = self.combined(x, np.add, 0)
         return total / self.divisors(x.shape[1:-1]).astype(x.dtype)
+
+    def lower(self, b: Builder, x: Value) -> Value:
+        """The sum as a convolution of each channel with ones, divided by the count."""
+        wide, channels = widened(b, x), x.type.shape[-1]
+        pads = (*self.windows.begins, *self.windows.needed_ends(x.type.shape[1:-1]))
+        ones = b.emit(Fill((channels, *self.kernel, 1), 1.0, wide.type.dtype))
+        total = b.emit(Conv(self.strides, pads, self.dilations, channels), wide, ones)
+        divisors = self.divisors(x.type.shape[1:-1]).astype(wide.type.dtype.numpy)
+        return narrowed(b, b.emit(Div(), total, b.constant(divisors, "divisors")), x)
 
     def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
         """The share of an element, spread over the window by a transposed convolution with ones."""

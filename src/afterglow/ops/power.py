@@ -18,7 +18,7 @@ def _power(lhs: Array, rhs: Array) -> Array:
 
 @op("pow")
 class Pow(Binary):
-    """Power: lhs to the rhs; of integers rounded towards zero."""
+    """Power: lhs ** rhs; for integers rounded towards zero."""
 
     function = _power
 

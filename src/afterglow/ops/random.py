@@ -65,7 +65,7 @@ def _philox_nodes(b: Builder, counter: Sequence[Value], key: tuple[int, int]) ->
 
 @op("random_uniform")
 class RandomUniform(Op):
-    """Random floats from 0 up to 1, which is none of them; others with every `run`.
+    """Random floats in the interval [0, 1), different in every `run`.
 
     The key is `seed`, low word first; the counter of a block is its number, `stream`, and the two
     words of `run`. A block gives four f32, each the upper 24 bits of a word over 2**24, or two

@@ -7,162 +7,32 @@ and the last state is the one at its end. Running in reverse starts at that end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from functools import reduce
 
 import numpy as np
 
-from afterglow.graph import Op, op
-from afterglow.ops.rules import (
-    require,
-    require_float,
-    require_integer,
-    require_rank,
-    require_same_dtype,
-    require_shape,
-    require_weights,
+from afterglow.graph import Builder, Value, op
+from afterglow.ops.control import Values
+from afterglow.ops.elementwise import Add, Mul, Sub, scalar
+from afterglow.ops.movement import slice_axis
+from afterglow.ops.recurrence import (
+    Activation,
+    Recurrent,
+    emit_initial,
+    emit_projected,
+    emit_times,
+    given,
+    initial,
+    part,
+    projected,
+    require_lengths,
+    require_optional,
+    times,
 )
-from afterglow.types import Array, IndexRange, IndexRanges, TensorType
+from afterglow.ops.reduction import widened
+from afterglow.types import Array, TensorType
 
-
-class Activation(Enum):
-    """A function of a gate; some have parameters alpha and beta."""
-
-    RELU = "relu"
-    TANH = "tanh"
-    SIGMOID = "sigmoid"
-    AFFINE = "affine"
-    LEAKY_RELU = "leaky_relu"
-    THRESHOLDED_RELU = "thresholded_relu"
-    SCALED_TANH = "scaled_tanh"
-    HARD_SIGMOID = "hard_sigmoid"
-    ELU = "elu"
-    SOFTSIGN = "softsign"
-    SOFTPLUS = "softplus"
-
-
-_FUNCTIONS: dict[Activation, Callable[[Array, float, float], Array]] = {
-    Activation.RELU: lambda x, alpha, beta: np.maximum(x, 0),
-    Activation.TANH: lambda x, alpha, beta: np.tanh(x),
-    Activation.SIGMOID: lambda x, alpha, beta: 1 / (1 + np.exp(-x)),
-    Activation.AFFINE: lambda x, alpha, beta: alpha * x + beta,
-    Activation.LEAKY_RELU: lambda x, alpha, beta: np.where(x < 0, alpha * x, x),
-    Activation.THRESHOLDED_RELU: lambda x, alpha, beta: np.where(x < alpha, 0, x),
-    Activation.SCALED_TANH: lambda x, alpha, beta: alpha * np.tanh(beta * x),
-    Activation.HARD_SIGMOID: lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1),
-    Activation.ELU: lambda x, alpha, beta: np.where(x < 0, alpha * np.expm1(x), x),
-    Activation.SOFTSIGN: lambda x, alpha, beta: x / (1 + np.abs(x)),
-    Activation.SOFTPLUS: lambda x, alpha, beta: np.logaddexp(x, 0),
-}
-
-
-@dataclass(frozen=True, repr=False)
-class Recurrent(Op):
-    """Base: a state that each step makes anew. `clip` bounds gates before their activation."""
-
-    activations: tuple[Activation, ...]
-    alphas: tuple[float, ...]
-    betas: tuple[float, ...]
-    reverse: bool = False
-    clip: float | None = None
-
-    def gate(self, index: int, x: Array) -> Array:
-        """Activation `index` of x, which is clipped first."""
-        return self.activate(index, x if self.clip is None else np.clip(x, -self.clip, self.clip))
-
-    def activate(self, index: int, x: Array) -> Array:
-        """Activation `index` of x."""
-        return _FUNCTIONS[self.activations[index]](x, self.alphas[index], self.betas[index])
-
-    def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
-        """The multiplications: of each step's input, and of its state, with their weights."""
-        x, weight, recurrence, *_ = operands
-        assert x is not None
-        assert weight is not None
-        assert recurrence is not None
-        return x.shape[0] * x.shape[1] * (weight.size + recurrence.size)
-
-    def weight_uses(self, operands: Sequence[TensorType | None]) -> Mapping[str, int]:
-        """The weights meet the inputs of all steps at once, the recurrence those of one step."""
-        x = operands[0]
-        assert x is not None
-        return {"weight": x.shape[0] * x.shape[1], "recurrence": x.shape[1]}
-
-    def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
-        """A sequence ends within the steps that there are."""
-        x = operands[0]
-        assert x is not None
-        return {"lengths": (IndexRange.counts(x.shape[0]),)}
-
-    def scan(
-        self,
-        projected: Array,
-        lengths: Array | None,
-        states: tuple[Array, ...],
-        step: Callable[..., tuple[Array, ...]],
-    ) -> tuple[Array, ...]:
-        """Run `step(projected[t], *states)` over time: every first state, then the last states."""
-        steps = range(projected.shape[0])
-        y = np.zeros((len(steps), *states[0].shape), projected.dtype)
-        for t in reversed(steps) if self.reverse else steps:
-            new = step(projected[t], *states)
-            if lengths is None:
-                y[t], states = new[0], new
-                continue
-            alive = (t < lengths)[:, None]
-            y[t] = np.where(alive, new[0], 0)
-            states = tuple(np.where(alive, a, b) for a, b in zip(new, states, strict=True))
-        return (y, *states)
-
-    def check(self, gates: int, activations: int, x: TensorType, **others: TensorType) -> int:
-        """What all have in common; `others` have weight and recurrence. Returns the width."""
-        require(
-            len(self.activations) == len(self.alphas) == len(self.betas) == activations,
-            f"takes {activations} activations, each with an alpha and a beta",
-        )
-        require_float(x=x)
-        require_rank(3, x=x)
-        weight, recurrence = others.pop("weight"), others.pop("recurrence")
-        require_weights(x=x, weight=weight, recurrence=recurrence)
-        require_same_dtype(x=x, **others)
-        require_rank(2, recurrence=recurrence)
-        width = recurrence.shape[1]
-        require_shape((gates * width, x.shape[2]), weight=weight)
-        require_shape((gates * width, width), recurrence=recurrence)
-        return width
-
-
-def _require_optional(shape: tuple[int, ...], **operands: TensorType | None) -> None:
-    for name, type in operands.items():
-        if type is not None:
-            require_shape(shape, **{name: type})
-
-
-def _require_lengths(x: TensorType, lengths: TensorType | None) -> None:
-    if lengths is not None:
-        require_integer(lengths=lengths)
-        require_shape((x.shape[1],), lengths=lengths)
-
-
-def _given(**operands: TensorType | None) -> dict[str, TensorType]:
-    return {name: type for name, type in operands.items() if type is not None}
-
-
-def _projected(x: Array, weight: Array, bias: Array | None) -> Array:
-    """Every step's inputs times the weights, in one product."""
-    steps, batch, inputs = x.shape
-    product = (x.reshape(steps * batch, inputs) @ weight.T).reshape(steps, batch, len(weight))
-    return product if bias is None else product + bias
-
-
-def _times(matrix: Array, states: Array) -> Array:
-    """The matrix times each state, with the matrix on the left: faster for few states."""
-    return (matrix @ states.T).T
-
-
-def _initial(x: Array, width: int, given: Array | None) -> Array:
-    return np.zeros((x.shape[1], width), x.dtype) if given is None else given
+__all__ = ["GRU", "LSTM", "RNN", "Activation", "Recurrent"]
 
 
 @op("rnn")
@@ -184,11 +54,11 @@ class RNN(Recurrent):
         initial_h: TensorType | None = None,
     ) -> tuple[TensorType, ...]:
         """[steps, batch, width] and [batch, width]."""
-        others = _given(weight=weight, recurrence=recurrence, bias=bias, initial_h=initial_h)
+        others = given(weight=weight, recurrence=recurrence, bias=bias, initial_h=initial_h)
         width = self.check(1, 1, x, **others)
-        _require_lengths(x, lengths)
-        _require_optional((width,), bias=bias)
-        _require_optional((x.shape[1], width), initial_h=initial_h)
+        require_lengths(x, lengths)
+        require_optional((width,), bias=bias)
+        require_optional((x.shape[1], width), initial_h=initial_h)
         return x.with_shape((*x.shape[:2], width)), x.with_shape((x.shape[1], width))
 
     def evaluate(
@@ -203,10 +73,29 @@ class RNN(Recurrent):
         """As it is written."""
 
         def step(gate: Array, h: Array) -> tuple[Array, ...]:
-            return (self.gate(0, gate + _times(recurrence, h)),)
+            return (self.gate(0, gate + times(recurrence, h)),)
 
-        state = _initial(x, recurrence.shape[1], initial_h)
-        return self.scan(_projected(x, weight, bias), lengths, (state,), step)
+        state = initial(x, recurrence.shape[1], initial_h)
+        return self.scan(projected(x, weight, bias), lengths, (state,), step)
+
+    def lower(
+        self,
+        b: Builder,
+        x: Value,
+        weight: Value,
+        recurrence: Value,
+        bias: Value | None = None,
+        lengths: Value | None = None,
+        initial_h: Value | None = None,
+    ) -> tuple[Value, ...]:
+        """A scan over time."""
+
+        def step(b: Builder, gate: Value, states: Values, weights: Values) -> Values:
+            return [self.emit_gate(b, 0, b.emit(Add(), gate, emit_times(b, weights[0], states[0])))]
+
+        gates = emit_projected(b, x, weight, bias)
+        h = emit_initial(b, gates, recurrence.type.shape[1], initial_h)
+        return self.emit_steps(b, x, gates, lengths, [h], [widened(b, recurrence)], step)
 
 
 @op("gru")
@@ -234,12 +123,12 @@ class GRU(Recurrent):
         initial_h: TensorType | None = None,
     ) -> tuple[TensorType, ...]:
         """[steps, batch, width] and [batch, width]."""
-        others = _given(bias=bias, hidden_bias=hidden_bias, initial_h=initial_h)
+        others = given(bias=bias, hidden_bias=hidden_bias, initial_h=initial_h)
         width = self.check(3, 2, x, weight=weight, recurrence=recurrence, **others)
-        _require_lengths(x, lengths)
-        _require_optional((3 * width,), bias=bias)
-        _require_optional((width,), hidden_bias=hidden_bias)
-        _require_optional((x.shape[1], width), initial_h=initial_h)
+        require_lengths(x, lengths)
+        require_optional((3 * width,), bias=bias)
+        require_optional((width,), hidden_bias=hidden_bias)
+        require_optional((x.shape[1], width), initial_h=initial_h)
         return x.with_shape((*x.shape[:2], width)), x.with_shape((x.shape[1], width))
 
     def evaluate(
@@ -258,17 +147,64 @@ class GRU(Recurrent):
         constant = np.zeros(width, x.dtype) if hidden_bias is None else hidden_bias
 
         def step(gates: Array, h: Array) -> tuple[Array, ...]:
-            both = self.gate(0, gates[:, : 2 * width] + _times(for_gates, h))
+            both = self.gate(0, gates[:, : 2 * width] + times(for_gates, h))
             z, r = both[:, :width], both[:, width:]
             if self.linear_before_reset:
-                recurrent = r * (_times(for_hidden, h) + constant)
+                recurrent = r * (times(for_hidden, h) + constant)
             else:
-                recurrent = _times(for_hidden, r * h) + constant
+                recurrent = times(for_hidden, r * h) + constant
             candidate = self.gate(1, gates[:, 2 * width :] + recurrent)
             return ((1 - z) * candidate + z * h,)
 
-        state = _initial(x, width, initial_h)
-        return self.scan(_projected(x, weight, bias), lengths, (state,), step)
+        state = initial(x, width, initial_h)
+        return self.scan(projected(x, weight, bias), lengths, (state,), step)
+
+    def lower(
+        self,
+        b: Builder,
+        x: Value,
+        weight: Value,
+        recurrence: Value,
+        bias: Value | None = None,
+        hidden_bias: Value | None = None,
+        lengths: Value | None = None,
+        initial_h: Value | None = None,
+    ) -> tuple[Value, ...]:
+        """A scan over time."""
+        width = recurrence.type.shape[1]
+        matrix = widened(b, recurrence)
+        weights = [
+            b.emit(slice_axis(matrix.type, 0, 0, 2 * width), matrix),
+            b.emit(slice_axis(matrix.type, 0, 2 * width, width), matrix),
+            *([] if hidden_bias is None else [widened(b, hidden_bias)]),
+        ]
+        has_bias = hidden_bias is not None
+
+        def step(b: Builder, gates: Value, states: Values, weights: Values) -> Values:
+            return [self._emit_step(b, gates, states[0], weights[: 2 + has_bias])]
+
+        gates = emit_projected(b, x, weight, bias)
+        h = emit_initial(b, gates, width, initial_h)
+        return self.emit_steps(b, x, gates, lengths, [h], weights, step)
+
+    def _emit_step(self, b: Builder, gates: Value, h: Value, weights: Values) -> Value:
+        """The state after a step."""
+        for_gates, for_hidden, *bias = weights
+        width = h.type.shape[1]
+
+        def with_bias(product: Value) -> Value:
+            return b.emit(Add(), product, bias[0]) if bias else product
+
+        sums = b.emit(Add(), part(b, gates, 0, width, 2), emit_times(b, for_gates, h))
+        both = self.emit_gate(b, 0, sums)
+        z, r = part(b, both, 0, width), part(b, both, 1, width)
+        if self.linear_before_reset:
+            recurrent = b.emit(Mul(), r, with_bias(emit_times(b, for_hidden, h)))
+        else:
+            recurrent = with_bias(emit_times(b, for_hidden, b.emit(Mul(), r, h)))
+        candidate = self.emit_gate(b, 1, b.emit(Add(), part(b, gates, 2, width), recurrent))
+        new = b.emit(Mul(), b.emit(Sub(), scalar(b, 1, z), z), candidate)
+        return b.emit(Add(), new, b.emit(Mul(), z, h))
 
 
 @op("lstm")
@@ -298,12 +234,12 @@ class LSTM(Recurrent):
         peepholes: TensorType | None = None,
     ) -> tuple[TensorType, ...]:
         """[steps, batch, width], and twice [batch, width]."""
-        others = _given(bias=bias, initial_h=initial_h, initial_c=initial_c, peepholes=peepholes)
+        others = given(bias=bias, initial_h=initial_h, initial_c=initial_c, peepholes=peepholes)
         width = self.check(4, 3, x, weight=weight, recurrence=recurrence, **others)
-        _require_lengths(x, lengths)
-        _require_optional((4 * width,), bias=bias)
-        _require_optional((x.shape[1], width), initial_h=initial_h, initial_c=initial_c)
-        _require_optional((3 * width,), peepholes=peepholes)
+        require_lengths(x, lengths)
+        require_optional((4 * width,), bias=bias)
+        require_optional((x.shape[1], width), initial_h=initial_h, initial_c=initial_c)
+        require_optional((3 * width,), peepholes=peepholes)
         state = x.with_shape((x.shape[1], width))
         return x.with_shape((*x.shape[:2], width)), state, state
 
@@ -324,12 +260,52 @@ class LSTM(Recurrent):
         see_i, see_o, see_f = np.split(see, 3)
 
         def step(gates: Array, h: Array, cell: Array) -> tuple[Array, ...]:
-            i, o, f, c = np.split(gates + _times(recurrence, h), 4, axis=1)
+            i, o, f, c = np.split(gates + times(recurrence, h), 4, axis=1)
             i = self.gate(0, i + see_i * cell)
             f = 1 - i if self.input_forget else self.gate(0, f + see_f * cell)
             cell = f * cell + i * self.gate(1, c)
             o = self.gate(0, o + see_o * cell)
             return o * self.activate(2, cell), cell
 
-        states = (_initial(x, width, initial_h), _initial(x, width, initial_c))
-        return self.scan(_projected(x, weight, bias), lengths, states, step)
+        states = (initial(x, width, initial_h), initial(x, width, initial_c))
+        return self.scan(projected(x, weight, bias), lengths, states, step)
+
+    def lower(
+        self,
+        b: Builder,
+        x: Value,
+        weight: Value,
+        recurrence: Value,
+        bias: Value | None = None,
+        lengths: Value | None = None,
+        initial_h: Value | None = None,
+        initial_c: Value | None = None,
+        peepholes: Value | None = None,
+    ) -> tuple[Value, ...]:
+        """A scan over time."""
+        width, sees = recurrence.type.shape[1], peepholes is not None
+        weights = [widened(b, value) for value in (recurrence, peepholes) if value is not None]
+
+        def step(b: Builder, gates: Value, states: Values, weights: Values) -> Values:
+            return self._emit_step(b, gates, states, weights[: 1 + sees])
+
+        gates = emit_projected(b, x, weight, bias)
+        states = [emit_initial(b, gates, width, given) for given in (initial_h, initial_c)]
+        return self.emit_steps(b, x, gates, lengths, states, weights, step)
+
+    def _emit_step(self, b: Builder, gates: Value, states: Values, weights: Values) -> Values:
+        """The output and the cell after a step."""
+        (h, cell), (recurrence, *peepholes) = states, weights
+        width = h.type.shape[1]
+        sums = b.emit(Add(), gates, emit_times(b, recurrence, h))
+        i, o, f, c = (part(b, sums, index, width) for index in range(4))
+
+        def gate(x: Value, index: int, cell: Value) -> Value:
+            seen = (b.emit(Mul(), part(b, see, index, width), cell) for see in peepholes)
+            return self.emit_gate(b, 0, reduce(lambda total, y: b.emit(Add(), total, y), seen, x))
+
+        i = gate(i, 0, cell)
+        f = b.emit(Sub(), scalar(b, 1, i), i) if self.input_forget else gate(f, 2, cell)
+        new = b.emit(Mul(), i, self.emit_gate(b, 1, c))
+        cell = b.emit(Add(), b.emit(Mul(), f, cell), new)
+        return b.emit(Mul(), gate(o, 1, cell), self.emit_activation(b, 2, cell)), cell

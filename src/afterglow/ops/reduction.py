@@ -10,9 +10,22 @@ from typing import Any
 import numpy as np
 
 from afterglow.graph import Builder, Gradients, Op, Value, op
+from afterglow.ops.control import Values, emit_scan
 from afterglow.ops.conversion import Cast
-from afterglow.ops.elementwise import Div, Equal, Mul, Where, scalar
-from afterglow.ops.movement import Expand, Reshape, Transpose, taken
+from afterglow.ops.elementwise import (
+    Add,
+    Binary,
+    Div,
+    Equal,
+    Mul,
+    Neg,
+    Not,
+    Sub,
+    Where,
+    scalar,
+)
+from afterglow.ops.fill import Fill
+from afterglow.ops.movement import Expand, Reshape, Transpose, flip, taken
 from afterglow.ops.rules import normal_axes, normal_axis, require, require_number
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import Kind, boolean, f32
@@ -82,7 +95,7 @@ class Extreme(Reduction):
 
 @op("reduce_sum")
 class ReduceSum(Reduction):
-    """The sum along axes; 0 of nothing."""
+    """The sum along axes; 0 if empty."""
 
     def evaluate(self, x: Array) -> Array:
         """NumPy's sum, in the type of the elements."""
@@ -95,7 +108,7 @@ class ReduceSum(Reduction):
 
 @op("reduce_mean")
 class ReduceMean(Reduction):
-    """The mean along axes: the sum divided by the count; of integers rounded towards zero."""
+    """The mean along axes; for integers rounded towards zero."""
 
     def check(self, x: TensorType) -> None:
         """No small integers: their sum would wrap."""
@@ -110,17 +123,15 @@ class ReduceMean(Reduction):
 
     def lower(self, b: Builder, x: Value) -> Value:
         """The sum, divided by the count; of narrow floats in float32, where it has room."""
-        narrow = x.type.dtype.is_narrow_float
-        terms = b.emit(Cast(f32), x) if narrow else x
+        terms = widened(b, x)
         total = b.emit(ReduceSum(self.axes, self.keepdims), terms)
         count = math.prod(x.type.shape[axis] for axis in self.axes)
-        mean = b.emit(Div(), total, scalar(b, count, terms))
-        return b.emit(Cast(x.type.dtype), mean) if narrow else mean
+        return narrowed(b, b.emit(Div(), total, scalar(b, count, terms)), x)
 
 
 @op("reduce_max")
 class ReduceMax(Extreme):
-    """The largest along axes; NaN if any is; of nothing the least that the type can hold."""
+    """The maximum along axes; NaN if any is NaN; the smallest value of the type if empty."""
 
     def evaluate(self, x: Array) -> Array:
         """NumPy's max."""
@@ -129,16 +140,21 @@ class ReduceMax(Extreme):
 
 @op("reduce_min")
 class ReduceMin(Extreme):
-    """The smallest along axes; NaN if any is; of nothing the most that the type can hold."""
+    """The minimum along axes; NaN if any is NaN; the largest value of the type if empty."""
 
     def evaluate(self, x: Array) -> Array:
         """NumPy's min."""
         return x.min(self.axes, keepdims=self.keepdims, initial=_limits(x)[1])
 
+    def lower(self, b: Builder, x: Value) -> Value:
+        """The largest in the reversed order."""
+        largest = b.emit(ReduceMax(self.axes, self.keepdims), order_reversed(b, widened(b, x)))
+        return narrowed(b, order_reversed(b, largest), x)
+
 
 @op("reduce_prod")
 class ReduceProd(Reduction):
-    """The product along axes; 1 of nothing."""
+    """The product along axes; 1 if empty."""
 
     def evaluate(self, x: Array) -> Array:
         """NumPy's product, in the type of the elements."""
@@ -190,6 +206,23 @@ class Running(Op):
         found = function.accumulate(rows, 0, dtype=x.dtype)
         return np.moveaxis(found[::-1] if self.reverse else found, 0, self.axis)
 
+    def scanned(self, b: Builder, x: Value, combine: Binary, neutral: int) -> Value:
+        """Emit a scan that combines one slice along the axis after the other."""
+        axis = normal_axis(self.axis, x.type)
+        to_front = (axis, *(other for other in range(x.type.rank) if other != axis))
+        rows = b.emit(Transpose(to_front), widened(b, x))
+        rows = b.emit(flip(rows.type, 0), rows) if self.reverse else rows
+        first = b.emit(Fill(rows.type.shape[1:], neutral, rows.type.dtype))
+
+        def step(b: Builder, carried: Values, parts: Values, _: Values) -> tuple[Values, Values]:
+            total = b.emit(combine, *carried, *parts)
+            return [total], carried if self.exclusive else [total]
+
+        _, found = emit_scan(b, rows.type.shape[0], step, [first], [rows])
+        found = b.emit(flip(found.type, 0), found) if self.reverse else found
+        back = tuple(to_front.index(other) for other in range(x.type.rank))
+        return narrowed(b, b.emit(Transpose(back), found), x)
+
 
 @op("cum_sum")
 class CumSum(Running):
@@ -198,6 +231,10 @@ class CumSum(Running):
     def evaluate(self, x: Array) -> Array:
         """Sums of the elements so far."""
         return self.accumulated(x, np.add, 0)
+
+    def lower(self, b: Builder, x: Value) -> Value:
+        """A scan of sums."""
+        return self.scanned(b, x, Add(), 0)
 
     def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
         """Running sums from the other end."""
@@ -211,6 +248,10 @@ class CumProd(Running):
     def evaluate(self, x: Array) -> Array:
         """Products of the elements so far."""
         return self.accumulated(x, np.multiply, 1)
+
+    def lower(self, b: Builder, x: Value) -> Value:
+        """A scan of products."""
+        return self.scanned(b, x, Mul(), 1)
 
     def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
         """Element k has a part in result i, the product of the others there.
@@ -231,6 +272,24 @@ class CumProd(Running):
         grads = b.emit(Reshape(one_each.type.shape), grad)
         parts = b.emit(Mul(), slopes, grads)
         return (b.emit(ReduceSum((axis + 1,), keepdims=False), parts),)
+
+
+def widened(b: Builder, x: Value) -> Value:
+    """x in the type in which it is computed: f32 for narrower floats."""
+    return b.emit(Cast(f32), x) if x.type.dtype.is_narrow_float else x
+
+
+def narrowed(b: Builder, y: Value, x: Value) -> Value:
+    """y in the element type of x, which `widened` left."""
+    return y if y.type.dtype is x.type.dtype else b.emit(Cast(x.type.dtype), y)
+
+
+def order_reversed(b: Builder, x: Value) -> Value:
+    """x by a map that reverses the order of its type exactly and is its own inverse."""
+    dtype = x.type.dtype
+    if dtype.is_integer:
+        return b.emit(Sub(), scalar(b, sum(dtype.limits), x), x)
+    return b.emit(Not() if dtype is boolean else Neg(), x)
 
 
 def _limits(x: Array) -> tuple[Any, Any]:

@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import reduce
 
 import numpy as np
 
 from afterglow.graph import Builder, Op, Value, op
-from afterglow.ops.elementwise import Add, And, LessEqual, Max, Mul, Sub, scalar
+from afterglow.ops.conversion import Cast
+from afterglow.ops.elementwise import (
+    Add,
+    And,
+    Ceil,
+    Div,
+    Floor,
+    Less,
+    LessEqual,
+    Max,
+    Min,
+    Mul,
+    Or,
+    Sub,
+    Where,
+    scalar,
+)
 from afterglow.ops.image import Interpolation
-from afterglow.ops.movement import Reshape, slice_axis
-from afterglow.ops.reduction import ReduceMax, ReduceMean
+from afterglow.ops.indexing import Gather, Iota
+from afterglow.ops.movement import Reshape, Transpose, slice_axis
+from afterglow.ops.reduction import ReduceMax, ReduceMean, ReduceSum, widened
 from afterglow.ops.rules import (
     require,
     require_dtype,
@@ -46,7 +63,7 @@ class RegionMode(Enum):
 
 @op("roi_align")
 class RoiAlign(Op):
-    """Regions of x [N, H, W, C], each cut into a grid of cells that are sampled and pooled.
+    """Regions of x [N, H, W, C], each divided into a grid of cells that are sampled and pooled.
 
     A region (left, top, right, bottom), times `scale`, lies in the image that batch_indices names.
     Every cell is sampled at `samples` places along each axis, or, if that is 0, at as many as it
@@ -135,10 +152,10 @@ class RoiAlign(Op):
         part = ((first + np.arange(visited)).astype(size.dtype) + size.dtype.type(0.5)) / count
         return start + step * (cell + part), count
 
-    def lower(self, b: Builder, x: Value, rois: Value, batch_indices: Value) -> Value | None:
-        """Gathers and a reduction; not where the number of samples depends on the region."""
+    def lower(self, b: Builder, x: Value, rois: Value, batch_indices: Value) -> Value:
+        """Gathers and a reduction; of as many samples as there may be, if regions decide that."""
         if not self.samples:
-            return None
+            return self._lower_adaptive(b, x, widened(b, rois), batch_indices)
         count = rois.type.shape[0]
         taps = [self._emit_taps(b, rois, axis, x.type.shape[1 + axis]) for axis in range(2)]
         batch = b.emit(Reshape((count, 1, 1)), batch_indices)
@@ -152,24 +169,134 @@ class RoiAlign(Op):
         pool = ReduceMax((2, 4), keepdims=False) if best else ReduceMean((2, 4), keepdims=False)
         return b.emit(pool, by_cell)
 
-    def _emit_taps(self, b: Builder, rois: Value, axis: int, extent: int) -> list[Tap[Value]]:
+    def _lower_adaptive(self, b: Builder, x: Value, rois: Value, batch_indices: Value) -> Value:
+        """The lowering where regions decide how many samples their cells have."""
+        regions, best = rois.type.shape[0], self.mode is RegionMode.MAX
+        axes = [_AdaptiveAxis.emit(self, b, rois, axis, x.type.shape[1 + axis]) for axis in (0, 1)]
+        batch = b.emit(Reshape((regions, 1, 1)), batch_indices)
+        values = emit_corners(b, x, batch, [axis.taps for axis in axes])
+        combine = Max() if best else Add()
+        samples = reduce(lambda total, value: b.emit(combine, total, value), values)
+        (rows, down), (columns, across) = ((axis.cells, axis.visited) for axis in axes)
+        by_cell = Reshape((regions, rows, down, columns, across, x.type.shape[-1]))
+        if best:
+            exists = _split(b, b.emit(And(), *(axis.exists for axis in axes)))
+            samples = b.emit(Where(), exists, samples, scalar(b, -math.inf, samples))
+            pooled = b.emit(ReduceMax((2, 4), keepdims=False), b.emit(by_cell, samples))
+            missed = _split(b, b.emit(Or(), *(axis.missed for axis in axes)))
+            at_least_0 = b.emit(Max(), pooled, scalar(b, 0, pooled))
+            pooled = b.emit(Where(), missed, at_least_0, pooled)
+        else:
+            total = b.emit(ReduceSum((2, 4), keepdims=False), b.emit(by_cell, samples))
+            count = _split(b, b.emit(Mul(), *(axis.count for axis in axes)))
+            pooled = b.emit(Div(), total, b.emit(Cast(x.type.dtype), count))
+        is_sampled = _split(b, b.emit(And(), *(axis.is_sampled for axis in axes)))
+        return b.emit(Where(), is_sampled, pooled, scalar(b, 0, pooled))
+
+    def emit_bounds(self, b: Builder, rois: Value, axis: int) -> tuple[Value, Value]:
+        """Emit where regions start along an axis and how large they are: [regions, 1] each."""
         scaled = b.emit(Mul(), rois, scalar(b, self.scale, rois))
         start = b.emit(slice_axis(rois.type, 1, 1 - axis, 1), scaled)
         end = b.emit(slice_axis(rois.type, 1, 3 - axis, 1), scaled)
         size = b.emit(Sub(), end, start)
         if self.half_pixel:
-            start = b.emit(Sub(), start, scalar(b, 0.5, start))
-        else:
-            size = b.emit(Max(), size, scalar(b, 1, size))
+            return b.emit(Sub(), start, scalar(b, 0.5, start)), size
+        return start, b.emit(Max(), size, scalar(b, 1, size))
+
+    def _emit_taps(self, b: Builder, rois: Value, axis: int, extent: int) -> list[Tap[Value]]:
+        start, size = self.emit_bounds(b, rois, axis)
         cells = self.cells[axis]
         places = (_sample_places(cells, self.samples) / cells).astype(rois.type.dtype.numpy)
         at = b.emit(Add(), start, b.emit(Mul(), size, b.constant(places, "places")))
         regions, samples = at.type.shape
         at = b.emit(Reshape((regions, 1, samples) if axis else (regions, samples, 1)), at)
-        above = b.emit(LessEqual(), scalar(b, -1, at), at)
-        inside = b.emit(And(), above, b.emit(LessEqual(), at, scalar(b, extent, at)))
-        found = Axis(extent, Interpolation.LINEAR, Border.EDGE).emit_taps(b, at)
-        return [replace(tap, inside=inside) for tap in found]
+        return _linear_taps(b, at, extent, _emit_inside(b, at, extent))
+
+
+@dataclass(frozen=True)
+class _AdaptiveAxis:
+    """The samples along an axis of regions that decide how many there are, at most `visited`.
+
+    Each cell visits samples from about the first that lies inside the image. Some of those may not
+    exist, and some that exist may be missed: they lie outside.
+    """
+
+    cells: int
+    visited: int
+    taps: list[Tap[Value]]
+    exists: Value
+    """Which of the visited samples there are: broadcasts to [regions, rows, columns]."""
+    missed: Value
+    """Which cells have samples that are not visited: likewise, of cells."""
+    count: Value
+    """How many samples each cell has along the axis: [regions, 1, 1]."""
+    is_sampled: Value
+    """Which regions are positive and finite along the axis: [regions, 1, 1]."""
+
+    @staticmethod
+    def emit(op: RoiAlign, b: Builder, rois: Value, axis: int, extent: int) -> _AdaptiveAxis:
+        """Emit the samples as `RoiAlign.evaluate` has them."""
+        cells, visited = op.cells[axis], most_inside(extent)
+        start, size = op.emit_bounds(b, rois, axis)
+        step = b.emit(Div(), size, scalar(b, cells, size))
+        count = b.emit(Ceil(), step)
+        above_0 = b.emit(Less(), scalar(b, 0, step), step)
+        is_sampled = b.emit(And(), above_0, b.emit(Less(), step, scalar(b, math.inf, step)))
+        cell = b.emit(Iota((1, cells), 1, rois.type.dtype))
+        first = _emit_first(b, b.emit(Add(), start, b.emit(Mul(), step, cell)), step, count)
+        numbers = b.emit(Add(), _split(b, first), b.emit(Iota((1, 1, visited), 2, i64)))
+        index = b.emit(Cast(rois.type.dtype), numbers)
+        exists = b.emit(Less(), index, _split(b, count))
+        at = _emit_positions(b, start, step, count, cell, index)
+        at = b.emit(Where(), _split(b, is_sampled), at, scalar(b, 0, at))
+
+        def along(x: Value, count: int) -> Value:
+            regions = rois.type.shape[0]
+            return b.emit(Reshape((regions, 1, count) if axis else (regions, count, 1)), x)
+
+        last = b.emit(slice_axis(exists.type, 2, visited - 1, 1), exists)
+        skips = b.emit(Less(), scalar(b, 0, first), first)
+        missed = b.emit(Or(), along(skips, cells), along(last, cells))
+        at, exists = along(at, cells * visited), along(exists, cells * visited)
+        inside = b.emit(And(), exists, _emit_inside(b, at, extent))
+        taps = _linear_taps(b, at, extent, inside)
+        per_region = along(count, 1), along(is_sampled, 1)
+        return _AdaptiveAxis(cells, visited, taps, exists, missed, *per_region)
+
+
+def _split(b: Builder, x: Value) -> Value:
+    """x with one more axis at its end, of extent 1."""
+    return b.emit(Reshape((*x.type.shape, 1)), x)
+
+
+def _emit_positions(
+    b: Builder, start: Value, step: Value, count: Value, cell: Value, index: Value
+) -> Value:
+    """Where samples lie along an axis: [regions, cells, samples of a cell]."""
+    half = b.emit(Add(), index, scalar(b, 0.5, index))
+    within = b.emit(Add(), _split(b, cell), b.emit(Div(), half, _split(b, count)))
+    return b.emit(Add(), _split(b, start), b.emit(Mul(), _split(b, step), within))
+
+
+def _emit_first(b: Builder, starts: Value, step: Value, count: Value) -> Value:
+    """The first sample to visit of cells that start there: integers [regions, cells]."""
+    gap = b.emit(Div(), step, count)
+    before = b.emit(Div(), b.emit(Sub(), scalar(b, -1, starts), starts), gap)
+    bound = b.emit(Floor(), b.emit(Sub(), before, scalar(b, MARGIN, before)))
+    last = b.emit(Min(), count, scalar(b, float(MOST_COUNTED), count))
+    return b.emit(Cast(i64), b.emit(Min(), b.emit(Max(), bound, scalar(b, 0, bound)), last))
+
+
+def _emit_inside(b: Builder, at: Value, extent: int) -> Value:
+    """Whether samples lie inside of the image, or at most an element outside."""
+    above = b.emit(LessEqual(), scalar(b, -1, at), at)
+    return b.emit(And(), above, b.emit(LessEqual(), at, scalar(b, extent, at)))
+
+
+def _linear_taps(b: Builder, at: Value, extent: int, inside: Value) -> list[Tap[Value]]:
+    """The neighbours of positions along an axis; they count where `inside` holds."""
+    found = Axis(extent, Interpolation.LINEAR, Border.EDGE).emit_taps(b, at)
+    return [replace(tap, inside=inside) for tap in found]
 
 
 def samples_inside(starts: Array, step: float, count: float, extent: int) -> tuple[Array, int]:
@@ -196,7 +323,7 @@ def _sample_places(cells: int, count: int) -> Array:
 
 @op("max_roi_pool")
 class MaxRoiPool(Op):
-    """The largest elements of regions of x [N, H, W, C], each cut into a grid of cells.
+    """Regions of x [N, H, W, C], each divided into a grid of cells: the maximum of each cell.
 
     A region (image, left, top, right, bottom), but for the image times `scale` and rounded to
     elements, includes its last row and column. A cell that has no elements is zero.
@@ -228,9 +355,53 @@ class MaxRoiPool(Op):
                         target[i, j] = cell.max(axis=(0, 1))
         return result
 
+    def lower(self, b: Builder, x: Value, rois: Value) -> Value:
+        """The largest of all rows, then of all columns; those outside of a cell do not count."""
+        wide = widened(b, rois)
+        image = b.emit(Cast(i64), b.emit(slice_axis(rois.type, 1, 0, 1), wide))
+        images = b.emit(Gather(0), x, b.emit(Reshape((rois.type.shape[0],)), image))
+        rows, columns = (self._emit_cells(b, wide, axis, x.type.shape[1 + axis]) for axis in (0, 1))
+        by_row = _largest_inside(b, images, rows)  # [regions, rows of cells, W, C]
+        turned = b.emit(Transpose((0, 2, 1, 3)), by_row)
+        cells = b.emit(Transpose((0, 2, 1, 3)), _largest_inside(b, turned, columns))
+        some_rows, some_columns = (b.emit(ReduceMax((2,)), mask) for mask in (rows, columns))
+        across = b.emit(Reshape((rois.type.shape[0], 1, self.cells[1])), some_columns)
+        has_elements = b.emit(And(), some_rows, across)
+        has_elements = b.emit(Reshape((*has_elements.type.shape, 1)), has_elements)
+        return b.emit(Where(), has_elements, cells, scalar(b, 0, x))
+
+    def _emit_cells(self, b: Builder, rois: Value, axis: int, extent: int) -> Value:
+        """Which elements along an axis each cell has, as booleans [regions, cells, extent]."""
+        scaled = b.emit(Mul(), rois, scalar(b, self.scale, rois))
+        rounded = b.emit(Floor(), b.emit(Add(), scaled, scalar(b, 0.5, rois)))
+        bounds = b.emit(Cast(i64), rounded)
+        first = b.emit(slice_axis(bounds.type, 1, 2 - axis, 1), bounds)
+        last = b.emit(slice_axis(bounds.type, 1, 4 - axis, 1), bounds)
+        one, count = scalar(b, 1, first), scalar(b, self.cells[axis], first)
+        size = b.emit(Max(), b.emit(Add(), b.emit(Sub(), last, first), one), one)
+        numbers = b.emit(Iota((1, self.cells[axis]), 1, i64))
+        start = b.emit(Div(), b.emit(Mul(), numbers, size), count)
+        behind = b.emit(Mul(), b.emit(Add(), numbers, one), size)
+        rounded_up = b.emit(Add(), behind, b.emit(Sub(), count, one))
+        end = b.emit(Add(), first, b.emit(Div(), rounded_up, count))
+        start = b.emit(Add(), first, start)
+        apart = Reshape((*start.type.shape, 1))
+        at = b.emit(Iota((1, 1, extent), 2, i64))
+        begun = b.emit(LessEqual(), b.emit(apart, start), at)
+        return b.emit(And(), begun, b.emit(Less(), at, b.emit(apart, end)))
+
     def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
         """The image that a region begins with; the rest of it may lie anywhere."""
         return {"rois": (_images(operands), None, None, None, None)}
+
+
+def _largest_inside(b: Builder, x: Value, inside: Value) -> Value:
+    """The largest of x [N, E, …] along axis 1 where `inside` [N, cells, E] holds: [N, cells, …]."""
+    count, cells, extent = inside.type.shape
+    mask = b.emit(Reshape((count, cells, extent, 1, 1)), inside)
+    repeated = b.emit(Reshape((count, 1, *x.type.shape[1:])), x)
+    seen = b.emit(Where(), mask, repeated, scalar(b, -math.inf, x))
+    return b.emit(ReduceMax((2,), keepdims=False), seen)
 
 
 def _images(operands: Sequence[TensorType | None]) -> IndexRange:

@@ -23,7 +23,7 @@ from afterglow.types import Array, IndexRanges, TensorType
 
 @op("scatter_elements")
 class ScatterElements(Op):
-    """data with updates put in one by one: the index replaces the place along the axis."""
+    """data with single elements updated: the index replaces the position along the axis."""
 
     inplace = ("data",)
     axis: int = 0

@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from afterglow.graph import Builder, Gradients, Op, Value, op
+from afterglow.ops.elementwise import Sub, scalar
 from afterglow.ops.fill import Fill
 from afterglow.ops.indexing import ScatterReduction
+from afterglow.ops.movement import Reshape, flip
+from afterglow.ops.reduction import order_reversed, widened
 from afterglow.ops.rules import normal_axis, require, require_number
 from afterglow.ops.scatter import ScatterElements
 from afterglow.types import Array, TensorType
@@ -30,7 +33,7 @@ def _require_ordered(x: TensorType) -> None:
 
 @op("top_k")
 class TopK(Op):
-    """The k largest (or smallest) elements along an axis, and where they were.
+    """The k largest (or smallest) elements along an axis, and their indices.
 
     Equal ones come in the order of x, and NaN counts as the largest of all. They are sorted, best
     first, or else in an order that ONNX Runtime gives them too. Few of many are a binary heap with
@@ -165,7 +168,7 @@ class ArgExtreme(Op):
 
 @op("arg_max")
 class ArgMax(ArgExtreme):
-    """Where along an axis the largest element is; NaN counts as such."""
+    """The index of the largest element along an axis; NaN counts as the largest."""
 
     def evaluate(self, x: Array) -> Array:
         """NumPy's argmax, from either end."""
@@ -174,10 +177,19 @@ class ArgMax(ArgExtreme):
         found = np.argmax(np.flip(x, self.axis), self.axis, keepdims=self.keepdims)
         return x.shape[self.axis] - 1 - found
 
+    def lower(self, b: Builder, x: Value) -> Value:
+        """The first of the sorted elements, from either end."""
+        axis = normal_axis(self.axis, x.type)
+        searched = b.emit(flip(x.type, axis), x) if self.last_index else x
+        _, found = b.emit_all(TopK(1, axis), searched)
+        if self.last_index:
+            found = b.emit(Sub(), scalar(b, x.type.shape[axis] - 1, found), found)
+        return found if self.keepdims else b.emit(Reshape(self.infer(x.type).shape), found)
+
 
 @op("arg_min")
 class ArgMin(ArgExtreme):
-    """Where along an axis the smallest element is; NaN counts as such."""
+    """The index of the smallest element along an axis; NaN counts as the smallest."""
 
     def evaluate(self, x: Array) -> Array:
         """NumPy's argmin, from either end."""
@@ -185,3 +197,8 @@ class ArgMin(ArgExtreme):
             return np.argmin(x, self.axis, keepdims=self.keepdims)
         found = np.argmin(np.flip(x, self.axis), self.axis, keepdims=self.keepdims)
         return x.shape[self.axis] - 1 - found
+
+    def lower(self, b: Builder, x: Value) -> Value:
+        """Where the largest is in the reversed order."""
+        largest = ArgMax(self.axis, self.keepdims, self.last_index)
+        return b.emit(largest, order_reversed(b, widened(b, x)))

@@ -61,7 +61,7 @@ class BlockShuffle(Shuffle):
 
 @op("depth_to_space")
 class DepthToSpace(BlockShuffle):
-    """Each block² channels of a place become a block of places of one channel."""
+    """Channels moved to space: block² channels of a pixel become a block of pixels."""
 
     def infer(self, x: TensorType) -> TensorType:
         """Rows and columns times `block`, channels divided by its square."""
@@ -94,7 +94,7 @@ class DepthToSpace(BlockShuffle):
 
 @op("space_to_depth")
 class SpaceToDepth(BlockShuffle):
-    """Each block of places of one channel becomes block² channels of one place."""
+    """Space moved to channels: a block of pixels becomes block² channels of one pixel."""
 
     def infer(self, x: TensorType) -> TensorType:
         """Rows and columns divided by `block`, channels times its square."""
@@ -126,7 +126,7 @@ class SpaceToDepth(BlockShuffle):
 
 @op("channel_shuffle")
 class ChannelShuffle(Shuffle):
-    """Channels dealt out: the first of each of the groups, then the second of each, and so on."""
+    """Channels interleaved by group: the first of each group, then the second, and so on."""
 
     groups: int
     axis: int = -1

@@ -25,8 +25,9 @@ class Case(Enum):
 
 @op("string_concat")
 class StringConcat(Op):
-    """One text after the other."""
+    """Strings concatenated element by element."""
 
+    host = True
     elementwise = True
 
     def infer(self, lhs: TensorType, rhs: TensorType) -> TensorType:
@@ -41,8 +42,9 @@ class StringConcat(Op):
 
 @op("change_case")
 class ChangeCase(Op):
-    """Texts with all their letters in one case, by the rules of Unicode."""
+    """Strings converted to upper or lower case, by the rules of Unicode."""
 
+    host = True
     elementwise = True
     case: Case
 
@@ -58,8 +60,9 @@ class ChangeCase(Op):
 
 @op("regex_full_match")
 class RegexFullMatch(Op):
-    """Whether a regular expression matches the whole of each text."""
+    """Whether a regular expression matches the whole of each string."""
 
+    host = True
     elementwise = True
     pattern: str
 

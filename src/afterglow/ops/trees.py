@@ -57,7 +57,7 @@ _COMPARE: dict[NodeKind, Callable[[Array, Array], Array]] = {
 
 @op("tree_ensemble")
 class TreeEnsemble(Op):
-    """The votes of the leaves that each row of x reaches, one in each tree, for each target.
+    """Tree ensemble: for each row of x, the combined weights of the leaves reached in each tree.
 
     A row of `nodes` is a node: its kind, the feature that it looks at, the nodes that follow if
     the test holds and if it does not, and whether it holds for NaN. The third number of a leaf is
@@ -65,6 +65,7 @@ class TreeEnsemble(Op):
     by how much. A target without votes gets 0; an average is over all trees.
     """
 
+    host = True
     targets: int
     aggregate: Aggregate = Aggregate.SUM
 

@@ -15,10 +15,12 @@ from afterglow.types.dtype import f32, i64, string
 
 @op("look_up")
 class LookUp(Op):
-    """For each element the value that belongs to the equal key, or `default` if no key is equal.
+    """For each element the value of the equal key, or `default` if there is none.
 
     If a key is repeated the last one counts. NaN equals NaN.
     """
+
+    host = True
 
     def infer(
         self, x: TensorType, keys: TensorType, values: TensorType, default: TensorType
@@ -64,7 +66,7 @@ def _positions(x: Array, keys: Array) -> Array:
 
 @op("ngram_count")
 class NgramCount(Op):
-    """How often each known n-gram occurs in each row.
+    """The number of occurrences of each known n-gram in each row.
 
     `pool` lists the n-grams element by element: single ones first, then pairs, and so on; those
     of n elements begin at `starts[n - 1]`. The i-th of them all is counted at `places[i]`. Only
@@ -72,6 +74,7 @@ class NgramCount(Op):
     with up to `most_skipped` others between any two of them, always as many.
     """
 
+    host = True
     starts: tuple[int, ...]
     shortest: int
     longest: int

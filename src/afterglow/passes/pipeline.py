@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from afterglow.graph import Module
+from afterglow.graph import Function, Module
 from afterglow.instr import Program
 from afterglow.passes.base import AnyPass, Pass, ProgramPass, Property
 from afterglow.passes.instruments import Instrument, StopPipeline
@@ -59,10 +59,13 @@ class Pipeline(_Passes[Pass]):
         """Run every pass over every function of the module."""
 
         def run(step: Pass) -> bool:
-            functions = list(module.functions.values())  # a pass may drop some
+            changed, done = False, set[Function]()
             with np.errstate(all="ignore"):  # constants may hold infinity, and overflow
-                changes = [step.run(function) for function in functions]
-            return any(changes)
+                while waiting := [f for f in module.functions.values() if f not in done]:
+                    for function in waiting:  # a pass may drop some, and add bodies
+                        changed |= step.run(function)
+                    done.update(waiting)
+            return changed
 
         self._run(module, run, instruments)
 

@@ -1,1 +1,1 @@
-"""What can be said about a compiled model: how fast it is, where time goes, what was chosen."""
+"""Reports about compiled models: benchmarks, profiles, and the choice of algorithms."""

@@ -1,4 +1,4 @@
-"""How far arrays are from those of a reference."""
+"""The error of arrays relative to a reference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from afterglow.types import Array
 
 
 def relative_error(ours: Array, theirs: Array) -> float:
-    """The largest absolute error over the largest magnitude; infinite where they cannot agree."""
+    """The largest absolute error divided by the reference's largest finite magnitude.
+
+    It is infinite if shapes, element types or non-finite elements differ.
+    """
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return math.inf
     if not ours.size:

@@ -1,4 +1,4 @@
-"""What the kernels of a program chose between, with estimates and, if wanted, measurements."""
+"""The candidate plans of each kernel of a program, estimated and optionally measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from afterglow.runtime.device import LoadOptions
 
 @dataclass(frozen=True)
 class ExplainedCandidate:
-    """A plan of a kernel: what it costs and needs by estimate, and how long it took."""
+    """A candidate plan of a kernel: its estimated cost, its memory, and its measured time."""
 
     name: str
     cost: float
@@ -24,10 +24,7 @@ class ExplainedCandidate:
 
 @dataclass(frozen=True)
 class ExplainedChoice:
-    """What one kernel does, where in the model it is used, and the ways to do it.
-
-    The first candidate is the one that is chosen.
-    """
+    """A kernel, the nodes that use it, and its candidate plans, the chosen one first."""
 
     kernel: str
     operands: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What becomes of each node of a model: machine code, simpler ops, work of the host, or nothing."""
+"""How each node of a model is executed: native code, simpler ops, on the host, or not at all."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from afterglow.graph import Module
 from afterglow.instr import Instr, OpInstr, Program, Stack
 
 Origins: TypeAlias = Mapping[str, Collection[str]]
-"""The ops that nodes of the model became, by the name of the node."""
+"""The ops that each node of the model was imported as, by the name of the node."""
 
 
 class Fate(Enum):
-    """How a node of a model is run."""
+    """How a node of the model is executed."""
 
     COMPILED = auto()
     LOWERED = auto()
@@ -27,7 +27,7 @@ class Fate(Enum):
 
 @dataclass
 class Fates:
-    """How often nodes of each op of the model meet a fate, and what simpler ops compute them."""
+    """The number of nodes per op and fate, and the simpler ops that lowered nodes became."""
 
     counts: dict[Fate, Counter[str]] = field(
         default_factory=lambda: {fate: Counter() for fate in Fate}
@@ -47,9 +47,9 @@ def origins(module: Module) -> Origins:
 def find_fates(
     nodes: Iterable[tuple[str, str]], wanted: Origins, program: Program, host: Iterable[Instr]
 ) -> Fates:
-    """The fates of nodes, each a name and an op, in a program whose `host` steps are no code.
+    """The fates of `nodes`, pairs of name and op, in a program whose `host` steps are not native.
 
-    `wanted` is what they were before ops were broken up that the backend does not have.
+    `wanted` maps each node to its ops before lowering.
     """
     on_host = {op.origin for step in host for op in _ops_of(step)}
     computed: dict[str, set[str]] = {}
@@ -81,7 +81,7 @@ def _ops_in(program: Program) -> Iterator[OpInstr]:
 
 
 def _ops_of(step: Instr) -> Iterator[OpInstr]:
-    """The ops of an instruction, with those of the programs that they carry."""
+    """The op instructions in an instruction, with those in bodies of loops and branches."""
     for op in step.body if isinstance(step, Stack) else (step,):
         if isinstance(op, OpInstr):
             yield op

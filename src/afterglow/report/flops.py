@@ -1,4 +1,4 @@
-"""How many operations a program is: two for each multiplication of a product."""
+"""Floating-point operations of a program: two for each multiplication of a matrix product."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PRODUCTS = (
     QuantizedMatMul,
     Recurrent,
 )
-"""The ops whose multiplications are counted, whatever algorithm a kernel has for them."""
+"""The ops whose multiplications are counted, whatever algorithm their kernel uses."""
 
 
 def program_flops(program: Program) -> float:
-    """The operations of one run, loops counted once."""
+    """The operations of one run; the body of a loop counts once."""
     return sum(map(step_flops, program.body))
 
 
@@ -32,7 +32,7 @@ def step_flops(step: Instr) -> float:
 
 
 def step_bytes(step: Instr) -> int:
-    """The bytes that an instruction reads and writes, each buffer once."""
+    """The bytes that an instruction reads and writes, each buffer counted once."""
     used = {buffer for access, buffer in step.accesses() if access is not Access.SCRATCH}
     return sum(buffer.type.nbytes for buffer in used)
 

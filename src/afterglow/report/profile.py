@@ -1,4 +1,4 @@
-"""Where the time of a run goes: each instruction timed by itself."""
+"""Profile of a program: the time of each instruction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from afterglow.types import Array
 
 @dataclass(frozen=True)
 class StepTime:
-    """An instruction: its place in the program, its kernel, and the seconds of its fastest run."""
+    """The time of an instruction: its position, kernel, operands, and fastest run."""
 
     place: int
     kernel: str
@@ -29,12 +29,12 @@ class StepTime:
 
     @property
     def gflops(self) -> float:
-        """Billions of operations a second."""
+        """Billions of operations per second."""
         return self.flops / self.seconds / 1e9 if self.seconds else 0.0
 
     @property
     def bandwidth(self) -> float:
-        """Billions of bytes a second, each buffer counted once."""
+        """Billions of bytes per second, each buffer counted once."""
         return self.bytes / self.seconds / 1e9 if self.seconds else 0.0
 
 

@@ -1,4 +1,4 @@
-"""Where the time of a run of a compiled model goes: each step of its code timed by itself."""
+"""Profile of a compiled model: the time of each step of its code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one run of a program is, whatever runs it: operations, and bytes that must move."""
+"""The work of one run of a program: operations, and bytes that are read and written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from afterglow.ops.indexing import Gather, GatherElements, GatherND
 from afterglow.report.flops import program_flops
 
 LOOKUPS = (Gather, GatherElements, GatherND)
-"""Ops that read no more of their first operand than they give."""
+"""Ops that read only those elements of their first operand that they return."""
 
 
 @dataclass(frozen=True)
@@ -19,15 +19,15 @@ class Work:
 
     flops: float
     weight_bytes: int
-    """Constants, each once; of a table, only what is looked up."""
+    """Constants, each counted once; for a lookup table, only the rows that are read."""
     io_bytes: int
-    """Inputs and outputs, each once."""
+    """Inputs and outputs, each counted once."""
     arena_bytes: int
-    """For each instruction, what it reads of the arena, and what it writes there."""
+    """Bytes that instructions read from the arena and write to it."""
 
 
 def program_work(program: Program) -> Work:
-    """The work of one run, loops counted once."""
+    """The work of one run; the body of a loop counts once."""
     return Work(
         flops=program_flops(program),
         weight_bytes=_weight_bytes(program),
@@ -37,7 +37,7 @@ def program_work(program: Program) -> Work:
 
 
 def _arena_bytes(step: Instr) -> int:
-    """What lies in scratch memory is the kernel's own affair."""
+    """Bytes of arena operands that an instruction reads and writes, without its scratch."""
     accesses = [(how, b) for how, b in step.accesses() if b.region is Region.ARENA]
     read = {buffer for how, buffer in accesses if how.reads}
     written = {buffer for how, buffer in accesses if how in (Access.OUT, Access.INOUT)}

@@ -1,4 +1,4 @@
-"""Compiled models: what a user holds and calls."""
+"""Compiled models, as users call them, and what runs them."""
 
 from afterglow.runtime.compiled import CompiledFunction, MemoryReport
 from afterglow.runtime.load import load_model

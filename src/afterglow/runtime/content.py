@@ -1,4 +1,4 @@
-"""What a value holds, as something that is equal for equal values, and that a file can hold."""
+"""Values as hashable data: equal for equal values, and storable in a file."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 Content: TypeAlias = "ArrayContent | tuple[Content, ...] | str"
-"""Of an array, of a sequence, or of anything else: then its text."""
+"""The content of an array, of a sequence, or of anything else as text."""
 
 
 @dataclass(frozen=True)
 class ArrayContent:
-    """Element type, shape, and elements: their bytes, or the texts of what is no number."""
+    """Element type, shape, and elements: their bytes, or text for elements that are not numbers."""
 
     dtype: str
     shape: tuple[int, ...]

@@ -23,7 +23,7 @@ def checked_input(info: TensorInfo, given: Any) -> Any:
         return given
     array = given if isinstance(given, np.ndarray) else _as_array(info, given)
     if wanted.kind is Kind.STRING:
-        array = _texts(info, array)
+        array = _strings(info, array)
     if array.dtype != wanted.numpy:
         raise UsageError(
             f"input {info.name!r} holds {wanted.numpy}, got {array.dtype}",
@@ -40,16 +40,16 @@ def checked_input(info: TensorInfo, given: Any) -> Any:
     return array
 
 
-def _texts(info: TensorInfo, array: Array) -> Array:
-    """An array of Python's strings; what holds anything else is refused."""
-    texts = array.astype(object) if array.dtype.kind in "UT" else array
-    odd = [] if texts.dtype != object else [x for x in texts.flat if not isinstance(x, str)]
+def _strings(info: TensorInfo, array: Array) -> Array:
+    """An array of strings; any other element is an error."""
+    strings = array.astype(object) if array.dtype.kind in "UT" else array
+    odd = [] if strings.dtype != object else [x for x in strings.flat if not isinstance(x, str)]
     if odd:
         raise UsageError(
             f"input {info.name!r} holds strings, got an element of type {type(odd[0]).__name__}",
             help="convert its elements with str()",
         )
-    return texts
+    return strings
 
 
 def _as_array(info: TensorInfo, given: Any) -> Array:
@@ -72,7 +72,9 @@ def _converted(info: TensorInfo, wanted: DType, array: Array) -> Array:
     with np.errstate(over="ignore"):
         converted = array.astype(wanted.numpy)
     if wanted.is_integer and not np.array_equal(converted, array):
-        raise UsageError(f"input {info.name!r} holds {wanted.numpy}, and a number does not fit it")
+        raise UsageError(
+            f"input {info.name!r} holds {wanted.numpy}, but a number is out of its range"
+        )
     return converted
 
 
@@ -84,7 +86,8 @@ def _no_array(info: TensorInfo, given: Any) -> UsageError:
             f"input {info.name!r} takes an array, got a dictionary",
             help="give inputs by name as model(NAME=array) or model({'NAME': array})",
         )
+    kind = type(given).__name__
     return UsageError(
-        f"input {info.name!r} takes an array, and the {type(given).__name__} given makes none",
+        f"input {info.name!r} takes an array, and this {kind} cannot be converted to one",
         help=f"it takes {info}",
     )

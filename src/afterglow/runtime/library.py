@@ -78,15 +78,15 @@ def _description(library: ctypes.CDLL, path: Path) -> dict[str, Any]:
         text = beside.read_bytes()
     else:
         raise UsageError(
-            f"{path}: the library describes no model called {name!r}",
-            help=f"keep {name}.json beside it, and its own name",
+            f"{path}: the library has no description of a model called {name!r}",
+            help=f"keep {name}.json next to it, and do not rename the library",
         )
     try:
         description: dict[str, Any] = json.loads(text)
     except ValueError:
         raise UsageError(f"{path}: the description of the model is damaged") from None
     if description.get("format") != FORMAT:
-        raise UsageError(f"{path}: the library was made by another version of Afterglow")
+        raise UsageError(f"{path}: the library was built by another version of Afterglow")
     return description
 
 

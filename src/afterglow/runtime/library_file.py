@@ -46,7 +46,9 @@ def check_library(path: Path) -> None:
     content, seal = data[: -_SEAL.size], bytes(data[-_SEAL.size :])
     if seal.startswith(_MAGIC):
         if seal != _SEAL.pack(_MAGIC, len(content), checksum(content)):
-            raise _damaged(path, "it is not what was exported: its checksum is off")
+            raise _damaged(
+                path, "it has changed since it was exported: its checksum does not match"
+            )
     elif bytes(data[:4]) == _ELF and any(end > len(data) for end in _ends(data)):
         raise _damaged(path, "it is truncated")
 

@@ -1,4 +1,4 @@
-"""The compiled model that a user calls."""
+"""The compiled model that users call."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from afterglow.support.output_path import checked_path, writing
 class CompiledModel:
     """A model ready to run: call it with arrays, by position or by name.
 
-    A model whose shapes are all known is compiled once. Otherwise it is compiled for the shapes of
-    each call, and for the values of those inputs that decide shapes, and what was compiled is kept.
-    `ranges` bounds free dimensions by their names, `versions` are those that there are already.
+    A model with static shapes is compiled once. Otherwise it is compiled for the shapes of each
+    call, and for the values of inputs that determine shapes; these versions are cached. `ranges`
+    limits the extents of dynamic dimensions by name, `versions` are those already compiled.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class CompiledModel:
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledModel:
-        """A model with states and versions of its own; code and constants are shared."""
+        """A copy with its own states and versions, which shares code and constants."""
         static, versions = deepcopy(self._static, memo), deepcopy(self._versions, memo)
         return CompiledModel(self._signature, self._specialiser, static, self._ranges, versions)
 
@@ -64,7 +64,7 @@ class CompiledModel:
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
-        """Name, element type and shape of each output; of what is no tensor the name."""
+        """Name, element type and shape of each output; only the name if it is not a tensor."""
         return self._signature.outputs
 
     @property
@@ -83,28 +83,28 @@ class CompiledModel:
 
     @property
     def is_static(self) -> bool:
-        """Whether all shapes are known, so that there is one version."""
+        """Whether all shapes are static, so that there is one version."""
         return self._static is not None
 
     def versions(self) -> list[Version | SegmentedVersion]:
-        """Every version that is compiled, the one that ran last at the end."""
+        """The compiled versions, the one that ran last at the end."""
         return self._versions.all() if self._static is None else [self._static]
 
     def shapes_held(self) -> list[dict[str, Shape]]:
-        """The shapes of the inputs, by name, for which there is a version; each of them once."""
+        """The input shapes, by name, for which there is a compiled version, without repetition."""
         keys = dict.fromkeys(key.shapes for key, _ in self._versions.items())
         return [by_input(self.inputs, shapes) for shapes in keys]
 
     def keep(self, version: Version | SegmentedVersion, shapes: Iterable[Shape]) -> None:
-        """Have a version for shapes of the inputs, as if it had been compiled for a call."""
+        """Add a compiled version for the given input shapes."""
         self._versions.keep(Key(tuple(shapes)), version)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Save it, with every version that is compiled, as one file that `afterglow.load` reads.
+        """Save the model, with every compiled version, as one file that `afterglow.load` reads.
 
-        A model in which data decide shapes is compiled on as it runs, after loading too: the file
-        gets what is left of the source behind the part that is compiled for all data. A file that
-        holds anything else than a compiled model is replaced only with `force`.
+        A model with data-dependent shapes is compiled further as it runs, also after loading: the
+        file then contains the rest of the source after the first subgraph. An existing file that
+        is not a compiled model is overwritten only with `force`.
         """
         path = checked_path(path, "saved model")
         source = self._source_left()
@@ -118,7 +118,7 @@ class CompiledModel:
         return saved_bytes(self._signature, self._static or self._versions, self._source_left())
 
     def _source_left(self) -> SourceLeft | None:
-        """What is compiled as a saved model runs, if there is something."""
+        """The rest of the source that a saved model compiles as it runs, if any."""
         if not self.versions():
             raise self._not_compiled()
         cuts = [v.crossing for v in self.versions() if isinstance(v, SegmentedVersion)]
@@ -126,7 +126,7 @@ class CompiledModel:
 
     def _not_compiled(self) -> UsageError:
         free = not all(info.is_exact for info in self.inputs)
-        reason = "it has free dimensions" if free else "data decide shapes in it"
+        reason = "it has dynamic dimensions" if free else "it has data-dependent shapes"
         return UsageError(
             f"nothing of the model is compiled yet: {reason}",
             help="bind them with shapes= or dims=, or run it once" if free else "run it once",
@@ -144,20 +144,20 @@ class CompiledModel:
         shared: bool = False,
         force: bool = False,
     ) -> Bundle:
-        """Compile it anew for a target, as files that a C program links: see docs/bundles.md.
+        """Compile the model for a target, to files that a C program links: see docs/bundles.md.
 
         The folder gets an object file, a header, the weights (unless they are embedded in the
-        object), a description, and a program with all that builds it. A freestanding object asks
-        nothing of a C library. `optimize_for` is "speed" or "size". `shared` links a library, too,
-        which `afterglow.load` reads. A model with free dimensions is exported for the shapes of all
-        versions that are compiled. Files in the folder that are not of a bundle are replaced only
+        object), a description, and a program with build files. A freestanding object needs no C
+        library. `optimize_for` is "speed" or "size". `shared` also links a shared library, which
+        `afterglow.load` reads. A model with dynamic dimensions is exported for the shapes of all
+        compiled versions. Files in the folder that are not of a bundle are overwritten only
         with `force`.
         """
         path = _folder(folder)
         versions = self._whole_versions()
         if optimize_for not in ("speed", "size"):
             raise UsageError(
-                f"code cannot be optimised for {optimize_for!r}", help='say "speed" or "size"'
+                f"code cannot be optimised for {optimize_for!r}", help='use "speed" or "size"'
             )
         small, bindings = optimize_for == "size", self._bindings(versions)
         request = BundleRequest(target, name, embed_weights, freestanding, small, bindings, force)
@@ -165,7 +165,7 @@ class CompiledModel:
             return self._specialiser.export(request, path, shared=shared)
 
     def _bindings(self, versions: Sequence[Version]) -> list[dict[str, tuple[int, ...]]]:
-        """The shapes of the inputs of each version; nothing if all are known anyway."""
+        """The input shapes of each version; empty if the model has static shapes."""
         if self._static is not None:
             return []
         if not versions:
@@ -179,7 +179,7 @@ class CompiledModel:
         ]
 
     def _whole_versions(self) -> list[Version]:
-        """Every version, none of which may depend on more than shapes."""
+        """All versions; raises if one depends on data or values, not only on shapes."""
         if self._versions.value_inputs:
             names = ", ".join(sorted(self._versions.value_inputs))
             raise UsageError(
@@ -189,7 +189,7 @@ class CompiledModel:
         versions = [version for version in self.versions() if isinstance(version, Version)]
         if len(versions) < len(self.versions()):
             raise UsageError(
-                "data decide shapes in the model, and a bundle cannot compile what comes behind",
+                "the model has data-dependent shapes, which a bundle cannot compile at run time",
                 help="save it as FILE.agc, or export a model that ends before these nodes",
             )
         return versions
@@ -199,10 +199,11 @@ class CompiledModel:
         return self._specialiser.stage(stage)
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
-        """Run on arrays by position, then by name; one array, or a tuple if there are several.
+        """Run on arrays by position or by name; returns one array, or a tuple of several.
 
-        A single dictionary gives inputs by name. A sequence is a list of arrays, an empty optional
-        None, in and out. Lists and numbers of Python become arrays of the input's element type.
+        A single dictionary gives inputs by name. Sequences are lists of arrays, and an empty
+        optional is None, as inputs and outputs. Python lists and numbers are converted to arrays
+        of the input's element type.
         """
         if len(arrays) == 1 and type(arrays[0]) is dict and not named and self._takes_tensors:
             return _alone(self.run(None, arrays[0]))
@@ -227,11 +228,11 @@ class CompiledModel:
 
     @property
     def _takes_tensors(self) -> bool:
-        """Whether all inputs are tensors, so that a dictionary is none of them."""
+        """Whether all inputs are tensors, so that a dictionary cannot be one of them."""
         return all(info.dtype is not None for info in self.inputs)
 
     def run(self, output_names: Sequence[str] | None, feed: Mapping[str, Any]) -> list[Any]:
-        """Run on arrays by name and return the outputs asked for, or all of them, in order."""
+        """Run on arrays by name; return the outputs of the given names, or all if None."""
         recent = self._recent
         if recent is not None and recent.takes(feed):
             version, arrays = recent.version, feed
@@ -247,12 +248,13 @@ class CompiledModel:
         return outputs if output_names is None else self._wanted(output_names, outputs)
 
     def _wanted(self, output_names: Sequence[str], outputs: Sequence[Any]) -> list[Any]:
-        """The outputs of some names; a text is one name."""
+        """The outputs of the given names; a single string is one name."""
         if isinstance(output_names, str):
             output_names = [output_names]
         if not isinstance(output_names, Iterable):
             raise UsageError(
-                f"names of outputs are a list, got {output_names!r}", help="None asks for all"
+                f"the names of outputs must be a list, got {output_names!r}",
+                help="None returns all of them",
             )
         by_name = dict(zip((info.name for info in self.outputs), outputs, strict=True))
         unknown = [name for name in output_names if name not in by_name]
@@ -263,7 +265,7 @@ class CompiledModel:
         return [by_name[name] for name in output_names]
 
     def _remember(self, version: Version | SegmentedVersion, arrays: Mapping[str, Any]) -> None:
-        """The next call is likely to bring the same shapes, and needs no closer look then."""
+        """Remember shapes and version, so that a call with the same shapes skips the checks."""
         if self._static is not None or self._versions.value_inputs:
             return
         if all(type(array) is np.ndarray for array in arrays.values()):
@@ -274,7 +276,7 @@ class CompiledModel:
         names = [info.name for info in self.inputs]
         if not isinstance(feed, Mapping):
             raise UsageError(
-                f"inputs by name are a dictionary, got a {type(feed).__name__}",
+                f"inputs by name must be a dictionary, got a {type(feed).__name__}",
                 help=f"write model.run(None, {{{', '.join(f'{name!r}: …' for name in names)}}})",
             )
         unknown = [name for name in feed if name not in names]
@@ -292,7 +294,7 @@ class CompiledModel:
         return checked
 
     def version_for(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion:
-        """The version that runs on such inputs, compiled if there is none."""
+        """The version for such inputs, compiled if there is none yet."""
         return self._version_for(self._checked(feed))
 
     def __repr__(self) -> str:
@@ -301,7 +303,7 @@ class CompiledModel:
         return f"<CompiledModel {', '.join(filter(None, about))}\n  {inputs} -> {outputs}>"
 
     def _size(self) -> str:
-        """How much is compiled of it, and what the version that ran last needs."""
+        """The number of compiled versions, and the memory of the one that ran last."""
         versions = self.versions()
         if not versions:
             return "nothing compiled yet"
@@ -337,7 +339,9 @@ def _folder(given: Any) -> Path:
     """The folder of a bundle, which need not be there."""
     path = checked_path(given, "folder")
     if path.exists() and not path.is_dir():
-        raise UsageError(f"cannot write {path}: it is no folder", help="give one, new or not")
+        raise UsageError(
+            f"cannot write {path}: it is not a folder", help="give a folder, new or existing"
+        )
     return path
 
 
@@ -359,7 +363,7 @@ def _needed_bytes(version: Version | SegmentedVersion) -> int:
 
 def _out_of_memory(version: Version | SegmentedVersion) -> AfterglowError:
     return AfterglowError(
-        f"there is not enough memory for a run, which takes {_needed_bytes(version):,} bytes",
+        f"not enough memory for a run, which takes {_needed_bytes(version):,} bytes",
         help="give smaller inputs, or compile with max_arena",
     )
 

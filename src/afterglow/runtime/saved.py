@@ -1,9 +1,9 @@
-"""Saved models: a file that holds all that is needed to run a compiled model, and nothing else.
+"""Saved models: files with everything that is needed to run a compiled model.
 
 It is a container (see `support.container`): the metadata describe the model and its versions, and
-each version has its code, its constants, and its program if the host runs some of it, as sections.
-Where data decide shapes, so that a part of the model is compiled as it runs, the file also has what
-is left of the source behind the first cut, and the options to compile it with.
+each version has the sections of its artifact. A model with data-dependent shapes is partly compiled
+as it runs: its file also has what is left of the source behind the first boundary, and the options
+to compile it with.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def check_replaceable(path: Path) -> None:
     with path.open("rb") as file:
         if not is_container(file.read(64)):
             raise UsageError(
-                f"{path} is there already, and is not a compiled model that Afterglow wrote",
+                f"{path} already exists and is not a compiled model written by Afterglow",
                 help="give another name, or force=True to replace it",
             )
 
@@ -145,14 +145,14 @@ def _check_kind(container: Container, key: str | None) -> None:
     """Raise if a file is something else than a model, than a known layout, or than is expected."""
     path, metadata = container.path, container.metadata
     if metadata.get("kind") != KIND:
-        raise UsageError(f"{path}: the file holds no model")
+        raise UsageError(f"{path}: the file contains no model")
     if metadata.get("layout") != LAYOUT:
         raise UsageError(
             f"{path}: the file was saved by another version of Afterglow",
             help="compile the model again with this version",
         )
     if key is not None and metadata.get("key") != key:
-        raise UsageError(f"{path}: the file holds another model than its name says")
+        raise UsageError(f"{path}: the file contains a different model than its name says")
 
 
 def _source_left(container: Container) -> SourceLeft | None:

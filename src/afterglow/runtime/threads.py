@@ -12,7 +12,7 @@ MOST_THREADS = 1024
 
 
 def checked_threads(threads: Any) -> int | None:
-    """The number of threads that a caller asks for; None for as many as may be kept busy."""
+    """The number of threads that a caller asks for; None for all cores that may be used."""
     if threads is None:
         return None
     try:
@@ -22,14 +22,14 @@ def checked_threads(threads: Any) -> int | None:
     if number is None:
         raise UsageError(
             f"threads must be a whole number, got {threads!r}",
-            help="leave it out for as many as there are cores",
+            help="omit it to use all cores",
         )
     if number < 1:
         raise UsageError(f"threads must be 1 or more, got {threads}")
     if number > MOST_THREADS:
         raise UsageError(
             f"threads must be {MOST_THREADS:,} or fewer, got {_shown(number)}",
-            help="leave it out for as many as there are cores",
+            help="omit it to use all cores",
         )
     return number
 

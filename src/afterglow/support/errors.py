@@ -1,7 +1,7 @@
-"""Every error and warning a user can meet, and how it reads.
+"""The errors and warnings that users see, and their format.
 
 The first line says what is wrong (lower case, no period); then where, an excerpt of the program
-around the fault, and what to do about it, if we know.
+around the fault, and what to do about it, if known.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PACKAGE = __name__.partition(".")[0]
 class AfterglowError(Exception):
     """Base of all errors that Afterglow raises on purpose.
 
-    `what` is the sentence; `where`, `excerpt` and `help` are added by whoever knows them.
+    `what` is the message; `where`, `excerpt` and `help` may be added later by a caller.
     """
 
     exit_status = 1
@@ -41,19 +41,19 @@ class AfterglowError(Exception):
 
 
 class TypeRuleError(AfterglowError):
-    """An op's type rule is broken; the builder turns it into a `CompileError` that says where."""
+    """An op's type rule is violated; the builder converts it to a `CompileError` with location."""
 
 
 class CompileError(AfterglowError):
-    """A program cannot be built or compiled as it stands."""
+    """A program cannot be built or compiled."""
 
 
 class ParseError(AfterglowError):
-    """A text is not a program."""
+    """A text is not a valid program."""
 
 
 class VerifyError(AfterglowError):
-    """A program breaks an invariant of its representation: a fault of a pass, or of a text."""
+    """A program violates an invariant of its IR: a bug in a pass, or an invalid text."""
 
 
 class ModelError(AfterglowError):
@@ -61,29 +61,29 @@ class ModelError(AfterglowError):
 
 
 class MemoryLimitError(AfterglowError):
-    """A model asks for more memory than it may take, or than there is."""
+    """A model needs more memory than the limit, or than there is."""
 
 
 class UnsupportedError(AfterglowError):
-    """A model is well formed but uses what Afterglow, or the chosen backend, does not have."""
+    """A model is valid, but uses something that Afterglow or the backend does not support."""
 
     exit_status = 3
 
 
 class InternalError(AfterglowError):
-    """A fault of Afterglow itself; its cause is the exception that shows where."""
+    """A bug in Afterglow itself; `__cause__` is the original exception."""
 
     exit_status = 70
 
 
 class UsageError(AfterglowError):
-    """The caller asked for something that makes no sense."""
+    """Invalid arguments or options."""
 
     exit_status = 2
 
 
 class AfterglowWarning(UserWarning):
-    """Something that does not stop a model from running, and that its user should know."""
+    """A problem that does not stop a model from running."""
 
 
 def warn(text: str) -> None:
@@ -99,16 +99,18 @@ def _is_ours(module: str) -> bool:
 
 
 class IndexRangeError(AfterglowError):
-    """Data hold an index, a length or a count that points outside of what there is."""
+    """An index, length or count in the data is out of range."""
 
     @staticmethod
     def of(
         op: str, operand: str, value: int, allowed: tuple[int, int], node: str = ""
     ) -> IndexRangeError:
-        """The error about one number; `node` is the model's own, if it is known."""
+        """The error for one value; `node` is the name of the model's node, if known."""
         low, high = allowed
-        rule = f"must be from {low} to {high}" if low <= high else "must pick from something"
-        nearest = "compile with unchecked=True to have the nearest taken, without an error"
+        rule = (
+            f"must be from {low} to {high}" if low <= high else "must refer to an existing element"
+        )
+        nearest = "compile with unchecked=True to use the nearest valid index instead"
         return IndexRangeError(
             f"{op}: {operand} {rule}, got {value}",
             where=f"in node {node!r}" if node else "",
@@ -116,22 +118,22 @@ class IndexRangeError(AfterglowError):
         )
 
     def at_node(self, node: str) -> IndexRangeError:
-        """The same error about the model's own node, if it does not name one yet."""
+        """The same error with the name of the model's node, if it has none yet."""
         where = self.where or (f"in node {node!r}" if node else "")
         return IndexRangeError(self.what, where=where, help=self.help)
 
 
 _TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded", "Maximum allowed size")
-"""How NumPy's errors begin about arrays of more bytes than an address can count."""
+"""Beginnings of NumPy's error messages for arrays that exceed the address space."""
 
 
 def lacks_memory(error: Exception) -> bool:
-    """Whether an error says that memory for an array could not be had."""
+    """Whether an error means that memory for an array could not be allocated."""
     is_too_large = isinstance(error, ValueError) and str(error).startswith(_TOO_LARGE)
     return is_too_large or isinstance(error, MemoryError)
 
 
 def out_of_memory(purpose: str, error: Exception) -> MemoryLimitError:
-    """What to raise where memory for a purpose could not be had."""
+    """The error to raise if memory for a purpose could not be allocated."""
     why = f": {error}" if str(error) else ""
-    return MemoryLimitError(f"there is not enough memory to {purpose}{why}")
+    return MemoryLimitError(f"not enough memory to {purpose}{why}")

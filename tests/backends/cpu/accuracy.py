@@ -47,7 +47,7 @@ def errors(layer: str, policy: Policy = DEFAULT) -> Iterator[tuple[str, float]]:
     bench.step(op, bench.input(x), bench.constant(weight), stored=True)
     job = bench.job()
     for plan in plans_for(job, bench.target, policy):
-        bench.policy = replace(policy, picks={job.key: plan.variant})
+        bench.policy = replace(policy, variants={job.key: plan.variant})
         yield plan.variant, _error(bench.run()[0], wanted)
 
 

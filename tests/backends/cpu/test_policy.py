@@ -64,9 +64,9 @@ def test_only_the_algorithm_by_definition(policy: Policy) -> None:
 def test_what_is_picked_is_taken() -> None:
     choice = choices(networks.cnn())[1]
     key, direct = choice.key, choice.plans[-1].variant
-    assert "winograd2" in symbols(networks.cnn(), Policy(picks={key: "winograd (size 2)"}))
-    assert "winograd" not in symbols(networks.cnn(), Policy(picks={key: direct}))
-    assert "winograd4" in symbols(networks.cnn(), Policy(picks={key: "something unknown"}))
+    assert "winograd2" in symbols(networks.cnn(), Policy(variants={key: "winograd (size 2)"}))
+    assert "winograd" not in symbols(networks.cnn(), Policy(variants={key: direct}))
+    assert "winograd4" in symbols(networks.cnn(), Policy(variants={key: "something unknown"}))
 
 
 def test_the_least_workspace_can_be_asked_for() -> None:

@@ -10,10 +10,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from afterglow.report.bench import PEERS, Plan, compare
+from afterglow.report.bench import PEERS, BenchPlan, compare
 from afterglow.report.bench.engine_process import serve
 from afterglow.report.bench.engine_process.bound import bound_model, bound_path
-from afterglow.report.bench.engine_process.engine import CannotConvertError, Engine, Job
+from afterglow.report.bench.engine_process.engine import BenchJob, CannotConvertError, Engine
 from afterglow.report.bench.engine_process.ncnn_engine import foreign_layers, ports
 from afterglow.report.bench.engine_process.registry import ENGINES
 from afterglow.report.bench.engine_process.tools import run, run_tool, telling
@@ -34,7 +34,9 @@ def is_installed(peer):
 
 def plan(*peers, **others):
     python = sys.executable
-    return Plan(str(DIGITS), FEED, ("probabilities",), peers, 1, 0.01, python, python, **others)
+    return BenchPlan(
+        str(DIGITS), FEED, ("probabilities",), peers, 1, 0.01, python, python, **others
+    )
 
 
 def test_engines_that_are_installed_agree(tmp_path):
@@ -81,8 +83,8 @@ def built(job, monkeypatch, **facts):
 
 
 def test_what_was_built_serves_again(tmp_path, monkeypatch):
-    job = Job(str(DIGITS), 1, tmp_path, ("image",), ("probabilities",))
-    two = Job(str(DIGITS), 2, tmp_path, ("image",), ("probabilities",))
+    job = BenchJob(str(DIGITS), 1, tmp_path, ("image",), ("probabilities",))
+    two = BenchJob(str(DIGITS), 2, tmp_path, ("image",), ("probabilities",))
     monkeypatch.setattr(Scribe, "builds", 0)
     seconds, builds = built(job, monkeypatch)
     assert builds == 1
@@ -113,7 +115,7 @@ def test_what_cannot_be_converted_is_said_in_one_line(monkeypatch):
 def test_the_line_of_a_log_that_tells():
     assert telling("begin\nm.mlir:3: error: no op\nfailed in all") == "m.mlir:3: error: no op"
     assert telling("begin\nthe end") == "the end"
-    assert telling(" \n") == "it said nothing"
+    assert telling(" \n") == "no output"
 
 
 def test_commands_that_fail_or_are_missing(tmp_path):
@@ -134,7 +136,7 @@ NCNN_SCRIPT = """
 
 def test_what_pnnx_calls_inputs_and_outputs():
     assert ports(NCNN_SCRIPT) == ([("in0", 0)], [("out0", 0), ("out1", 233)])
-    with pytest.raises(CannotConvertError, match="does not say"):
+    with pytest.raises(CannotConvertError, match="does not name"):
         ports("nothing")
 
 
@@ -150,7 +152,7 @@ def free_model(tmp_path):
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
     onnx.save(helper.make_model(graph), tmp_path / "free.onnx")
     shapes, kinds = {"x": (5, 3)}, {"x": "float32"}
-    return Job(str(tmp_path / "free.onnx"), 1, tmp_path, ("x",), ("y",), shapes, kinds)
+    return BenchJob(str(tmp_path / "free.onnx"), 1, tmp_path, ("x",), ("y",), shapes, kinds)
 
 
 def test_free_dimensions_are_bound_for_those_who_need_it(tmp_path):
@@ -158,11 +160,11 @@ def test_free_dimensions_are_bound_for_those_who_need_it(tmp_path):
     for model in (bound_model(job), onnx.load(bound_path(job))):
         assert [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim] == [5, 3]
     assert job.zeros()["x"].shape == (5, 3)
-    whole = Job(str(DIGITS), 1, tmp_path, ("image",), ("probabilities",))
+    whole = BenchJob(str(DIGITS), 1, tmp_path, ("image",), ("probabilities",))
     assert bound_path(whole) == str(DIGITS)
 
 
 def test_answers_are_json(tmp_path, monkeypatch):
-    job = Job(str(DIGITS), 1, tmp_path, ("image",), ("probabilities",))
+    job = BenchJob(str(DIGITS), 1, tmp_path, ("image",), ("probabilities",))
     built(job, monkeypatch)
     assert set(json.loads((tmp_path / serve.BUILT).read_text())) == {"key", "answer"}

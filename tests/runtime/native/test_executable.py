@@ -300,7 +300,7 @@ WRONG = {
     "ragged list": (
         {"x": [[1, 2, 3], [4]]},
         """
-        error: input 'x' takes an array, and the list given makes none
+        error: input 'x' takes an array, and this list cannot be converted to one
           help: it takes x: f32[2, 3]
         """,
     ),
@@ -412,7 +412,7 @@ def test_code_can_be_looked_at(tiny: CompiledModel) -> None:
     stages = "import, graph, lowered, instructions, llvm, asm"
     assert str(caught.value) == f"error: no stage 'ptx'\n  help: there are {stages}"
     interpreted = afterglow.compile(networks.tiny(), backend="interpreter")
-    with pytest.raises(UsageError, match="backend 'interpreter' makes no code to print"):
+    with pytest.raises(UsageError, match="backend 'interpreter' generates no code to print"):
         interpreted.ir("asm")
 
 

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from afterglow.runtime.native.outputs import LARGE, MOST_KEPT, OutputArrays
+from afterglow.runtime.native.outputs import LARGE, MOST_CACHED, OutputArrays
 
 
 def address(array: np.ndarray) -> int:
@@ -45,7 +45,7 @@ def test_what_a_caller_can_see_is_left_alone(view: object) -> None:
     assert all(address(outputs.make()[0]) != first for _ in range(4))
     del seen
     gc.collect()
-    assert first in [address(a) for a in [outputs.make()[0] for _ in range(MOST_KEPT + 1)]]
+    assert first in [address(a) for a in [outputs.make()[0] for _ in range(MOST_CACHED + 1)]]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_, ml_dtypes.bfloat16, np.complex64, object])

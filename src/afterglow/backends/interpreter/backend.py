@@ -45,7 +45,8 @@ class Interpreter:
     """Runs every op by its definition: the oracle for all other backends.
 
     With `primitives_only` it has no kernel for anything that decomposes, as hardware would that
-    has only the primitives: what runs on it runs on anything.
+    has only the primitives, and a host for ops on strings, trees and tables: what runs on it runs
+    on anything.
     """
 
     name: str
@@ -61,7 +62,7 @@ class Interpreter:
 
     def plans(self, step: OpInstr | Stack, *, exact: bool = False) -> Sequence[KernelPlan]:
         """By definition: the ops of a stack run one after the other, tile by tile."""
-        if isinstance(step, OpInstr) and self.primitives_only and not step.op.is_primitive():
+        if isinstance(step, OpInstr) and self.primitives_only and step.op.decomposes():
             return ()
         return (by_definition(step, exact=exact),)
 

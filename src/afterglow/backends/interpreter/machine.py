@@ -33,7 +33,8 @@ class Machine(HostExecutable):
 
     Stacks run in tiles of at most `tile` elements along each axis that they can be cut along.
     `skipped` counts instructions left out because their predicate was false. `unchecked`, indices
-    that are out of range become the nearest that are not; those of skippable instructions always.
+    that are out of range become the nearest that are not; so do those of skippable instructions if
+    predicates are not honoured.
     """
 
     def __init__(
@@ -126,7 +127,8 @@ class Run:
         operands = [None if buffer is None else array(buffer) for buffer in step.ins]
         outs = [array(buffer) for buffer in step.outs]
         types = [b.type.with_shape(out.shape) for b, out in zip(step.outs, outs, strict=True)]
-        unchecked = self.machine.unchecked or predicate is not None
+        may_be_rubbish = predicate is not None and not self.machine.honour_predicates
+        unchecked = self.machine.unchecked or may_be_rubbish
         origin = step.origin or step.outs[0].name
         results = run_op(step.op, operands, types, origin=origin, unchecked=unchecked)
         for out, result in zip(outs, results, strict=True):

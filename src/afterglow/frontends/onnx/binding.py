@@ -43,7 +43,7 @@ def _unbound(free: Sequence[Parameter], named: NamedExtents) -> UnboundDimension
     several = {None, *named.several}
     nameless = any(p.shape is None or several.intersection(p.shape) for p in free)
     return UnboundDimensionsError(
-        f"the model has inputs with free dimensions: {', '.join(map(str, free))}",
+        f"the model has inputs with dynamic dimensions: {', '.join(map(str, free))}",
         f"bind them, for example {by_shape if nameless else f'{by_name} or {by_shape}'}",
         [parameter.name for parameter in free],
         dims,

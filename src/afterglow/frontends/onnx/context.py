@@ -116,7 +116,7 @@ class NodeContext:
         """The tensor that a name of the graph stands for."""
         value = self.graph.scope.look_up(name)
         if not isinstance(value, Value):
-            raise ModelError(f"{name!r} is no tensor")
+            raise ModelError(f"{name!r} is not a tensor")
         return value
 
     def sequence(self, index: int) -> StaticSequence:

@@ -46,5 +46,5 @@ def dtype_of(number: int) -> DType:
         return DTYPE_OF_ONNX[number]
     if number in TensorProto.DataType.values() and number != TensorProto.UNDEFINED:
         name = TensorProto.DataType.Name(number).lower()
-        raise UnsupportedError(f"Afterglow does not have the element type {name}")
+        raise UnsupportedError(f"unsupported element type {name}")
     raise ModelError(f"there is no element type {number}")

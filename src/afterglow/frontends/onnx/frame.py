@@ -83,7 +83,7 @@ class Session:
         """Decide conditions by what a loop around them tells, or refuse its body as a function."""
         left = conditions_left(self.forms, loop, self.conditions)
         if left is None:
-            raise NeedsInliningError("a slice that moves in a loop may leave its operand")
+            raise NeedsInliningError("a slice in a loop may exceed its operand")
         self.conditions[:] = left
 
     def run_number(self) -> Value:

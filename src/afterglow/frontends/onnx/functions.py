@@ -43,13 +43,11 @@ def has_function(schema: Schema) -> bool:
 def missing_op(domain: str, op_type: str, opset: int) -> AfterglowError:
     """Why there is nothing to import a node with."""
     if find_schema(domain, op_type, opset) is not None:
-        return UnsupportedError(
-            "Afterglow does not have this op", help="replace it by ops that Afterglow has"
-        )
+        return UnsupportedError("this op is not supported", help="replace it by supported ops")
     if domain in _standard_domains():
         return ModelError(f"{shown_domain(domain)} version {opset} has no such op")
     return UnsupportedError(
-        f"Afterglow does not know this op of the domain {domain!r}",
+        f"this op is not supported; its domain is {domain!r}",
         help="add it to the model as a function, or replace it by standard ops",
     )
 
@@ -79,7 +77,7 @@ def standard_function(n: NodeContext, schema: Schema) -> onnx.FunctionProto:
             raise ModelError(f"the standard's definition refuses it: {error}") from None
     function: onnx.FunctionProto = onnx.FunctionProto.FromString(data)
     if not function.node:
-        raise UnsupportedError("Afterglow does not have this op for such operands")
+        raise UnsupportedError("this op is not supported for such operands")
     return function
 
 

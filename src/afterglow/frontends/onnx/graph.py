@@ -269,7 +269,7 @@ class GraphImporter:
         module = self.session.module
         frame = self.frame.inside(f"{name} of {n.builder.origin!r}", names={}, is_body=True)
         with self.session.attempt():
-            function = Function(_free_name(f"{n.builder.name}.{name}", module.functions), module)
+            function = module.new_function(f"{n.builder.name}.{name}")
             inner = GraphImporter(self.session, function, frame, self.scope)
             names = _input_names(name, graph, len(inputs))
             for input_name, given in zip(names, inputs, strict=True):
@@ -316,8 +316,3 @@ def _rename(builder: Builder, name: str, result: Imported | None) -> None:
 
 def _label(node: onnx.NodeProto) -> str:
     return node.name or next((output for output in node.output if output), node.op_type)
-
-
-def _free_name(wish: str, taken: Mapping[str, Function]) -> str:
-    names = (wish, *(f"{wish}_{count}" for count in range(1, len(taken) + 1)))
-    return next(name for name in names if name not in taken)

@@ -141,7 +141,7 @@ def _array(session: Session, name: str, value: Imported | None) -> Any:
             return [session.known.array(element) for element in value]
         case Value():
             return session.known.array(value)
-    raise UnsupportedError(f"{name!r} is a map, and the shapes behind it depend on data")
+    raise UnsupportedError(f"{name!r} is a map, and the shapes after it depend on data")
 
 
 def _parameter(name: str, value: Any) -> Parameter:

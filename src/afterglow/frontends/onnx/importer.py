@@ -243,7 +243,7 @@ def _returned(graph: GraphImporter, parameter: Parameter) -> Imported | None:
     if parameter.dtype is None:
         return value
     if not isinstance(value, Value):
-        raise ModelError(f"output {parameter.name!r} is declared to be a tensor, it is none")
+        raise ModelError(f"output {parameter.name!r} is declared to be a tensor, but is not one")
     if parameter.dtype is not value.type.dtype:
         raise ModelError(
             f"output {parameter.name!r} is declared to hold {parameter.dtype}, it is {value.type}"

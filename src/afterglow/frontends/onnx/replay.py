@@ -127,7 +127,7 @@ class ReplayedNode:
         graph.add_nodes([self.node])
         for name, value in zip(self.results, graph.results(self.results), strict=True):
             if not isinstance(value, Value):
-                raise UnsupportedError(f"{name!r} is no tensor")
+                raise UnsupportedError(f"{name!r} is not a tensor")
             function.output(name, value)
         return function
 

@@ -96,7 +96,7 @@ class _Scanner:
         number, wire_type = key >> 3, key & 7
         if number == 0 or wire_type not in (_VARINT, _LENGTH, *_FIXED_BYTES):
             raise ModelError(
-                f"the file is not an ONNX model: byte {position:,} begins no field of protobuf",
+                f"the file is not an ONNX model: byte {position:,} does not begin a protobuf field",
                 where=f"in {place}",
             )
         if wire_type == _VARINT:

@@ -1,7 +1,7 @@
-"""Timing a model on several engines, which take turns in processes of their own."""
+"""Benchmarks of a model in several engines, which take turns in separate processes."""
 
-from afterglow.report.bench.compare import Plan, compare
+from afterglow.report.bench.compare import BenchPlan, compare
 from afterglow.report.bench.engines import PEERS, pip_words
 from afterglow.report.bench.measurement import Measurement
 
-__all__ = ["PEERS", "Measurement", "Plan", "compare", "pip_words"]
+__all__ = ["PEERS", "BenchPlan", "Measurement", "compare", "pip_words"]

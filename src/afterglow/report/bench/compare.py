@@ -1,4 +1,4 @@
-"""The comparison: every engine loads the model, then all take turns until the time is up."""
+"""Compares engines: each loads the model, then they take turns until the time is up."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from afterglow.report.bench.process import EngineError, EngineProcess, MissingEr
 from afterglow.types import Array
 
 ROUNDS = 5
-"""Turns of each engine."""
-PATIENCE = 600.0
+"""Number of turns of each engine."""
+TIMEOUT = 600.0
 """Seconds that an engine may take to compile or load a model."""
-ENDLESS = 10.0
-"""Seconds of a first call, after which there is but one more."""
+SLOW_CALL = 10.0
+"""If the first call takes more seconds than this, there is only one more."""
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is compared: a model on arrays, our package and peers, on so many threads."""
+class BenchPlan:
+    """A comparison to run: model, inputs, engines, threads and time."""
 
     model: str
     feed: Mapping[str, Array]
@@ -39,19 +39,19 @@ class Plan:
     peers: tuple[str, ...]
     threads: int
     seconds: float
-    """Timed, for each engine, in all of its turns."""
+    """Time for each engine, over all of its turns."""
     python: str
-    """That Afterglow runs under."""
+    """The Python interpreter for Afterglow."""
     peer_python: str
-    """That peers run under."""
+    """The Python interpreter for the other engines."""
     keep: Path | None = None
-    """A folder for what engines make ahead of time, if it shall serve again."""
+    """Folder in which files that engines compile ahead of time are kept for reuse."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """How Afterglow compiles the model, as its driver describes options."""
+    """Options for compiling with Afterglow, as `describe_options` returns them."""
 
 
-def compare(plan: Plan, progress: Progress = lambda text: None) -> list[Measurement]:
-    """Measure our package first, then the peers in their order; interleaved, in one run."""
+def compare(plan: BenchPlan, progress: Progress = lambda text: None) -> list[Measurement]:
+    """Measurements of Afterglow and then of the other engines, interleaved in one run."""
     with TemporaryDirectory(prefix="afterglow-bench-") as folder:
         np.savez(Path(folder) / FEED, **dict(plan.feed))  # type: ignore[arg-type]  # NumPy's stub
         runs = [_Run(name, plan, Path(folder)) for name in (OURS, *plan.peers)]
@@ -71,7 +71,7 @@ def _load(runs: Sequence[_Run], progress: Progress) -> None:
         run.attempt(run.start)
 
 
-def _take_turns(runs: Sequence[_Run], plan: Plan, progress: Progress) -> None:
+def _take_turns(runs: Sequence[_Run], plan: BenchPlan, progress: Progress) -> None:
     for number in range(ROUNDS):
         for run in runs:
             progress(f"{run.measured.engine}: turn {number + 1} of {ROUNDS}")
@@ -79,7 +79,7 @@ def _take_turns(runs: Sequence[_Run], plan: Plan, progress: Progress) -> None:
 
 
 def _compare_results(runs: Sequence[_Run]) -> None:
-    """How far each is from the first peer that could run."""
+    """Set the error of each engine, relative to the first other engine that ran."""
     reference = next((run for run in runs[1:] if run.results is not None), None)
     if reference is None or reference.results is None:
         return
@@ -89,7 +89,7 @@ def _compare_results(runs: Sequence[_Run]) -> None:
 
 
 def _largest_error(ours: Sequence[Array], theirs: Sequence[Array]) -> float:
-    """Over all outputs; engines that have fewer element types may give others."""
+    """The largest error of all outputs; element types may differ between engines."""
     if len(ours) != len(theirs):
         return float("inf")
     errors = [0.0]
@@ -101,9 +101,9 @@ def _largest_error(ours: Sequence[Array], theirs: Sequence[Array]) -> float:
 
 
 class _Run:
-    """One engine on the model: its process while that lives, and what is known so far."""
+    """One engine running the model: its process, and the measurement so far."""
 
-    def __init__(self, name: str, plan: Plan, folder: Path) -> None:
+    def __init__(self, name: str, plan: BenchPlan, folder: Path) -> None:
         self.measured = Measurement(name, plan.threads)
         self.results: list[Array] | None = None
         self._python = plan.python if name == OURS else plan.peer_python
@@ -124,7 +124,7 @@ class _Run:
         }
 
     def attempt(self, action: Callable[[], None]) -> None:
-        """Do something, unless it has failed already; a failure is part of the measurement."""
+        """Run the action unless the engine failed before; record a failure in the measurement."""
         if self.measured.problem:
             return
         try:
@@ -137,28 +137,28 @@ class _Run:
             self.measured.problem = str(error)
 
     def start(self) -> None:
-        """Build ahead of time in one process, load and run once in another."""
+        """Compile ahead of time in one process, load and run once in another."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with self._begin("build") as process:
-            self._note(process.read(PATIENCE))
+            self._note(process.read(TIMEOUT))
         self._process = self._begin("serve")
-        self._note(self._process.read(PATIENCE))
+        self._note(self._process.read(TIMEOUT))
         self._process.freeze()
         with np.load(self._folder / RESULTS) as stored:
             self.results = [stored[str(place)] for place in range(len(stored.files))]
 
     def turn(self, seconds: float) -> None:
-        """Time it for a while; an engine whose calls are slow needs no more than it has had."""
+        """Time the engine for one turn, unless its slow calls have used up all turns already."""
         assert self._process is not None
-        endless = (self.measured.first_seconds or 0.0) > ENDLESS
-        if sum(self.measured.times) > (0.0 if endless else 2 * self._seconds):
+        is_slow = (self.measured.first_seconds or 0.0) > SLOW_CALL
+        if sum(self.measured.times) > (0.0 if is_slow else 2 * self._seconds):
             return
-        answer = self._process.ask({"seconds": seconds, "warm": not endless}, PATIENCE)
+        answer = self._process.ask({"seconds": seconds, "warm": not is_slow}, TIMEOUT)
         self.measured.times += answer["times"]
         self.measured.peak_bytes = answer["peak_bytes"]
 
     def close(self) -> None:
-        """End its process."""
+        """Terminate the process."""
         if self._process is not None:
             self._process.close()
 

@@ -1,4 +1,4 @@
-"""What was measured of one engine on one model."""
+"""The measurement of one engine on one model."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import numpy as np
 
 @dataclass
 class Measurement:
-    """Times are in seconds; None is what was not measured. `problem` says why there are none."""
+    """Times, memory and error of one engine; None where not measured, `problem` says why."""
 
     engine: str
     threads: int
     version: str = ""
     import_seconds: float | None = None
     compile_seconds: float | None = None
-    """Ahead of time: to files, which are loaded later."""
+    """Compilation ahead of time, to files that are loaded later."""
     load_seconds: float | None = None
-    """In the process that runs the model, until it can."""
+    """Loading, in the process that runs the model, until it is ready."""
     first_seconds: float | None = None
     times: list[float] = field(default_factory=list)
-    """Of every call after the first."""
+    """Seconds of every call after the first."""
     peak_bytes: int | None = None
-    """By how much the process has grown at its largest, the engine's own code included."""
+    """Peak growth of the process, including the engine's own code."""
     arena_bytes: int | None = None
     weight_bytes: int | None = None
     code_bytes: int | None = None
     note: str = ""
-    """What one should know of how it was compiled."""
+    """Remark on how the model was compiled."""
     error: float | None = None
-    """How far the outputs are from those of the first peer."""
+    """Relative error of the outputs, with the first other engine as the reference."""
     problem: str = ""
     help: str = ""
 
@@ -42,21 +42,21 @@ class Measurement:
 
     @property
     def start_seconds(self) -> float | None:
-        """From the start of a process to its first answer."""
+        """Seconds from the start of a process to its first result."""
         parts = (self.import_seconds, self.load_seconds, self.first_seconds)
         known = [part for part in parts if part is not None]
         return sum(known) if len(known) == len(parts) else None
 
     def percentile(self, percent: float) -> float | None:
-        """The seconds within which so many of a hundred calls were done."""
+        """The given percentile of the seconds per call."""
         return float(np.percentile(self.times, percent)) if self.times else None
 
     def gflops(self, flops: float) -> float | None:
-        """Billions of operations a second at best, if a call is so many."""
+        """Billions of operations per second of the fastest call, given its operations."""
         return None if not self.best or not flops else flops / self.best / 1e9
 
     def data(self, flops: float) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON representation."""
         return {
             "engine": self.engine,
             "version": self.version,

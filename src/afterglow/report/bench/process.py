@@ -1,4 +1,4 @@
-"""Our side of a process that runs an engine: start it, ask it, freeze it between turns, end it."""
+"""The parent's side of an engine process: start, query, suspend between turns, terminate."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MissingError(EngineError):
 
 
 class EngineProcess:
-    """A process that does a task. Frozen, its threads cannot disturb whoever's turn it is."""
+    """A process that runs an engine; suspended while other engines are timed."""
 
     def __init__(self, python: str, task: Mapping[str, Any], log: Path) -> None:
         self._log = log
@@ -63,7 +63,7 @@ class EngineProcess:
         self.close()
 
     def ask(self, question: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-        """Let it go on, wait for the answer, and freeze it."""
+        """Resume the process, send a request, wait for the answer, and suspend it again."""
         self._signal(signal.SIGCONT)
         self._write(question)
         answer = self.read(seconds)
@@ -71,7 +71,7 @@ class EngineProcess:
         return answer
 
     def read(self, seconds: float) -> dict[str, Any]:
-        """Its next answer, which must come within so many seconds."""
+        """The next answer of the process; raises if it takes longer than `seconds`."""
         output = self._process.stdout
         assert output is not None
         end = time.monotonic() + seconds
@@ -87,16 +87,16 @@ class EngineProcess:
         return _checked(json.loads(line))
 
     def freeze(self) -> None:
-        """Stop all its threads."""
+        """Suspend all threads of the process."""
         self._signal(signal.SIGSTOP)
 
     def close(self) -> None:
-        """End it, and whatever it started."""
+        """Kill the process and its children."""
         self._signal(signal.SIGKILL)
         self._process.communicate()
 
     def _pin(self, threads: int | None) -> None:
-        """Keep it on as many cores as it has threads, not the first ones, which systems like."""
+        """Pin it to as many cores as it has threads; the last ones, as systems use the first."""
         if threads is None or not hasattr(os, "sched_setaffinity"):
             return
         cores = sorted(os.sched_getaffinity(0))
@@ -119,7 +119,7 @@ class EngineProcess:
 
     def _last_words(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "no output"
 
 
 def _checked(answer: dict[str, Any]) -> dict[str, Any]:

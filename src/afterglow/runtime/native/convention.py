@@ -15,8 +15,8 @@ INTERRUPT = 2
 
 ALARM_BYTES = 16
 """An alarm is two numbers of 64 bits: 1 once it is raised, and the number that is out of range."""
-ANY_ALARM, NO_ALARM, FIRST_ALARM = 0, 1, 2
-"""What is raised with all others, what nobody looks at, and where those of the program begin."""
+ANY_ALARM, FIRST_ALARM = 0, 1
+"""What is raised with all others, and where those of the program begin."""
 
 COUNTER_BYTES = 64
 """Counters of a run have a cache line each."""
@@ -33,7 +33,7 @@ C_LIBRARY = ("memcpy", "memmove", "memset")
 
 
 def alarm_bytes(checks: int) -> int:
-    """Memory for the alarms of a program that checks so many indices; none if it checks none."""
+    """Bytes for the alarms of a program with a number of index checks; 0 without checks."""
     return (FIRST_ALARM + checks) * ALARM_BYTES if checks else 0
 
 

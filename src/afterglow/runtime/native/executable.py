@@ -78,11 +78,11 @@ class NativeExecutable(HostExecutable):
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once on arrays of exactly the input types."""
-        held = arrays_of(states)
-        inputs = self.prepared(inputs, held)
+        memory = arrays_of(states)
+        inputs = self.prepared(inputs, memory)
         outputs = self.empty_outputs()
-        context = self.take_context(inputs, outputs, held)
-        host = self.start_host(context, inputs, outputs, held)
+        context = self.take_context(inputs, outputs, memory)
+        host = self.start_host(context, inputs, outputs, memory)
         for part in self.native.parts:
             self.run_part(part, context, host)
         self.give_back(context)
@@ -104,10 +104,10 @@ class NativeExecutable(HostExecutable):
         self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]
     ) -> list[float]:
         """Run once on one thread; the seconds of each step."""
-        held = arrays_of(states)
-        inputs, outputs = self.prepared(inputs, held), self.empty_outputs()
-        context = self.take_context(inputs, outputs, held)
-        host = self.start_host(context, inputs, outputs, held)
+        memory = arrays_of(states)
+        inputs, outputs = self.prepared(inputs, memory), self.empty_outputs()
+        context = self.take_context(inputs, outputs, memory)
+        host = self.start_host(context, inputs, outputs, memory)
         team = TimedTeam(context.scratch)
         for part in self.native.parts:
             if isinstance(part, Host):

@@ -84,4 +84,4 @@ class Image:
         try:
             return Image.of(json.loads(bytes(view[max(start, 0) : end])), view[: max(start, 0)])
         except (ValueError, KeyError, TypeError):
-            raise UsageError(f"these {len(view)} bytes are no image of code") from None
+            raise UsageError(f"these {len(view)} bytes are not a code image") from None

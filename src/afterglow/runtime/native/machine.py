@@ -184,7 +184,7 @@ def _bytes(size: str) -> int:
 
 
 def usable_cores(folder: Path = _CONTROL_GROUPS) -> int:
-    """How many cores this process may keep busy: by its affinity and by its group's quota."""
+    """The number of cores that this process may use, by its affinity and its cgroup quota."""
     if hasattr(os, "sched_getaffinity"):
         allowed = len(os.sched_getaffinity(0))
     else:

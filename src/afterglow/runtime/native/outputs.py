@@ -12,12 +12,12 @@ from afterglow.types import Array
 
 LARGE = 1 << 17
 """Bytes from which it pays: so much often comes from the system, page by page and cleared."""
-MOST_KEPT = 2
-"""Memory that no array lies in is kept for so many runs."""
+MOST_CACHED = 2
+"""Arrays whose memory is cached for each output."""
 
 
 class OutputArrays:
-    """Makes the arrays for the outputs of a run: small ones anew, large ones in kept memory."""
+    """Allocates the outputs of a run: small ones anew, large ones in cached memory."""
 
     def __init__(self, types: Sequence[tuple[tuple[int, ...], Any]]) -> None:
         self._makers = [_maker(shape, np.dtype(dtype)) for shape, dtype in types]
@@ -38,7 +38,7 @@ class _Fresh:
         return np.empty(self.shape, self.dtype)
 
 
-class _Kept(_Fresh):
+class _Cached(_Fresh):
     """An array in memory that comes back when the array and all views of it are gone."""
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -56,10 +56,10 @@ class _Kept(_Fresh):
         return array.view(self.dtype).reshape(self.shape)
 
     def _give_back(self, memory: Array) -> None:
-        if len(self._free) < MOST_KEPT:
+        if len(self._free) < MOST_CACHED:
             self._free.append(memory)
 
 
 def _maker(shape: tuple[int, ...], dtype: np.dtype[Any]) -> _Fresh:
     is_large = dtype.itemsize * int(np.prod(shape)) >= LARGE and not dtype.hasobject
-    return _Kept(shape, dtype) if is_large else _Fresh(shape, dtype)
+    return _Cached(shape, dtype) if is_large else _Fresh(shape, dtype)

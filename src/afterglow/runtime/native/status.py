@@ -24,12 +24,12 @@ class Status(IntEnum):
 
 
 _MEANINGS = {
-    Status.OK: "all is well",
-    Status.NULL: "a pointer that is needed is null",
-    Status.ALIGNMENT: "arena or weights do not begin at a multiple of their alignment",
-    Status.WEIGHTS_SIZE: "the weights have another size: they are of another model",
-    Status.WEIGHTS_CONTENT: "the weights have another checksum: damaged, or of another model",
-    Status.SELF_CHECK: "the code computes other numbers here than it should",
-    Status.EXTENT: "no entry is for these extents",
-    Status.INDEX: "an input leads to an index out of range: the outputs mean nothing",
+    Status.OK: "success",
+    Status.NULL: "a required pointer is null",
+    Status.ALIGNMENT: "the arena or the weights are not aligned",
+    Status.WEIGHTS_SIZE: "the weights have the wrong size: they belong to another model",
+    Status.WEIGHTS_CONTENT: "the weights have the wrong checksum: damaged, or of another model",
+    Status.SELF_CHECK: "the code computes wrong results on this machine",
+    Status.EXTENT: "no entry was compiled for these extents",
+    Status.INDEX: "an index in the inputs is out of range: the outputs are undefined",
 }

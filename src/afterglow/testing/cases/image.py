@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 from afterglow.ops.image import Coordinates, Interpolation, Resize, Rounding
@@ -42,6 +44,11 @@ CASES = [
     case(Resize((1,), (0.25,), _LINEAR, Coordinates.ALIGN_CORNERS), f32(4)),
     case(Resize((1,), (0.25,), _LINEAR, Coordinates.HALF_PIXEL_OR_START), f32(4)),
     case(_CROP, f32(3, 4)),
+    *(
+        case(replace(_CROP, mode=mode, extrapolation=value), tensor(dtypes.i4)(3, 4))
+        for mode in (Interpolation.NEAREST, _LINEAR)
+        for value in (300.0, -math.inf)
+    ),
     case(Resize((0, 6), (1.0, 2.0), _LINEAR), f32(0, 3)),
     case(Resize((), ()), f32()),
     case(Resize((6,), (1.5,), _LINEAR), tensor(dtypes.i4)(4), low=-8, high=7),

@@ -20,6 +20,15 @@ _DEFORM = DeformConv(strides=(2, 1), pads=(1, 0, 1, 1), dilations=(1, 2))
 _GROUPED = DeformConv((1, 1), (0,) * 4, (1, 1), groups=2, offset_groups=2)
 
 
+_AWKWARD = {  # mostly outside, of infinite size, empty, and small
+    1: np.array(
+        [[-91.3, -80.2, 249.9, 201.7], [1, 1, np.inf, 5], [2, 2, 1, 1], [3, 2, 3.2, 2.1]],
+        np.float32,
+    ),
+    2: np.array([0, 1, 0, 1]),
+}
+
+
 def _roi_align(**attributes: Any) -> Case:
     operands = f32(2, 6, 7, 3), f32(3, 4), i64(3)
     return case(RoiAlign((2, 3), **attributes), *operands, given={1: _ROIS, 2: _IMAGES})
@@ -59,6 +68,10 @@ CASES = [
         for half_pixel in (False, True)
     ),
     _roi_align(scale=0.5, samples=3),
+    *(
+        case(RoiAlign((2, 3), mode=mode), f32(2, 6, 7, 3), f32(4, 4), i64(4), given=_AWKWARD)
+        for mode in RegionMode
+    ),
     case(RoiAlign((2, 2), 1), f32(1, 3, 3, 2), f32(0, 4), i64(0)),
     case(GridSample(), f32(1, 3, 4, 0), f32(1, 2, 2, 2)),
     case(MaxRoiPool((2, 3)), f32(2, 6, 7, 3), f32(3, 5), given={1: _NUMBERED}),

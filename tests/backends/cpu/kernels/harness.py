@@ -33,7 +33,7 @@ GAP = 3
 def best_kernel(job: Job, target: Target, policy: Policy = DEFAULT) -> Kernel:
     """The kernel of a job by the plan that a policy picks, or else the best."""
     plans = plans_for(job, target, policy)
-    picked = policy.picks.get(job.key)
+    picked = policy.variants.get(job.key)
     plan = next((plan for plan in plans if plan.variant == picked), plans[0])
     return write_kernel(job, target, plan)
 

@@ -165,7 +165,7 @@ def test_what_is_picked_is_taken(pick: str) -> None:
     bench = matmul((128, 768, 768), "x86-64-v3")
     variants = [plan.variant for plan in plans_for(bench.job(), bench.target, DEFAULT)]
     chosen = {"strassen": variants[0], "tiles": variants[1]}.get(pick, pick)
-    policy = Policy(picks={bench.job().key: chosen})
+    policy = Policy(variants={bench.job().key: chosen})
     kernel = best_kernel(bench.job(), bench.target, policy)
     assert kernel.functions[-1].symbol.endswith("strassen") == (pick != "tiles")
 

@@ -68,7 +68,7 @@ def test_an_image_survives_storing(target: Target) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"what?", bytes(100), b"{}" + struct.pack("<Q", 2)])
 def test_what_is_no_image_is_refused(data: bytes) -> None:
-    with pytest.raises(UsageError, match=r"bytes are no image of code"):
+    with pytest.raises(UsageError, match=r"bytes are not a code image"):
         Image.from_bytes(data)
 
 

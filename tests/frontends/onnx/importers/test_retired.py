@@ -53,5 +53,5 @@ def test_tensors_are_filled(form: Form) -> None:
 
 def test_a_crop_stays_inside() -> None:
     (outside,) = form("Crop", 1, IMAGE, border=[1, 1, 0, 0], scale=[5, 3])
-    with pytest.raises(ModelError, match=r"what it keeps does not lie in f32\[2, 3, 5, 4\]"):
+    with pytest.raises(ModelError, match=r"the cropped region is not inside f32\[2, 3, 5, 4\]"):
         afterglow.compile(outside.model()[0])

@@ -7,11 +7,12 @@ bases tells.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from afterglow.backends.cpu.codegen.calls import (
     Call,
+    Guard,
     Place,
     Segment,
     division,
@@ -28,14 +29,25 @@ from afterglow.backends.cpu.llvm.emitter import Module
 from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.micro.kernel import Alarm, Kernel, Operand, Packed, Parameter, Table
 from afterglow.backends.cpu.target import Target
-from afterglow.instr import Buffer, Copy, Instr, KernelPlan, OpInstr, Program, Region, Stack, Wait
+from afterglow.instr import (
+    ON_HOST,
+    Buffer,
+    Copy,
+    Instr,
+    KernelPlan,
+    OpInstr,
+    Program,
+    Region,
+    Stack,
+    Wait,
+    ops_of,
+)
 from afterglow.runtime.native.convention import (
     ALARM_BYTES,
     ALARMS,
     ANY_ALARM,
     CONSTANTS,
     FIRST_ALARM,
-    NO_ALARM,
 )
 from afterglow.runtime.native.program import CheckedIndex
 from afterglow.support.errors import CompileError
@@ -45,8 +57,10 @@ Alarms: TypeAlias = Mapping[int | None, int]
 """The numbers of alarms in a program, by their numbers in a kernel; that of all under None."""
 
 
-ON_HOST = KernelPlan("host")
-"""The plan of a step that the host runs, by the definition of its op."""
+HOST = KernelPlan(ON_HOST)
+"""The plan of a step that the host runs, by the definition of its op, as it has no kernel."""
+WHOLE_ON_HOST = KernelPlan("numpy")
+"""The plan of an op that the host computes better than kernels for its parts would."""
 
 
 @dataclass
@@ -132,7 +146,7 @@ def host_steps(program: Program) -> list[tuple[Instr, str]]:
 def is_on_host(instruction: Instr) -> bool:
     """Whether the host runs an instruction: its plan says so, and a copy has none."""
     if isinstance(instruction, (OpInstr, Stack)):
-        return instruction.plan == ON_HOST
+        return instruction.plan in (HOST, WHOLE_ON_HOST)
     return bool(host_reason(instruction))
 
 
@@ -161,6 +175,7 @@ class _Writer:
         job = None if step is None else Job.of(step)
         if step is None or job is None or job.is_empty:
             return []
+        frame = _guarded(step, frame)
         if is_control_flow(step):
             return self.control.calls(step, frame)
         kernel = self._kernel(job, _plan_of(step))
@@ -178,12 +193,10 @@ class _Writer:
         return self.kernels[key]
 
     def _alarms(self, kernel: Kernel, job: Job) -> Alarms:
-        """Where the alarms of a kernel lie; what may be left out raises none that is looked at."""
+        """Where the alarms of a kernel lie."""
         step = job.anchor
         if step is None or not kernel.checks:
             return {}
-        if step.predicate is not None:
-            return dict.fromkeys([None, *range(len(kernel.checks))], NO_ALARM)
         first = FIRST_ALARM + len(self.checks)
         self.checks += [
             CheckedIndex(
@@ -192,6 +205,19 @@ class _Writer:
             for check in kernel.checks
         ]
         return {None: ANY_ALARM, **{n: first + n for n in range(len(kernel.checks))}}
+
+
+def _guarded(step: OpInstr | Stack | Copy, frame: Frame) -> Frame:
+    """The frame in which a step runs: with a guard if it has a predicate.
+
+    Each chunk of the step looks at the guard. The main function cannot: a thread that comes late to
+    it may find that the memory of the predicate is in use for something else.
+    """
+    members = ops_of(step)
+    predicate = members[0].predicate if members else None
+    if predicate is None:
+        return frame
+    return replace(frame, guards=(*frame.guards, Guard(frame.place(predicate), wanted=True)))
 
 
 def _plan_of(step: OpInstr | Stack | Copy) -> KernelPlan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.codegen.control import control_refusal, is_control_flow, plan_control
-from afterglow.backends.cpu.codegen.generate import ON_HOST, host_reason
+from afterglow.backends.cpu.codegen.generate import HOST, WHOLE_ON_HOST, host_reason
 from afterglow.backends.cpu.codegen.write import can_fuse, can_write, is_left_to_host, plans_for
 from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.target import Target
@@ -27,7 +27,7 @@ class Planner:
         plans = self.estimated(step, exact=exact)
         if self.policy.least_workspace:
             return sorted(plans, key=lambda plan: plan.workspace_bytes)[:1]
-        picked = self.policy.picks.get(Job.of(step).key) if self.policy.picks else None
+        picked = self.policy.variants.get(Job.of(step).key) if self.policy.variants else None
         return [plan for plan in plans if plan.variant == picked] or plans
 
     def estimated(self, step: OpInstr | Stack, *, exact: bool) -> list[KernelPlan]:
@@ -47,12 +47,10 @@ class Planner:
         if isinstance(step, Stack):
             return plans_for(job, self.target, policy) if can_fuse(job) else []
         if is_left_to_host(step.op):
-            return [ON_HOST]
-        if can_write(job):
-            return plans_for(job, self.target, policy)
-        return [ON_HOST] if step.op.is_primitive() else []
+            return [WHOLE_ON_HOST]
+        return plans_for(job, self.target, policy) if can_write(job) else [HOST]
 
 
 def plans_of_control(step: OpInstr) -> list[KernelPlan]:
     """The plan of an If, Loop or Scan: inline code, or a run on the host."""
-    return [ON_HOST if control_refusal(step, host_reason) else plan_control(step)]
+    return [HOST if control_refusal(step, host_reason) else plan_control(step)]

@@ -25,11 +25,18 @@ from afterglow.backends.cpu.llvm.emitter import (
     remainder,
     smaller,
 )
+from afterglow.backends.cpu.micro.accumulate import (
+    Accumulation,
+    Factors,
+    accumulate,
+    by_rows,
+    vector_step,
+)
 from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
 from afterglow.backends.cpu.micro.partial_sums import sum_blocks
 from afterglow.backends.cpu.micro.rows import Row, split
 from afterglow.backends.cpu.micro.sliding import load
-from afterglow.backends.cpu.micro.tile import Run, accumulate, multiply_add, split_rows
+from afterglow.backends.cpu.micro.tile import Run, split_rows
 from afterglow.instr import OpInstr, Region
 from afterglow.ops.convolution import ConvTranspose
 
@@ -212,7 +219,7 @@ class _Product:
         def add_tap(tap: Value, flat: list[Value]) -> list[Value]:
             start = (place + (0 - self.backs.load(tap))).settled()
             weight = (side.weight + tap * self.plan.tap_size).settled()
-            rows = _by_rows(flat, self.tile.vectors)
+            rows = by_rows(flat, self.tile.vectors)
             sums = side.add([start + r * step for r in range(run.rows)], weight, rows)
             return [vector for row in sums for vector in row]
 
@@ -229,7 +236,7 @@ class _Product:
         else:
             blocks = larger(quotient(last - first + (size - 1), size), 1)
             sums = sum_blocks(self.e, blocks, zeros, block)
-        return _by_rows(sums, self.tile.vectors)
+        return by_rows(sums, self.tile.vectors)
 
 
 def _tiles(plan: Plan, count: int, part: Value) -> list[tuple[Run, Index, Index]]:
@@ -239,10 +246,6 @@ def _tiles(plan: Plan, count: int, part: Value) -> list[tuple[Run, Index, Index]
         return [(run, run.first, run.last) for run in runs]
     start, stop = (quotient((part + i) * runs[-1].last, plan.parts) for i in (0, 1))
     return [(run, larger(start, run.first), smaller(stop, run.last)) for run in runs]
-
-
-def _by_rows(flat: list[Value], vectors: int) -> list[list[Value]]:
-    return [flat[start : start + vectors] for start in range(0, len(flat), vectors)]
 
 
 class _Side:
@@ -301,36 +304,16 @@ class _DotSide(_Side):
         self, rows: list[Pointer], weight: Pointer, sums: list[list[Value]]
     ) -> list[list[Value]]:
         """Add the products of one tap, a vector of channels after the other."""
-        lanes, inner = self.tile.lanes, self.plan.inner
-        whole = inner - inner % lanes
-
-        def step(channel: Value, flat: list[Value]) -> list[Value]:
-            return self._add_channels(rows, weight, channel, None, flat)
-
+        lanes, inner, dtype = self.tile.lanes, self.plan.inner, self.plan.sums
+        lines = [result * self.plan.depth for result in range(self.tile.vectors)]
+        rest = inner % lanes
+        step, factors = vector_step(dtype, lanes, lines), Factors(rows, weight)
         flat = [vector for row in sums for vector in row]
-        flat = self.e.fold(whole, flat, step, step=lanes, name="channel")
-        if whole < inner:
-            rest = first_lanes(self.e.index(inner - whole), lanes)
-            flat = self._add_channels(rows, weight, self.e.index(whole), rest, flat)
-        return _by_rows(flat, self.tile.vectors)
-
-    def _add_channels(
-        self,
-        rows: list[Pointer],
-        weight: Pointer,
-        channel: Value,
-        mask: Value | None,
-        flat: list[Value],
-    ) -> list[Value]:
-        lanes, dtype = self.tile.lanes, self.plan.sums
-        line = weight + channel
-        factors = [line.load(o * self.plan.depth, lanes) for o in range(self.tile.vectors)]
-        sums = iter(flat)
-        return [
-            multiply_add(load(Row(row, 1), channel, lanes, mask, dtype), factor, next(sums))
-            for row in rows
-            for factor in factors
-        ]
+        flat = Accumulation(step, 1, lanes).within(self.e, factors, inner - rest, flat)
+        if rest:
+            mask = first_lanes(self.e.index(rest), lanes)
+            flat = vector_step(dtype, lanes, lines, mask)(factors.at(inner - rest), flat)
+        return by_rows(flat, self.tile.vectors)
 
     def put(self, number: Value, vectors: list[Value]) -> None:
         """Sum up the lanes of each vector, and give the sums away one by one."""

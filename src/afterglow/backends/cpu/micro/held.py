@@ -7,7 +7,8 @@ of the second. So a shift and a mask make two vectors of what one load brings.
 from __future__ import annotations
 
 from afterglow.backends.cpu.llvm.emitter import Pointer, Value, convert, reinterpret
-from afterglow.backends.cpu.micro.tile import LoadVector, Tile, sum_type
+from afterglow.backends.cpu.micro.accumulate import LoadVector
+from afterglow.backends.cpu.micro.tile import Tile, sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.types import Array
 from afterglow.types.dtype import DType, bf16, f16, f32, u32

@@ -75,7 +75,7 @@ class _Axis:
 
     extent: int
     strides: Strides
-    is_kept: bool
+    is_cacheable: bool
 
 
 def lay_out(
@@ -90,20 +90,20 @@ def lay_out(
     strides = [*source.values(), *sink.values(), *others]
     rank = range(len(shape))
     found = [
-        *_merged(shape, [a for a in rank if a not in axes], strides, is_kept=True),
-        *_merged(shape, [a for a in rank if a in axes], strides, is_kept=False),
+        *_merged(shape, [a for a in rank if a not in axes], strides, is_cacheable=True),
+        *_merged(shape, [a for a in rank if a in axes], strides, is_cacheable=False),
     ]
-    length = math.prod(axis.extent for axis in found if not axis.is_kept)
+    length = math.prod(axis.extent for axis in found if not axis.is_cacheable)
     columns = min(found, key=_cost(len(source), length, lanes))
-    kept = [axis for axis in found if axis.is_kept and axis is not columns]
-    reduced = [axis for axis in found if not axis.is_kept and axis is not columns]
+    kept = [axis for axis in found if axis.is_cacheable and axis is not columns]
+    reduced = [axis for axis in found if not axis.is_cacheable and axis is not columns]
     ordered = [*kept, *reduced, columns]
     placed = [tuple(axis.strides[b] for axis in ordered) for b in range(len(strides))]
     return Layout(
         tuple(axis.extent for axis in kept),
         tuple(axis.extent for axis in reduced),
         columns.extent,
-        columns.is_kept,
+        columns.is_cacheable,
         dict(zip(source, placed[: len(source)], strict=True)),
         dict(zip(sink, placed[len(source) :], strict=False)),
         tuple(placed[len(source) + len(sink) :]),
@@ -111,12 +111,12 @@ def lay_out(
 
 
 def _merged(
-    shape: Sequence[int], axes: Sequence[int], strides: Sequence[Strides], *, is_kept: bool
+    shape: Sequence[int], axes: Sequence[int], strides: Sequence[Strides], *, is_cacheable: bool
 ) -> list[_Axis]:
     own = [tuple(s[axis] for axis in axes) for s in strides]
     extents, merged = merge_alike([shape[axis] for axis in axes], own)
     return [
-        _Axis(extent, tuple(s[place] for s in merged), is_kept)
+        _Axis(extent, tuple(s[place] for s in merged), is_cacheable)
         for place, extent in enumerate(extents)
     ]
 
@@ -127,7 +127,7 @@ def _cost(sources: int, length: int, lanes: int) -> Callable[[_Axis], float]:
     def cost(axis: _Axis) -> float:
         contiguous = all(stride in (0, 1) for stride in axis.strides[:sources])
         vectors = -(-axis.extent // lanes) * (1 if contiguous else min(axis.extent, lanes))
-        at_end = 0.0 if axis.is_kept else LANE_REDUCTION / max(1, length)
+        at_end = 0.0 if axis.is_cacheable else LANE_REDUCTION / max(1, length)
         return vectors / max(1, axis.extent) + at_end
 
     return cost

@@ -67,8 +67,10 @@ class Trial:
 
         One program has the first plan of every kernel, the next one the second, and so on.
         """
-        policies = ((picks, replace(self.policy, picks=picks)) for picks in _picks(choices))
-        rounds = [_Round(picks, plan(policy), self) for picks, policy in policies]
+        policies = (
+            (variants, replace(self.policy, variants=variants)) for variants in _variants(choices)
+        )
+        rounds = [_Round(variants, plan(policy), self) for variants, policy in policies]
         end = perf_counter() + seconds
         runs = 0
         while runs < LEAST_RUNS or perf_counter() < end:
@@ -77,15 +79,15 @@ class Trial:
             runs += 1
         for choice in choices:
             for each in rounds:
-                if choice.key in each.picks:
-                    choice.seconds[each.picks[choice.key]] = each.seconds_of(choice.key)
+                if choice.key in each.variants:
+                    choice.seconds[each.variants[choice.key]] = each.seconds_of(choice.key)
 
 
 class _Round:
     """A program in which each job follows one of its plans."""
 
-    def __init__(self, picks: Mapping[str, str], program: Program, trial: Trial) -> None:
-        self.picks = picks
+    def __init__(self, variants: Mapping[str, str], program: Program, trial: Trial) -> None:
+        self.variants = variants
         native = build(program, trial.target, trial.compiled, apart=True, unchecked=True)
         self.timer = StepTimer(native, made_inputs(program), trial.options.threads)
         self.places: dict[str, list[int]] = {}
@@ -98,7 +100,7 @@ class _Round:
         return min(self.timer.best.get(place, math.inf) for place in self.places[key])
 
 
-def _picks(choices: Sequence[Choice]) -> Iterator[Mapping[str, str]]:
+def _variants(choices: Sequence[Choice]) -> Iterator[Mapping[str, str]]:
     """For each turn, the variant that each job is done by."""
     most = max((len(choice.plans) for choice in choices), default=0)
     for turn in range(min(most, MOST_TRIED)):

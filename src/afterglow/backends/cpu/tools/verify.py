@@ -41,7 +41,7 @@ class VerifyingExecutable(HostExecutable):
     ) -> None:
         self.native = NativeExecutable(native, options.threads, perf_map=options.perf_map)
         self.footprint = self.native.footprint
-        self.machine = Machine(program, honour_predicates=False, unchecked=unchecked)
+        self.machine = Machine(program, unchecked=unchecked)
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once; raises `VerifyError` at the first instruction that computes something else."""

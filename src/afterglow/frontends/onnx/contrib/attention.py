@@ -25,7 +25,7 @@ from afterglow.types import dtype as d
 
 @onnx_op("Attention", domain=MICROSOFT)
 def packed_attention(n: NodeContext) -> Sequence[Value | None]:
-    """Inputs: x, weights and bias of all three projections, a mask, past keys and values."""
+    """Inputs: x, weights and bias of the q, k and v projections, a mask, past keys and values."""
     if n.integer("do_rotary", 0) or n.integer("past_present_share_buffer", 0):
         raise n.fail("rotary positions and shared buffers are not supported")
     projected = plus(n, n.emit(MatMul(), n[0], n[1]), n.get(2))
@@ -34,7 +34,7 @@ def packed_attention(n: NodeContext) -> Sequence[Value | None]:
 
 @onnx_op("QAttention", domain=MICROSOFT)
 def quantized_attention(n: NodeContext) -> Sequence[Value | None]:
-    """Inputs: x, weights, bias, scales of x and of weights, a mask, zero points, the past."""
+    """Inputs: x, weights, bias, scales of x and weights, a mask, zero points, past k and v."""
     if n.integer("do_rotary", 0) or n.integer("past_present_share_buffer", 0):
         raise n.fail("rotary positions and shared buffers are not supported")
     lhs = above_zero_point(n, n[0], n.get(6), axis=-2)
@@ -59,7 +59,7 @@ def _attend_projected(
 
 @onnx_op("MultiHeadAttention", domain=MICROSOFT)
 def multi_head_attention(n: NodeContext) -> Sequence[Value | None]:
-    """Inputs: q, k, v, their biases, a padding mask, a bias of scores, past keys and values."""
+    """Inputs: q, k, v, their biases, a padding mask, an attention bias, past keys and values."""
     if n[0].type.rank != 3 or n.get(1) is None or n.get(2) is None:
         raise n.fail("packed queries, keys and values are not supported")
     if n.get(8) is not None or n.get(9) is not None or n.wants(3):
@@ -140,7 +140,7 @@ def _seen(n: NodeContext, mask: Value, k: Value) -> Value:
 
 @onnx_op("RotaryEmbedding", domain=MICROSOFT)
 def rotary_embedding(n: NodeContext) -> Value:
-    """Inputs: x, positions (or the first one), cosines, sines."""
+    """Inputs: x, position ids (or the first one), cosine table, sine table."""
     if n.number("scale", 1.0) != 1 or n.integer("is_packed_batching", 0):
         raise n.fail("scaled or packed rotary embeddings are not supported")
     x, positions = n[0], n[1]

@@ -51,7 +51,7 @@ class _Lengths:
 
 @onnx_op("GroupQueryAttention", domain=MICROSOFT)
 def group_query_attention(n: NodeContext) -> Sequence[Value | None]:
-    """Inputs: q, k, v, past k and v, last key of each batch, length, cosines, sines, and more.
+    """Inputs: q, k, v, past k and v, last key of each sequence, length, rotary tables, and more.
 
     q may have k and v in it. The others are positions, what to add to scores, and sinks.
     """

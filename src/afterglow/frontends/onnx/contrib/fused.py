@@ -38,19 +38,19 @@ _FUSED: dict[str, Callable[..., Op]] = {
 
 @onnx_op("Gelu", domain=MICROSOFT)
 def gelu(n: NodeContext) -> Value:
-    """By the error function."""
+    """GELU, defined with the error function."""
     return n.emit(a.Gelu(), n[0])
 
 
 @onnx_op("BiasGelu", domain=MICROSOFT)
 def bias_gelu(n: NodeContext) -> Value:
-    """Of a sum."""
+    """GELU of x + bias."""
     return n.emit(a.Gelu(), n.emit(Add(), n[0], n[1]))
 
 
 @onnx_op("FastGelu", domain=MICROSOFT)
 def fast_gelu(n: NodeContext) -> Value:
-    """By tanh, of a sum if there is a bias."""
+    """GELU approximated with tanh, of x plus an optional bias."""
     return n.emit(a.Gelu(approximate=True), plus(n, n[0], n.get(1)))
 
 
@@ -68,7 +68,7 @@ def plus(n: NodeContext, x: Value, bias: Value | None) -> Value:
 @onnx_op("SimplifiedLayerNormalization")
 @onnx_op("SimplifiedLayerNormalization", domain=MICROSOFT)
 def simplified_layer_norm(n: NodeContext) -> Value:
-    """RMS normalization; models write it into ONNX's own domain too."""
+    """RMS normalization; also accepted in ONNX's own domain, where some models put it."""
     if n.wants(1):
         raise n.fail("the inverse deviation is an output for training")
     return rms_normalize(n, n[0], n[1])
@@ -76,7 +76,7 @@ def simplified_layer_norm(n: NodeContext) -> Value:
 
 @onnx_op("SkipLayerNormalization", domain=MICROSOFT)
 def skip_layer_norm(n: NodeContext) -> Sequence[Value | None]:
-    """Inputs: x, skip, scale, shift, bias; the sum is an output too."""
+    """Layer normalization of x + skip + bias; inputs: x, skip, scale, shift, bias."""
     total = _skip_sum(n, n.get(4))
     op = LayerNorm(-1, n.number("epsilon", 1e-12))
     return n.emit(op, total, n[2], n.get(3)), None, None, total
@@ -84,7 +84,7 @@ def skip_layer_norm(n: NodeContext) -> Sequence[Value | None]:
 
 @onnx_op("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def skip_simplified_layer_norm(n: NodeContext) -> Sequence[Value | None]:
-    """Inputs: x, skip, scale, bias; the sum is an output too."""
+    """RMS normalization of x + skip + bias; inputs: x, skip, scale, bias."""
     total = _skip_sum(n, n.get(3))
     return n.emit(RMSNorm(-1, n.number("epsilon", 1e-12)), total, n[2]), None, None, total
 
@@ -97,7 +97,7 @@ def _skip_sum(n: NodeContext, bias: Value | None) -> Value:
 
 @onnx_op("EmbedLayerNormalization", domain=MICROSOFT)
 def embed_layer_norm(n: NodeContext) -> Sequence[Value | None]:
-    """Inputs: words, segments, three tables, scale, shift, mask, positions."""
+    """Inputs: token ids, segment ids, three embedding tables, scale, shift, mask, position ids."""
     words, segments, mask = n[0], n.get(1), n.get(7)
     batch, length = words.type.shape
     positions = n.get(8) or n.constant(np.arange(length, dtype=np.int32))
@@ -112,7 +112,7 @@ def embed_layer_norm(n: NodeContext) -> Sequence[Value | None]:
 
 @onnx_op("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
 def fused_matmul(n: NodeContext) -> Value:
-    """alpha a b, with either transposed."""
+    """alpha a b, where a and b may be transposed."""
     if n.integer("transBatchA", 0) or n.integer("transBatchB", 0):
         raise n.fail("transposed batch axes are not supported")
     return _product(n)
@@ -120,7 +120,7 @@ def fused_matmul(n: NodeContext) -> Value:
 
 @onnx_op("FusedGemm", domain=MICROSOFT)
 def fused_gemm(n: NodeContext) -> Value:
-    """An activation of alpha a b + beta c."""
+    """An activation applied to alpha a b + beta c."""
     y, added = _product(n), n.get(2)
     if added is not None:
         y = n.emit(Add(), y, _scaled(n, n.number("beta", 1.0), added))
@@ -139,7 +139,7 @@ def _scaled(n: NodeContext, factor: float, x: Value) -> Value:
 
 @onnx_op("FusedConv", domain=MICROSOFT)
 def fused_conv(n: NodeContext) -> Value:
-    """An activation of a convolution, plus something if there is a fourth input."""
+    """An activation applied to a convolution plus an optional fourth input."""
     y = plus(n, convolve(n, n[0], n[1], n.get(2)), n.get(3))
     return _activated(n, y, n.attribute("activation_params", ()))
 

@@ -32,7 +32,7 @@ _SMALL_FLOAT = (0.0, 0.005208333, 0.6666667, 1.0, 0.3333333, 0.5, 0.16666667, 0.
 
 @onnx_op("MatMulNBits", domain=MICROSOFT)
 def matmul_of_bits(n: NodeContext) -> Value:
-    """Inputs: x; weights, scales, zero points, groups, all of which must be known; a bias."""
+    """Inputs: x; constant weights, scales, zero points and group indices; a bias."""
     rows, columns, bits = n.integer("N"), n.integer("K"), n.integer("bits", 4)
     block = n.integer("block_size")
     blocks = -(-columns // block)
@@ -76,7 +76,7 @@ def unpacked(packed: Array, bits: int) -> Array:
 
 @onnx_op("GatherBlockQuantized", domain=MICROSOFT)
 def gather_in_blocks(n: NodeContext) -> Value:
-    """Rows of a table whose numbers have a scale, and may have a zero point, for each block.
+    """Gather from a block-quantized table, with a scale and an optional zero point per block.
 
     Rows are taken first, and made real numbers then.
     """
@@ -106,7 +106,7 @@ def _unpacked_table(n: NodeContext, scales: Value, zeros: Value | None) -> tuple
 
 @onnx_op("MatMulBnb4", domain=MICROSOFT)
 def matmul_of_chosen_numbers(n: NodeContext) -> Value:
-    """Four bits choose one of 16 numbers, which the largest of a block scales."""
+    """Weights are 4-bit indices into 16 values, scaled by the absolute maximum of their block."""
     rows, columns, block = n.integer("N"), n.integer("K"), n.integer("block_size")
     small = (*_SMALL_FLOAT, *(-x for x in _SMALL_FLOAT))
     numbers = np.array(_NORMAL_FLOAT if n.integer("quant_type") else small, np.float32)

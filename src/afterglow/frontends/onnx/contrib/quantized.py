@@ -47,27 +47,27 @@ def _stored(n: NodeContext, y: Value, first: int, dtype: DType) -> Value:
 
 @onnx_op(*_BINARY, domain=MICROSOFT)
 def qlinear_binary(n: NodeContext) -> Value:
-    """As the op on real numbers."""
+    """Dequantize, apply the op, quantize."""
     y = n.emit(_BINARY[n.proto.op_type](), _real(n, 0), _real(n, 3))
     return _stored(n, y, 6, n[0].type.dtype)
 
 
 @onnx_op("QLinearSigmoid", domain=MICROSOFT)
 def qlinear_sigmoid(n: NodeContext) -> Value:
-    """As the op on real numbers."""
+    """Dequantize, apply the op, quantize."""
     return _stored(n, n.emit(Sigmoid(), _real(n, 0)), 3, n[0].type.dtype)
 
 
 @onnx_op("QLinearLeakyRelu", domain=MICROSOFT)
 def qlinear_leaky_relu(n: NodeContext) -> Value:
-    """As the op on real numbers."""
+    """Dequantize, apply the op, quantize."""
     op = LeakyRelu(n.number("alpha", 0.01))
     return _stored(n, n.emit(op, _real(n, 0)), 3, n[0].type.dtype)
 
 
 @onnx_op("QLinearSoftmax", domain=MICROSOFT)
 def qlinear_softmax(n: NodeContext) -> Value:
-    """As the op on real numbers, along one axis."""
+    """Dequantize, softmax along one axis, quantize."""
     x, axis = n[0], n.integer("axis", -1)
     if n.integer("opset") < 13 and axis not in (-1, x.type.rank - 1):
         raise n.fail("a softmax over several axes is not supported")
@@ -76,7 +76,7 @@ def qlinear_softmax(n: NodeContext) -> Value:
 
 @onnx_op("QLinearAveragePool", domain=MICROSOFT)
 def qlinear_average_pool(n: NodeContext) -> Value:
-    """As the op on real numbers."""
+    """Dequantize, apply the op, quantize."""
     last = bool(n.integer("channels_last", 0))
     x = _real(n, 0) if last else to_channels_last(n, _real(n, 0))
     w = read_windows(n, n.integers("kernel_shape"), x.type.shape[1:-1])
@@ -87,7 +87,7 @@ def qlinear_average_pool(n: NodeContext) -> Value:
 
 @onnx_op("QLinearGlobalAveragePool", domain=MICROSOFT)
 def qlinear_global_average_pool(n: NodeContext) -> Value:
-    """As the op on real numbers."""
+    """Dequantize, apply the op, quantize."""
     first = 1 if n.integer("channels_last", 0) else 2
     axes = tuple(range(first, first + n[0].type.rank - 2))
     return _stored(n, n.emit(ReduceMean(axes), _real(n, 0)), 3, n[0].type.dtype)
@@ -95,14 +95,14 @@ def qlinear_global_average_pool(n: NodeContext) -> Value:
 
 @onnx_op("QLinearConcat", domain=MICROSOFT)
 def qlinear_concat(n: NodeContext) -> Value:
-    """Inputs: scale and zero point of the result, then three for each part."""
+    """Inputs: scale and zero point of the result, then tensor, scale, zero point of each part."""
     parts = [_real(n, first) for first in range(2, len(n), 3)]
     return _stored(n, n.emit(Concat(n.integer("axis")), *parts), 0, n[2].type.dtype)
 
 
 @onnx_op("DynamicQuantizeMatMul", domain=MICROSOFT)
 def dynamic_quantize_matmul(n: NodeContext) -> Value:
-    """Inputs: real a; b with scale and zero point; a bias."""
+    """Inputs: float a; quantized b with scale and zero point; a bias."""
     a, scale, zero = dynamic_quantize(n, n[0])
     total = multiply(
         n, above_zero_point(n, a, zero, axis=-2), above_zero_point(n, n[1], n.get(3), axis=-1)
@@ -112,7 +112,7 @@ def dynamic_quantize_matmul(n: NodeContext) -> Value:
 
 @onnx_op("MatMulIntegerToFloat", domain=MICROSOFT)
 def matmul_integer_to_float(n: NodeContext) -> Value:
-    """Inputs: a, b, their scales, their zero points, a bias."""
+    """Inputs: quantized a and b, their scales, their zero points, a bias."""
     lhs = above_zero_point(n, n[0], n.get(4), axis=-2)
     rhs = above_zero_point(n, n[1], n.get(5), axis=-1)
     return plus(n, rescale(n, multiply(n, lhs, rhs), (n[2], n[3])), n.get(6))
@@ -133,7 +133,7 @@ def qgemm(n: NodeContext) -> Value:
 
 @onnx_op("QLinearConv", domain=MICROSOFT)
 def qlinear_conv_any_layout(n: NodeContext) -> Results:
-    """As the standard's, with channels first or last."""
+    """As in the ONNX standard, with channels first or last."""
     if not n.integer("channels_last", 0):
         return qlinear_conv(n)
     y = qlinear_conv(n.with_operands(to_channels_first(n, n[0]), *n.operands[1:]))
@@ -143,13 +143,13 @@ def qlinear_conv_any_layout(n: NodeContext) -> Results:
 
 @onnx_op("QLinearWhere", domain=MICROSOFT)
 def qlinear_where(n: NodeContext) -> Value:
-    """Inputs: a condition, x and y with scale and zero point each, those of the result."""
+    """Inputs: a condition; x and y with scale and zero point each; those of the result."""
     return _stored(n, n.emit(Where(), n[0], _real(n, 1), _real(n, 4)), 7, n[1].type.dtype)
 
 
 @onnx_op("DynamicQuantizeLSTM", domain=MICROSOFT)
 def dynamic_quantize_lstm(n: NodeContext) -> Results:
-    """Weights are made real numbers; activations stay real, and are not rounded as there."""
+    """Weights are dequantized; unlike in ONNX Runtime, activations are not quantized."""
     w, r = (_gates_first(n, i, 8 + 2 * (i - 1)) for i in (1, 2))
     return lstm(n.with_operands(n[0], w, r, *n.operands[3:8]))
 
@@ -167,7 +167,7 @@ def _gates_first(n: NodeContext, index: int, first: int) -> Value:
 
 @onnx_op("QEmbedLayerNormalization", domain=MICROSOFT)
 def quantized_embed_layer_norm(n: NodeContext) -> Results:
-    """Inputs: words, segments, five tables, mask, then their scales and zero points."""
+    """Inputs: token ids, segment ids, five quantized tables, mask, their scales and zero points."""
     tables = [
         dequantize(n, n[2 + i], n[8 + i], n.get(13 + i)) if n.get(2 + i) is not None else None
         for i in range(5)

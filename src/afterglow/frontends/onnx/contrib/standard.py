@@ -31,7 +31,7 @@ onnx_op("Trilu", domain=MICROSOFT)(trilu)
 
 @onnx_op("ExpandDims", domain=MICROSOFT)
 def expand_dims(n: NodeContext) -> Value:
-    """One more axis."""
+    """Insert an axis of extent 1."""
     x, (axis,) = n[0], n.known_ints(1)
     axis %= x.type.rank + 1
     return reshaped(n, x, (*x.type.shape[:axis], 1, *x.type.shape[axis:]))
@@ -39,14 +39,14 @@ def expand_dims(n: NodeContext) -> Value:
 
 @onnx_op("Pad", domain=MICROSOFT)
 def pad(n: NodeContext) -> Results:
-    """The counts may be a row of a matrix."""
+    """Padding; the numbers of elements may be a row of a matrix."""
     counts = n[1]
     return pad_inputs(n.with_operands(n[0], reshaped(n, counts, (counts.type.size,)), n.get(2)))
 
 
 @onnx_op("Range", domain=MICROSOFT)
 def value_range(n: NodeContext) -> Value:
-    """Steps of 1 unless told otherwise."""
+    """A range of numbers; the step is optional and 1 by default."""
     delta = np.ones((), np.int64) if n.get(2) is None else n.value_if_known(n[2])
     moving = moving_range(n, n[0], n[1], delta)
     if moving is not None:
@@ -60,7 +60,7 @@ def value_range(n: NodeContext) -> Value:
 
 @onnx_op("Unique", domain=MICROSOFT)
 def unique(n: NodeContext) -> tuple[Value, ...]:
-    """Each element once, in order; for each of x which it is; how often each comes."""
+    """The distinct elements of x in order of appearance, the index of each, and the counts."""
     x = n.known(0).reshape(-1)
     _, first, inverse, counts = np.unique(
         x, return_index=True, return_inverse=True, return_counts=True
@@ -73,7 +73,7 @@ def unique(n: NodeContext) -> tuple[Value, ...]:
 
 @onnx_op("CDist", domain=MICROSOFT)
 def distances(n: NodeContext) -> Value:
-    """Between each row of one matrix and each of another, squared or not."""
+    """Distance between each row of one matrix and each row of another, squared or not."""
     metric = n.text("metric", "sqeuclidean")
     if metric not in ("euclidean", "sqeuclidean"):
         raise n.fail(f"the metric {metric!r} is not supported")
@@ -86,7 +86,7 @@ def distances(n: NodeContext) -> Value:
 
 @onnx_op("NhwcMaxPool", domain=MICROSOFT)
 def max_pool_of_last_channels(n: NodeContext) -> Value:
-    """Channels last."""
+    """Max pooling of channels-last data."""
     first = to_channels_first(n, n[0])
     pooled = max_pool(n.with_operands(first))
     assert isinstance(pooled, Value)
@@ -95,7 +95,7 @@ def max_pool_of_last_channels(n: NodeContext) -> Value:
 
 @onnx_op("Inverse", domain=MICROSOFT)
 def inverse(n: NodeContext) -> Value:
-    """Of each square matrix in the last two axes, by elimination beside the unit matrix."""
+    """Inverse of each square matrix in the last two axes, by Gauss-Jordan elimination."""
     x = n[0]
     if x.type.rank < 2 or x.type.shape[-1] != x.type.shape[-2]:
         raise ModelError(f"only square matrices have an inverse, got {x.type}")

@@ -16,7 +16,7 @@ _BEGIN, _END = "\x02", "\x03"
 
 @onnx_op("Tokenizer", domain=MICROSOFT)
 def tokenizer(n: NodeContext) -> Value:
-    """The words of each text along a new last axis: what an expression matches, or leaves between.
+    """The words of each string along a new last axis, by a regular expression or separators.
 
     The result has as many as the longest text; `mark` puts one before the first and one after the
     last word, unless no text has any.

@@ -77,8 +77,8 @@ def _check_sight(n: NodeContext, xs: Sequence[Value], zs: Sequence[Value], y: Va
         elsewhere = [o for node in between for o in node.output if o and o not in graph.computed]
         if elsewhere:
             raise n.fail(
-                f"data decide shapes between 'xs' and 'y': {elsewhere[0]!r} is computed before",
-                help="bind what decides the shapes when compiling",
+                f"shapes between 'xs' and 'y' depend on data: {elsewhere[0]!r} is computed before",
+                help="bind the values that determine the shapes when compiling",
             )
     outer = graph.known.outer
     if any(isinstance(x, Constant) or x in outer for x in xs):

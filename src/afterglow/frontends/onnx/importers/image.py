@@ -185,7 +185,7 @@ def _region(n: NodeContext, axes: list[int]) -> tuple[float, ...]:
 
 @onnx_op("GridSample")
 def grid_sample(n: NodeContext) -> Value:
-    """Version 16 says bilinear and bicubic."""
+    """Sample x at the positions of a grid; version 16 calls the modes bilinear and bicubic."""
     mode = n.choice("mode", _SAMPLING, "linear")
     border = n.choice("padding_mode", _BORDERS, "zeros")
     op = GridSample(mode, border, bool(n.integer("align_corners", 0)))

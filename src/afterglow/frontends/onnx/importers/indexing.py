@@ -44,7 +44,7 @@ def gather_elements(n: NodeContext) -> Value:
 
 @onnx_op("GatherND")
 def gather_nd(n: NodeContext) -> Value:
-    """Slices by index tuples."""
+    """Slices selected by index tuples."""
     return n.emit(GatherND(n.integer("batch_dims", 0)), n[0], n[1])
 
 
@@ -135,7 +135,7 @@ def one_hot(n: NodeContext) -> Value:
 
 @onnx_op("Trilu")
 def trilu(n: NodeContext) -> Value:
-    """x on one side of a diagonal, zero on the other: column >= row + k, or <= for the lower."""
+    """The upper (column >= row + k) or lower triangle of x, with zeros elsewhere."""
     x = n[0]
     offset = n.known_int(1) if n.get(1) is not None else 0
     if x.type.rank < 2:

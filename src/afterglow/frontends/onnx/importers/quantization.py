@@ -66,7 +66,7 @@ def _whole_if(n: NodeContext, part: Value | None) -> Value | None:
 
 @onnx_op("QuantizeLinear")
 def quantize_linear(n: NodeContext) -> Value:
-    """`precision` names the type of the division; the default is that of the scale."""
+    """Quantization; `precision` is the type of the division, by default that of the scale."""
     scale = n[1]
     if n.integer("precision", 0):
         scale = as_dtype(n, scale, n.dtype("precision"))
@@ -84,7 +84,7 @@ def quantize_linear(n: NodeContext) -> Value:
 
 @onnx_op("DequantizeLinear")
 def dequantize_linear(n: NodeContext) -> Value:
-    """The zero point of 32-bit integers is 0 by definition."""
+    """Dequantization; the zero point of 32-bit integers is 0 by definition."""
     return dequantize(
         n,
         n[0],

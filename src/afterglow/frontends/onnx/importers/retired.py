@@ -73,7 +73,7 @@ def crop(n: NodeContext) -> Value:
     left, top, right, bottom = n.integers("border")
     rows, columns = n.integers("scale", (height - top - bottom, width - left - right))
     if min(left, top, rows, columns) < 0 or top + rows > height or left + columns > width:
-        raise ModelError(f"what it keeps does not lie in {n[0].type}")
+        raise ModelError(f"the cropped region is not inside {n[0].type}")
     starts = (*(0 for _ in outer), top, left)
     extents = (*outer, rows, columns)
     return n.emit(Slice(starts, extents, (1,) * len(extents)), n[0])

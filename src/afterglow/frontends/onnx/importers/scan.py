@@ -51,7 +51,7 @@ def batched_scan(n: NodeContext) -> list[Value]:
     if len(batch) != 1 or batch & {(), (0,)}:
         raise ModelError("values must have the same extent, not 0, along the first axis")
     if any(value.type.rank < 2 for value in values[len(values) - count :]):
-        raise ModelError("what is scanned must have a second axis, along which that is done")
+        raise ModelError("a scanned value must have a second axis to scan along")
     longest = values[-1].type.shape[1]
     lengths = _lengths(n, values[0].type.shape[0], longest)
     rows = []

@@ -50,7 +50,7 @@ def string_normalizer(n: NodeContext) -> Value:
     """Drop some words, and write the others in one case; if none is left, an empty text is."""
     x = n[0]
     if x.type.dtype is not string:
-        raise ModelError(f"x must hold texts, it is {x.type}")
+        raise ModelError(f"x must hold strings, it is {x.type}")
     if x.type.rank not in (1, 2) or x.type.shape[:-1] not in ((), (1,)):
         raise ModelError(f"x must be one row of words, got {x.type}")
     stopwords = n.texts("stopwords", ())

@@ -38,7 +38,7 @@ def dict_vectorizer(n: NodeContext) -> Value:
     words = n.attribute("string_vocabulary") or n.attribute("int64_vocabulary") or ()
     unknown = [key for key in entries if key not in words]
     if unknown:
-        raise ModelError(f"the map has the key {unknown[0]!r}, which the vocabulary has not")
+        raise ModelError(f"the map has the key {unknown[0]!r}, which is not in the vocabulary")
     values = _values(list(entries.values()))
     zero = "" if values.dtype == object else values.dtype.type(0)
     found = dict(zip(entries, values, strict=True))

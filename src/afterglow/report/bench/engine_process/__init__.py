@@ -1,5 +1,5 @@
-"""A process that runs one engine on one model, and is told over a pipe when to do what.
+"""The process that runs one engine on one model, controlled over a pipe.
 
-It may run under another Python than Afterglow's: it needs NumPy and the engine, and imports nothing
-of Afterglow unless that is the engine.
+It may run under a different Python interpreter: it needs NumPy and the engine, and imports
+Afterglow only if that is the engine.
 """

@@ -1,18 +1,18 @@
-"""Models whose shapes are all known, for engines that can convert no others."""
+"""Models with dynamic dimensions bound, for engines that convert only static shapes."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-from .engine import Job
+from .engine import BenchJob
 
 
-def bound_model(job: Job) -> Any:
-    """The model as ONNX's Python package has it, its inputs of the shapes that they will have."""
+def bound_model(job: BenchJob) -> Any:
+    """The model as an `onnx.ModelProto`, with the shapes of its inputs bound."""
     onnx: Any = import_module("onnx")
     model = onnx.load(job.model)
-    if not _is_free(model):
+    if not _is_dynamic(model):
         return model
     for value in model.graph.input:
         if value.name in job.shapes:
@@ -23,18 +23,18 @@ def bound_model(job: Job) -> Any:
     return onnx.shape_inference.infer_shapes(model)
 
 
-def bound_path(job: Job) -> str:
-    """A file with that model: the model's own, if all shapes are known there."""
+def bound_path(job: BenchJob) -> str:
+    """The path of the bound model: the original file if all its shapes are static."""
     onnx: Any = import_module("onnx")
-    if not _is_free(onnx.load(job.model, load_external_data=False)):
+    if not _is_dynamic(onnx.load(job.model, load_external_data=False)):
         return job.model
     path = job.folder / "bound.onnx"
     onnx.save(bound_model(job), path)
     return str(path)
 
 
-def _is_free(model: Any) -> bool:
-    """Whether an input has a dimension without a number."""
+def _is_dynamic(model: Any) -> bool:
+    """Whether an input has a dynamic dimension."""
     given = {tensor.name for tensor in model.graph.initializer}
     return any(
         not dim.HasField("dim_value")

@@ -10,23 +10,23 @@ from pathlib import Path
 from typing import Any
 
 MOST_CALLS = 20_000
-"""Calls of one turn, lest their times fill a pipe."""
+"""Maximum number of calls per turn, so that their times fit into the pipe."""
 LEAST_CALLS = 3
 SLOW = 1.5
-"""Seconds of a call that is not repeated beyond the time of a turn."""
+"""A call that takes more seconds than this is made only once per turn."""
 
 _STATUS = Path("/proc/self/status")
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    """What a call gives, and its seconds."""
+    """The result of a call, and the seconds it took."""
     started = time.perf_counter()
     result = call()
     return result, time.perf_counter() - started
 
 
 def repeat(call: Callable[[], Any], seconds: float, *, warm: bool = True) -> list[float]:
-    """The seconds of each of many calls in a row, after one to warm up that is not counted."""
+    """The seconds of each call, repeated for a given time after one warm-up call."""
     least = LEAST_CALLS if warm and timed(call)[1] < SLOW else 1
     times: list[float] = []
     end = time.perf_counter() + seconds
@@ -38,13 +38,13 @@ def repeat(call: Callable[[], Any], seconds: float, *, warm: bool = True) -> lis
 
 
 def resident_bytes() -> int:
-    """Memory that this process has now; where that cannot be known, the most it had."""
+    """Resident memory of this process; its peak where the system does not report it."""
     found = _status("VmRSS")
     return peak_bytes() if found is None else found
 
 
 def peak_bytes() -> int:
-    """The most memory that this process had."""
+    """Peak resident memory of this process."""
     found = _status("VmHWM")
     if found is not None:
         return found

@@ -1,4 +1,4 @@
-"""What an engine is to the process that runs it."""
+"""The interface of an engine to the process that runs it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Feed = Mapping[str, Any]
 
 
 class CannotConvertError(Exception):
-    """An engine has no way to run the model; the text says what it lacks."""
+    """An engine cannot convert the model; the message says what is missing."""
 
 
 @dataclass(frozen=True)
-class Job:
-    """A model to run: its file, how many threads run it, and a folder for what is made of it."""
+class BenchJob:
+    """A model to run: its file, the number of threads, and a folder for compiled files."""
 
     model: str
     threads: int
@@ -28,27 +28,24 @@ class Job:
     outputs: tuple[str, ...]
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
-    """The element type of each input, as NumPy calls it."""
+    """The element type of each input, by NumPy's name."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """How Afterglow compiles it, as its driver describes options; nothing for as it always does."""
+    """Options for compiling with Afterglow, as `describe_options` returns them; {}: defaults."""
 
     def zeros(self) -> dict[str, Any]:
-        """An example of the inputs, for engines that compile by running."""
+        """Example inputs, for engines that compile by running the model."""
         return {name: np.zeros(shape, self.kinds[name]) for name, shape in self.shapes.items()}
 
 
 class Runner:
-    """A model that an engine has loaded.
-
-    Moving arrays in and out is apart from the call, which alone is timed.
-    """
+    """A model loaded by an engine; only `__call__` is timed, not `prepare` and `fetch`."""
 
     def prepare(self, feed: Feed) -> Any:
-        """The inputs as the call wants them."""
+        """The inputs in the form that the call takes."""
         return feed
 
     def __call__(self, prepared: Any) -> Any:
-        """Run once, to the end."""
+        """Run once and wait for the result."""
         raise NotImplementedError
 
     def fetch(self, ran: Any) -> list[Any]:
@@ -56,27 +53,27 @@ class Runner:
         return list(ran)
 
     def facts(self) -> dict[str, Any]:
-        """What else there is to say, such as the bytes of an arena."""
+        """Additional fields of the measurement, such as the size of the arena."""
         return {}
 
 
 class Engine:
-    """An engine. Making one imports its packages."""
+    """An engine; the constructor imports its packages."""
 
     packages: ClassVar[tuple[str, ...]] = ()
-    """What `pip install` wants."""
+    """The packages to `pip install`."""
     alone: ClassVar[tuple[str, ...]] = ()
-    """What `pip install --no-deps` wants: packages that ask for large ones without need."""
+    """Packages to `pip install --no-deps`, as they require large packages unnecessarily."""
     build_lasts: ClassVar[bool] = True
-    """Whether what is built serves again, as long as version and model are the same."""
+    """Whether compiled files can be reused while engine version and model stay the same."""
     build_knows_threads: ClassVar[bool] = False
-    """Whether what is built is for a number of threads."""
+    """Whether compiled files depend on the number of threads."""
     version: str
 
-    def build(self, job: Job) -> bool:
-        """Make what is made ahead of time, in the folder of the job; says if there is such."""
+    def build(self, job: BenchJob) -> bool:
+        """Compile ahead of time into the job's folder; False if the engine has no such step."""
         return False
 
-    def load(self, job: Job) -> Runner:
-        """Make the model ready to run."""
+    def load(self, job: BenchJob) -> Runner:
+        """Load the model, ready to run."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""IREE on the CPU: compiled ahead of time for this machine, with the flags its makers advise."""
+"""IREE on the CPU: compiled ahead of time for this machine, with the recommended flags."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from .bound import bound_path
-from .engine import CannotConvertError, Engine, Feed, Job, Runner
+from .engine import BenchJob, CannotConvertError, Engine, Feed, Runner
 from .tools import run_tool
 
 IMPORTED, COMPILED, NOTE = "model.mlir", "model.vmfb", "flags.txt"
@@ -31,7 +31,7 @@ ATTEMPTS = {
     "O3, tiled": TILED,
     "O2": ("--iree-opt-level=O2",),
 }
-"""The fastest first: what its compiler refuses with some flags, it may take with others."""
+"""Sets of flags, the fastest first: a model may compile with only some of them."""
 
 
 class IreeEngine(Engine):
@@ -43,8 +43,8 @@ class IreeEngine(Engine):
         self.runtime: Any = import_module("iree.runtime")
         self.version: str = import_module("importlib.metadata").version("iree-base-runtime")
 
-    def build(self, job: Job) -> bool:
-        """Import, then compile with the first flags that do."""
+    def build(self, job: BenchJob) -> bool:
+        """Import the model, then compile it with the first flags that work."""
         path = bound_path(job)
         run_tool("iree-import-onnx", path, "-o", IMPORTED, *_opset_words(path), folder=job.folder)
         refusal = CannotConvertError("no flags to try")
@@ -60,7 +60,7 @@ class IreeEngine(Engine):
             return True
         raise refusal
 
-    def load(self, job: Job) -> IreeRunner:
+    def load(self, job: BenchJob) -> IreeRunner:
         """Map the compiled file."""
         self.runtime.flags.parse_flags(f"--task_topology_group_count={job.threads}")
         config = self.runtime.Config("local-sync" if job.threads == 1 else "local-task")
@@ -81,7 +81,7 @@ class IreeRunner(Runner):
         self.note = (folder / NOTE).read_text()
 
     def prepare(self, feed: Feed) -> list[Any]:
-        """Arrays of its device."""
+        """The inputs as device arrays."""
         device = self.config.device
         return [self.runtime.asdevicearray(device, array) for array in feed.values()]
 
@@ -90,7 +90,7 @@ class IreeRunner(Runner):
         return self.function(*arrays)
 
     def fetch(self, ran: Any) -> list[Any]:
-        """Copies of the outputs."""
+        """The outputs, copied to NumPy arrays."""
         several = ran if isinstance(ran, (tuple, list)) else [ran]
         return [array.to_host() for array in several]
 

@@ -1,4 +1,4 @@
-"""JAX on the CPU: XLA compiles ahead of time into its own cache, where loading finds it."""
+"""JAX on the CPU: XLA compiles ahead of time into its cache, and loading reads it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .bound import bound_model
-from .engine import CannotConvertError, Engine, Feed, Job, Runner
+from .engine import BenchJob, CannotConvertError, Engine, Feed, Runner
 
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
-"""With more threads, XLA takes as many as the process has cores."""
+"""Flag for one thread; without it XLA uses as many threads as the process has cores."""
 
 
 class JaxEngine(Engine):
@@ -29,13 +29,13 @@ class JaxEngine(Engine):
         self.ops: Any = import_module(".jax_ops", __package__)
         self.version: str = self.jax.__version__
 
-    def build(self, job: Job) -> bool:
-        """Compile, which fills the cache."""
+    def build(self, job: BenchJob) -> bool:
+        """Compile, to fill the cache."""
         self.load(job)
         return True
 
-    def load(self, job: Job) -> JaxRunner:
-        """Convert, and compile unless that is in the cache."""
+    def load(self, job: BenchJob) -> JaxRunner:
+        """Convert the model, and compile it unless it is in the cache."""
         self.jax.config.update("jax_compilation_cache_dir", str(job.folder / "cache"))
         self.jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
         feed = job.zeros()
@@ -48,19 +48,19 @@ class JaxEngine(Engine):
 
 
 class JaxRunner(Runner):
-    """A compiled function and the weights that it is given."""
+    """A compiled function and its weights."""
 
     def __init__(self, jax: Any, compiled: Any, weights: Any) -> None:
         self.jax, self.compiled, self.weights = jax, compiled, weights
 
     def prepare(self, feed: Feed) -> Any:
-        """Arrays of its device."""
+        """The inputs as device arrays."""
         return self.jax.device_put(dict(feed))
 
     def __call__(self, arrays: Any) -> Any:
-        """Run once, and wait for the end."""
+        """Run once and wait for the result."""
         return self.jax.block_until_ready(self.compiled(self.weights, arrays))
 
     def fetch(self, ran: Any) -> list[Any]:
-        """Copies of the outputs."""
+        """The outputs, copied to NumPy arrays."""
         return [np.asarray(array) for array in ran]

@@ -1,4 +1,4 @@
-"""Ops of ONNX that jaxonnxruntime lacks, or gets wrong. Importing this module imports JAX."""
+"""ONNX ops that jaxonnxruntime lacks or gets wrong; importing this imports JAX."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ settings: Any = import_module("jaxonnxruntime.config_class").config
 
 Handler = Callable[..., Any]
 OPSETS = range(1, 27)
-KEPT: list[Any] = []
-"""The classes of handlers, which the library finds only as long as they are referred to."""
+HANDLERS: list[Any] = []
+"""References to the handler classes: the library holds them only weakly."""
 
 
 def op(name: str) -> Callable[[Handler], Handler]:
-    """Have a function compute an op: of its attributes, the inputs known now, and the inputs."""
+    """Register a function of attributes, constant inputs and inputs as the handler of an op."""
 
     def register(function: Handler) -> Handler:
         def handle(cls: Any, node: Any, inputs: Any) -> Any:
@@ -30,7 +30,7 @@ def op(name: str) -> Callable[[Handler], Handler]:
 
         methods = {f"version_{opset}": classmethod(handle) for opset in OPSETS}
         kind = type(name, (handlers.Handler,), methods)
-        KEPT.append(handlers.register_op(name)(kind))
+        HANDLERS.append(handlers.register_op(name)(kind))
         return function
 
     return register
@@ -38,13 +38,13 @@ def op(name: str) -> Callable[[Handler], Handler]:
 
 @op("Clip")
 def clip(attributes: Any, known: Any, x: Any, low: Any = None, high: Any = None) -> Any:
-    """x between two bounds, which may be missing."""
+    """x clipped to two optional bounds."""
     return jnp.clip(x, attributes.get("min", low), attributes.get("max", high))
 
 
 @op("LayerNormalization")
 def layer_norm(attributes: Any, known: Any, x: Any, scale: Any, bias: Any = None) -> Any:
-    """x less its mean, over its deviation."""
+    """x minus its mean, divided by its standard deviation."""
     axes = tuple(range(attributes.get("axis", -1) % x.ndim, x.ndim))
     centred = x - x.mean(axes, keepdims=True)
     variance = (centred * centred).mean(axes, keepdims=True)
@@ -54,7 +54,7 @@ def layer_norm(attributes: Any, known: Any, x: Any, scale: Any, bias: Any = None
 
 @op("Resize")
 def resize(attributes: Any, known: Any, x: Any, *ignored: Any) -> Any:
-    """Each element so many times."""
+    """Nearest-neighbour upsampling by integer factors."""
     mode = attributes.get("mode", "nearest")
     factors = _resize_factors(known, x.shape)
     if mode not in ("nearest", b"nearest") or any(factor != int(factor) for factor in factors):
@@ -83,7 +83,7 @@ def lstm(
     first_cell: Any = None,
     peepholes: Any = None,
 ) -> Any:
-    """A layer that runs forward, its gates in ONNX's order: input, output, forget, cell."""
+    """A forward layer, with gates in ONNX's order: input, output, forget, cell."""
     plain = attributes.get("direction", "forward") in ("forward", b"forward")
     if not plain or lengths is not None or peepholes is not None:
         raise NotImplementedError("LSTM other than forward over whole sequences")
@@ -106,7 +106,7 @@ def lstm(
 
 @op("QuantizeLinear")
 def quantize(attributes: Any, known: Any, x: Any, scale: Any, zero: Any = None) -> Any:
-    """x in steps of the scale, as integers."""
+    """x divided by the scale, rounded to integers."""
     kind = jnp.uint8 if zero is None else zero.dtype
     axis, info = attributes.get("axis", 1), jnp.iinfo(kind)
     steps = jnp.round(x / _along(scale, x, axis))
@@ -116,14 +116,14 @@ def quantize(attributes: Any, known: Any, x: Any, scale: Any, zero: Any = None) 
 
 @op("DequantizeLinear")
 def dequantize(attributes: Any, known: Any, x: Any, scale: Any, zero: Any = None) -> Any:
-    """Integers as the numbers that they stand for."""
+    """Quantized integers as real numbers."""
     axis, wide = attributes.get("axis", 1), x.astype(jnp.float32)
     shifted = wide if zero is None else wide - _along(zero, x, axis).astype(jnp.float32)
     return shifted * _along(scale, x, axis)
 
 
 def _along(values: Any, x: Any, axis: int) -> Any:
-    """Values, one for each place of an axis, so that they broadcast."""
+    """Per-axis values, reshaped to broadcast with x."""
     if np.size(values) == 1:
         return values
     return values.reshape([-1 if place == axis % x.ndim else 1 for place in range(x.ndim)])
@@ -134,7 +134,7 @@ def convert(model: Any, feed: Any) -> tuple[Any, Any]:
     for node in model.graph.node:
         for attribute in list(node.attribute):
             if attribute.name == "auto_pad" and attribute.s == b"NOTSET":
-                node.attribute.remove(attribute)  # the default, which the library takes amiss
+                node.attribute.remove(attribute)  # the default, which the library rejects
     settings.update("jaxort_only_allow_initializers_as_static_args", False)
     settings.update("jaxort_experimental_support_abtract_input_shape", True)
     function, weights = converter.call_onnx_model(model, feed)

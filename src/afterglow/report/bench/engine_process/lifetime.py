@@ -1,4 +1,4 @@
-"""How long this process lives."""
+"""Ends this process together with its parent."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent() -> None:
-    """Have Linux end this process, frozen or not, when the one that started it is gone."""
+    """Have Linux kill this process, even if suspended, when its parent ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .engine import CannotConvertError, Engine, Feed, Job, Runner
+from .engine import BenchJob, CannotConvertError, Engine, Feed, Runner
 from .tools import run, telling
 
 CONVERTED = "model.mnn"
 CONVERT = "import sys, MNN, _tools; _tools.mnnconvert(['mnnconvert', *sys.argv[1:]])"
-"""What the command `mnnconvert` does, without its telemetry."""
+"""The conversion of the command `mnnconvert`, without its telemetry."""
 
 
 class MnnEngine(Engine):
@@ -25,8 +25,8 @@ class MnnEngine(Engine):
         self.mnn: Any = import_module("MNN")
         self.version: str = self.mnn.version()
 
-    def build(self, job: Job) -> bool:
-        """Convert the model to a file of MNN's."""
+    def build(self, job: BenchJob) -> bool:
+        """Convert the model to MNN's file format."""
         target = str(job.folder / CONVERTED)
         words = ["-f", "ONNX", "--modelFile", job.model, "--MNNModel", target, "--bizCode", "bench"]
         log = run(sys.executable, "-c", CONVERT, *words, folder=job.folder)
@@ -34,7 +34,7 @@ class MnnEngine(Engine):
             raise CannotConvertError(telling(log))
         return True
 
-    def load(self, job: Job) -> MnnRunner:
+    def load(self, job: BenchJob) -> MnnRunner:
         """Load the converted file."""
         config = {"backend": "CPU", "numThread": job.threads, "precision": "high"}
         manager = self.mnn.nn.create_runtime_manager((config,))
@@ -48,13 +48,13 @@ class MnnEngine(Engine):
 
 
 class MnnRunner(Runner):
-    """A module. The runtime manager must live as long as it."""
+    """A module, and the runtime manager, which must live as long as the module."""
 
     def __init__(self, mnn: Any, module: Any, manager: Any, inputs: tuple[str, ...]) -> None:
         self.mnn, self.module, self.manager, self.inputs = mnn, module, manager, inputs
 
     def prepare(self, feed: Feed) -> list[Any]:
-        """Variables of its own; it has no integers of 64 bits."""
+        """The inputs as MNN variables; int64 becomes int32, as MNN lacks it."""
         expr = self.mnn.expr
         variables = []
         for name in self.inputs:
@@ -65,7 +65,7 @@ class MnnRunner(Runner):
         return variables
 
     def __call__(self, variables: list[Any]) -> list[Any]:
-        """Run once: reading the outputs makes it compute them."""
+        """Run once; MNN computes the outputs when they are read."""
         outputs = self.module.forward(variables)
         outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
         for output in outputs:
@@ -73,5 +73,5 @@ class MnnRunner(Runner):
         return list(outputs)
 
     def fetch(self, ran: list[Any]) -> list[Any]:
-        """Copies of the outputs."""
+        """The outputs, copied to NumPy arrays."""
         return [np.array(output.read()) for output in ran]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .bound import bound_path
-from .engine import CannotConvertError, Engine, Feed, Job, Runner
+from .engine import BenchJob, CannotConvertError, Engine, Feed, Runner
 from .tools import run, telling
 
 LINK, PARAMETERS, WEIGHTS, SCRIPT = "m.onnx", "m.ncnn.param", "m.ncnn.bin", "m_ncnn.py"
@@ -20,10 +20,10 @@ OUTPUT = re.compile(
     r'ex\.extract\("(\w+)"\)\s+out\.append\(torch\.from_numpy\(\w+\.numpy\(batch_index=(\d+)\)'
 )
 FOREIGN = re.compile(r"((?:pnnx|aten|onnx|prim)[.:]\S*|\w+Linear) ")
-"""How lines of parameters begin that are no layer of ncnn's."""
+"""Matches lines of the parameter file whose layer ncnn does not have."""
 
 Port = tuple[str, int]
-"""The name that pnnx gave an input or output, and which of its axes is the batch."""
+"""The name that pnnx gave an input or output, and the index of its batch axis."""
 
 
 class NcnnEngine(Engine):
@@ -36,8 +36,8 @@ class NcnnEngine(Engine):
         self.ncnn: Any = import_module("ncnn")
         self.version: str = self.ncnn.__version__
 
-    def build(self, job: Job) -> bool:
-        """Convert the model; the converter writes beside what it reads."""
+    def build(self, job: BenchJob) -> bool:
+        """Convert the model; pnnx writes its output next to its input."""
         link = job.folder / LINK
         link.unlink(missing_ok=True)
         link.symlink_to(bound_path(job))
@@ -50,7 +50,7 @@ class NcnnEngine(Engine):
             raise CannotConvertError(f"ncnn has no layer for {', '.join(foreign)}")
         return True
 
-    def load(self, job: Job) -> NcnnRunner:
+    def load(self, job: BenchJob) -> NcnnRunner:
         """Load the converted files."""
         net = self.ncnn.Net()
         net.opt.num_threads = job.threads
@@ -59,19 +59,19 @@ class NcnnEngine(Engine):
         net.opt.use_bf16_storage = False
         folder: Path = job.folder
         if net.load_param(str(folder / PARAMETERS)) or net.load_model(str(folder / WEIGHTS)):
-            raise CannotConvertError("ncnn cannot load what pnnx wrote")
+            raise CannotConvertError("ncnn cannot load the output of pnnx")
         inputs, outputs = ports((folder / SCRIPT).read_text())
         return NcnnRunner(self.ncnn, net, inputs, outputs)
 
 
 class NcnnRunner(Runner):
-    """A net, and what its inputs and outputs are called."""
+    """A net, with the names of its inputs and outputs."""
 
     def __init__(self, ncnn: Any, net: Any, inputs: list[Port], outputs: list[Port]) -> None:
         self.ncnn, self.net, self.inputs, self.outputs = ncnn, net, inputs, outputs
 
     def prepare(self, feed: Feed) -> list[tuple[str, Any]]:
-        """Matrices of its own; it has no integers of 64 bits."""
+        """The inputs as ncnn matrices; int64 becomes int32, as ncnn lacks it."""
         prepared = []
         for (name, batch), array in zip(self.inputs, feed.values(), strict=True):
             array = array.astype(np.int32) if array.dtype == np.int64 else array
@@ -86,7 +86,7 @@ class NcnnRunner(Runner):
         return [extractor.extract(name)[1] for name, _ in self.outputs]
 
     def fetch(self, ran: list[Any]) -> list[Any]:
-        """Copies of the outputs."""
+        """The outputs, copied to NumPy arrays."""
         pairs = zip(ran, self.outputs, strict=True)
         return [np.array(matrix.numpy(batch_index=batch)) for matrix, (_, batch) in pairs]
 
@@ -100,16 +100,16 @@ def _converter() -> str:
 
 
 def ports(script: str) -> tuple[list[Port], list[Port]]:
-    """Inputs and outputs, as the example that pnnx writes has them."""
+    """Inputs and outputs, read from the example script that pnnx writes."""
     found = tuple(
         [(name, int(batch)) for name, batch in form.findall(script)] for form in (INPUT, OUTPUT)
     )
     if not all(found):
-        raise CannotConvertError("pnnx does not say what its inputs and outputs are")
+        raise CannotConvertError("the output of pnnx does not name its inputs and outputs")
     return found[0], found[1]
 
 
 def foreign_layers(parameters: str) -> list[str]:
-    """The ops that the converter left as they are."""
+    """The ops that pnnx did not convert to ncnn layers."""
     matches = map(FOREIGN.match, parameters.splitlines())
     return sorted({match[1] for match in matches if match})

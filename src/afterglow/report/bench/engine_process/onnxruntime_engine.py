@@ -1,11 +1,11 @@
-"""ONNX Runtime on the CPU, with all of its graph optimisations, which it does when it loads."""
+"""ONNX Runtime on the CPU, with all graph optimisations, which it runs at load time."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any, ClassVar
 
-from .engine import Engine, Feed, Job, Runner
+from .engine import BenchJob, Engine, Feed, Runner
 
 ERRORS_ONLY = 3
 
@@ -19,8 +19,8 @@ class OnnxRuntimeEngine(Engine):
         self.runtime: Any = import_module("onnxruntime")
         self.version: str = self.runtime.__version__
 
-    def load(self, job: Job) -> OnnxRuntimeRunner:
-        """A session of so many threads."""
+    def load(self, job: BenchJob) -> OnnxRuntimeRunner:
+        """A session with the given number of threads."""
         options = self.runtime.SessionOptions()
         options.intra_op_num_threads = job.threads
         options.inter_op_num_threads = 1
@@ -32,7 +32,7 @@ class OnnxRuntimeEngine(Engine):
 
 
 class OnnxRuntimeRunner(Runner):
-    """A session, whose inputs and outputs are bound to memory once."""
+    """A session with inputs and outputs bound to memory once."""
 
     def __init__(self, session: Any) -> None:
         self.session = session
@@ -52,5 +52,5 @@ class OnnxRuntimeRunner(Runner):
         return binding
 
     def fetch(self, binding: Any) -> list[Any]:
-        """Copies of the outputs."""
+        """The outputs, copied to NumPy arrays."""
         return list(binding.copy_outputs_to_cpu())

@@ -1,11 +1,11 @@
-"""OpenVINO on the CPU: one stream, for latency, in single precision. It compiles when it loads."""
+"""OpenVINO on the CPU: latency mode, one stream, f32; compiled at load time."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any, ClassVar
 
-from .engine import Engine, Feed, Job, Runner
+from .engine import BenchJob, Engine, Feed, Runner
 
 
 class OpenVinoEngine(Engine):
@@ -17,8 +17,8 @@ class OpenVinoEngine(Engine):
         self.openvino: Any = import_module("openvino")
         self.version: str = self.openvino.__version__.split("-")[0]
 
-    def load(self, job: Job) -> OpenVinoRunner:
-        """Compile for so many threads, and for the shapes of the inputs."""
+    def load(self, job: BenchJob) -> OpenVinoRunner:
+        """Compile for the number of threads and the shapes of the inputs."""
         core = self.openvino.Core()
         model = core.read_model(job.model)
         if job.shapes and any(port.partial_shape.is_dynamic for port in model.inputs):
@@ -40,7 +40,7 @@ class OpenVinoRunner(Runner):
         self.compiled = compiled
 
     def prepare(self, feed: Feed) -> Any:
-        """Give the request the memory of the inputs."""
+        """An inference request that shares the memory of the inputs."""
         request = self.compiled.create_infer_request()
         for name, array in feed.items():
             request.set_tensor(name, self.openvino.Tensor(array, shared_memory=True))
@@ -52,6 +52,6 @@ class OpenVinoRunner(Runner):
         return request
 
     def fetch(self, request: Any) -> list[Any]:
-        """Copies of the outputs."""
+        """The outputs, copied to NumPy arrays."""
         count = len(self.compiled.outputs)
         return [request.get_output_tensor(place).data.copy() for place in range(count)]

@@ -6,13 +6,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
-from .engine import Engine, Feed, Job, Runner
+from .engine import BenchJob, Engine, Feed, Runner
 
 SAVED = "model.agc"
 
 
 class AfterglowEngine(Engine):
-    """The package as it is installed. While it is worked on, its version says little."""
+    """The installed package; always compiled anew, as its version does not identify the code."""
 
     build_lasts: ClassVar[bool] = False
 
@@ -20,8 +20,8 @@ class AfterglowEngine(Engine):
         self.afterglow: Any = import_module("afterglow")
         self.version: str = import_module("importlib.metadata").version("afterglow")
 
-    def build(self, job: Job) -> bool:
-        """Compile without the cache, and save; what cannot be saved is compiled at loading."""
+    def build(self, job: BenchJob) -> bool:
+        """Compile without the cache and save; a model that cannot be saved is compiled on load."""
         if self._is_saved(job.model):
             return False
         saved = job.folder / SAVED
@@ -32,8 +32,8 @@ class AfterglowEngine(Engine):
             return False
         return True
 
-    def load(self, job: Job) -> AfterglowRunner:
-        """Load what was saved, or compile."""
+    def load(self, job: BenchJob) -> AfterglowRunner:
+        """Load the saved model, or compile it."""
         saved = Path(job.model) if self._is_saved(job.model) else job.folder / SAVED
         if not saved.exists():
             return AfterglowRunner(self._compile(job))
@@ -42,7 +42,7 @@ class AfterglowEngine(Engine):
     def _is_saved(self, model: str) -> bool:
         return bool(import_module("afterglow.runtime.load").is_saved_model(model))
 
-    def _compile(self, job: Job) -> Any:
+    def _compile(self, job: BenchJob) -> Any:
         given = {"threads": job.threads, "shapes": job.shapes}
         if not job.options:
             return self.afterglow.compile(job.model, cache=False, **given)
@@ -51,7 +51,7 @@ class AfterglowEngine(Engine):
 
 
 class AfterglowRunner(Runner):
-    """A model of ours."""
+    """A model compiled by Afterglow."""
 
     def __init__(self, model: Any) -> None:
         self.model = model

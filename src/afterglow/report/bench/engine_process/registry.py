@@ -1,4 +1,4 @@
-"""Every engine that there is, by name."""
+"""All engines, by name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The process: `build` makes files ahead of time, `serve` loads, runs, and then times on request.
+"""Entry point of the process: `build` compiles ahead of time, `serve` loads, runs and times.
 
-It answers in lines of JSON on its standard output; what engines print there goes to standard error.
+Answers are lines of JSON on standard output; what engines print there goes to standard error.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 
 from .clocks import peak_bytes, repeat, resident_bytes, timed
-from .engine import CannotConvertError, Engine, Job, Runner
+from .engine import BenchJob, CannotConvertError, Engine, Runner
 from .lifetime import end_with_parent
 from .registry import ENGINES
 
 FEED, RESULTS, BUILT = "feed.npz", "results.npz", "built.json"
 LONGEST = 300
-"""Characters of what is said about an error."""
+"""Maximum length of an error message in characters."""
 
 Say = Callable[[dict[str, Any]], None]
 
 
 def main() -> None:
-    """Read the task from the first line of standard input, and do it."""
+    """Execute the task in the first line of standard input."""
     end_with_parent()
     say = _private_output()
     try:
@@ -44,11 +44,11 @@ def main() -> None:
         traceback.print_exc()
         kind = "cannot convert" if isinstance(error, CannotConvertError) else type(error).__name__
         say({"error": f"{kind}: {' '.join(str(error).split())[:LONGEST]}"})
-    os._exit(0)  # some engines crash while they are torn down
+    os._exit(0)  # some engines crash on shutdown
 
 
 def _private_output() -> Say:
-    """Answers go to what was standard output; engines that print reach standard error instead."""
+    """A function that writes to the original standard output, which is redirected to stderr."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
@@ -59,9 +59,9 @@ def _private_output() -> Say:
     return say
 
 
-def _job(task: dict[str, Any]) -> Job:
+def _job(task: dict[str, Any]) -> BenchJob:
     shapes = {name: tuple(shape) for name, shape in task["shapes"].items()}
-    return Job(
+    return BenchJob(
         task["model"],
         task["threads"],
         Path(task["folder"]),
@@ -73,7 +73,7 @@ def _job(task: dict[str, Any]) -> Job:
     )
 
 
-def _build(name: str, job: Job, say: Say) -> None:
+def _build(name: str, job: BenchJob, say: Say) -> None:
     engine = ENGINES[name]()
     stored, key = job.folder / BUILT, _key(engine, job)
     if engine.build_lasts and stored.exists():
@@ -87,15 +87,15 @@ def _build(name: str, job: Job, say: Say) -> None:
     say(answer)
 
 
-def _key(engine: Engine, job: Job) -> str:
-    """What must be the same, so that what was built before serves again."""
+def _key(engine: Engine, job: BenchJob) -> str:
+    """The key of compiled files: they can be reused while it is the same."""
     path = Path(job.model)
     stamp = (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None
     threads = job.threads if engine.build_knows_threads else None
     return repr((engine.version, job.model, stamp, job.shapes, threads))
 
 
-def _serve(name: str, job: Job, feed_path: Path, say: Say) -> None:
+def _serve(name: str, job: BenchJob, feed_path: Path, say: Say) -> None:
     with np.load(feed_path) as stored:
         feed = dict(stored)
     before = resident_bytes()
@@ -120,15 +120,15 @@ def _serve(name: str, job: Job, feed_path: Path, say: Say) -> None:
         say({"times": times, "peak_bytes": peak_bytes() - before})
 
 
-def _keep(runner: Runner, ran: Any, job: Job) -> None:
-    """Write the outputs where whoever compares them will look."""
+def _keep(runner: Runner, ran: Any, job: BenchJob) -> None:
+    """Write the outputs to a file for the comparison."""
     tensors = (tensor for output in runner.fetch(ran) for tensor in tensors_of(output))
     arrays = {f"{place}": tensor for place, tensor in enumerate(tensors)}
     np.savez(job.folder / RESULTS, **arrays)
 
 
 def tensors_of(output: Any) -> list[Any]:
-    """The tensors that an output is made of: those of a sequence, and maps as rows of one."""
+    """The tensors of an output: the elements of a sequence, or a list of maps as one matrix."""
     if output is None:
         return []
     if isinstance(output, dict):
@@ -140,5 +140,5 @@ def tensors_of(output: Any) -> list[Any]:
 
 
 def _numbers(array: Any) -> list[Any]:
-    """The array, unless it holds texts: no distance between those is defined."""
+    """The array, or nothing if it holds strings, which have no numerical distance."""
     return [] if array.dtype.kind in "OSU" else [array]

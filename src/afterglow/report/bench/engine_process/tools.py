@@ -1,4 +1,4 @@
-"""Converters and compilers that engines bring as commands."""
+"""Runs the command-line converters and compilers of engines."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from .engine import CannotConvertError
 
 LONGEST = 200
-"""Characters of what is told of a failure."""
+"""Maximum length of a failure message in characters."""
 SIGNS = ("error:", "what():", "Error", "error", "not supported", "unsupported", "failed")
-"""What the line of a log that tells why has in it, the surest sign first."""
+"""Words that mark the line of a log that states the error, the most specific first."""
 
 
 def run_tool(name: str, *words: str, folder: Path) -> str:
-    """Run a command that is installed beside this Python, in a folder; what it printed."""
+    """Run a command that is installed next to this Python; return its output."""
     path = Path(sys.executable).parent / name
     if not path.exists():
         raise ModuleNotFoundError(f"no command {name}", name=name)
@@ -24,7 +24,7 @@ def run_tool(name: str, *words: str, folder: Path) -> str:
 
 
 def run(*words: str, folder: Path) -> str:
-    """Run a command in a folder; what it printed, or an error with the line that tells most."""
+    """Run a command in a folder; return its output, or raise with the line that says why."""
     done = subprocess.run(
         words,
         cwd=folder,
@@ -46,4 +46,4 @@ def telling(log: str) -> str:
         for line in lines:
             if sign in line:
                 return line[:LONGEST]
-    return lines[-1][:LONGEST] if lines else "it said nothing"
+    return lines[-1][:LONGEST] if lines else "no output"

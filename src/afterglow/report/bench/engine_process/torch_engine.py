@@ -1,4 +1,4 @@
-"""PyTorch on the CPU: eager, and compiled by Inductor."""
+"""PyTorch on the CPU: eager mode, and compiled by Inductor."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 from .bound import bound_model
-from .engine import CannotConvertError, Engine, Feed, Job, Runner
+from .engine import BenchJob, CannotConvertError, Engine, Feed, Runner
 
 
 class TorchEngine(Engine):
-    """The packages `torch` and `onnx2torch`: op after op."""
+    """The packages `torch` and `onnx2torch`, in eager mode."""
 
     packages: ClassVar[tuple[str, ...]] = ("torch", "onnx")
     alone: ClassVar[tuple[str, ...]] = ("onnx2torch",)
@@ -21,12 +21,12 @@ class TorchEngine(Engine):
         self.ops: Any = import_module(".torch_ops", __package__)
         self.version: str = self.torch.__version__
 
-    def load(self, job: Job) -> TorchRunner:
-        """Make a module of it."""
+    def load(self, job: BenchJob) -> TorchRunner:
+        """Convert the model to a module."""
         self.torch.set_num_threads(job.threads)
         return TorchRunner(self.torch, self._module(job))
 
-    def _module(self, job: Job) -> Any:
+    def _module(self, job: BenchJob) -> Any:
         try:
             return self.ops.convert(bound_model(job))
         except Exception as error:
@@ -34,10 +34,10 @@ class TorchEngine(Engine):
 
 
 class InductorEngine(TorchEngine):
-    """`torch.compile` with frozen weights; it needs a C++ compiler, and compiles when it loads."""
+    """`torch.compile` with frozen weights; needs a C++ compiler, and compiles at load time."""
 
-    def load(self, job: Job) -> TorchRunner:
-        """Compile, which takes a call."""
+    def load(self, job: BenchJob) -> TorchRunner:
+        """Compile the module, by calling it once."""
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(job.folder / "cache")
         inductor: Any = import_module("torch._inductor.config")
         inductor.freezing = inductor.cpp_wrapper = True
@@ -51,13 +51,13 @@ class InductorEngine(TorchEngine):
 
 
 class TorchRunner(Runner):
-    """A module, or what was compiled of one."""
+    """A module, eager or compiled."""
 
     def __init__(self, torch: Any, module: Any) -> None:
         self.torch, self.module = torch, module
 
     def prepare(self, feed: Feed) -> list[Any]:
-        """Tensors of its own; for memory that is aligned otherwise, Inductor would compile anew."""
+        """Copies as tensors; Inductor would recompile for memory of a different alignment."""
         return [self.torch.from_numpy(array).clone() for array in feed.values()]
 
     def __call__(self, tensors: list[Any]) -> Any:
@@ -66,6 +66,6 @@ class TorchRunner(Runner):
             return self.module(*tensors)
 
     def fetch(self, ran: Any) -> list[Any]:
-        """Copies of the outputs."""
+        """The outputs, copied to NumPy arrays."""
         several = ran if isinstance(ran, (tuple, list)) else [ran]
         return [tensor.numpy().copy() for tensor in several]

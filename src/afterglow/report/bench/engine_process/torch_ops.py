@@ -1,4 +1,4 @@
-"""Models of ONNX as modules of PyTorch, by onnx2torch. Importing this module imports PyTorch."""
+"""Converts ONNX models to PyTorch modules with onnx2torch; importing this imports PyTorch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ torch: Any = import_module("torch")
 
 
 def _stand_in_for_torchvision() -> None:
-    """onnx2torch imports it for two ops that detect objects: without it, all others work."""
+    """Replace torchvision if missing: onnx2torch imports it, but needs it only for two ops."""
     if importlib.util.find_spec("torchvision") is None:
         vision: Any = ModuleType("torchvision")
         vision.ops = ModuleType("torchvision.ops")
@@ -69,7 +69,7 @@ for _opset in LSTM_OPSETS:
 
 
 def convert(model: Any) -> Any:
-    """A module that computes what a model does."""
+    """The PyTorch module for a model."""
     inferred = onnx.shape_inference.infer_shapes(model)
     module = onnx2torch.convert(model)
     _fix_shapes(module, inferred)
@@ -77,7 +77,7 @@ def convert(model: Any) -> Any:
 
 
 def _fix_shapes(module: Any, model: Any) -> None:
-    """Give ops that only change a shape the one that is known, as `torch.compile` wants."""
+    """Replace reshaping ops by reshapes to the inferred shape, as `torch.compile` requires."""
     shapes = {
         value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         for value in (*model.graph.value_info, *model.graph.output)

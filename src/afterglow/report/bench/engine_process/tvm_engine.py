@@ -1,4 +1,4 @@
-"""Apache TVM on the CPU: compiled ahead of time for this machine, as it comes: untuned."""
+"""Apache TVM on the CPU: compiled ahead of time for this machine, without tuning."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 from .bound import bound_model
-from .engine import CannotConvertError, Engine, Feed, Job, Runner
+from .engine import BenchJob, CannotConvertError, Engine, Feed, Runner
 
 COMPILED = "model.so"
 
@@ -21,7 +21,7 @@ class TvmEngine(Engine):
         self.relax: Any = import_module("tvm.relax")
         self.version: str = self.tvm.__version__
 
-    def build(self, job: Job) -> bool:
+    def build(self, job: BenchJob) -> bool:
         """Import and compile to a shared library."""
         importer: Any = import_module("tvm.relax.frontend.onnx")
         try:
@@ -34,8 +34,8 @@ class TvmEngine(Engine):
             self.relax.build(module, target).export_library(str(job.folder / COMPILED))
         return True
 
-    def load(self, job: Job) -> TvmRunner:
-        """Load the library; the environment says how many threads there are."""
+    def load(self, job: BenchJob) -> TvmRunner:
+        """Load the library; an environment variable sets the number of threads."""
         library = self.tvm.runtime.load_module(str(job.folder / COMPILED))
         return TvmRunner(self.tvm, self.relax.VirtualMachine(library, self.tvm.cpu())["main"])
 
@@ -47,7 +47,7 @@ class TvmRunner(Runner):
         self.tvm, self.function = tvm, function
 
     def prepare(self, feed: Feed) -> list[Any]:
-        """Tensors of its own."""
+        """The inputs as TVM tensors."""
         return [self.tvm.runtime.tensor(array) for array in feed.values()]
 
     def __call__(self, tensors: list[Any]) -> Any:
@@ -55,14 +55,14 @@ class TvmRunner(Runner):
         return self.function(*tensors)
 
     def fetch(self, ran: Any) -> list[Any]:
-        """Copies of the outputs."""
+        """The outputs, copied to NumPy arrays."""
         several = [ran] if hasattr(ran, "numpy") else list(ran)
         return [tensor.numpy() for tensor in several]
 
     def facts(self) -> dict[str, Any]:
-        """That nothing was tuned, on which TVM depends."""
+        """A note that TVM, which relies on tuning, was not tuned."""
         return {"note": "untuned"}
 
 
-def _shapes(job: Job) -> dict[str, list[int]]:
+def _shapes(job: BenchJob) -> dict[str, list[int]]:
     return {name: list(shape) for name, shape in job.shapes.items()}

@@ -68,7 +68,7 @@ def test_the_program_of_a_bundle_says_what_is_wrong(tmp_path: Path) -> None:
     files = (f"x={tmp_path}/x.npy", f"i={tmp_path}/i.npy", "--weights", tmp_path / "look.weights")
     said = run(program, *files, status=1)
     assert said == (
-        "error: look: an input leads to an index out of range: the outputs mean nothing\n"
+        "error: look: an index in the inputs is out of range: the outputs are undefined\n"
     )
 
 

@@ -24,9 +24,10 @@ from afterglow.backends.cpu.llvm.emitter import (
     quotient,
     smaller,
 )
+from afterglow.backends.cpu.micro.accumulate import accumulate
 from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Storage
 from afterglow.backends.cpu.micro.rows import split
-from afterglow.backends.cpu.micro.tile import Tile, accumulate, most_rows, sum_type
+from afterglow.backends.cpu.micro.tile import Tile, most_rows, sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import DType
 

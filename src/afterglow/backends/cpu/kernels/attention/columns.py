@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, first_lanes
+from afterglow.backends.cpu.micro.accumulate import LoadVector
 from afterglow.backends.cpu.micro.rows import Row
-from afterglow.backends.cpu.micro.tile import LoadVector, Tile
+from afterglow.backends.cpu.micro.tile import Tile
 
 
 @dataclass(frozen=True)

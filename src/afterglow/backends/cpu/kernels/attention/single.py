@@ -19,9 +19,10 @@ from afterglow.backends.cpu.llvm.emitter import (
     shuffle,
     smaller,
 )
+from afterglow.backends.cpu.micro.accumulate import accumulate
 from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Storage
 from afterglow.backends.cpu.micro.rows import Row, split
-from afterglow.backends.cpu.micro.tile import Tile, accumulate, sum_type
+from afterglow.backends.cpu.micro.tile import Tile, sum_type
 from afterglow.backends.cpu.target import Target
 
 MOST_VECTORS = 8

@@ -83,7 +83,7 @@ def _suits_winograd(step: OpInstr, target: Target) -> bool:
 def _winograd_cost(plan: WinogradPlan) -> float:
     scale = (plan.side / 6) ** 3
     transforms = (
-        scale * plan.count * (INPUT_COST * plan.channels + OUTPUT_COST * plan.panels.channels)
+        scale * plan.count * (INPUT_COST * plan.channels + OUTPUT_COST * plan.panels.columns)
     )
     weights = plan.places * plan.channels * plan.panels.padded
     return _bound(plan.work, weights) + transforms

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.kernels.conv.panels import Panels
 from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value, constant_vector
 from afterglow.backends.cpu.micro.fusion import Sink
+from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.types.dtype import boolean
 
 
@@ -49,10 +49,10 @@ def starts(widths: Sequence[int]) -> list[tuple[int, int]]:
 
 def each_kind(e: Emitter, panels: Panels, group: Value, number: Value) -> Iterator[Columns]:
     """Write a block for each kind of panels; the one that a panel is of runs."""
-    first = group * panels.channels + number * panels.width
+    first = group * panels.columns + number * panels.width
     kinds = panels.kinds
     for start, _, widths in kinds:
-        columns = Columns(widths, first, panels.channels - start * panels.width)
+        columns = Columns(widths, first, panels.columns - start * panels.width)
         if len(kinds) == 1:
             yield columns
             continue

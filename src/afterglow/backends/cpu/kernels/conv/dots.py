@@ -27,15 +27,15 @@ from afterglow.backends.cpu.llvm.emitter import (
     convert,
     equal,
     first_lanes,
-    load_masked,
     shuffle,
     smaller,
 )
 from afterglow.backends.cpu.micro.access import Writer, open_sink, placed_sink
+from afterglow.backends.cpu.micro.accumulate import Accumulation, Factors, fold_axes, vector_step
 from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Pack, Phase, Request
 from afterglow.backends.cpu.micro.partial_sums import FEW_TERMS, sum_blocks
 from afterglow.backends.cpu.micro.rows import Axes, Strides, merge_alike, split
-from afterglow.backends.cpu.micro.tile import multiply_add, sum_type
+from afterglow.backends.cpu.micro.tile import sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.types import Array
@@ -180,82 +180,45 @@ class _Dots:
         rows = [begin + pixel * plan.jumps[-1] for pixel in range(count)]
         zero = e.constant(plan.dtype, 0, plan.lanes)
         zeros = [zero] * (count * plan.geometry.results)
-        sums = self._summed(plan.geometry.taps, rows, self.weight, zeros)
+        sums = self._summed(plan.geometry.taps, Factors(rows, self.weight), zeros)
         mask = None
         if count < plan.pixels:
             mask = first_lanes(e.index(count), plan.pixels)
         for channel in range(plan.geometry.results):
-            own = sums[channel * count : (channel + 1) * count]
+            own = sums[channel :: plan.geometry.results]
             filled = own + own[-1:] * (plan.pixels - count)
             total = sum_lanes(filled)
             if self.bias is not None:
                 total = total + self.bias[channel]
             self.sink.row(channel * plan.lines + line).put(first, total, mask)
 
-    def _summed(
-        self, taps: Axes, rows: Sequence[Pointer], weight: Pointer, zeros: list[Value]
-    ) -> list[Value]:
+    def _summed(self, taps: Axes, at: Factors, zeros: list[Value]) -> list[Value]:
         """The sums of all products: where they are many, in a block for each outermost tap."""
         plan = self.plan
         if len(taps.extents) == 1 or plan.geometry.depth <= FEW_TERMS * plan.lanes:
-            return self._over(taps, rows, weight, zeros)
+            return fold_axes(self.e, taps, at, zeros, self._add_run)
         stride, rest = taps.strides[0], Axes(taps.extents[1:], taps.strides[1:])
         length = math.prod(rest.extents)
 
         def block(tap: Value) -> list[Value]:
-            moved = [row + tap * stride for row in rows]
-            return self._over(rest, moved, weight + tap * length, zeros)
+            here = at.moved(tap * stride, tap * length)
+            return fold_axes(self.e, rest, here, zeros, self._add_run)
 
         return sum_blocks(self.e, taps.extents[0], zeros, block)
 
-    def _over(
-        self, taps: Axes, rows: Sequence[Pointer], weight: Pointer, sums: list[Value]
-    ) -> list[Value]:
-        """Add the products, a loop for each axis of the taps."""
-        extent, stride = taps.extents[0], taps.strides[0]
-        if len(taps.extents) == 1:
-            return self._run(extent, rows, weight, sums)
-        rest = Axes(taps.extents[1:], taps.strides[1:])
-        length = math.prod(rest.extents)
-
-        def body(tap: Value, sums: list[Value]) -> list[Value]:
-            moved = [row + tap * stride for row in rows]
-            return self._over(rest, moved, weight + tap * length, sums)
-
-        return self.e.fold(extent, sums, body, name="tap")
-
-    def _run(
-        self, length: int, rows: Sequence[Pointer], weight: Pointer, sums: list[Value]
-    ) -> list[Value]:
-        """Elements that lie one after the other."""
-        lanes = self.plan.lanes
-        whole = length - length % lanes
-
-        def body(k: Value, sums: list[Value]) -> list[Value]:
-            return self._step([row + k for row in rows], weight + k, sums, None)
-
-        unroll = max(1, min(whole // lanes, MOST_UNROLLED // len(sums)))
-        sums = self.e.fold(whole, sums, body, step=lanes, unroll=unroll, name="k")
-        if whole == length:
-            return sums
-        mask = first_lanes(self.e.index(length - whole), lanes)
-        return self._step([row + whole for row in rows], weight + whole, sums, mask)
-
-    def _step(
-        self, rows: Sequence[Pointer], weight: Pointer, sums: list[Value], mask: Value | None
-    ) -> list[Value]:
-        """A vector of each window times a vector of each channel's weights."""
+    def _add_run(self, at: Factors, length: int, sums: list[Value]) -> list[Value]:
+        """Add elements that lie one after the other, a vector of each window at a time."""
         plan = self.plan
-        depth = plan.geometry.depth
-        channels = range(plan.geometry.results)
-        factors = [_loaded(weight + c * depth, plan.lanes, mask) for c in channels]
-        values = [convert(_loaded(row, plan.lanes, mask), plan.dtype) for row in rows]
-        products = [(value, factor) for factor in factors for value in values]
-        return [multiply_add(a, b, c) for (a, b), c in zip(products, sums, strict=True)]
-
-
-def _loaded(place: Pointer, lanes: int, mask: Value | None) -> Value:
-    return place.load(0, lanes) if mask is None else load_masked(place, mask)
+        lanes, rest = plan.lanes, length % plan.lanes
+        whole = length - rest
+        lines = [channel * plan.geometry.depth for channel in range(plan.geometry.results)]
+        unroll = max(1, min(whole // lanes, MOST_UNROLLED // len(sums)))
+        step = vector_step(plan.dtype, lanes, lines)
+        sums = Accumulation(step, unroll, lanes).within(self.e, at, whole, sums)
+        if not rest:
+            return sums
+        mask = first_lanes(self.e.index(rest), lanes)
+        return vector_step(plan.dtype, lanes, lines, mask)(at.at(whole), sums)
 
 
 def _pack_lines(dtype: DType) -> Pack:

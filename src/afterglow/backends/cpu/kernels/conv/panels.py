@@ -4,68 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value, convert
 from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Pack, Phase, Storage
+from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.tile import sum_type
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.types import Array
 
 
-@dataclass(frozen=True)
-class Panels:
-    """Result channels of a group cut into panels, `whole` equal ones and perhaps a narrower one.
-
-    A panel is a few vectors side by side, each with its number of lanes. The last may have more
-    lanes than there are channels.
-    """
-
-    channels: int
-    whole: int
-    widths: tuple[int, ...]
-    last: tuple[int, ...]
-
-    @staticmethod
-    def of(channels: int, lanes: int, vectors: int) -> Panels:
-        """Panels of so many vectors; what is left has as few and as short ones as it needs."""
-        width = vectors * lanes
-        whole, rest = divmod(channels, width)
-        full, odd = divmod(rest, lanes)
-        short = (1 << (odd - 1).bit_length(),) if odd else ()
-        return Panels(channels, whole, (lanes,) * vectors, (lanes,) * full + short)
-
-    @property
-    def count(self) -> int:
-        """The number of panels."""
-        return self.whole + bool(self.last)
-
-    @property
-    def width(self) -> int:
-        """Channels of a whole panel."""
-        return sum(self.widths)
-
-    @property
-    def kinds(self) -> list[tuple[int, int, tuple[int, ...]]]:
-        """First panel, number and widths, of the whole panels and of the last one."""
-        kinds = [(0, self.whole, self.widths), (self.whole, 1, self.last)]
-        return [kind for kind in kinds if kind[1] and kind[2]]
-
-    @property
-    def padded(self) -> int:
-        """Columns of all panels, those without a channel included."""
-        return self.whole * self.width + sum(self.last)
-
-
 def pack_panels(panels: Panels, groups: int, to: np.dtype[np.generic]) -> Pack:
     """What packs a weight [O, kernel…, C / groups]: by group, panel, depth, then channel."""
 
     def pack(weight: Array) -> Array:
-        by_group = weight.reshape(groups, panels.channels, math.prod(weight.shape[1:]))
-        extra = panels.padded - panels.channels
+        by_group = weight.reshape(groups, panels.columns, math.prod(weight.shape[1:]))
+        extra = panels.padded - panels.columns
         full = np.pad(by_group.astype(to), ((0, 0), (0, extra), (0, 0)))
         pieces = []
         for first, count, widths in panels.kinds:
@@ -81,8 +37,8 @@ def pack_channels(panels: Panels, groups: int, to: np.dtype[np.generic]) -> Pack
     """What packs a bias [O]: each group filled up to whole panels."""
 
     def pack(bias: Array) -> Array:
-        by_group = bias.reshape(groups, panels.channels).astype(to)
-        return np.pad(by_group, ((0, 0), (0, panels.padded - panels.channels)))
+        by_group = bias.reshape(groups, panels.columns).astype(to)
+        return np.pad(by_group, ((0, 0), (0, panels.padded - panels.columns)))
 
     return pack
 
@@ -160,8 +116,8 @@ class Factors:
                     inside = p.e.index(number) >= first
                     with p.e.when(inside & (p.e.index(number) < first + count)):
                         place = p.e.index(group) * panels.padded + number * panels.width
-                        start = p.e.index(group) * panels.channels + number * panels.width
-                        valid = min(sum(widths), panels.channels - first * panels.width)
+                        start = p.e.index(group) * panels.columns + number * panels.width
+                        valid = min(sum(widths), panels.columns - first * panels.width)
                         _copy_panel(
                             p.e, buffer, source, to + place * depth, start, (valid, sum(widths))
                         )

@@ -16,13 +16,13 @@ from afterglow.backends.cpu.kernels.conv.padding import (
     write_padded,
 )
 from afterglow.backends.cpu.kernels.conv.panels import Factors, factors_needs
-from afterglow.backends.cpu.kernels.conv.sums import Sums
+from afterglow.backends.cpu.kernels.conv.sums import sums_over
 from afterglow.backends.cpu.kernels.conv.tiling import Plan
 from afterglow.backends.cpu.kernels.table import DIRECT
-from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, quotient
+from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase, Request
 from afterglow.backends.cpu.micro.rows import split
-from afterglow.backends.cpu.micro.tile import Run, sum_type
+from afterglow.backends.cpu.micro.tile import Run, sum_type, tiles_of_block
 
 
 def product_algorithm(r: Request, cost: float) -> Algorithm:
@@ -68,7 +68,7 @@ class _Product:
         e, panels, geometry = self.e, self.plan.panels, self.plan.geometry
         place, block = self._place(unit)
         group, number = (e.index(part) for part in _split(place, panels.count))
-        first, last = (self._border(e.index(block) + end) for end in (0, 1))
+        first, last = tiles_of_block(e, block, self.plan.tiles.count, self.plan.blocks)
         x = self.x + group * geometry.group_stride
         column = group * panels.padded + number * panels.width
         factors = self.weight + column * geometry.depth
@@ -84,12 +84,7 @@ class _Product:
         block, panel = _split(unit, self.plan.geometry.groups * self.plan.panels.count)
         return panel, block
 
-    def _border(self, block: Value) -> Value:
-        """The first tile of a block."""
-        place = block * self.plan.tiles.count
-        return quotient(place, self.plan.blocks) if self.plan.blocks > 1 else place
-
-    def _write_tiles(self, side: _Side, first: Value, last: Value) -> None:
+    def _write_tiles(self, side: _Side, first: Index, last: Index) -> None:
         tiles, e = self.plan.tiles, self.e
         with e.loop(last, start=first, name="tile") as number:
             line, in_line = _split(number, tiles.in_line) if tiles.lines > 1 else (0, number)
@@ -107,8 +102,8 @@ class _Product:
         begin = place * run.rows + run.shift
         first = e.index(line) * tiles.pixels_in_line + begin * len(tiles.within)
         rows = tiles.rows(side.x, run, line, begin)
-        sums = Sums(rows, side.factors, side.columns.widths, self.plan.fetches)
-        found = sums.over(e, self.plan.geometry.taps)
+        taps, widths = self.plan.geometry.taps, side.columns.widths
+        found = sums_over(e, taps, rows, side.factors, widths, fetches=self.plan.fetches)
         vectors, bias = len(side.columns.widths), side.loaded_bias()
         for number in range(len(rows)):
             values = found[number * vectors : (number + 1) * vectors]

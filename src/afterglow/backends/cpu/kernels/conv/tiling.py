@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.conv.geometry import Geometry
-from afterglow.backends.cpu.kernels.conv.panels import Panels
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
+from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, Run, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
@@ -131,7 +131,7 @@ def _choose_tiles(geometry: Geometry, target: Target, dtype: DType) -> tuple[Til
     lanes = max(1, target.vector_bits // dtype.bits)
     ways = []
     for vectors in range(1, MOST_VECTORS + 1):
-        panels = Panels.of(geometry.results, lanes, vectors)
+        panels = Panels.narrowed(geometry.results, lanes, vectors)
         rows = min(MOST_ROWS, most_rows(target, vectors, dtype))
         fits = panels.whole or len(panels.last) == vectors
         if vectors == 1 or (fits and rows >= LEAST_ROWS):

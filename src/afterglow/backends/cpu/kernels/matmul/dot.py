@@ -5,9 +5,8 @@ Both operands lie in memory along the depth, so neither has to be put into anoth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
@@ -17,22 +16,19 @@ from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
-    convert,
     first_lanes,
     larger,
-    load_masked,
     reduce_sum,
     smaller,
     vector,
 )
+from afterglow.backends.cpu.micro.accumulate import Accumulation, Factors, join_chains, vector_step
 from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.micro.tile import (
     ENOUGH_SUMS,
     LINE,
     Run,
-    fold_blocks,
-    multiply_add,
     split_rows,
     sum_type,
 )
@@ -84,18 +80,6 @@ def _most(problem: Problem, target: Target) -> tuple[int, int]:
     return min(ENOUGH_SUMS, sums // problem.columns), problem.columns
 
 
-@dataclass(frozen=True)
-class _Pairs:
-    """Rows of lhs and columns of rhs, each to be multiplied with each, from some place on."""
-
-    lefts: Sequence[Pointer]
-    rights: Sequence[Pointer]
-
-    def at(self, place: Index) -> _Pairs:
-        """The same, further along the depth."""
-        return _Pairs([x + place for x in self.lefts], [x + place for x in self.rights])
-
-
 class _Dot:
     """The function that computes tiles of the result."""
 
@@ -129,12 +113,12 @@ class _Dot:
             place = rhs.numbers.offset(batch) * size if self.packs else rhs.batch.offset(batch)
             for rows in self.row_runs:
                 with self._only(rows, self.row_runs, row_tile) as row:
-                    lefts = _starts(left + row * lhs.row_stride, rows.rows, lhs.row_stride)
+                    start = left + row * lhs.row_stride
+                    lefts = [start + i * lhs.row_stride for i in range(rows.rows)]
                     for columns in self.column_runs:
                         with self._only(columns, self.column_runs, column_tile) as column:
                             first = self.rhs + place + column * self.column_stride
-                            rights = _starts(first, columns.rows, self.column_stride)
-                            sums = self._sums(_Pairs(lefts, rights))
+                            sums = self._sums(lefts, first, columns.rows)
                             self._put(batch * self.problem.rows + row, column, sums, columns.rows)
 
     @contextmanager
@@ -147,70 +131,40 @@ class _Dot:
         with self.e.loop(stop, start=start, name="tile") as number:
             yield number * run.rows + run.shift
 
-    def _sums(self, pairs: _Pairs) -> list[Value]:
-        """The scalar product of each row with each column."""
+    def _sums(self, lefts: list[Pointer], right: Pointer, columns: int) -> list[Value]:
+        """The scalar products of rows with neighbouring columns, of which the first is given."""
         depth, lanes = self.problem.depth, self.lanes
-        size = len(pairs.lefts) * len(pairs.rights)
+        lines = [column * self.column_stride for column in range(columns)]
+        size = len(lefts) * columns
         chains = max(1, min(MOST_CHAINS, ENOUGH_SUMS // size, depth // lanes))
-        turn = chains * lanes
 
-        def body(place: Value, sums: list[Value]) -> list[Value]:
-            here = pairs.at(place)
-            if self.fetches:
-                self._fetch_next(here.rights, turn)
-            return [
-                total
-                for chain in range(chains)
-                for total in self._step(
-                    here.at(chain * lanes), sums[chain * size : (chain + 1) * size], lanes
-                )
-            ]
+        def fetch(place: Value, at: Factors) -> None:
+            self._fetch_next(at.panel + place, columns, chains * lanes)
 
-        whole = depth - depth % turn
-        zero = self.e.constant(self.dtype, 0, lanes)
-        sums = fold_blocks(self.e, whole, [zero] * (size * chains), body, step=turn, chains=turn)
-        joined = sums[:size]
-        for chain in range(1, chains):
-            joined = [a + b for a, b in zip(joined, sums[chain * size :], strict=False)]
-        return self._finished(pairs, whole, joined)
+        step = vector_step(self.dtype, lanes, lines)
+        core = Accumulation(step, chains, lanes, chains, fetch if self.fetches else None)
+        zeros = [self.e.constant(self.dtype, 0, lanes)] * (size * chains)
+        factors, whole = Factors(lefts, right), depth - depth % lanes
+        sums = core.along(self.e, factors, whole, zeros, chains * lanes)
+        return self._finished(factors.at(whole), lines, join_chains(sums, chains))
 
-    def _fetch_next(self, rights: Sequence[Pointer], count: int) -> None:
+    def _fetch_next(self, right: Pointer, columns: int, count: int) -> None:
         """Fetch what the next columns have at the place where these are."""
-        for right in rights:
-            following = right + len(rights) * self.column_stride
+        for column in range(columns, 2 * columns):
+            following = right + column * self.column_stride
             for start in range(0, count, LINE // right.dtype.itemsize):
                 following.prefetch(start, locality=2)
 
-    def _finished(self, pairs: _Pairs, place: int, sums: list[Value]) -> list[Value]:
+    def _finished(self, at: Factors, lines: list[int], sums: list[Value]) -> list[Value]:
         """Add what is left of the depth, and the lanes of each sum."""
-        depth, lanes = self.problem.depth, self.lanes
-        while place + lanes <= depth:
-            sums = self._step(pairs.at(place), sums, lanes)
-            place += lanes
-        if place < depth and self.p.target.avx512:
-            mask = first_lanes(self.e.index(depth - place), lanes)
-            sums = self._step(pairs.at(place), sums, lanes, mask)
-            place = depth
-        scalars = [reduce_sum(total) for total in sums]
-        for rest in range(place, depth):
-            scalars = self._step(pairs.at(rest), scalars, 1)
-        return scalars
-
-    def _step(
-        self, pairs: _Pairs, sums: Sequence[Value], lanes: int, mask: Value | None = None
-    ) -> list[Value]:
-        """Add the products of the next elements along the depth, row by row."""
-        rights = [self._load(right, lanes, mask) for right in pairs.rights]
-        made = []
-        for number, row in enumerate(pairs.lefts):
-            left = self._load(row, lanes, mask)
-            start = number * len(rights)
-            made += [multiply_add(left, right, sums[start + i]) for i, right in enumerate(rights)]
-        return made
-
-    def _load(self, place: Pointer, lanes: int, mask: Value | None) -> Value:
-        loaded = place.load(0, lanes) if mask is None else load_masked(place, mask)
-        return convert(loaded, self.dtype)
+        rest = self.problem.depth % self.lanes
+        if rest and self.p.target.avx512:
+            mask = first_lanes(self.e.index(rest), self.lanes)
+            return [
+                reduce_sum(s) for s in vector_step(self.dtype, self.lanes, lines, mask)(at, sums)
+            ]
+        single = Accumulation(vector_step(self.dtype, 1, lines), 1)
+        return single.steps(at, [reduce_sum(total) for total in sums], rest)
 
     def _put(self, row: Index, column: Index, sums: list[Value], columns: int) -> None:
         for start in range(0, len(sums), columns):
@@ -218,8 +172,3 @@ class _Dot:
             for piece in pieces_of(columns, self.lanes, masked=False):
                 first = start + piece.start
                 out.put(column + piece.start, vector(sums[first : first + piece.lanes]))
-
-
-def _starts(first: Pointer, count: int, stride: int) -> list[Pointer]:
-    """Where rows or columns begin that lie a stride apart."""
-    return [first + i * stride for i in range(count)]

@@ -13,22 +13,20 @@ from afterglow.backends.cpu.llvm.emitter import (
     Pointer,
     Value,
     first_lanes,
-    larger,
     load_masked,
-    quotient,
     smaller,
 )
+from afterglow.backends.cpu.micro.accumulate import Ahead, LoadVector, accumulate
 from afterglow.backends.cpu.micro.held import load_held
 from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.micro.tile import (
     LINE,
-    Ahead,
-    LoadVector,
     Run,
-    accumulate,
     split_rows,
     sum_type,
+    tiles_of_block,
+    within_run,
 )
 
 MOST_TILES = 4
@@ -101,10 +99,9 @@ class _Gemm:
             batch, block = split(rest, self.plan.blocks)
             lhs = self.lhs + self.problem.lhs.batch.offset(batch)
             rhs = self._panel(batch, panel)
-            first, last = self._tiles(block)
+            first, last = tiles_of_block(self.e, block, self.plan.tiles, self.plan.blocks)
             for run in split_rows(self.problem.rows, self.tile.rows):
-                start = larger(self.e.index(first), run.first) if run.first else first
-                stop = smaller(self.e.index(last), run.last) if run.last < self.plan.tiles else last
+                start, stop = within_run(self.e, run, first, last, self.plan.tiles)
                 with self.e.loop(stop, start=start, name="tile") as tile:
                     row = tile * run.rows + run.shift
                     rows = lhs + row * self.problem.lhs.row_stride
@@ -126,14 +123,6 @@ class _Gemm:
         packer = Packer(self.e, matrix, tile, self.problem.depth, self.problem.columns)
         packer.write(self.panel, rhs, self.e.index(panel * tile.columns))
         return self.panel
-
-    def _tiles(self, block: Index) -> tuple[Index, Index]:
-        """The tiles of a block of rows: as many as of any other, or one more or less."""
-        tiles, blocks = self.plan.tiles, self.plan.blocks
-        if blocks == 1:
-            return 0, tiles
-        first = self.e.index(block) * tiles
-        return quotient(first, blocks), quotient(first + tiles, blocks)
 
     def _sums(
         self, run: Run, first: Pointer, rhs: Pointer, panel: Index, ahead: list[Ahead]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.quantized.copying import zero_point_in
-from afterglow.backends.cpu.kernels.quantized.weights import Panels
+from afterglow.backends.cpu.kernels.quantized.weights import BytePanels
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
@@ -34,7 +34,7 @@ class Output:
     its vectors.
     """
 
-    def __init__(self, p: Phase, panels: Panels) -> None:
+    def __init__(self, p: Phase, panels: BytePanels) -> None:
         self.e, self.sink, self.panels = p.e, p.sink(), panels
         scale, bias = (*p.step.ins, None, None)[2:4]
         self.scale = None if scale is None else row_of(p, scale)

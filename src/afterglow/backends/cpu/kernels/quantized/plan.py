@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD, dots_of
 from afterglow.backends.cpu.kernels.quantized.problem import Problem
-from afterglow.backends.cpu.kernels.quantized.weights import Panels
+from afterglow.backends.cpu.kernels.quantized.weights import BytePanels
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, Run, split_rows
 from afterglow.backends.cpu.target import Target
@@ -29,7 +29,7 @@ LEAST_LANES = 4
 class Plan:
     """Panels, and runs of tiles along lines of rows: `outer` says where in x lines begin."""
 
-    panels: Panels
+    panels: BytePanels
     outer: Axes
     extent: int
     stride: int
@@ -63,7 +63,7 @@ def plan_of(problem: Problem, target: Target) -> Plan:
         for vectors in range(1, MOST_VECTORS + 1):
             if vectors == 1 or (vectors - 1) * lanes < problem.columns:
                 rows = (registers - vectors - dots.spare) // vectors
-                panels = Panels(problem, dots, vectors, lanes)
+                panels = BytePanels.of(problem, dots, vectors, lanes)
                 plans.append(_cut(problem, panels, max(1, min(rows, MOST_ROWS)), target))
     return min(plans, key=lambda plan: _cost(plan, full))
 
@@ -74,7 +74,7 @@ def _lanes(full: int, columns: int) -> list[int]:
     return [full, full // 2] if halves else [full]
 
 
-def _cut(problem: Problem, panels: Panels, rows: int, target: Target) -> Plan:
+def _cut(problem: Problem, panels: BytePanels, rows: int, target: Target) -> Plan:
     """Tiles along the last axis of the rows."""
     *before, last = problem.pixels.extents or (1,)
     *jumps, stride = problem.pixels.strides or (0,)
@@ -85,7 +85,7 @@ def _cut(problem: Problem, panels: Panels, rows: int, target: Target) -> Plan:
     return Plan(panels, outer, last, stride, runs, blocks, by_block)
 
 
-def _blocks(problem: Problem, panels: Panels, tiles: int, target: Target) -> tuple[int, bool]:
+def _blocks(problem: Problem, panels: BytePanels, tiles: int, target: Target) -> tuple[int, bool]:
     """Units large enough to be handed out, in an order that reads slow memory least."""
     units = problem.batches * problem.groups * panels.count
     wanted = math.ceil(problem.work / WORK_OF_UNIT / max(1, units))

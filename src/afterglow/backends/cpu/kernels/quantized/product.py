@@ -15,14 +15,17 @@ from afterglow.backends.cpu.kernels.quantized.output import Output, Side
 from afterglow.backends.cpu.kernels.quantized.plan import Plan, plan_of
 from afterglow.backends.cpu.kernels.quantized.problem import Problem, problem_of
 from afterglow.backends.cpu.kernels.table import DIRECT
-from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, quotient
+from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
+from afterglow.backends.cpu.micro.accumulate import Accumulation, Factors, even_unroll
 from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
-from afterglow.backends.cpu.micro.rows import split
-from afterglow.backends.cpu.micro.tile import Run
+from afterglow.backends.cpu.micro.rows import Axes, split
+from afterglow.backends.cpu.micro.tile import Run, tiles_of_block
 from afterglow.types.dtype import i32
 
 MOST_PRODUCTS = 64
 """Multiplications in one turn of the innermost loop."""
+MOST_QUADS = 4
+"""Quads of each row in one turn of the innermost loop."""
 
 
 def product_algorithm(r: Request) -> Algorithm:
@@ -76,56 +79,16 @@ class _Rows:
         self, rows: Sequence[Pointer], panel: Pointer, sums: Sequence[Value], vectors: int
     ) -> list[Value]:
         """Add the products of rows with a panel to sums, a loop for each axis of the taps."""
-        outer = self.problem.outer
-        taps = list(zip(outer.extents, outer.strides, strict=True))
-        return self._taps(taps, rows, panel, list(sums), vectors)
+        outer, quads = self.problem.outer, self.problem.quads
+        taps = Axes((*outer.extents, quads), (*outer.strides, QUAD))
+        most = max(1, min(MOST_QUADS, MOST_PRODUCTS // max(len(sums), 1), quads))
 
-    def _taps(
-        self,
-        taps: list[tuple[int, int]],
-        rows: Sequence[Pointer],
-        panel: Pointer,
-        sums: list[Value],
-        vectors: int,
-    ) -> list[Value]:
-        line = vectors * sums[0].lanes * QUAD
-        if not taps:
-            return self._run(rows, panel, sums, vectors, line)
-        (extent, stride), *inner = taps
-        size = line * self.problem.quads
-        for count, _ in inner:
-            size *= count
+        def add(at: Factors, sums: Sequence[Value]) -> list[Value]:
+            return self.panels.dots.add(sums, at.rows, at.panel, vectors)
 
-        def body(tap: Value, sums: list[Value]) -> list[Value]:
-            moved = _advanced(rows, tap * stride)
-            return self._taps(inner, moved, panel + tap * size, sums, vectors)
-
-        return self.e.fold(extent, sums, body, name="tap")
-
-    def _run(
-        self, rows: Sequence[Pointer], panel: Pointer, sums: list[Value], vectors: int, line: int
-    ) -> list[Value]:
-        """All quads of a run, several a turn."""
-        quads = self.problem.quads
-        unroll = _unroll(quads, len(sums))
-
-        def some(
-            rows: Sequence[Pointer], panel: Pointer, sums: list[Value], count: int
-        ) -> list[Value]:
-            for quad in range(count):
-                here = [row + quad * QUAD for row in rows]
-                sums = self.panels.dots.add(sums, here, panel + quad * line, vectors)
-            return sums
-
-        def body(turn: Value, sums: list[Value]) -> list[Value]:
-            moved = _advanced(rows, turn * (unroll * QUAD))
-            return some(moved, panel + turn * (unroll * line), sums, unroll)
-
-        turns = quads // unroll if unroll else 0
-        sums = self.e.fold(turns, sums, body, name="quad")
-        done = turns * unroll
-        moved = [row + done * QUAD for row in rows]
-        return some(moved, panel + done * line, sums, quads - done)
+        core = Accumulation(add, even_unroll(quads, most, 2))
+        factors = Factors(rows, panel, QUAD, vectors * sums[0].lanes * QUAD)
+        return core.over(self.e, taps, factors, list(sums))
 
 
 class _Product(_Rows):
@@ -151,7 +114,7 @@ class _Product(_Rows):
                 self.place(batch, group),
                 self.e.index(batch) * self.problem.groups + group,
             )
-            first, last = self._tiles(block)
+            first, last = tiles_of_block(self.e, block, self.plan.tiles, self.plan.blocks)
             with self.e.loop(last, start=first, name="tile") as tile:
                 line, at = split(tile, self.plan.in_line)
                 row, x = self.e.index(line) * self.plan.extent, rows + self.plan.outer.offset(line)
@@ -176,14 +139,6 @@ class _Product(_Rows):
             rest, panel = split(rest, panels)
         batch, group = split(rest, self.problem.groups)
         return batch, group, panel, block
-
-    def _tiles(self, block: Index) -> tuple[Index, Index]:
-        """The tiles of a block: as many as of any other, or one more or less."""
-        tiles, blocks = self.plan.tiles, self.plan.blocks
-        if blocks == 1:
-            return 0, tiles
-        first = self.e.index(block) * tiles
-        return quotient(first, blocks), quotient(first + tiles, blocks)
 
     def _write_tile(self, task: _Task, at: Value) -> None:
         """Write a tile of any height, given its number in its line."""
@@ -245,19 +200,3 @@ def _write_sums_of_rows(k: Kernel, problem: Problem, plan: Plan) -> None:
 
 def _further(pointer: Pointer | None, count: Value) -> Pointer | None:
     return None if pointer is None else pointer + count
-
-
-def _advanced(rows: Sequence[Pointer], count: Index) -> list[Pointer]:
-    """All addresses moved on; those that share a beginning share the addition."""
-    moved: dict[str, Pointer] = {}
-    for row in rows:
-        if row.text not in moved:
-            moved[row.text] = Pointer(row.code, row.dtype, row.text) + count
-    return [moved[row.text] + row.offset for row in rows]
-
-
-def _unroll(quads: int, sums: int) -> int:
-    """Quads in one turn: few enough for short code, and without a rest if that can be."""
-    most = max(1, min(4, MOST_PRODUCTS // max(sums, 1), quads))
-    fitting = [count for count in range(most, 1, -1) if quads % count == 0]
-    return fitting[0] if fitting else most

@@ -8,7 +8,7 @@ column: sums begin with it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,29 +25,24 @@ from afterglow.backends.cpu.llvm.emitter import (
     reinterpret,
 )
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase, Storage
+from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.types import Array
 from afterglow.types.dtype import i8, i32
 
 
 @dataclass(frozen=True)
-class Panels:
-    """The packed weight of a problem, `vectors` of `lanes` columns a panel."""
+class BytePanels(Panels):
+    """The packed weight of a problem in panels, each of the same width."""
 
-    problem: Problem
-    dots: Dots
-    vectors: int
-    lanes: int
+    problem: Problem = field(kw_only=True)
+    dots: Dots = field(kw_only=True)
 
-    @property
-    def width(self) -> int:
-        """Columns of a panel."""
-        return self.vectors * self.lanes
-
-    @property
-    def count(self) -> int:
-        """Panels of one weight."""
-        return -(-self.problem.columns // self.width)
+    @staticmethod
+    def of(problem: Problem, dots: Dots, vectors: int, lanes: int) -> BytePanels:
+        """The weight of a problem in panels of some vectors."""
+        cut = Panels.filled(problem.columns, lanes, vectors)
+        return BytePanels(cut.columns, cut.whole, cut.widths, problem=problem, dots=dots)
 
     @property
     def line(self) -> int:

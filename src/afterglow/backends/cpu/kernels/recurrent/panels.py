@@ -5,14 +5,13 @@ Constants are put into that order when a model is compiled, others before the fi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from afterglow.backends.cpu.kernels.recurrent.problem import Problem
 from afterglow.backends.cpu.llvm.emitter import Pointer, convert, smaller
 from afterglow.backends.cpu.micro.held import held, held_type
 from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Pack, Phase, Storage
+from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Region
 from afterglow.types import Array
@@ -24,35 +23,11 @@ FEW_STATES = 4
 Gates = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Panels:
-    """How hidden units are cut up: `vectors` of them in a panel."""
-
-    width: int
-    vectors: int
-    lanes: int
-
-    @property
-    def units(self) -> int:
-        """Hidden units in a panel."""
-        return self.vectors * self.lanes
-
-    @property
-    def count(self) -> int:
-        """How many panels there are; the last may be filled up."""
-        return -(-self.width // self.units)
-
-    @property
-    def pitch(self) -> int:
-        """Hidden units in all panels."""
-        return self.count * self.units
-
-
 def panels_of(problem: Problem, target: Target) -> Panels:
-    """The panels of a layer."""
+    """The panels of a layer, whose columns are its hidden units."""
     lanes = max(1, target.vector_bits // problem.dtype.bits)
     wide = problem.batch < FEW_STATES and problem.width > lanes
-    return Panels(problem.width, 2 if wide else 1, lanes)
+    return Panels.filled(problem.width, lanes, 2 if wide else 1)
 
 
 def open_panels(p: Phase, problem: Problem, panels: Panels, gates: Gates) -> Pointer:
@@ -68,7 +43,7 @@ def panels_needs(problem: Problem, panels: Panels, gates: Gates) -> Needs:
     """Memory for the weights of some gates, if they are no constants."""
     if problem.given["recurrence"].root.region is Region.CONSTANT:
         return Needs(packed=(2,))
-    size = panels.pitch * len(gates) * problem.width
+    size = panels.padded * len(gates) * problem.width
     return Needs(workspace={_name(panels, gates): Storage(problem.dtype, size)})
 
 
@@ -78,31 +53,31 @@ def write_panels(kernel: Kernel, problem: Problem, panels: Panels, gates: Gates)
     if recurrence.root.region is Region.CONSTANT:
         return
     line, state = recurrence.strides
-    size = panels.units * len(gates)
-    work = float(panels.pitch * len(gates) * problem.width)
+    size = panels.width * len(gates)
+    work = float(panels.padded * len(gates) * problem.width)
     with kernel.phase(panels.count, work, _name(panels, gates)) as p:
         source, made = p.pointer(recurrence), open_panels(p, problem, panels, gates)
-        with p.units() as panel, p.e.loop(panels.units, name="unit") as unit:
-            hidden = smaller(panel * panels.units + unit, panels.width - 1)
+        with p.units() as panel, p.e.loop(panels.width, name="unit") as unit:
+            hidden = smaller(panel * panels.width + unit, panels.columns - 1)
             first = made + panel * (problem.width * size) + unit
             with p.e.loop(problem.width, name="k") as k:
                 for place, gate in enumerate(gates):
-                    row = hidden + gate * panels.width
+                    row = hidden + gate * panels.columns
                     element = (source + row * line + k * state).load()
-                    (first + k * size).store(convert(element, made.dtype), place * panels.units)
+                    (first + k * size).store(convert(element, made.dtype), place * panels.width)
 
 
 def _name(panels: Panels, gates: Gates) -> str:
-    return f"gates{''.join(map(str, gates))}x{panels.units}"
+    return f"gates{''.join(map(str, gates))}x{panels.width}"
 
 
 def _pack(panels: Panels, gates: Gates, dtype: DType) -> Pack:
     def pack(x: Array) -> Array:
         depth = x.shape[1]
-        padded = np.zeros((len(gates), panels.pitch, depth), dtype.numpy)
-        padded[:, : panels.width] = x.reshape(-1, panels.width, depth)[list(gates)]
-        cut = padded.reshape(len(gates), panels.count, panels.units, depth)
-        lines = cut.transpose(1, 3, 0, 2).reshape(panels.count, depth, len(gates) * panels.units)
+        padded = np.zeros((len(gates), panels.padded, depth), dtype.numpy)
+        padded[:, : panels.columns] = x.reshape(-1, panels.columns, depth)[list(gates)]
+        cut = padded.reshape(len(gates), panels.count, panels.width, depth)
+        lines = cut.transpose(1, 3, 0, 2).reshape(panels.count, depth, len(gates) * panels.width)
         return held(lines, panels.lanes, dtype)
 
     return pack

@@ -7,15 +7,11 @@ from afterglow.backends.cpu.kernels.matmul.problem import Matrix
 from afterglow.backends.cpu.kernels.recurrent.panels import panels_of
 from afterglow.backends.cpu.kernels.recurrent.problem import Problem
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, first_lanes
+from afterglow.backends.cpu.micro.accumulate import accumulate
 from afterglow.backends.cpu.micro.held import held_type, load_held
 from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Storage
 from afterglow.backends.cpu.micro.rows import Axes, Row
-from afterglow.backends.cpu.micro.tile import (
-    Tile,
-    accumulate,
-    most_rows,
-    split_rows,
-)
+from afterglow.backends.cpu.micro.tile import Tile, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Region
 
@@ -38,7 +34,7 @@ def projection_pitch(problem: Problem, target: Target) -> int:
     tile = projection_tile(problem, target)
     width = tile.columns
     written = -(-problem.columns // width) * width
-    beyond = panels_of(problem, target).pitch - problem.width
+    beyond = panels_of(problem, target).padded - problem.width
     return max(written, problem.columns + beyond) + tile.lanes
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.recurrent.cells import Stage, kept_of, stages_of, states_of
 from afterglow.backends.cpu.kernels.recurrent.panels import (
-    Panels,
     open_panels,
     panels_needs,
     panels_of,
@@ -15,12 +14,14 @@ from afterglow.backends.cpu.kernels.recurrent.panels import (
 from afterglow.backends.cpu.kernels.recurrent.problem import Problem
 from afterglow.backends.cpu.kernels.recurrent.projection import projection_pitch
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, first_lanes, select
+from afterglow.backends.cpu.micro.accumulate import accumulate
 from afterglow.backends.cpu.micro.fusion import SinkRow
 from afterglow.backends.cpu.micro.held import load_held
 from afterglow.backends.cpu.micro.index_check import IndexCheck
 from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Storage
+from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Row
-from afterglow.backends.cpu.micro.tile import Tile, accumulate, most_rows, split_rows
+from afterglow.backends.cpu.micro.tile import Tile, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import i64
 
@@ -100,11 +101,11 @@ def steps_needs(problem: Problem, target: Target) -> Needs:
     workspace = {name: storage for part in parts for name, storage in part.workspace.items()}
     if _shares_steps(problem):
         workspace.update({f"steps{n}": Storage(i64, panels.count) for n in range(len(stages))})
-    state = problem.batch * panels.pitch
+    state = problem.batch * panels.padded
     for name in (*states_of(problem.op), *kept_of(problem.op)):
         workspace[name] = Storage(problem.dtype, 2 * state if name == "h" else state)
     most = max(_tile(problem, panels, stage, target).rows * len(stage.gates) for stage in stages)
-    return Needs(workspace, {"sums": Storage(problem.dtype, most * panels.units)}, parts[0].packed)
+    return Needs(workspace, {"sums": Storage(problem.dtype, most * panels.width)}, parts[0].packed)
 
 
 def _open_counters(p: Phase, stage: int) -> Pointer:
@@ -122,15 +123,15 @@ def _write_begin(p: Phase, problem: Problem, panels: Panels) -> None:
         state = p.workspace(name)
         given = problem.given.get(INITIAL[name])
         if given is None:
-            p.e.zero(state, problem.batch * panels.pitch)
+            p.e.zero(state, problem.batch * panels.padded)
             continue
         source = p.pointer(given)
         with p.e.loop(problem.batch, name="row") as row:
             line = Row(source + row * given.strides[0], given.strides[1])
-            with p.e.loop(panels.pitch, step=panels.lanes, name="unit") as unit:
+            with p.e.loop(panels.padded, step=panels.lanes, name="unit") as unit:
                 mask = _mask(p, panels, unit)
                 loaded = convert(line.load(unit, panels.lanes, mask), problem.dtype)
-                state.store(loaded.splat(panels.lanes), row * panels.pitch + unit)
+                state.store(loaded.splat(panels.lanes), row * panels.padded + unit)
 
 
 def _check_lengths(p: Phase, problem: Problem) -> None:
@@ -149,16 +150,16 @@ def _write_end(p: Phase, problem: Problem, panels: Panels) -> None:
         copy = problem.steps % 2 if name == "h" else 0
         with p.e.loop(problem.batch, name="row") as row:
             out = sink.row(row)
-            line = state + (row + copy * problem.batch) * panels.pitch
-            with p.e.loop(panels.pitch, step=panels.lanes, name="unit") as unit:
+            line = state + (row + copy * problem.batch) * panels.padded
+            with p.e.loop(panels.padded, step=panels.lanes, name="unit") as unit:
                 out.put(unit, line.load(unit, panels.lanes), _mask(p, panels, unit))
 
 
 def _mask(p: Phase, panels: Panels, unit: Index) -> Value | None:
     """The lanes from a hidden unit on that exist."""
-    if panels.width % panels.lanes == 0 and panels.pitch == panels.width:
+    if panels.columns % panels.lanes == 0 and panels.padded == panels.columns:
         return None
-    return first_lanes(p.e.index(panels.width) - unit, panels.lanes)
+    return first_lanes(p.e.index(panels.columns) - unit, panels.lanes)
 
 
 def _tile(problem: Problem, panels: Panels, stage: Stage, target: Target) -> Tile:
@@ -205,14 +206,14 @@ class _Steps:
             with self.e.loop(run.last, start=run.first, name="tile") as number:
                 row = number * run.rows + run.shift
                 places = [
-                    _Place(self, step, time, row + r, panel * self.panels.units)
+                    _Place(self, step, time, row + r, panel * self.panels.width)
                     for r in range(run.rows)
                 ]
-                start = source + row * self.panels.pitch
+                start = source + row * self.panels.padded
                 sums = accumulate(
                     self.e,
                     tile.with_rows(run.rows),
-                    [start + r * self.panels.pitch for r in range(run.rows)],
+                    [start + r * self.panels.padded for r in range(run.rows)],
                     lines,
                     self.problem.width,
                     self.problem.dtype,
@@ -224,7 +225,7 @@ class _Steps:
         """The state that a step begins with."""
         if name != "h":
             return self.states[name]
-        return self.states["h"] + (step & 1) * (self.problem.batch * self.panels.pitch)
+        return self.states["h"] + (step & 1) * (self.problem.batch * self.panels.padded)
 
     def made(self, name: str, step: Value) -> Pointer:
         """The state that a step ends with."""
@@ -316,7 +317,7 @@ class _Place:
         self._out().put(self.unit + self.offset, output, self._mask())
 
     def _at(self, state: Pointer) -> Pointer:
-        return state + (self.row * self.steps.panels.pitch + self.unit) + self.offset
+        return state + (self.row * self.steps.panels.padded + self.unit) + self.offset
 
     def _out(self) -> SinkRow:
         return self.steps.sink.row(self.time * self.steps.problem.batch + self.row)

@@ -14,15 +14,14 @@ from afterglow.backends.cpu.llvm.emitter import (
     Value,
     equal,
     first_lanes,
-    larger,
-    quotient,
     remainder,
     select,
     smaller,
 )
+from afterglow.backends.cpu.micro.accumulate import Ahead, accumulate
 from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Storage
 from afterglow.backends.cpu.micro.rows import split
-from afterglow.backends.cpu.micro.tile import LINE, Ahead, Run, accumulate
+from afterglow.backends.cpu.micro.tile import LINE, Run, tiles_of_block, within_run
 from afterglow.types.dtype import f32
 
 
@@ -120,7 +119,7 @@ class _Multiply:
             right = right.aligned(min(LINE, line & -line))
             left = self.factors + number * plan.factor
             for run in plan.runs:
-                start, stop = self._tiles_of_run(block, run)
+                start, stop = within_run(e, run, block.first, block.last, plan.tiles)
                 with e.loop(stop, start=start, name="tile") as tile:
                     row, slot = tile * run.rows + run.shift, tile - block.first
                     rows = left + (row - block.row) * plan.line
@@ -129,21 +128,7 @@ class _Multiply:
                         self._put(number, panel, run, row, slot)
 
     def _tiles(self, block: Index) -> tuple[Index, Index]:
-        """The tiles of a block: as many as of any other, or one more or less."""
-        tiles, blocks = self.plan.tiles, self.plan.blocks
-        if blocks == 1:
-            return 0, tiles
-        first = self.e.index(block) * tiles
-        return quotient(first, blocks), quotient(first + tiles, blocks)
-
-    def _tiles_of_run(self, block: _Block, run: Run) -> tuple[Index, Index]:
-        """The tiles of a block that are of one height."""
-        start, stop = block.first, block.last
-        if run.first:
-            start = larger(self.e.index(start), run.first)
-        if run.last < self.plan.tiles:
-            stop = smaller(self.e.index(stop), run.last)
-        return start, stop
+        return tiles_of_block(self.e, block, self.plan.tiles, self.plan.blocks)
 
     def _write_tile(
         self, number: Value, run: Run, slot: Value, rows: Pointer, right: Pointer

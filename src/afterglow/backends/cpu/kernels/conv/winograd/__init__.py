@@ -12,17 +12,17 @@ from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.columns import Columns, each_kind
 from afterglow.backends.cpu.kernels.conv.panels import (
     Factors,
-    Panels,
     factors_needs,
     pack_panels,
 )
-from afterglow.backends.cpu.kernels.conv.sums import Sums
+from afterglow.backends.cpu.kernels.conv.sums import sums_over
 from afterglow.backends.cpu.kernels.conv.winograd.input import InputTransform, has_edges
 from afterglow.backends.cpu.kernels.conv.winograd.output import OutputTransform
 from afterglow.backends.cpu.kernels.conv.winograd.plan import INPUT_COST, WinogradPlan
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import weight_matrix
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer
 from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Pack, Phase, Storage
+from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.instr import OpInstr
 from afterglow.types import Array
@@ -129,8 +129,8 @@ class _Products:
                 begin = number * run.rows + run.shift
                 base, place = matrix + begin * plan.line, to + begin * columns.width
                 rows = [base + row * plan.line for row in range(run.rows)]
-                sums = Sums(rows, factors, columns.widths, fetches=True)
-                found = iter(sums.over(e, Axes((plan.channels,), (1,))))
+                taps = Axes((plan.channels,), (1,))
+                found = iter(sums_over(e, taps, rows, factors, columns.widths, fetches=True))
                 for row in range(run.rows):
                     for start, _ in columns.vectors:
                         place.store(next(found), row * columns.width + start)

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.conv.geometry import conv_of
-from afterglow.backends.cpu.kernels.conv.panels import Panels
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import POINTS
 from afterglow.backends.cpu.llvm.emitter import Emitter, Value, smaller
+from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.tile import Run, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr, Region
@@ -59,7 +59,7 @@ class WinogradPlan:
         count = batch * math.ceil(height / size) * math.ceil(width / size)
         rows = min(MOST_ROWS, most_rows(target, VECTORS, f32))
         weight_bytes = (size + 2) ** 2 * f32.itemsize * channels * results
-        panels = Panels.of(results, lanes, VECTORS)
+        panels = Panels.narrowed(results, lanes, VECTORS)
         most = _most_tiles(rows, weight_bytes, target)
         if count <= 2 * most and panels.count >= FEW_PANELS:
             most = count

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from afterglow.driver.cache import CompileCache, digest_of_bytes, is_kept, model_key
+from afterglow.driver.cache import CompileCache, digest_of_bytes, is_cacheable, model_key
 from afterglow.driver.options import Options, model_title
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.bundle import Bundle, BundleRequest
@@ -18,9 +18,9 @@ from afterglow.runtime.version import SourceLeft, Specialiser
 from afterglow.support.errors import UsageError
 
 
-def find_kept(source: Any, options: Options) -> CompiledModel | None:
+def find_cached(source: Any, options: Options) -> CompiledModel | None:
     """The model that was compiled from a source with the same options; None if there is none."""
-    if options.cache is None or not is_kept(options):
+    if options.cache is None or not is_cacheable(options):
         return None
     cache = CompileCache(options.cache)
     digest = _digest(source, cache)
@@ -44,7 +44,7 @@ def _digest(source: Any, cache: CompileCache) -> str | None:
 
 
 class _UnreadSource(Specialiser):
-    """Stands where a model compiled in this process has its source; reads it if need be."""
+    """The source of a model from the cache: read when something else is asked of the model."""
 
     def __init__(self, source: Any, options: Options, digest: str) -> None:
         self.source = source
