@@ -26,6 +26,7 @@ LAYERS = [
     {"driver"},
     {"report"},
     {"onnx_backend"},
+    {"testing"},
     {""},
     {"cli"},
 ]
@@ -150,6 +151,12 @@ def imports_to_run(path: Path) -> list[str]:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             node.body = [ast.Pass()]
     return imports(tree)
+
+
+@each_module
+def test_nothing_but_the_tests_needs_the_conformance_kit(path: Path) -> None:
+    known = [i for i in imports(ast.parse(path.read_text())) if layer(i) == "testing"]
+    assert not known or layer(dotted(path)) == "testing", f"{dotted(path)} imports {known[0]}"
 
 
 @each_module

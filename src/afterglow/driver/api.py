@@ -74,7 +74,7 @@ def compile(
         verify: check the program after each pass, and each instruction as it runs.
         progress: called with the name of each stage when it begins.
     """
-    check_bindings(shapes, dims, values, target)
+    check_bindings(shapes, dims, values, backend=backend, target=target)
     dim_options = DimOptions.of(dims or {})
     options = Options(
         backend=backend,

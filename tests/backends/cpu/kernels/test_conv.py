@@ -18,10 +18,10 @@ from afterglow.backends.cpu.micro.tile import split_rows
 from afterglow.ops.activation import Relu
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
+from afterglow.testing.cases.case import Case
+from afterglow.testing.cases.convolution import CASES
 from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
-from tests.ops.case import Case
-from tests.ops.cases_convolution import CASES
 
 CONVS = [case for case in CASES if isinstance(case.op, Conv)]
 TARGETS = ["host", "x86-64-v3"]
