@@ -104,7 +104,7 @@ class Stages:
             first_plan(backend),
             backend.plans,
             optimize=options.optimize,
-            donate=options.lend_inputs,
+            donate=options.donate_inputs,
             memories=Memories.of(backend.target.memories),
         )
 
