@@ -216,7 +216,7 @@ def test_the_interpreter_makes_no_code(command, tmp_path):
         2,
         """
         error: backend 'interpreter' generates no code to print
-          help: use backend='cpu'
+          help: use the default backend
         """,
         *("dump", models.linear(tmp_path), "--stage", "llvm", "--backend", "interpreter"),
     )

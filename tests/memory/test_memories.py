@@ -41,9 +41,9 @@ from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape
 from afterglow.ops.pooling import MaxPool
 from afterglow.support.errors import ParseError, UnsupportedError, VerifyError
+from afterglow.testing.graphs import functions_of_floats
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32
-from tests.fuzz.graphs import functions_of_floats
 from tests.transforms.rewriting import random_inputs
 
 KIB = 1024

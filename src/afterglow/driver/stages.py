@@ -344,8 +344,6 @@ def kernels_of(backend: Backend) -> HasKernel:
 
 def find_backend(options: Options) -> Backend:
     """The backend that options ask for, which can do what they ask."""
-    if not isinstance(options.backend, str):
-        raise UsageError(f"backend must be a name, got {options.backend!r}")
     kernels = None if options.cache is None else CompileCache(options.cache).kernels
     settings = Settings(options.target, options.policy, options.threads, kernels)
     backend = backend_factory(options.backend)(settings)

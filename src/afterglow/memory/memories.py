@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.support.errors import UnsupportedError
-
-ALIGNMENT = 64
-"""Buffers start at multiples of this many bytes: a cache line, and the widest vector there is."""
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class Facts:
     vector_registers: int
     """How many vectors fit in registers."""
     general_registers: int
-    """How many integers fit in registers that are no vectors."""
+    """How many integers fit in general registers."""
     fma: bool
     """Whether a * b + c is one instruction, rounded once."""
     half_conversions: bool
