@@ -148,9 +148,9 @@ def test_states_begin_anew(tmp_path: Path) -> None:
     assert [loaded(one)[0] for _ in range(3)] == [0, 1, 2]
 
 
-def test_inputs_stay_lent(tmp_path: Path) -> None:
+def test_inputs_stay_donated(tmp_path: Path) -> None:
     nodes = [node("Exp", ["x"], ["a"]), node("Softmax", ["a"], ["y"])]
-    compiled = afterglow.compile(model(nodes), lend_inputs=True)
+    compiled = afterglow.compile(model(nodes), donate_inputs=True)
     want = compiled(X.copy())
     frozen = X.copy()
     frozen.flags.writeable = False

@@ -104,7 +104,7 @@ class Stages:
             first_plan(backend),
             backend.plans,
             optimize=options.optimize,
-            donate=options.lend_inputs,
+            donate=options.donate_inputs,
             memories=Memories.of(backend.target.memories),
         )
 
@@ -221,6 +221,11 @@ class Stages:
 
     def _fit_arena(self, module: Module, budget: int) -> None:
         """Split nodes until the arena fits."""
+        if Memories.of(self.backend.target.memories) is not None:
+            raise UsageError(
+                f"max_arena cannot bound the memories of target {self.options.target!r}",
+                help="leave max_arena out: the target says how large its memories are",
+            )
         self._tell("fit arena")
         fit = FitArena(budget, self.memory)
         Pipeline("fit", (fit,)).run(module, self._instruments())

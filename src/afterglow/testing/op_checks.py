@@ -40,7 +40,7 @@ class OpChecks(Checks):
 
     def _check_form(self, form: str, made: CaseFunction, case: Case) -> None:
         try:
-            compiled = self.compiled(made.function, lend_inputs=form == "in place")
+            compiled = self.compiled(made.function, donate_inputs=form == "in place")
             self.check_results(compiled, made, case)
             self.check_plans(compiled.program)
         except pytest.skip.Exception:
@@ -56,7 +56,7 @@ class OpChecks(Checks):
         results = compiled.run(inputs)
         assert_close(results, made.wanted, max(case.tolerance, self.tolerance))
         for port, array, given in zip(compiled.interface.inputs, inputs, made.inputs, strict=True):
-            assert port.lent or array.tobytes() == np.array(given).tobytes()
+            assert port.donated or array.tobytes() == np.array(given).tobytes()
 
     def check_plans(self, program: Program) -> None:
         """Asked again, the backend has the same plans for each step, and they print and parse."""
