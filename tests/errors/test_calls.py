@@ -166,14 +166,14 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
     (
         {"max_arena": -5},
         """
-        error: -5 is no amount of memory
+        error: -5 is not an amount of memory
           help: write 256KiB, 1MB, or a number of bytes
         """,
     ),
     (
         {"max_arena": 1.5},
         """
-        error: 1.5 is no amount of memory
+        error: 1.5 is not an amount of memory
           help: write 256KiB, 1MB, or a number of bytes
         """,
     ),

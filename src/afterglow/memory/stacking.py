@@ -76,7 +76,7 @@ class _Former:
         anchor = step if is_anchor(step) else None
         group = _Group([step], index, anchor, set(step.outs), self.plan(step))
         self.group_of[step] = group
-        if step.op.unpacks:  # what it reads is compact: store that, and unpack where it is needed
+        if step.op.dequantizes:  # its operand is smaller: store that, and dequantize in each reader
             return
         for producer in self._producers(step):
             joined = self._joined(producer, group)
@@ -125,8 +125,8 @@ class _Former:
         if any(b not in first.results or b.is_view for b in passed):
             return False
         if second.anchor is not None:
-            unpacked = {b for step in first.members if step.op.unpacks for b in step.outs}
-            return all(b in unpacked or reads_once(second.anchor, b) for b in passed)
+            dequantized = {b for step in first.members if step.op.dequantizes for b in step.outs}
+            return all(b in dequantized or reads_once(second.anchor, b) for b in passed)
         shape = second.members[0].outs[0].type.shape
         return all(buffer.type.shape == shape for buffer in passed)
 

@@ -22,7 +22,7 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.IGNORECASE | re.ASCII
 
 
 def as_size(given: int | str) -> int:
-    """Bytes, from a number of them or a text as below."""
+    """Bytes, from a number or a string such as "1.5 MB"."""
     if isinstance(given, str):
         return parse_size(given)
     if isinstance(given, bool) or not hasattr(given, "__index__") or index(given) < 0:
@@ -41,5 +41,5 @@ def parse_size(text: str) -> int:
 
 def _no_size(given: Any) -> UsageError:
     return UsageError(
-        f"{given!r} is no amount of memory", help="write 256KiB, 1MB, or a number of bytes"
+        f"{given!r} is not an amount of memory", help="write 256KiB, 1MB, or a number of bytes"
     )

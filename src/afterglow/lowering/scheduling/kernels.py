@@ -43,15 +43,15 @@ def passes(first: OpInstr, second: OpInstr, buffer: Buffer, *, anchored: bool) -
     """Whether a result of one instruction can go to another one tile by tile.
 
     An anchor can take it only if there is none before it, and if it reads each element once or
-    they are but unpacked there. What unpacks does so for its reader, not after its producer.
+    they are only dequantized there. A dequantization joins its reader, not its producer.
     """
-    if first.predicate is not second.predicate or second.op.unpacks:
+    if first.predicate is not second.predicate or second.op.dequantizes:
         return False
     if not tile_axes(Stack((first, second), (buffer,))):
         return False
     if reads_pointwise(second, buffer):
         return True
-    return not anchored and (reads_once(second, buffer) or first.op.unpacks)
+    return not anchored and (reads_once(second, buffer) or first.op.dequantizes)
 
 
 def costs_nothing(step: OpInstr, operand: Buffer) -> bool:
