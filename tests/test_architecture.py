@@ -26,6 +26,7 @@ LAYERS = [
     {"driver"},
     {"report"},
     {"onnx_backend"},
+    {"testing"},
     {""},
     {"cli"},
 ]
@@ -49,6 +50,8 @@ DOORS = {
     "afterglow.driver.devices": "the interpreter, for models of which the host runs something",
     "afterglow.driver.loading": "the compiler, for models with data-dependent shapes",
     "afterglow.driver.cached": "the compiler, for what else is asked of a kept model",
+    "afterglow.frontends.onnx.front_end": "the library that reads ONNX files, once one is opened",
+    "afterglow.frontends.onnx.functions": "the same, for ops that only the standard defines",
     "afterglow.runtime.native.machine": "LLVM, for features that the system lists under no name",
     "afterglow.support.plugins": "the metadata of packages, for names that are not our own",
     "afterglow.types.dtype": "ml_dtypes, for elements that NumPy has not",
@@ -151,6 +154,12 @@ def imports_to_run(path: Path) -> list[str]:
 
 
 @each_module
+def test_nothing_but_the_tests_needs_the_conformance_kit(path: Path) -> None:
+    known = [i for i in imports(ast.parse(path.read_text())) if layer(i) == "testing"]
+    assert not known or layer(dotted(path)) == "testing", f"{dotted(path)} imports {known[0]}"
+
+
+@each_module
 def test_nothing_but_the_registry_knows_the_cpu_backend(path: Path) -> None:
     inside = is_within(dotted(path), "afterglow.backends.cpu")
     if inside or dotted(path) == "afterglow.backends.registry":
@@ -176,6 +185,16 @@ def test_nothing_is_imported_inside_a_function(path: Path) -> None:
             assert not inner or dotted(path) in DOORS, f"line {inner[0].lineno}"
 
 
+def test_the_alignment_of_memory_is_defined_once() -> None:
+    found = [
+        dotted(path)
+        for path in MODULES
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ALIGNMENT"
+    ]
+    assert found == ["afterglow.runtime.native.convention"]
+
+
 @each_module
 def test_files_are_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= MOST_LINES
@@ -195,13 +214,17 @@ def test_every_public_name_is_documented(path: Path) -> None:
             assert private or setter or ast.get_docstring(node), f"{node.name} has no docstring"
 
 
+GENERAL = ("base", "partition", "registry")
+"""What the driver may import of the front ends."""
+
+
 @each_module
 def test_only_the_registry_of_front_ends_brings_a_particular_one(path: Path) -> None:
     me = dotted(path)
     if not me.startswith("afterglow.driver"):
         return
     for imported in (*imports(ast.parse(path.read_text())), *_libraries(path)):
-        is_general = imported in ("afterglow.frontends.base", "afterglow.frontends.registry")
+        is_general = imported.removeprefix("afterglow.frontends.") in GENERAL
         is_other = not imported.startswith(("afterglow.frontends", "onnx"))
         assert is_general or is_other, f"{me} imports {imported}"
 

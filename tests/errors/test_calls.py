@@ -139,14 +139,14 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
         {"tune": math.nan},
         """
         error: cannot tune for nan s on backend 'cpu'
-          help: give seconds above 0, and backend='cpu'
+          help: give seconds above 0, and the default backend
         """,
     ),
     (
         {"tune": math.inf},
         """
         error: cannot tune for inf s on backend 'cpu'
-          help: give seconds above 0, and backend='cpu'
+          help: give seconds above 0, and the default backend
         """,
     ),
     (
@@ -180,8 +180,8 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
     (
         {"backend": ["cpu"]},
         """
-        error: no backend ['cpu']
-          help: there are cpu, interpreter, primitives
+        error: backend must be a name, got ['cpu']
+          help: write backend='cpu'
         """,
     ),
     (

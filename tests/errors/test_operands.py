@@ -18,6 +18,76 @@ refused = CASES.refused
 @refused(
     ModelError,
     """
+    error: 'x' must have 3 axes, it is f32[4, 8]
+      in node 'look' (Attention of com.microsoft version 1)
+    """,
+)
+def attention_of_rows_without_a_batch() -> onnx.ModelProto:
+    return _contrib("Attention", {"x": (4, 8), "w": (8, 24)}, num_heads=2)
+
+
+@refused(
+    ModelError,
+    """
+    error: 'past' must have 5 axes, it is f32[1, 2, 4, 4]
+      in node 'look' (Attention of com.microsoft version 1)
+    """,
+)
+def attention_to_a_past_of_keys_alone() -> onnx.ModelProto:
+    shapes = {"x": (1, 4, 8), "w": (8, 24), "b": (24,), "": (), "past": (1, 2, 4, 4)}
+    return _contrib("Attention", shapes, num_heads=2)
+
+
+@refused(
+    ModelError,
+    """
+    error: 'b' must have 1 axes, it is f32[1, 24]
+      in node 'look' (MultiHeadAttention of com.microsoft version 1)
+    """,
+)
+def multi_head_attention_with_biases_in_a_row() -> onnx.ModelProto:
+    shapes = {"q": (1, 4, 8), "k": (1, 4, 8), "v": (1, 4, 8), "b": (1, 24)}
+    return _contrib("MultiHeadAttention", shapes, num_heads=2)
+
+
+@refused(
+    ModelError,
+    """
+    error: 'cos' must have 2 axes, it is f32[4]
+      in node 'look' (RotaryEmbedding of com.microsoft version 1)
+    """,
+)
+def a_rotation_by_a_row_of_cosines() -> onnx.ModelProto:
+    return _contrib("RotaryEmbedding", {"x": (1, 4, 8), "p": (1,), "cos": (4,), "sin": (4,)})
+
+
+@refused(
+    ModelError,
+    """
+    error: 'w' must have 3 axes, it is f32[3, 16]
+      in node 'look' (DynamicQuantizeLSTM of com.microsoft version 1)
+    """,
+)
+def a_quantized_lstm_without_directions() -> onnx.ModelProto:
+    none = dict.fromkeys(("b", "l", "h", "c", "p"), ())
+    shapes = {"x": (2, 1, 3), "w": (3, 16), "r": (4, 16), **none, "ws": (1,), "wz": (1,)}
+    return _contrib("DynamicQuantizeLSTM", {**shapes, "rs": (1,), "rz": (1,)}, hidden_size=4)
+
+
+def _contrib(op: str, shapes: dict[str, tuple[int, ...]], **attributes: object) -> onnx.ModelProto:
+    """One node of com.microsoft; inputs without axes are not given."""
+    integers = {"p": TensorProto.INT64}
+    names = [name if shapes[name] else "" for name in shapes]
+    look = node(op, names, ["y"], name="look", domain="com.microsoft", **attributes)
+    inputs = [
+        info(name, shapes[name], integers.get(name, TensorProto.FLOAT)) for name in names if name
+    ]
+    return model([look], inputs=inputs, outputs=[info("y", None)], domains={"com.microsoft": 1})
+
+
+@refused(
+    ModelError,
+    """
     error: it takes 3 values for each tensor, and has 0 in all
       in node 'step' (Adagrad of ai.onnx.preview.training version 1)
     """,

@@ -123,7 +123,7 @@ def test_origins_are_printed_on_demand() -> None:
         ("const @w : f32[9]\nfunc @main() {\n}", "the elements of constant @w are missing"),
         ("const @w : f32[2] = [1]\nfunc @main() {\n}", "f32[2] has 2 elements, got 1"),
         ("const @w : f32[-1] = []", "a shape has no negative extents, got (-1,)"),
-        ("func @main(%x: f32[]) {\n  ? \n}", "unexpected character '?'"),
+        ("func @main(%x: f32[]) {\n  ! \n}", "unexpected character '!'"),
         ("func @f(%x: f32[]) {\n return %x\n}\nfunc @f() {\n}", "function @f is defined twice"),
     ],
 )

@@ -12,8 +12,8 @@ import onnx
 from afterglow.frontends.onnx import ModelFile, Signature, model_signature
 from afterglow.frontends.onnx.elements import DTYPE_OF_ONNX
 from afterglow.frontends.onnx.frame import normal_domain, shown_domain
-from afterglow.frontends.onnx.functions import find_schema, has_function
 from afterglow.frontends.onnx.registry import find_importer
+from afterglow.frontends.onnx.schema import find_schema, has_function
 from afterglow.types import TensorType
 
 
@@ -65,7 +65,7 @@ def _parameter_data(parameter: Any) -> dict[str, Any]:
 def survey(file: ModelFile) -> Survey:
     """Collect the facts about a model."""
     proto = file.proto
-    signature = model_signature(file)
+    signature = model_signature(file.definition)
     nodes = list(_all_nodes(proto))
     tensors = [*proto.graph.initializer, *_constants(nodes)]
     types = [DTYPE_OF_ONNX[t.data_type] for t in tensors if t.data_type in DTYPE_OF_ONNX]

@@ -19,8 +19,8 @@ from afterglow.driver.bound import BoundValues
 from afterglow.driver.options import Options
 from afterglow.driver.specialise import Build, CallSpecialiser, given_type
 from afterglow.frontends.base import RUN_NUMBER, Body, HostLimits, Partition, Source
-from afterglow.runtime.patience import PatientVersions
 from afterglow.runtime.segmented import CONTINUATIONS, SegmentedVersion
+from afterglow.runtime.tier_up import TieredVersions
 from afterglow.runtime.version import Version
 from afterglow.support.errors import UnsupportedError
 
@@ -89,7 +89,7 @@ class _BodyWork:
         self.outputs = self.source.output_names
         limits = HostLimits(self.options.policy.unchecked, self.options.max_memory)
         self.interpret = self.source.on_host(self.outputs, names, body.fixed, bodies.run, limits)
-        self.versions: PatientVersions[Version | SegmentedVersion] = PatientVersions(CONTINUATIONS)
+        self.versions: TieredVersions[Version | SegmentedVersion] = TieredVersions(CONTINUATIONS)
         self.bound = BoundValues(most=1)
         """What changes from iteration to iteration is not worth a version for each value."""
         self.is_compiled = True
@@ -115,6 +115,6 @@ class _BodyWork:
         options = replace(self.options, partition=Partition(given))
         build = self.bodies.make_build(self.source, options)
         specialiser = CallSpecialiser(
-            self.source, options, build, self.bodies.run, self.bound, patient=True
+            self.source, options, build, self.bodies.run, self.bound, tiered=True
         )
         return specialiser.compile_for(feed)

@@ -11,12 +11,13 @@ from afterglow.driver.bodies import Bodies
 from afterglow.driver.bound import BoundValues
 from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.cache import CompileCache, is_cacheable, model_key
-from afterglow.driver.dims import Wishes
+from afterglow.driver.dims import DimOptions
 from afterglow.driver.options import Options, check_bindings, describe_options, model_title
 from afterglow.driver.sources import Source, open_source
 from afterglow.driver.specialise import CallSpecialiser
 from afterglow.driver.stages import Stages, find_backend
 from afterglow.frontends.base import NeedsValuesError, UnboundDimensionsError
+from afterglow.frontends.partition import remainder_of
 from afterglow.graph import Module, print_module
 from afterglow.instr import print_program
 from afterglow.runtime import CompiledModel
@@ -30,18 +31,20 @@ STAGES = ("import", "graph", "lowered", "instructions", "llvm", "asm")
 """The stages that can be printed, in order."""
 
 
-def compile_with(source: Any, options: Options, wishes: Wishes | None = None) -> CompiledModel:
-    """Compile a model with options as one value, and more wishes about what they leave free."""
+def compile_with(
+    source: Any, options: Options, dim_options: DimOptions | None = None
+) -> CompiledModel:
+    """Compile a model; `dim_options` lists and limits extents that `options` leave dynamic."""
     find_backend(options)
-    wishes = wishes or Wishes()
+    dim_options = dim_options or DimOptions()
     recipe = Recipe(open_source(source), options)
     signature = recipe.source.signature(options)
-    wishes.check_names(signature.inputs)
-    ahead = [recipe.build_ahead(replace(options, dims=dims)) for dims in wishes.bindings()]
-    if isinstance(ahead[0], Version) and not wishes.ahead:
+    dim_options.check_names(signature.inputs)
+    ahead = [recipe.build_ahead(replace(options, dims=dims)) for dims in dim_options.bindings()]
+    if isinstance(ahead[0], Version) and not dim_options.ahead:
         return CompiledModel(ahead[0].signature, recipe, ahead[0])
-    model = CompiledModel(signature, recipe, None, wishes.ranges)
-    for dims, version in zip(wishes.bindings(), ahead, strict=True):
+    model = CompiledModel(signature, recipe, None, dim_options.ranges)
+    for dims, version in zip(dim_options.bindings(), ahead, strict=True):
         if version is not None:
             bound = recipe.source.signature(replace(options, dims=dims))
             model.keep(version, [info.exact_shape for info in bound.inputs])
@@ -127,7 +130,7 @@ class Recipe(Specialiser):
 
     def source_left(self, cuts: Sequence[Collection[str]]) -> SourceLeft:
         """The model without what comes before all cuts, with options to compile it."""
-        left = self.source.remainder(cuts, self.options.values)
+        left = remainder_of(self.source.graph, cuts, self.options.values)
         return SourceLeft(describe_options(self.options), left.graph, left.weights)
 
     def title(self) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 from afterglow.driver.compile import Recipe
 from afterglow.driver.environment import cache_folder
 from afterglow.driver.options import restore_options
+from afterglow.driver.sources import open_source
 from afterglow.driver.specialise import PartitionedModel
 from afterglow.frontends.base import Boundary, Partition, Remainder
-from afterglow.frontends.registry import reopen
+from afterglow.frontends.partition import open_remainder
 from afterglow.runtime.segmented import Continuation
 from afterglow.runtime.version import SourceLeft
 
@@ -31,7 +32,8 @@ class ResumedModel:
         options = restore_options(
             source.options, threads=threads, perf_map=perf_map, cache=cache_folder(cache)
         )
-        self.recipe = Recipe(reopen(Remainder(source.graph, source.weights)), options)
+        graph = open_remainder(Remainder(source.graph, source.weights))
+        self.recipe = Recipe(open_source(graph), options)
 
     def continuation(self, crossing: Sequence[str], data: Mapping[str, Any]) -> Continuation:
         """A cut where it was, given what was known and tried before."""

@@ -22,9 +22,10 @@ from afterglow.frontends.base import (
     RunBody,
     Source,
 )
+from afterglow.frontends.partition import is_done
 from afterglow.runtime import TensorInfo
-from afterglow.runtime.patience import PatientVersions
 from afterglow.runtime.segmented import CONTINUATIONS, SegmentedVersion
+from afterglow.runtime.tier_up import TieredVersions
 from afterglow.runtime.version import Version
 from afterglow.runtime.versions import Versions
 from afterglow.types import Array, TensorType
@@ -40,7 +41,7 @@ class CallSpecialiser:
     Few integers that decide shapes are bound to their values. At other data that do so the model is
     cut: what comes before is compiled, the host runs the nodes in question, and the rest is
     compiled for the shapes that came out. `tried` are results that the host was asked for before.
-    `run_body` runs the bodies that the host drives. What is `patient` interprets a rest until it is
+    `run_body` runs bodies for the host. If `tiered`, the rest is interpreted until it is
     worth compiling. `bound` knows for which values there are versions.
     """
 
@@ -49,7 +50,7 @@ class CallSpecialiser:
     build: Build
     run_body: RunBody
     bound: BoundValues
-    patient: bool = False
+    tiered: bool = False
     tried: frozenset[str] = field(default_factory=frozenset)
 
     def compile_for(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion:
@@ -102,7 +103,7 @@ class CallSpecialiser:
             boundary.values,
             PartitionedModel(self, boundary),
             frozenset(bound),
-            PatientVersions(CONTINUATIONS) if self.patient else Versions(CONTINUATIONS),
+            TieredVersions(CONTINUATIONS) if self.tiered else Versions(CONTINUATIONS),
             frozenset(self.bound.unbound),
         )
 
@@ -126,7 +127,7 @@ class PartitionedModel:
     @cached_property
     def ends_here(self) -> bool:
         """Whether no node is left behind the cut."""
-        return self.specialiser.source.is_done(self._known_names)
+        return is_done(self.specialiser.source.graph.main, self._known_names)
 
     def run_rest(self, known: Mapping[str, Any]) -> list[Any]:
         """Run the nodes that are left by their definition."""

@@ -30,6 +30,11 @@ HostRun: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """Computes values on the host, by name, from those that are known."""
 
 
+def wide_name(name: str) -> str:
+    """What a boundary value is called in f32, as it was before it was rounded."""
+    return f"\0f32 {name}"
+
+
 @dataclass(frozen=True)
 class Partition:
     """A part of a model: the boundary values that it takes besides inputs, and those it computes.
@@ -49,9 +54,24 @@ class HostNode:
     name: str
     results: tuple[str, ...]
     inputs: tuple[str, ...]
+    computed: tuple[str, ...] = ()
+    """What the host computes in the place of each result; empty names for nothing."""
+    waits: bool = False
+    """Whether it can be expanded once a few integers that it takes are known."""
 
     def __str__(self) -> str:
         return f"{self.op} ({self.name})"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a model can be loaded: the values computed by then, and the nodes where it ends.
+
+    With the name of each value: whether it is a float narrower than f32.
+    """
+
+    values: Mapping[str, bool]
+    nodes: tuple[HostNode, ...]
 
 
 @dataclass(frozen=True)
@@ -103,10 +123,16 @@ class UnboundDimensionsError(UsageError):
 class NeedsValuesError(UnsupportedError):
     """Shapes depend on the values of some inputs, which must be bound to load the model.
 
-    `boundary` is where the model can be partitioned instead, if it can be.
+    `boundary` is where the model can be partitioned instead, if it can be; `progress` is what that
+    follows from.
     """
 
-    def __init__(self, inputs: tuple[str, ...], boundary: Boundary | None = None) -> None:
+    def __init__(
+        self,
+        inputs: tuple[str, ...],
+        boundary: Boundary | None = None,
+        progress: Progress | None = None,
+    ) -> None:
         names = ", ".join(map(repr, inputs))
         some = f"inputs {names}" if len(inputs) > 1 else f"input {names}"
         if inputs:
@@ -120,6 +146,7 @@ class NeedsValuesError(UnsupportedError):
         super().__init__(what, help=help)
         self.inputs = inputs
         self.boundary = boundary
+        self.progress = progress
 
 
 class Bindings(Protocol):
@@ -188,8 +215,9 @@ class Source(Protocol):
     ) -> HostRun:
         """What computes some values of others on the host, by the definition of each node."""
 
-    def is_done(self, known: Iterable[str]) -> bool:
-        """Whether the outputs need no node besides what is known."""
+    @property
+    def graph(self) -> Module:
+        """The whole model as graph IR of host nodes, which is not to be changed."""
 
     def files(self) -> list[Path]:
         """The files that the model is in; none if it is in memory."""
@@ -199,11 +227,6 @@ class Source(Protocol):
 
     def digest(self, files: FileDigests) -> str | None:
         """A digest of everything that the model is; None if it would take too long."""
-
-    def remainder(
-        self, boundaries: Sequence[Collection[str]], values: Mapping[str, Any]
-    ) -> Remainder:
-        """What is left of it once the values of one of the boundaries are known."""
 
     def body_source(self, body: Any, given: Collection[str]) -> Source | None:
         """A `Body` as a model that computes what is not given; None if there is nothing to do."""

@@ -11,7 +11,6 @@ from afterglow.frontends.base import (
     FileDigests,
     HostLimits,
     HostRun,
-    Remainder,
     RunBody,
     Source,
 )
@@ -61,14 +60,9 @@ class ModuleSource:
         """Refuse: shapes in a module are exact."""
         raise _exact()
 
-    def is_done(self, known: Iterable[str]) -> bool:
-        """Never: it is not partitioned."""
-        return False
-
-    def remainder(
-        self, boundaries: Sequence[Collection[str]], values: Mapping[str, Any]
-    ) -> Remainder:
-        """Refuse: it is not partitioned."""
+    @property
+    def graph(self) -> Module:
+        """Refuse: it has no host nodes."""
         raise _exact()
 
     def body_source(self, body: Any, given: Collection[str]) -> Source | None:

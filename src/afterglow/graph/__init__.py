@@ -6,6 +6,7 @@ from afterglow.graph.digest import structural_hash
 from afterglow.graph.dot import print_dot
 from afterglow.graph.evaluate import run_function, run_node, run_op
 from afterglow.graph.function import Function, Module, Output, Update
+from afterglow.graph.host_op import BOUNDARY, HostOp
 from afterglow.graph.op import OPS, Halo, Op, op
 from afterglow.graph.parser import parse_function, parse_module
 from afterglow.graph.printer import print_function, print_module
@@ -15,6 +16,7 @@ from afterglow.graph.value import Constant, Gradients, Node, Placeholder, Placeh
 from afterglow.graph.verifier import verify_function, verify_module
 
 __all__ = [
+    "BOUNDARY",
     "OPS",
     "Band",
     "Builder",
@@ -23,6 +25,7 @@ __all__ = [
     "Function",
     "Gradients",
     "Halo",
+    "HostOp",
     "Module",
     "Node",
     "Op",

@@ -10,7 +10,7 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
-from afterglow.graph.op import OPS, Op
+from afterglow.graph.op import Op
 from afterglow.graph.subgraph import Subgraph
 from afterglow.support.lexer import TokenStream
 from afterglow.support.names import spell
@@ -53,7 +53,8 @@ def parse_attributes(
     found: dict[str, Any] = {}
     if not tokens.accept("{"):
         return found
-    kinds = _field_types(cls.mnemonic)
+    declared: Any = cls
+    kinds = _field_types(declared)
     while not tokens.accept("}"):
         name = tokens.take("word", "an attribute")
         if name not in kinds:
@@ -66,10 +67,9 @@ def parse_attributes(
 
 
 @cache
-def _field_types(mnemonic: str) -> dict[str, Any]:
-    cls = OPS[mnemonic]
+def _field_types(cls: Any) -> dict[str, Any]:
     hints = typing.get_type_hints(cls)
-    return {field.name: hints[field.name] for field in fields(cls)}  # type: ignore[arg-type]  # as above
+    return {field.name: hints[field.name] for field in fields(cls)}
 
 
 class _Word(str):

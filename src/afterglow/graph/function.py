@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
+from typing import Any
 
 from afterglow.graph.op import Op
 from afterglow.graph.subgraph import Subgraph
@@ -242,8 +244,9 @@ class Module:
 
 def subgraphs_of(op: Op) -> list[Subgraph]:
     """The sub-functions that an op carries as attributes."""
-    values = (getattr(op, field.name) for field in fields(op))  # type: ignore[arg-type]  # ops are dataclasses
-    return [value for value in values if isinstance(value, Subgraph)]
+    values = [getattr(op, field.name) for field in fields(op)]  # type: ignore[arg-type]  # ops are dataclasses
+    several = (v for v in values if isinstance(v, tuple) and v and isinstance(v[0], Subgraph))
+    return [value for value in (*values, *chain(*several)) if isinstance(value, Subgraph)]
 
 
 class _Cloner:
@@ -292,10 +295,15 @@ class _Cloner:
         self.values.update(zip(node.results, copy.results, strict=True))
 
     def _op(self, op: Op) -> Op:
-        moved = {
-            field.name: Subgraph(self.functions[value.function])
-            for field in fields(op)  # type: ignore[arg-type]  # ops are dataclasses
-            if isinstance(value := getattr(op, field.name), Subgraph)
-            and value.function in self.functions
-        }
-        return replace(op, **moved) if moved else op  # type: ignore[type-var]  # as above
+        if not subgraphs_of(op):
+            return op
+        own = {field.name: getattr(op, field.name) for field in fields(op)}  # type: ignore[arg-type]  # ops are dataclasses
+        return replace(op, **{name: self._moved(value) for name, value in own.items()})  # type: ignore[type-var]  # as above
+
+    def _moved(self, attribute: Any) -> Any:
+        """An attribute with the copies of the functions in it."""
+        if isinstance(attribute, tuple):
+            return tuple(map(self._moved, attribute))
+        if isinstance(attribute, Subgraph) and attribute.function in self.functions:
+            return Subgraph(self.functions[attribute.function])
+        return attribute

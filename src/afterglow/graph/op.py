@@ -84,6 +84,8 @@ class Op:
     """Whether its operand is a smaller, quantized form of the result: the one to store."""
     takes_any_order: ClassVar[bool] = False
     """Whether axes of operands and results, but the last, may lie in memory in any order."""
+    states_types: ClassVar[bool] = False
+    """Whether the types of its results are stated where it is applied, as no rule gives them."""
     host: ClassVar[bool] = False
     """Whether it works on strings, trees or look-up tables: the host runs it, by `evaluate`."""
     along_axis: ClassVar[tuple[str, ...]] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from afterglow.graph.attributes import parse_attributes
 from afterglow.graph.builder import infer_types
 from afterglow.graph.function import Function, Module
+from afterglow.graph.host_op import HostOp
 from afterglow.graph.op import OPS, Op
 from afterglow.graph.subgraph import Subgraph
 from afterglow.graph.value import Node, Placeholder, Value
@@ -18,6 +20,15 @@ from afterglow.support.errors import AfterglowError, ParseError, TypeRuleError
 from afterglow.support.lexer import TokenStream
 from afterglow.types import Array, DType, Quantization, TensorType
 from afterglow.types.dtype import DTYPES, Kind
+from afterglow.types.dynamic import (
+    UNKNOWN,
+    DynamicExtent,
+    DynamicType,
+    Extent,
+    HostKind,
+    HostType,
+    tensor_type,
+)
 
 
 def parse_module(text: str, payload: Mapping[str, Array] | None = None) -> Module:
@@ -31,22 +42,44 @@ def parse_function(text: str, payload: Mapping[str, Array] | None = None) -> Fun
 
 
 def parse_type(tokens: TokenStream) -> TensorType:
-    """Read a type such as `f32[1, 3]` or `i8[4; scale 0.5, offset -3]`."""
+    """Read a type such as `f32[1, 3]`, `i8[4; scale 0.5, offset -3]`, `f32[?, 3]` or `f32[*]`."""
+    if tokens.accept(HostKind.ANY.value):
+        return HostType(HostKind.ANY)
     word = tokens.take("word", "an element type")
+    if word in _HOST_KINDS:
+        return HostType(_HOST_KINDS[word])
     if word not in DTYPES:
         raise tokens.error(f"no such element type: {word!r}")
     tokens.expect("[")
-    shape = []
+    if tokens.accept("*"):
+        tokens.expect("]")
+        return DynamicType(DTYPES[word], None)
+    extents = []
     while tokens.next.text not in ("]", ";"):
-        shape.append(tokens.integer())
+        extents.append(_parse_extent(tokens))
         if tokens.next.text not in ("]", ";"):
             tokens.expect(",")
     quantization = _parse_quantization(tokens) if tokens.accept(";") else None
     tokens.expect("]")
     try:
-        return TensorType(DTYPES[word], tuple(shape), quantization)
-    except ValueError as error:
+        type = tensor_type(DTYPES[word], extents)
+        return type if quantization is None else replace(type, quantization=quantization)
+    except (TypeError, ValueError) as error:
         raise tokens.error(str(error)) from None
+
+
+_HOST_KINDS = {kind.value: kind for kind in HostKind if kind is not HostKind.ANY}
+
+
+def _parse_extent(tokens: TokenStream) -> Extent:
+    """Read a number, `?`, or the name of a dynamic dimension."""
+    if tokens.accept("?"):
+        return UNKNOWN
+    if tokens.next.kind == "string":
+        return DynamicExtent(json.loads(tokens.take("string")))
+    if tokens.next.kind == "word":
+        return DynamicExtent(tokens.take("word"))
+    return tokens.integer()
 
 
 def _parse_quantization(tokens: TokenStream) -> Quantization:
@@ -228,17 +261,20 @@ class _FunctionParser:
         return tuple(operands)
 
     def _op(self, name: str) -> Op:
-        if name not in OPS:
+        cls = HostOp if name == HostOp.mnemonic else OPS.get(name)
+        if cls is None:
             raise self.tokens.error(f"no such op: {name!r}")
-        attributes = parse_attributes(self.tokens, OPS[name], self._subgraph)
+        attributes = parse_attributes(self.tokens, cls, self._subgraph)
         try:
-            return OPS[name](**attributes)
+            return cls(**attributes)
         except (TypeError, ValueError, AfterglowError) as error:
             raise self.tokens.error(f"{name}: {error}") from None
 
     def _check_types(
         self, op: Op, operands: tuple[Value | None, ...], names: list[str], types: list[TensorType]
     ) -> None:
+        if op.states_types and len(names) == len(types):
+            return
         try:
             inferred = infer_types(op, operands)
         except TypeRuleError as error:

@@ -3,7 +3,8 @@
 1. A name is used once in a function, and once among the module's constants and states.
 2. Every operand is an input or an earlier result of the same function, or belongs to the module.
 3. Use lists and operands agree.
-4. Each node's results have the types that `infer` gives for its operands, run anew.
+4. Each node's results have the types that `infer` gives for its operands, run anew; host nodes
+   state theirs.
 5. A constant's data have its type.
 6. A predicate is a boolean scalar.
 7. Outputs have different names; what is returned and stored is defined in the function.
@@ -101,6 +102,8 @@ def _predicate_problems(function: Function, node: Node, seen: set[Value]) -> Ite
 
 
 def _type_problems(node: Node) -> Iterator[str]:
+    if node.op.states_types:
+        return
     try:
         inferred = infer_types(node.op, tuple(node.operands))
     except TypeRuleError as error:

@@ -2,7 +2,7 @@
 
 It is a container (see `support.container`): the metadata describe the model and its versions, and
 each version has the sections of its artifact. A model with data-dependent shapes is partly compiled
-as it runs: its file also has what is left of the source behind the first boundary, and the options
+as it runs: its file also has the graph IR of what lies behind the first boundaries, and the options
 to compile it with.
 """
 
@@ -29,7 +29,7 @@ from afterglow.support.errors import UsageError
 from afterglow.types.dtype import DTYPES
 
 KIND = "afterglow model"
-LAYOUT = 4
+LAYOUT = 5
 """Counts changes of the metadata that readers must know about."""
 GRAPH, WEIGHTS = "source.graph", "source.weights"
 """Sections of what is left of the source."""

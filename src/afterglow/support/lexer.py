@@ -17,7 +17,7 @@ _TOKEN = re.compile(
     | (?P<string>"(?:[^"\\\n]|\\.)*")
     | (?P<number>-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|inf\b|nan\b))
     | (?P<word>[A-Za-z_][A-Za-z0-9_\-]*)
-    | (?P<mark>[{{}}()\[\]=,:;])
+    | (?P<mark>[{{}}()\[\]=,:;?*])
     """,
     re.VERBOSE,
 )

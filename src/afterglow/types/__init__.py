@@ -2,6 +2,7 @@
 
 from afterglow.types.array import Array
 from afterglow.types.dtype import DType
+from afterglow.types.dynamic import DynamicExtent, DynamicType, Extent, HostKind, HostType
 from afterglow.types.index_range import IndexRange, IndexRanges
 from afterglow.types.interface import Interface, Port
 from afterglow.types.memory_plan import MemoryPlan
@@ -12,6 +13,11 @@ from afterglow.types.tensor import TensorType
 __all__ = [
     "Array",
     "DType",
+    "DynamicExtent",
+    "DynamicType",
+    "Extent",
+    "HostKind",
+    "HostType",
     "IndexRange",
     "IndexRanges",
     "Interface",

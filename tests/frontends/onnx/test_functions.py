@@ -9,7 +9,8 @@ from onnx import helper, parser
 from onnx.reference import ReferenceEvaluator
 from onnxruntime import InferenceSession
 
-from afterglow.frontends.onnx import functions, import_onnx
+from afterglow.frontends.onnx import import_onnx
+from afterglow.frontends.onnx import schema as schemas
 from afterglow.frontends.onnx.registry import IMPORTERS
 from afterglow.graph import print_function, run_function, verify_module
 from afterglow.graph.function import Function
@@ -178,7 +179,7 @@ def test_functions_of_the_standard_stand_in_for_importers(
     op_type: str, version: int, attributes: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(IMPORTERS, ("", op_type), raising=False)
-    schema = functions.find_schema("", op_type, version)
+    schema = schemas.find_schema("", op_type, version)
     operands = ["x", "w"][: schema.min_input]
     made = model(
         [node(op_type, operands, ["y"], **attributes)],

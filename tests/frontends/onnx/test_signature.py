@@ -12,7 +12,7 @@ from tests.frontends.models import FLOAT, graph, info, model, node, tensor
 
 
 def declared(source: onnx.ModelProto) -> tuple[list[str], list[str]]:
-    signature = model_signature(read_model(source))
+    signature = model_signature(read_model(source).definition)
     return list(map(str, signature.inputs)), list(map(str, signature.outputs))
 
 

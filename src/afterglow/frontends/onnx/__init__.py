@@ -1,17 +1,22 @@
-"""The ONNX front end."""
+"""The ONNX front end. What needs the library that reads ONNX files is imported when it is used."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from afterglow.frontends.base import NeedsValuesError, UnboundDimensionsError
 from afterglow.frontends.onnx import contrib, importers, ml
 from afterglow.frontends.onnx.binding import Binding, NamedExtents
-from afterglow.frontends.onnx.importer import ModelImporter, import_onnx
-from afterglow.frontends.onnx.reader import ModelFile, read_model
-from afterglow.frontends.onnx.remainder import remainder_of
+from afterglow.frontends.onnx.importer import ModelImporter
 from afterglow.frontends.onnx.signature import (
     Parameter,
     ParameterKind,
     Signature,
     model_signature,
 )
+
+if TYPE_CHECKING:
+    from afterglow.frontends.onnx.reader import ModelFile, read_model
+    from afterglow.frontends.onnx.source import import_onnx
 
 __all__ = [
     "Binding",
@@ -29,5 +34,12 @@ __all__ = [
     "ml",
     "model_signature",
     "read_model",
-    "remainder_of",
 ]
+
+_LATER = {"ModelFile": "reader", "read_model": "reader", "import_onnx": "source"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from afterglow.frontends.base import UnboundDimensionsError
-from afterglow.frontends.onnx.signature import Extent, Parameter, ParameterKind
-from afterglow.frontends.onnx.tensors import MOST_BYTES
+from afterglow.frontends.onnx.definition import DeclaredExtent
+from afterglow.frontends.onnx.limits import MOST_BYTES
+from afterglow.frontends.onnx.signature import Parameter, ParameterKind
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, DType, TensorType
 
@@ -99,7 +100,9 @@ class NamedExtents:
         self.bound = dict(bound or {})
         self._seen: dict[str, dict[int, list[str]]] = {}
 
-    def learn(self, name: str, declared: Sequence[Extent], shape: Sequence[int]) -> Iterator[str]:
+    def learn(
+        self, name: str, declared: Sequence[DeclaredExtent], shape: Sequence[int]
+    ) -> Iterator[str]:
         """Note the shape of an input; yields what contradicts the extents given by name."""
         for dimension, extent in zip(declared, shape, strict=False):
             if not isinstance(dimension, str):
@@ -197,11 +200,11 @@ class _Binder:
         shape = parameter.shape or ()
         return TensorType(parameter.dtype, tuple(self._extent(e) for e in shape))
 
-    def _extent(self, declared: Extent) -> int:
+    def _extent(self, declared: DeclaredExtent) -> int:
         return declared if isinstance(declared, int) else self.extents[str(declared)]
 
 
-def _fits(shape: Sequence[int], declared: Sequence[Extent] | None) -> bool:
+def _fits(shape: Sequence[int], declared: Sequence[DeclaredExtent] | None) -> bool:
     if declared is None:
         return True
     pairs = zip(shape, declared, strict=False)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import blake2b
 
-import onnx
-
-from afterglow.frontends.onnx.order import free_names, subgraphs
-from afterglow.frontends.onnx.reader import ModelFile
+from afterglow.frontends.onnx.definition import AttributeDef, GraphDef, ModelDef, NodeDef, ValueDef
+from afterglow.frontends.onnx.order import free_names
+from afterglow.support.digest import digest_of_texts
 from afterglow.types import Array
 
 _SMALL_BYTES = 1024
@@ -24,10 +22,10 @@ class BodyGraph:
     that never change. All else that it reads is given when it runs.
     """
 
-    file: ModelFile
-    graph: onnx.GraphProto
+    model: ModelDef
+    graph: GraphDef
     opsets: Mapping[str, int]
-    attributes: Mapping[str, onnx.AttributeProto]
+    attributes: Mapping[str, AttributeDef]
     fixed: Mapping[str, Array]
 
     @cached_property
@@ -35,9 +33,7 @@ class BodyGraph:
         """The names that it reads of the graphs around it."""
         return list(free_names(self.graph))
 
-    def has_same(
-        self, attributes: Mapping[str, onnx.AttributeProto], fixed: Mapping[str, Array]
-    ) -> bool:
+    def has_same(self, attributes: Mapping[str, AttributeDef], fixed: Mapping[str, Array]) -> bool:
         """Whether it was made with the same attributes of a call, and the very same arrays."""
         if self.attributes or attributes or self.fixed.keys() != fixed.keys():
             return False
@@ -51,19 +47,14 @@ class BodyGraph:
     @cached_property
     def digest(self) -> str:
         """Of the body itself, without what is fixed."""
-        data = self._resolved.SerializeToString(deterministic=True)
-        opsets = repr(sorted(self.opsets.items())).encode()
-        return blake2b(data + opsets, digest_size=20).hexdigest()
+        return digest_of_texts([repr(self._resolved.identity), repr(sorted(self.opsets.items()))])
 
     @cached_property
-    def _resolved(self) -> onnx.GraphProto:
+    def _resolved(self) -> GraphDef:
         """The graph without references to attributes of a call."""
         if not self.attributes:
             return self.graph
-        copy = onnx.GraphProto()
-        copy.CopyFrom(self.graph)
-        _resolve(copy.node, self.attributes)
-        return copy
+        return replace(self.graph, node=_resolved(self.graph.node, self.attributes))
 
     @cached_property
     def input_names(self) -> list[str]:
@@ -75,20 +66,14 @@ class BodyGraph:
         """What it returns; a name may stand here twice, or be that of an input."""
         return [info.name for info in self.graph.output]
 
-    def as_model(self, given: Collection[str]) -> ModelFile | None:
+    def as_model(self, given: Collection[str]) -> ModelDef | None:
         """A model without inputs that computes what is not given; None if nothing is left to do."""
         computed = dict.fromkeys(name for name in self.output_names if name not in given)
         if not computed:
             return None
-        model = onnx.ModelProto(ir_version=self.file.proto.ir_version)
-        for domain, version in self.opsets.items():
-            model.opset_import.add(domain=domain, version=version)
-        model.functions.extend(self.file.proto.functions)
-        model.graph.CopyFrom(self._resolved)
-        del model.graph.input[:], model.graph.output[:]
-        for name in computed:  # without types: what is declared need not hold each time
-            model.graph.output.add(name=name)
-        return ModelFile(model, self.file.files)
+        # without types: what is declared need not hold each time
+        graph = replace(self._resolved, input=(), output=tuple(map(ValueDef, computed)))
+        return replace(self.model, graph=graph, opset_import=tuple(self.opsets.items()))
 
 
 def _identity(array: Array) -> object:
@@ -99,18 +84,23 @@ def _identity(array: Array) -> object:
     return where, array.dtype, array.shape, array.strides
 
 
-def _resolve(
-    nodes: Sequence[onnx.NodeProto], attributes: Mapping[str, onnx.AttributeProto]
-) -> None:
-    """Write the attributes of a call where nodes refer to them; what it has not, they have not."""
+def _resolved(
+    nodes: Sequence[NodeDef], attributes: Mapping[str, AttributeDef]
+) -> tuple[NodeDef, ...]:
+    """Nodes with the attributes of a call where they refer to them; without those it lacks."""
+    found = []
     for node in nodes:
-        own = [(a, attributes.get(a.ref_attr_name)) for a in node.attribute if a.ref_attr_name]
-        for attribute, given in own:
-            name = attribute.name
-            if given is None:
-                node.attribute.remove(attribute)
-            else:
-                attribute.CopyFrom(given)
-                attribute.name = name
-        for graph in subgraphs(node):
-            _resolve(graph.node, attributes)
+        own = {name: _given(each, attributes) for name, each in node.attributes.items()}
+        kept = {name: each for name, each in own.items() if each is not None}
+        found.append(replace(node, attributes=kept))
+    return tuple(found)
+
+
+def _given(attribute: AttributeDef, attributes: Mapping[str, AttributeDef]) -> AttributeDef | None:
+    if attribute.reference:
+        return attributes.get(attribute.reference)
+    if not attribute.graphs:
+        return attribute
+    graphs = [replace(g, node=_resolved(g.node, attributes)) for g in attribute.graphs]
+    is_one = isinstance(attribute.value, GraphDef)
+    return replace(attribute, value=graphs[0] if is_one else tuple(graphs))

@@ -8,9 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
-import onnx
 
 from afterglow.frontends.base import NeedsValuesError
+from afterglow.frontends.onnx.definition import (
+    AttributeDef,
+    AttributeKind,
+    GraphDef,
+    NodeDef,
+    TensorDef,
+)
 from afterglow.frontends.onnx.elements import dtype_of
 from afterglow.frontends.onnx.known import fold
 from afterglow.frontends.onnx.problems import NeedsInliningError
@@ -21,18 +27,6 @@ from afterglow.types.dtype import boolean
 
 if TYPE_CHECKING:
     from afterglow.frontends.onnx.graph import GraphImporter
-
-_KINDS: dict[int, str] = {
-    onnx.AttributeProto.FLOAT: "a number",
-    onnx.AttributeProto.INT: "an integer",
-    onnx.AttributeProto.STRING: "a text",
-    onnx.AttributeProto.TENSOR: "a tensor",
-    onnx.AttributeProto.SPARSE_TENSOR: "a sparse tensor",
-    onnx.AttributeProto.GRAPH: "a graph",
-    onnx.AttributeProto.FLOATS: "numbers",
-    onnx.AttributeProto.INTS: "integers",
-    onnx.AttributeProto.STRINGS: "texts",
-}
 
 
 class StaticSequence(tuple[Value, ...]):
@@ -66,8 +60,8 @@ class NodeContext:
     def __init__(
         self,
         graph: GraphImporter,
-        proto: onnx.NodeProto,
-        attributes: Mapping[str, onnx.AttributeProto],
+        proto: NodeDef,
+        attributes: Mapping[str, AttributeDef],
         operands: Sequence[Imported | None],
         opset: int,
         builder: Builder,
@@ -138,15 +132,8 @@ class NodeContext:
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute as Python sees it: text as str, lists as tuples; `default` if not set."""
-        proto = self.attributes.get(name)
-        if proto is None:
-            return default
-        value = onnx.helper.get_attribute_value(proto)
-        if isinstance(value, bytes):
-            return value.decode("utf-8", "replace")
-        if isinstance(value, list):
-            return tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in value)
-        return value
+        found = self.attributes.get(name)
+        return default if found is None else found.value
 
     def has(self, name: str) -> bool:
         """Whether the attribute is set."""
@@ -154,28 +141,28 @@ class NodeContext:
 
     def integer(self, name: str, default: int | None = None) -> int:
         """An integer attribute; without a default it must be set."""
-        return int(self._required(name, default, onnx.AttributeProto.INT))
+        return int(self._required(name, default, AttributeKind.INT))
 
     def number(self, name: str, default: float | None = None) -> float:
         """A float attribute, or an integer one; without a default it must be set."""
-        kinds = (onnx.AttributeProto.FLOAT, onnx.AttributeProto.INT)
+        kinds = (AttributeKind.FLOAT, AttributeKind.INT)
         return float(self._required(name, default, *kinds))
 
     def text(self, name: str, default: str | None = None) -> str:
         """A string attribute; without a default it must be set."""
-        return str(self._required(name, default, onnx.AttributeProto.STRING))
+        return str(self._required(name, default, AttributeKind.STRING))
 
     def integers(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
         """A list of integers; without a default it must be set."""
-        return tuple(int(v) for v in self._required(name, default, onnx.AttributeProto.INTS))
+        return tuple(int(v) for v in self._required(name, default, AttributeKind.INTS))
 
     def numbers(self, name: str, default: Sequence[float] | None = None) -> tuple[float, ...]:
         """A list of floats; without a default it must be set."""
-        return tuple(float(v) for v in self._required(name, default, onnx.AttributeProto.FLOATS))
+        return tuple(float(v) for v in self._required(name, default, AttributeKind.FLOATS))
 
     def texts(self, name: str, default: Sequence[str] | None = None) -> tuple[str, ...]:
         """A list of strings; without a default it must be set."""
-        return tuple(map(str, self._required(name, default, onnx.AttributeProto.STRINGS)))
+        return tuple(map(str, self._required(name, default, AttributeKind.STRINGS)))
 
     def choice(self, name: str, options: Mapping[str, ChoiceT], default: str = "") -> ChoiceT:
         """What a string attribute stands for, which must be one of the options."""
@@ -200,12 +187,16 @@ class NodeContext:
 
     def tensor(self, name: str) -> Array:
         """A tensor attribute; the array must not be written."""
-        return self.graph.array(self._required(name, None, onnx.AttributeProto.TENSOR))
+        return self._array(name, AttributeKind.TENSOR)
 
     def sparse_tensor(self, name: str) -> Array:
         """A sparse tensor attribute with its zeros written out."""
-        kind = onnx.AttributeProto.SPARSE_TENSOR
-        return self.graph.session.file.dense(self._required(name, None, kind))
+        return self._array(name, AttributeKind.SPARSE_TENSOR)
+
+    def _array(self, name: str, kind: AttributeKind) -> Array:
+        tensor = self._required(name, None, kind)
+        assert isinstance(tensor, TensorDef)
+        return tensor.read()
 
     def dtype(self, name: str, default: DType | None = None) -> DType:
         """An element type attribute."""
@@ -217,13 +208,13 @@ class NodeContext:
         """The element type that ONNX numbers so."""
         return dtype_of(number)
 
-    def _required(self, name: str, default: Any, *kinds: int) -> Any:
-        proto = self.attributes.get(name)
-        if proto is None and default is None:
+    def _required(self, name: str, default: Any, *kinds: AttributeKind) -> Any:
+        found = self.attributes.get(name)
+        if found is None and default is None:
             raise ModelError(f"attribute {name!r} is missing")
-        if proto is not None and proto.type not in kinds:
-            found = _KINDS.get(proto.type, "something else")
-            raise ModelError(f"attribute {name!r} must be {_KINDS[kinds[0]]}, it is {found}")
+        if found is not None and found.kind not in kinds:
+            what = found.kind.value if found.kind is not AttributeKind.GRAPHS else "something else"
+            raise ModelError(f"attribute {name!r} must be {kinds[0].value}, it is {what}")
         return self.attribute(name, default)
 
     def known(self, index: int) -> Array:
@@ -322,10 +313,10 @@ class NodeContext:
         """
         return self.graph.import_inline(self, name, inputs, prefix)
 
-    def graph_attribute(self, name: str) -> onnx.GraphProto:
+    def graph_attribute(self, name: str) -> GraphDef:
         """A graph attribute."""
-        graph = self._required(name, None, onnx.AttributeProto.GRAPH)
-        assert isinstance(graph, onnx.GraphProto)
+        graph = self._required(name, None, AttributeKind.GRAPH)
+        assert isinstance(graph, GraphDef)
         return graph
 
     def fail(self, why: str, help: str = "") -> AfterglowError:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 
-import onnx
+from afterglow.frontends.onnx.definition import NodeDef
+from afterglow.frontends.onnx.order import TRAINING_DOMAIN, names_in, reads
 
-from afterglow.frontends.onnx.order import TRAINING_DOMAIN, names_in, reads, subgraphs
 
-
-def variables(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
+def variables(nodes: Iterable[NodeDef]) -> Iterator[str]:
     """The names for which Gradient nodes, in sub-graphs too, take values of their own."""
     for node in nodes:
-        for graph in subgraphs(node):
+        for graph in node.graphs():
             yield from variables(graph.node)
         if (node.domain, node.op_type) != (TRAINING_DOMAIN, "Gradient"):
             continue
@@ -23,11 +22,11 @@ def variables(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
 
 
 def nodes_between(
-    nodes: Sequence[onnx.NodeProto], xs: Container[str], held: Container[str], y: str
-) -> list[onnx.NodeProto]:
+    nodes: Sequence[NodeDef], xs: Container[str], held: Container[str], y: str
+) -> list[NodeDef]:
     """The nodes through which `y` depends on any of `xs`, other than through what is held."""
     producer = {name: node for node in reversed(nodes) for name in node.output if name}
-    found: list[onnx.NodeProto] = []
+    found: list[NodeDef] = []
     depends: dict[str, bool] = {}
     waiting = [(y, False)]
     while waiting:

@@ -8,7 +8,6 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-import onnx
 
 from afterglow.frontends.base import RunBody
 from afterglow.frontends.onnx.bodies import BodyGraph
@@ -19,6 +18,7 @@ from afterglow.frontends.onnx.context import (
     RowMaps,
     StaticSequence,
 )
+from afterglow.frontends.onnx.definition import ValueDef
 from afterglow.frontends.onnx.elements import dtype_of
 from afterglow.frontends.onnx.order import free_names
 from afterglow.graph import Constant, Value
@@ -101,7 +101,7 @@ def _body(n: NodeContext, name: str) -> _Body:
         else:
             captured[outer] = _known(n, value)
     if before is None or not before.has_same(frame.attributes, fixed):
-        before = BodyGraph(session.file, graph, frame.opsets, frame.attributes, fixed)
+        before = BodyGraph(session.model, graph, frame.opsets, frame.attributes, fixed)
         session.graphs[id(graph)] = before
     return _Body(before, captured, session.run_body)
 
@@ -131,9 +131,7 @@ def _truth(value: Any) -> bool:
     return bool(value.reshape(()))
 
 
-def _stacked(
-    parts: Sequence[Sequence[Any]], declared: Sequence[onnx.ValueInfoProto]
-) -> list[Array]:
+def _stacked(parts: Sequence[Sequence[Any]], declared: Sequence[ValueDef]) -> list[Array]:
     """What the iterations returned besides carried values, each along a new first axis."""
     if not parts:
         return [no_parts(info) for info in declared]
@@ -149,13 +147,13 @@ def _stacked(
     return [np.stack(column) for column in columns]
 
 
-def no_parts(info: onnx.ValueInfoProto) -> Array:
+def no_parts(info: ValueDef) -> Array:
     """What a loop that does not run stacks: of the declared type, with 0 for open extents."""
-    type = info.type.tensor_type
-    if not type.elem_type or not type.HasField("shape"):
+    type = info.type
+    if type is None or not type.element or type.shape is None:
         raise UnsupportedError(
             f"no iteration runs, so the shape of {info.name!r} is not known",
             help="declare the type of what the body returns",
         )
-    extents = [max(dim.dim_value, 0) for dim in type.shape.dim]
-    return np.empty((0, *extents), dtype_of(type.elem_type).numpy)
+    extents = [extent if isinstance(extent, int) else 0 for extent in type.shape]
+    return np.empty((0, *extents), dtype_of(type.element).numpy)

@@ -9,14 +9,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import onnx
 
 from afterglow.frontends.base import RunBody
 from afterglow.frontends.onnx.bodies import BodyGraph
+from afterglow.frontends.onnx.definition import AttributeDef, FunctionDef, GraphDef, ModelDef
 from afterglow.frontends.onnx.known import KnownValues
 from afterglow.frontends.onnx.limits import LEAST_LIMIT, MOST_AXES, check_tensor, tensor_limit
 from afterglow.frontends.onnx.problems import NeedsInliningError
-from afterglow.frontends.onnx.reader import ModelFile
 from afterglow.graph import Builder, Function, Module, Placeholder, Value
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear_forms import Condition, LinearForms
@@ -46,9 +45,9 @@ class Session:
     state of the module.
     """
 
-    file: ModelFile
+    model: ModelDef
     module: Module
-    functions: Mapping[tuple[str, str, str], onnx.FunctionProto]
+    functions: Mapping[tuple[str, str, str], FunctionDef]
     """The model's own functions by domain, name and overload."""
     known: KnownValues = field(default_factory=KnownValues)
     run_body: RunBody | None = None
@@ -60,7 +59,7 @@ class Session:
     own_bytes: int = 0
     """What the constants and inputs of the model take."""
     expanded: int = 0
-    changing: dict[int, onnx.GraphProto] = field(default_factory=dict)
+    changing: dict[int, GraphDef] = field(default_factory=dict)
     """By their identity, bodies of loops that can be no functions: what they carry changes."""
     conditions: list[Condition] = field(default_factory=list)
     """What loops that are being imported must show, so that slices which move stay inside."""
@@ -137,7 +136,7 @@ class Frame:
     """
 
     opsets: Mapping[str, int]
-    attributes: Mapping[str, onnx.AttributeProto] = field(default_factory=dict)
+    attributes: Mapping[str, AttributeDef] = field(default_factory=dict)
     """Of the function call that is being expanded."""
     names: Mapping[str, str] = field(default_factory=dict)
     """What the results of a function are called where it is called."""

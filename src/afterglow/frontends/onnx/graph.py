@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import partial
-
-import onnx
 
 from afterglow.frontends.base import NeedsValuesError
 from afterglow.frontends.onnx.context import Imported, NodeContext
+from afterglow.frontends.onnx.definition import (
+    AttributeDef,
+    FunctionDef,
+    GraphDef,
+    NodeDef,
+    TensorDef,
+)
 from afterglow.frontends.onnx.differentiated import variables
 from afterglow.frontends.onnx.frame import (
     Frame,
@@ -17,14 +22,7 @@ from afterglow.frontends.onnx.frame import (
     normal_domain,
     shown_domain,
 )
-from afterglow.frontends.onnx.functions import (
-    call_frame,
-    find_schema,
-    has_function,
-    missing_op,
-    schema_defaults,
-    standard_function,
-)
+from afterglow.frontends.onnx.functions import call_frame, standard
 from afterglow.frontends.onnx.known import KnownValues
 from afterglow.frontends.onnx.order import in_order
 from afterglow.frontends.onnx.parts import Stop
@@ -45,7 +43,7 @@ from afterglow.support.errors import (
     out_of_memory,
 )
 from afterglow.support.names import NameScope
-from afterglow.types import Array, TensorType
+from afterglow.types import TensorType
 
 FAULTS = (
     ArithmeticError,
@@ -81,28 +79,21 @@ class GraphImporter:
         """Values that follow from constants."""
         return self.session.known
 
-    def array(self, tensor: onnx.TensorProto) -> Array:
-        """The elements of a tensor of the model."""
-        return self.session.file.array(tensor)
-
-    def add_graph(self, graph: onnx.GraphProto) -> None:
+    def add_graph(self, graph: GraphDef) -> None:
         """Import the constants and nodes of a graph whose inputs are defined."""
         self.add_constants(graph)
         self.add_nodes(graph.node)
 
-    def add_constants(self, graph: onnx.GraphProto, names: Container[str] | None = None) -> None:
+    def add_constants(self, graph: GraphDef, names: Container[str] | None = None) -> None:
         """Import the constants of a graph, all or those of these names."""
-        for tensor in graph.initializer:
+        for tensor in graph.constants:
             if names is None or tensor.name in names:
-                self._add_constant(tensor.name, partial(self.session.file.array, tensor))
-        for sparse in graph.sparse_initializer:
-            name = sparse.values.name
-            if names is None or name in names:
-                self._add_constant(name, partial(self.session.file.dense, sparse))
+                self._add_constant(tensor)
 
-    def _add_constant(self, name: str, read: Callable[[], Array]) -> None:
+    def _add_constant(self, tensor: TensorDef) -> None:
+        name = tensor.name
         try:
-            array = read()
+            array = tensor.read()
             if not self.scope.has_constant(name, array):
                 constant = self.function.module.constant(self.frame.name(name), array)
                 self.scope.define(name, constant)
@@ -110,7 +101,7 @@ class GraphImporter:
             self.problems.append(Problem(error))
             self.scope.spoil([name])
 
-    def add_nodes(self, nodes: Sequence[onnx.NodeProto]) -> None:
+    def add_nodes(self, nodes: Sequence[NodeDef]) -> None:
         """Import nodes; one that fails spoils what depends on it, silently."""
         self.scope.vary(variables(nodes))
         order = in_order(nodes, self.scope)
@@ -125,7 +116,7 @@ class GraphImporter:
             if not self._try_node(proto):
                 self.scope.spoil(proto.output)
 
-    def _try_node(self, proto: onnx.NodeProto) -> bool:
+    def _try_node(self, proto: NodeDef) -> bool:
         """Import a node; if that fails, keep the reason and return False."""
         try:
             self._add_node(proto)
@@ -151,7 +142,7 @@ class GraphImporter:
             return False
         return True
 
-    def _problem(self, proto: onnx.NodeProto, error: AfterglowError) -> Problem:
+    def _problem(self, proto: NodeDef, error: AfterglowError) -> Problem:
         domain = normal_domain(proto.domain)
         op = f"{proto.op_type} of {shown_domain(domain)} version {self._opset(domain)}"
         return Problem(error, op, self.frame.where(_label(proto)))
@@ -160,7 +151,7 @@ class GraphImporter:
         """The version of a domain; models often forget to name that of a custom one."""
         return self.frame.opsets.get(domain, 1)
 
-    def _add_node(self, proto: onnx.NodeProto) -> None:
+    def _add_node(self, proto: NodeDef) -> None:
         importer = self._importer(proto)
         operands = [self.scope.look_up(name) for name in proto.input]
         name = self.frame.name(next((output for output in proto.output if output), proto.name))
@@ -192,17 +183,17 @@ class GraphImporter:
                 help="please report it; the node may be malformed, and should have been refused",
             ) from fault
 
-    def _attributes(self, proto: onnx.NodeProto) -> dict[str, onnx.AttributeProto]:
+    def _attributes(self, proto: NodeDef) -> dict[str, AttributeDef]:
         """The node's attributes; in a function, some are those of the call."""
         found = {}
-        for attribute in proto.attribute:
-            if not attribute.ref_attr_name:
-                found[attribute.name] = attribute
-            elif attribute.ref_attr_name in self.frame.attributes:
-                found[attribute.name] = self.frame.attributes[attribute.ref_attr_name]
+        for name, attribute in proto.attributes.items():
+            if not attribute.reference:
+                found[name] = attribute
+            elif attribute.reference in self.frame.attributes:
+                found[name] = self.frame.attributes[attribute.reference]
         return found
 
-    def _importer(self, proto: onnx.NodeProto) -> Importer:
+    def _importer(self, proto: NodeDef) -> Importer:
         """What imports a node: the model's own function, ours for the op, or the standard's."""
         domain = normal_domain(proto.domain)
         opset = self._opset(domain)
@@ -212,16 +203,17 @@ class GraphImporter:
         importer = find_importer(domain, proto.op_type, opset)
         if importer is not None:
             return importer
-        schema = find_schema(domain, proto.op_type, opset)
-        if schema is None or not has_function(schema):
-            raise missing_op(domain, proto.op_type, opset)
-        defaults = schema_defaults(schema)
-        return lambda n: self.call(standard_function(n, schema), defaults, n)
+        known = standard()
+        schema = known.find_schema(domain, proto.op_type, opset)
+        if schema is None or not known.has_function(schema):
+            raise known.missing_op(domain, proto.op_type, opset)
+        defaults = known.schema_defaults(schema)
+        return lambda n: self.call(known.standard_function(n, schema), defaults, n)
 
     def call(
         self,
-        function: onnx.FunctionProto,
-        defaults: Mapping[str, onnx.AttributeProto],
+        function: FunctionDef,
+        defaults: Mapping[str, AttributeDef],
         n: NodeContext,
     ) -> list[Imported | None]:
         """Import a function in the place of a node."""
@@ -296,7 +288,7 @@ def _add_outputs(function: Function, names: Sequence[str], graph: GraphImporter)
         function.output(free.claim(name), value)
 
 
-def _input_names(name: str, graph: onnx.GraphProto, given: int) -> list[str]:
+def _input_names(name: str, graph: GraphDef, given: int) -> list[str]:
     if len(graph.input) != given:
         raise ModelError(f"{name} takes {len(graph.input)} inputs, it is given {given}")
     return [info.name for info in graph.input]
@@ -314,5 +306,5 @@ def _rename(builder: Builder, name: str, result: Imported | None) -> None:
         builder.function.rename(last.result, name)
 
 
-def _label(node: onnx.NodeProto) -> str:
+def _label(node: NodeDef) -> str:
     return node.name or next((output for output in node.output if output), node.op_type)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
 
 from afterglow.frontends.base import RUN_NUMBER, HostLimits, RunBody
 from afterglow.frontends.onnx.bodies import BodyGraph
 from afterglow.frontends.onnx.context import Imported, StaticSequence
+from afterglow.frontends.onnx.definition import ModelDef, NodeDef
 from afterglow.frontends.onnx.differentiated import variables
 from afterglow.frontends.onnx.frame import Frame, Session
 from afterglow.frontends.onnx.graph import GraphImporter
@@ -18,7 +18,6 @@ from afterglow.frontends.onnx.importer import input_constant, model_functions, m
 from afterglow.frontends.onnx.order import in_order, reads
 from afterglow.frontends.onnx.parts import needed_nodes
 from afterglow.frontends.onnx.problems import ProblemsError, import_error
-from afterglow.frontends.onnx.reader import ModelFile
 from afterglow.frontends.onnx.replay import ReplayedNode
 from afterglow.frontends.onnx.signature import Parameter, ParameterKind, model_signature
 from afterglow.graph import Function, Module, Value
@@ -42,23 +41,23 @@ class HostNodes:
 
     def __init__(
         self,
-        file: ModelFile,
+        model: ModelDef,
         wanted: Sequence[str],
         given: Iterable[str],
         values: Mapping[str, Any],
         run_body: RunBody,
         limits: HostLimits,
     ) -> None:
-        self.file = file
+        self.model = model
         self.wanted = wanted
         self.run_body = run_body
         self.limits = limits
-        self.parameters = {p.name: p for p in model_signature(file).inputs}
-        self.frame = Frame(model_opsets(file.proto))
-        self.functions = model_functions(file.proto)
-        self.nodes = needed_nodes(file.proto.graph, wanted, {*given, *values})
+        self.parameters = {p.name: p for p in model_signature(model).inputs}
+        self.frame = Frame(model_opsets(model))
+        self.functions = model_functions(model)
+        self.nodes = needed_nodes(model.graph, wanted, {*given, *values})
         self.names = frozenset(wanted).union(*map(reads, self.nodes))
-        self.fixed = {**_constants(file, self.names), **values}
+        self.fixed = {**_constants(model, self.names), **values}
         self.graphs: dict[object, BodyGraph] = {}
         self._settle()
         self.replayed = self._replayed({*given, *self.fixed})
@@ -89,7 +88,7 @@ class HostNodes:
         order = in_order(self.nodes, defined)
         if order.stuck or any(variables(self.nodes)):
             return None
-        parts = (self.file, self.functions, self.frame, self.fixed)
+        parts = (self.model, self.functions, self.frame, self.fixed)
         return [
             ReplayedNode(
                 node,
@@ -109,10 +108,10 @@ class HostNodes:
         self.nodes = [node for node in self.nodes if id(node) not in done]
 
     def _compute(
-        self, nodes: Sequence[onnx.NodeProto], wanted: Sequence[str], known: Mapping[str, Any]
+        self, nodes: Sequence[NodeDef], wanted: Sequence[str], known: Mapping[str, Any]
     ) -> dict[str, Any]:
         module = Module("host")
-        session = Session(self.file, module, self.functions)
+        session = Session(self.model, module, self.functions)
         session.run_body, session.graphs = self.run_body, self.graphs
         session.known.unchecked = self.limits.unchecked
         session.max_memory = self.limits.max_memory
@@ -149,15 +148,12 @@ def _parameter(name: str, value: Any) -> Parameter:
     return Parameter(name, kinds.get(type(value), ParameterKind.TENSOR))
 
 
-def _constants(file: ModelFile, names: frozenset[str]) -> dict[str, Array]:
+def _constants(model: ModelDef, names: frozenset[str]) -> dict[str, Array]:
     """The constants of a model that have these names."""
-    graph = file.proto.graph
-    found = {t.name: file.array(t) for t in graph.initializer if t.name in names}
-    sparse = (t for t in graph.sparse_initializer if t.values.name in names)
-    return {**found, **{t.values.name: file.dense(t) for t in sparse}}
+    return {t.name: t.read() for t in model.graph.constants if t.name in names}
 
 
-def _fixed_nodes(nodes: Sequence[onnx.NodeProto], fixed: Mapping[str, Any]) -> list[onnx.NodeProto]:
+def _fixed_nodes(nodes: Sequence[NodeDef], fixed: Mapping[str, Any]) -> list[NodeDef]:
     """The nodes that only depend on what is fixed, and are the same each time."""
     known = set(fixed).difference(variables(nodes))
     found = []

@@ -7,18 +7,23 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import defs
 
-from afterglow.frontends.base import RUN_NUMBER, BoundaryType, NeedsValuesError, Partition
+from afterglow.frontends.base import (
+    RUN_NUMBER,
+    BoundaryType,
+    NeedsValuesError,
+    Partition,
+    wide_name,
+)
 from afterglow.frontends.onnx.binding import Binding, bind_inputs
 from afterglow.frontends.onnx.context import Imported, KnownMap, RowMaps, StaticSequence
+from afterglow.frontends.onnx.definition import FunctionDef, ModelDef, NodeDef
 from afterglow.frontends.onnx.frame import Frame, Session, normal_domain, shown_domain
+from afterglow.frontends.onnx.functions import standard
 from afterglow.frontends.onnx.graph import GraphImporter
 from afterglow.frontends.onnx.order import reads
-from afterglow.frontends.onnx.parts import partition_nodes, plan_boundary, wide_name
+from afterglow.frontends.onnx.parts import partition_nodes, progress_of
 from afterglow.frontends.onnx.problems import Problem, ProblemsError, import_error
-from afterglow.frontends.onnx.reader import ModelFile, ModelSource, read_model
 from afterglow.frontends.onnx.scope import BrokenValueError
 from afterglow.frontends.onnx.signature import (
     Parameter,
@@ -34,33 +39,24 @@ from afterglow.types.dtype import f32, i64, string
 from afterglow.types.output_form import element_name
 
 
-def import_onnx(source: ModelSource | ModelFile, binding: Binding | None = None) -> Module:
-    """Import a model: a path, bytes, an `onnx.ModelProto`, or what `read_model` gave.
-
-    Free dimensions raise `UnboundDimensionsError`, shapes that depend on the values of inputs
-    `NeedsValuesError`: bind them and try again.
-    """
-    return ModelImporter(source, binding or Binding()).run()[0]
-
-
 class ModelImporter:
     """Imports one model; `unchecked`, an index out of range is the nearest that is not."""
 
     def __init__(
         self,
-        source: ModelSource | ModelFile,
+        model: ModelDef,
         binding: Binding,
         partition: Partition | None = None,
         *,
         unchecked: bool = False,
     ) -> None:
-        self.file = source if isinstance(source, ModelFile) else read_model(source)
+        self.model = model
         self.binding = binding
         self.partition = partition
         self.unchecked = unchecked
-        signature = model_signature(self.file)
+        signature = model_signature(model)
         self.signature = signature if partition is None else _signature_of(partition, signature)
-        self.opsets = model_opsets(self.file.proto)
+        self.opsets = model_opsets(model)
 
     def run(self) -> tuple[Module, tuple[OutputForm, ...]]:
         """Import the main graph, or raise one error with every problem.
@@ -68,23 +64,19 @@ class ModelImporter:
         An output that is a sequence of tensors becomes several, one that is nothing none at all:
         the forms say how what the main function returns is grouped again.
         """
-        types = bind_inputs(self.signature.inputs, self.binding, self.file.warn)
-        proto = self.file.proto
-        module = Module(proto.graph.name or "model")
-        session = Session(self.file, module, model_functions(proto))
+        types = bind_inputs(self.signature.inputs, self.binding, self.model.warn)
+        main = self.model.graph
+        module = Module(main.name or "model")
+        session = Session(self.model, module, model_functions(self.model))
         session.known.unchecked = self.unchecked
         session.max_memory = self.binding.max_memory
         graph = GraphImporter(session, Function("main", module), Frame(self.opsets))
         if self.partition is not None and RUN_NUMBER in self.partition.given:
             session.given_run_number = partial(_run_number, graph.function)
-        nodes = (
-            list(proto.graph.node)
-            if self.partition is None
-            else partition_nodes(proto.graph, self.partition)
-        )
+        nodes = list(main.node) if self.partition is None else partition_nodes(main, self.partition)
         try:
             missing = self._add_inputs(graph, types, nodes)
-            graph.add_constants(proto.graph, self._read_names(nodes))
+            graph.add_constants(main, self._read_names(nodes))
             session.own_bytes = _own_bytes(graph.function)
             graph.add_nodes(nodes)
             outputs = list(self._outputs(graph))
@@ -93,10 +85,8 @@ class ModelImporter:
             raise import_error(error.problems, self._help()) from None
         except NeedsValuesError as error:
             if not missing:
-                names = [output.name for output in self.signature.outputs]
-                given = () if self.partition is None else self.partition.given
-                boundary = plan_boundary(graph.scope, nodes, graph.stops, names, given)
-                raise NeedsValuesError(error.inputs, boundary) from None
+                progress = progress_of(graph.scope, graph.stops)
+                raise NeedsValuesError(error.inputs, progress=progress) from None
         if missing:
             raise NeedsValuesError(missing)
         session.count_runs(graph.function)
@@ -104,7 +94,7 @@ class ModelImporter:
         _drop_unused_constants(module)
         return module, forms
 
-    def _read_names(self, nodes: Sequence[onnx.NodeProto]) -> frozenset[str] | None:
+    def _read_names(self, nodes: Sequence[NodeDef]) -> frozenset[str] | None:
         """The names that matter to a part; None if it is the whole model, and all do."""
         if self.partition is None:
             return None
@@ -115,7 +105,7 @@ class ModelImporter:
         self,
         graph: GraphImporter,
         types: Mapping[str, TensorType],
-        nodes: Sequence[onnx.NodeProto],
+        nodes: Sequence[NodeDef],
     ) -> tuple[str, ...]:
         """Define the inputs; return those whose number of tensors is not known."""
         missing = []
@@ -169,11 +159,11 @@ class ModelImporter:
         """Say that a model declares a shape which is not so; what is computed counts."""
         if isinstance(value, Value) and not parameter.fits(value.type.shape):
             declared = f"output {parameter.name!r} is declared to be {parameter.type_text}"
-            self.file.warn(f"{declared}, it is {value.type}")
+            self.model.warn(f"{declared}, it is {value.type}")
 
     def _help(self) -> str:
         """What may explain problems of the whole model."""
-        newest = defs.onnx_opset_version()
+        newest = standard().newest_opset()
         if self.opsets.get("", 0) > newest:
             return (
                 f"the model uses version {self.opsets['']} of ai.onnx, {newest} is the newest known"
@@ -284,24 +274,24 @@ def _array(value: Any) -> Array:
     return array.astype(object) if DType.of(array.dtype) is string else array
 
 
-def model_opsets(proto: onnx.ModelProto) -> dict[str, int]:
+def model_opsets(model: ModelDef) -> dict[str, int]:
     """The version of each domain that the model names."""
-    opsets = {"": 1} if proto.ir_version < 3 else {}  # which had no versions yet
-    for entry in proto.opset_import:
-        domain = normal_domain(entry.domain)
-        if opsets.setdefault(domain, entry.version) != entry.version:
+    opsets = {"": 1} if model.ir_version < 3 else {}  # which had no versions yet
+    for named, version in model.opset_import:
+        domain = normal_domain(named)
+        if opsets.setdefault(domain, version) != version:
             raise ModelError(f"the model names two versions of {shown_domain(domain)}")
-        if entry.version < 1:
-            raise ModelError(f"{shown_domain(domain)} has no version {entry.version}")
-    if "" not in opsets and any(not normal_domain(node.domain) for node in proto.graph.node):
+        if version < 1:
+            raise ModelError(f"{shown_domain(domain)} has no version {version}")
+    if "" not in opsets and any(not normal_domain(node.domain) for node in model.graph.node):
         raise ModelError("the model does not say which version of ai.onnx it uses")
     return opsets
 
 
-def model_functions(proto: onnx.ModelProto) -> dict[tuple[str, str, str], onnx.FunctionProto]:
+def model_functions(model: ModelDef) -> dict[tuple[str, str, str], FunctionDef]:
     """The model's own functions by domain, name and overload."""
     functions = {}
-    for function in proto.functions:
+    for function in model.functions:
         key = (normal_domain(function.domain), function.name, function.overload)
         if key in functions:
             name = f"{shown_domain(function.domain)}.{function.name}"

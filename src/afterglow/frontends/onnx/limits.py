@@ -8,6 +8,9 @@ from afterglow.runtime.native.machine import usable_memory
 from afterglow.support.errors import MemoryLimitError, ModelError
 from afterglow.types import TensorType
 
+MOST_BYTES = 2**40
+"""A tensor that takes more is a mistake."""
+
 LEAST_LIMIT = 2**31
 """Bytes that every tensor may take, whatever the model is."""
 

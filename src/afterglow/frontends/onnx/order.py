@@ -6,41 +6,38 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-import onnx
+from afterglow.frontends.onnx.definition import GraphDef, NodeDef
 
 TRAINING_DOMAIN = "ai.onnx.preview.training"
 
 
-def reads(node: onnx.NodeProto) -> list[str]:
+def reads(node: NodeDef) -> list[str]:
     """The names that a node reads, with those that its sub-graphs take from outside."""
-    names = [name for name in node.input if name]
-    if (node.domain, node.op_type) == (TRAINING_DOMAIN, "Gradient"):
-        names.extend(name for key in ("xs", "zs", "y") for name in names_in(node, key))
-    for graph in subgraphs(node):
+    names = [*(name for name in node.input if name), *named_values(node)]
+    for graph in node.graphs():
         names.extend(free_names(graph))
     return names
 
 
-def names_in(node: onnx.NodeProto, key: str) -> list[str]:
+def named_values(node: NodeDef) -> list[str]:
+    """The values to which attributes of a node refer by name, as those of Gradient do."""
+    if (node.domain, node.op_type) != (TRAINING_DOMAIN, "Gradient"):
+        return []
+    return [name for key in ("xs", "zs", "y") for name in names_in(node, key)]
+
+
+def names_in(node: NodeDef, key: str) -> list[str]:
     """The names that an attribute of a node holds."""
-    found = (attribute for attribute in node.attribute if attribute.name == key)
-    texts = (text for attribute in found for text in (*attribute.strings, attribute.s))
-    return [text.decode("utf-8", "replace") for text in texts if text]
+    attribute = node.attributes.get(key)
+    value = None if attribute is None else attribute.value
+    texts = value if isinstance(value, tuple) else (value,)
+    return [text for text in texts if text and isinstance(text, str)]
 
 
-def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The graphs that a node has as attributes."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
-
-
-def free_names(graph: onnx.GraphProto) -> Iterator[str]:
+def free_names(graph: GraphDef) -> Iterator[str]:
     """The names that a graph reads but does not define, each once."""
     defined = {info.name for info in graph.input}
-    defined.update(tensor.name for tensor in graph.initializer)
-    defined.update(tensor.values.name for tensor in graph.sparse_initializer)
+    defined.update(tensor.name for tensor in graph.constants)
     defined.update(name for node in graph.node for name in node.output)
     names = dict.fromkeys(name for node in graph.node for name in reads(node))
     names.update(dict.fromkeys(info.name for info in graph.output))
@@ -54,12 +51,12 @@ class NodeOrder:
     If nodes form cycles, `cycle` is one of them, and `stuck` are all nodes on cycles or behind one.
     """
 
-    nodes: Sequence[onnx.NodeProto]
-    cycle: Sequence[onnx.NodeProto] = ()
-    stuck: Sequence[onnx.NodeProto] = ()
+    nodes: Sequence[NodeDef]
+    cycle: Sequence[NodeDef] = ()
+    stuck: Sequence[NodeDef] = ()
 
 
-def in_order(nodes: Sequence[onnx.NodeProto], defined: Container[str]) -> NodeOrder:
+def in_order(nodes: Sequence[NodeDef], defined: Container[str]) -> NodeOrder:
     """Find an order in which the nodes can be imported, given that some names are defined."""
     producer: dict[str, int] = {}
     for index, node in enumerate(nodes):

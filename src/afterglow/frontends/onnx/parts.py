@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import onnx
-
-from afterglow.frontends.base import MOST_DECIDING, Boundary, HostNode, Partition
+from afterglow.frontends.base import MOST_DECIDING, HostNode, Partition, Progress
+from afterglow.frontends.onnx.definition import GraphDef, NodeDef, model_name
 from afterglow.frontends.onnx.order import reads
-from afterglow.frontends.onnx.rows import model_name
 from afterglow.frontends.onnx.scope import Scope
 from afterglow.graph import Constant, Value
 
@@ -19,12 +17,7 @@ _ON_HOST = frozenset(
 """Ops best run where they are: fewer shapes come out of them than values go in."""
 
 
-def wide_name(name: str) -> str:
-    """What a boundary value is called in f32, as it was before it was rounded."""
-    return f"\0f32 {name}"
-
-
-def partition_nodes(graph: onnx.GraphProto, partition: Partition) -> list[onnx.NodeProto]:
+def partition_nodes(graph: GraphDef, partition: Partition) -> list[NodeDef]:
     """The nodes that a partition needs, in the order of the file."""
     wanted = partition.wanted or [output.name for output in graph.output]
     return needed_nodes(graph, wanted, partition.given)
@@ -34,24 +27,12 @@ def partition_nodes(graph: onnx.GraphProto, partition: Partition) -> list[onnx.N
 class Stop:
     """A node whose results have no shape yet, and the inputs whose values decide it."""
 
-    node: onnx.NodeProto
+    node: NodeDef
     inputs: tuple[str, ...]
 
-    def shown(self) -> HostNode:
-        """The same without the node itself."""
-        results = tuple(self.node.output)
-        return HostNode(self.node.op_type, self.node.name or results[0], results, self.inputs)
 
-
-def needed_nodes(
-    graph: onnx.GraphProto, wanted: Iterable[str], given: Iterable[str]
-) -> list[onnx.NodeProto]:
+def needed_nodes(graph: GraphDef, wanted: Iterable[str], given: Iterable[str]) -> list[NodeDef]:
     """The nodes between what is given and what is wanted, in the order of the file."""
-    return [graph.node[index] for index in sorted(needed_indices(graph, wanted, given))]
-
-
-def needed_indices(graph: onnx.GraphProto, wanted: Iterable[str], given: Iterable[str]) -> set[int]:
-    """The places of these nodes in the file."""
     producers = _producers(graph.node)
     needed: set[int] = set()
     seen = set(given)
@@ -65,44 +46,26 @@ def needed_indices(graph: onnx.GraphProto, wanted: Iterable[str], given: Iterabl
         if index not in needed:
             needed.add(index)
             waiting.extend(reads(graph.node[index]))
-    return needed
+    return [graph.node[index] for index in sorted(needed)]
 
 
-def plan_boundary(
-    scope: Scope,
-    nodes: Sequence[onnx.NodeProto],
-    stops: Sequence[Stop],
-    outputs: Iterable[str],
-    given: Container[str] = (),
-) -> Boundary:
-    """Partition behind everything that could be imported into a scope; what is given stays so."""
-    producers = _producers(nodes)
-    values: dict[str, None] = {}
-    reached: set[int] = set()
-    waiting = [*outputs]
-    seen = set()
-    while waiting:
-        name = waiting.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        index = producers.get(name)
-        if name in given:
-            continue
-        if not scope.is_broken(name) and _crosses(scope, name):
-            values[name] = None
-            if _is_narrow(scope.source(name)):
-                values[wide_name(name)] = None
-        elif index is not None:
-            reached.add(index)
-            waiting.extend(reads(nodes[index]))
-    at = {id(nodes[index]) for index in reached}
-    here = tuple(stop for stop in stops if id(stop.node) in at)
-    on_host = [stop.node for stop in here if not _has_few_integers(stop.node, scope)]
-    return Boundary(tuple(stop.shown() for stop in here), tuple(values), *_with_twins(on_host))
+def progress_of(scope: Scope, stops: Sequence[Stop]) -> Progress:
+    """How far an import came, which left its values in a scope."""
+    computed = {name: scope.source(name) for name in scope.names() if _crosses(scope, name)}
+    values = {name: _is_narrow(value) for name, value in computed.items()}
+    return Progress(values, tuple(_host_node(stop, scope) for stop in stops))
 
 
-def _producers(nodes: Iterable[onnx.NodeProto]) -> dict[str, int]:
+def _host_node(stop: Stop, scope: Scope) -> HostNode:
+    node = stop.node
+    name = node.name or node.output[0]
+    # the host stacks just the rows that there are, which the model calls otherwise
+    computed = tuple(map(model_name, node.output))
+    waits = _has_few_integers(node, scope)
+    return HostNode(node.op_type, name, node.output, stop.inputs, computed, waits)
+
+
+def _producers(nodes: Iterable[NodeDef]) -> dict[str, int]:
     """Which node a name comes from."""
     found: dict[str, int] = {}
     for index, node in enumerate(nodes):
@@ -125,7 +88,7 @@ def _is_computed(value: object) -> bool:
     return isinstance(value, Value) and value.producer is not None
 
 
-def _has_few_integers(node: onnx.NodeProto, scope: Scope) -> bool:
+def _has_few_integers(node: NodeDef, scope: Scope) -> bool:
     """Whether a node can be imported once some integers that it takes are known."""
     if node.op_type in _ON_HOST:
         return False
@@ -139,29 +102,3 @@ def _is_few(value: object) -> bool:
     if not isinstance(value, Value) or isinstance(value, Constant):
         return False
     return value.type.dtype.is_integer and value.type.size <= MOST_DECIDING
-
-
-def _with_twins(nodes: Iterable[onnx.NodeProto]) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The results of nodes without those of a node that does the same, and which these equal."""
-    first: dict[bytes, onnx.NodeProto] = {}
-    twins: dict[str, str] = {}
-    for node in nodes:
-        known = first.setdefault(_meaning(node), node)
-        if known is not node:
-            pairs = zip(_results(node), _results(known), strict=False)
-            twins.update((name, other) for name, other in pairs if name)
-    return tuple(name for node in first.values() for name in _results(node) if name), twins
-
-
-def _results(node: onnx.NodeProto) -> list[str]:
-    """The results of a node as the model calls them: the host stacks just the rows there are."""
-    return [model_name(name) for name in node.output]
-
-
-def _meaning(node: onnx.NodeProto) -> bytes:
-    """All of a node but the names of it and of its results."""
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
-    copy.name = copy.doc_string = ""
-    copy.output[:] = [str(bool(name)) for name in node.output]
-    return bytes(copy.SerializeToString(deterministic=True))

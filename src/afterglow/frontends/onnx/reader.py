@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
@@ -11,10 +12,11 @@ from typing import TypeAlias
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
 
+from afterglow.frontends.onnx.definition import ModelDef
 from afterglow.frontends.onnx.external import DataFiles, map_file
-from afterglow.frontends.onnx.order import subgraphs
-from afterglow.frontends.onnx.rows import with_rows
+from afterglow.frontends.onnx.rows import proto_graphs, with_rows
 from afterglow.frontends.onnx.tensors import dense_array, tensor_array
+from afterglow.frontends.onnx.translate import translate_model
 from afterglow.frontends.onnx.wire import OWN_FILE, without_weights
 from afterglow.support.container import is_container
 from afterglow.support.errors import AfterglowError, ModelError, UsageError, warn
@@ -38,6 +40,11 @@ class ModelFile:
         if text not in self._warned:
             self._warned.add(text)
             warn(text)
+
+    @cached_property
+    def definition(self) -> ModelDef:
+        """The model as plain values."""
+        return translate_model(self.proto, self.files, self.warn)
 
     def array(self, tensor: onnx.TensorProto) -> Array:
         """The elements of a tensor of this model; not to be written."""
@@ -139,7 +146,7 @@ def _names_in_node(node: onnx.NodeProto) -> Iterator[str]:
     yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
     for attribute in node.attribute:
         yield from (attribute.name, attribute.ref_attr_name)
-    for graph in subgraphs(node):
+    for graph in proto_graphs(node):
         yield from _names_in_graph(graph)
 
 
@@ -163,5 +170,5 @@ def _tensors_in_node(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
     for attribute in node.attribute:
         yield from (attribute.t, *attribute.tensors)
         yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
-    for graph in subgraphs(node):
+    for graph in proto_graphs(node):
         yield from _tensors_in_graph(graph)

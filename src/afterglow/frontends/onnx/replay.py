@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-import onnx
 
 from afterglow.frontends.base import RUN_NUMBER, HostLimits, NeedsValuesError
+from afterglow.frontends.onnx.definition import FunctionDef, ModelDef, NodeDef
 from afterglow.frontends.onnx.frame import Frame, Session
 from afterglow.frontends.onnx.graph import GraphImporter
-from afterglow.frontends.onnx.order import reads, subgraphs
-from afterglow.frontends.onnx.reader import ModelFile
+from afterglow.frontends.onnx.order import reads
 from afterglow.graph import Function, Module, Tape, Value
 from afterglow.support.errors import AfterglowError, UnsupportedError
 from afterglow.types import Array, TensorType
@@ -24,7 +23,7 @@ MOST_TAPES = 256
 _FEW_BYTES = 1024
 """Values that decide shapes are worth a tape of their own up to this size."""
 
-Functions: TypeAlias = Mapping[tuple[str, str, str], onnx.FunctionProto]
+Functions: TypeAlias = Mapping[tuple[str, str, str], FunctionDef]
 """The model's own functions by domain, name and overload."""
 
 
@@ -38,9 +37,9 @@ class ReplayedNode:
 
     def __init__(
         self,
-        node: onnx.NodeProto,
+        node: NodeDef,
         results: Sequence[str],
-        file: ModelFile,
+        model: ModelDef,
         functions: Functions,
         frame: Frame,
         fixed: Mapping[str, Any],
@@ -49,7 +48,7 @@ class ReplayedNode:
         self._limits = limits
         self.node = node
         self.results = results
-        self._file = file
+        self._model = model
         self._functions = functions
         self._frame = frame
         read = dict.fromkeys(name for name in node.input if name)
@@ -58,7 +57,7 @@ class ReplayedNode:
         self._deciding: frozenset[str] = frozenset()
         self._tapes: OrderedDict[tuple[object, ...], Tape] = OrderedDict()
         self.reads = [*reads(node), RUN_NUMBER]
-        self._is_plain = not any(subgraphs(node)) and all(map(_is_plain, self._fixed.values()))
+        self._is_plain = not any(node.graphs()) and all(map(_is_plain, self._fixed.values()))
 
     def run(self, known: Mapping[str, Any]) -> list[Array] | None:
         """The results; None if it must be imported anew: not only tensors go in and out."""
@@ -110,7 +109,7 @@ class ReplayedNode:
                 return None
 
     def _import(self, arrays: Sequence[Array]) -> Function:
-        session = Session(self._file, Module("host"), self._functions)
+        session = Session(self._model, Module("host"), self._functions)
         session.given_run_number = _no_run_number
         session.known.unchecked = self._limits.unchecked
         session.max_memory = self._limits.max_memory

@@ -12,10 +12,8 @@ from collections.abc import Iterator
 import onnx
 from onnx import helper
 
-from afterglow.frontends.onnx.order import subgraphs
+from afterglow.frontends.onnx.definition import count_name, rows_name
 
-_ROWS = "\0rows"
-_COUNT = "\0count"
 _FIRST_OPSET = 10
 """Since when a Slice takes its bounds as inputs."""
 
@@ -31,21 +29,16 @@ def with_rows(proto: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def model_name(output: str) -> str:
-    """What the model calls the rows that a loop stacks; nothing for their number."""
-    return "" if output.endswith(_COUNT) else output.removesuffix(_ROWS)
-
-
 def _any_ends_when_it_likes(graph: onnx.GraphProto) -> bool:
     return any(
-        _ends_when_it_likes(node) or any(map(_any_ends_when_it_likes, subgraphs(node)))
+        _ends_when_it_likes(node) or any(map(_any_ends_when_it_likes, proto_graphs(node)))
         for node in graph.node
     )
 
 
 def _split_rows(graph: onnx.GraphProto) -> None:
     for node in [*graph.node]:
-        for inner in subgraphs(node):
+        for inner in proto_graphs(node):
             _split_rows(inner)
         if _ends_when_it_likes(node):
             graph.node.extend(_slices(node))
@@ -55,17 +48,25 @@ def _slices(loop: onnx.NodeProto) -> list[onnx.NodeProto]:
     """What stands behind a loop once it counts its rows."""
     first = len(_body(loop).input) - 2
     stacked = [name for name in loop.output[first:] if name]
-    count, start = stacked[0] + _COUNT, stacked[0] + "\0start"
+    count, start = count_name(stacked[0]), stacked[0] + "\0start"
     missing = len(_body(loop).output) - 1 - len(loop.output)
-    outputs = [name + _ROWS if name in stacked else name for name in loop.output]
+    outputs = [rows_name(name) if name in stacked else name for name in loop.output]
     loop.output[:] = [*outputs, *[""] * missing, count]
     zero = helper.make_tensor("", onnx.TensorProto.INT64, (1,), [0])
     begin = helper.make_node("Constant", [], [start], value=zero)
     slices = [
-        helper.make_node("Slice", [name + _ROWS, start, count], [name], name=loop.name)
+        helper.make_node("Slice", [rows_name(name), start, count], [name], name=loop.name)
         for name in stacked
     ]
     return [begin, *slices]
+
+
+def proto_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs that a node has as attributes."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
 
 
 def _body(loop: onnx.NodeProto) -> onnx.GraphProto:

@@ -86,6 +86,10 @@ class Scope:
         value = self._entries.get(name)
         return isinstance(value, Value) and self._known.varies_alone(value)
 
+    def names(self) -> list[str]:
+        """The names of this graph that stand for something that could be imported."""
+        return [name for name, entry in self._entries.items() if not isinstance(entry, _Broken)]
+
     def is_broken(self, name: str) -> bool:
         """Whether a name of this graph stands for what could not be imported."""
         return isinstance(self._entries.get(name), _Broken)

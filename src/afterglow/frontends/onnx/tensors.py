@@ -11,13 +11,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from afterglow.frontends.onnx.elements import dtype_of
 from afterglow.frontends.onnx.external import DataFiles
-from afterglow.frontends.onnx.limits import MOST_GROWTH, check_rank
+from afterglow.frontends.onnx.limits import MOST_BYTES, MOST_GROWTH, check_rank
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import Array, DType
 from afterglow.types.dtype import Kind
-
-MOST_BYTES = 2**40
-"""A tensor that takes more is a mistake."""
 
 MOST_DENSE_BYTES = 2**30
 """A sparse tensor that takes more when it is written out, and `MOST_GROWTH` times what is stored of

@@ -11,10 +11,10 @@ from afterglow.backends.cpu.codegen.write import can_write
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add
 from afterglow.ops.image import Coordinates, Interpolation, Resize
+from afterglow.testing.cases.case import Case
+from afterglow.testing.cases.image import CASES
 from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
-from tests.ops.case import Case
-from tests.ops.cases_image import CASES
 
 Shape = tuple[int, ...]
 NEAREST, LINEAR, CUBIC = Interpolation

@@ -7,6 +7,7 @@ from functools import reduce
 
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import Index, Value, convert, fma, rint
+from afterglow.backends.cpu.micro.cost import SAMPLED_POSITION
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.sampling import Corner, corners_of, taps_of
@@ -28,7 +29,7 @@ def write_grid_sample(k: Kernel) -> None:
     channels = Channels.of(k.target, x.type.shape[-1], _computed(k), x.type.dtype, blocks)
     neighbours = {Interpolation.NEAREST: 1, Interpolation.LINEAR: 2, Interpolation.CUBIC: 4}
     corners = neighbours[_op(k).mode] ** (x.type.rank - 2)
-    work = 2.0 * corners * (result.type.size + 16 * positions)
+    work = 2.0 * corners * (result.type.size + SAMPLED_POSITION * positions)
     with k.phase(blocks * channels.blocks, work) as p:
         sampling = _Sampling(p, channels, positions)
         each_row(p, blocks, channels, sampling.write_block)

@@ -1,4 +1,4 @@
-"""Elements picked by indices: rows of embeddings, single elements, slices by tuples."""
+"""Elements gathered by indices: rows of embeddings, single elements, slices by tuples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import convert
 from afterglow.backends.cpu.micro.index_check import IndexCheck
 from afterglow.backends.cpu.micro.kernel import Kernel
-from afterglow.backends.cpu.micro.move import Move, Term, write_picked
+from afterglow.backends.cpu.micro.move import StridedMove, Term, write_gathered
 from afterglow.backends.cpu.micro.rows import Strides
 from afterglow.instr import OpInstr
 from afterglow.ops.indexing import Gather, GatherElements, GatherND
@@ -16,7 +16,7 @@ from afterglow.ops.lengths import CheckLengths
 
 
 def _has_elements(step: OpInstr) -> bool:
-    """Of nothing nothing can be picked, not even a wrong element: the host complains."""
+    """Whether the operand has elements: of an empty one the host reports the error."""
     return step.required[0].type.size > 0
 
 
@@ -28,10 +28,10 @@ def write_gather(k: Kernel) -> None:
     axis = op.axis % data.type.rank
     before, after = data.strides[:axis], data.strides[axis + 1 :]
     source = (*before, *_none(indices.type.rank), *after)
-    picks = (*_none(len(before)), *indices.strides, *_none(len(after)))
-    move = Move.of(out.type.shape, out.strides, source, picks)
+    index_strides = (*_none(len(before)), *indices.strides, *_none(len(after)))
+    move = StridedMove.of(out.type.shape, out.strides, source, index_strides)
     term = Term(0, data.strides[axis])
-    write_picked(k, data, indices, move, [term])
+    write_gathered(k, data, indices, move, [term])
 
 
 @kernel(GatherElements, accepts=_has_elements)
@@ -41,9 +41,9 @@ def write_gather_elements(k: Kernel) -> None:
     assert isinstance(op, GatherElements)
     axis = op.axis % data.type.rank
     source = tuple(0 if at == axis else stride for at, stride in enumerate(data.strides))
-    move = Move.of(out.type.shape, out.strides, source, indices.strides)
+    move = StridedMove.of(out.type.shape, out.strides, source, indices.strides)
     term = Term(0, data.strides[axis])
-    write_picked(k, data, indices, move, [term])
+    write_gathered(k, data, indices, move, [term])
 
 
 @kernel(GatherND, accepts=_has_elements)
@@ -55,10 +55,10 @@ def write_gather_nd(k: Kernel) -> None:
     picking = indices.type.rank - 1 - batch
     after = data.strides[batch + depth :]
     source = (*data.strides[:batch], *_none(picking), *after)
-    picks = (*indices.strides[:-1], *_none(len(after)))
+    index_strides = (*indices.strides[:-1], *_none(len(after)))
     terms = [Term(at * indices.strides[-1], data.strides[batch + at]) for at in range(depth)]
-    move = Move.of(out.type.shape, out.strides, source, picks)
-    write_picked(k, data, indices, move, terms)
+    move = StridedMove.of(out.type.shape, out.strides, source, index_strides)
+    write_gathered(k, data, indices, move, terms)
 
 
 @kernel(CheckLengths)

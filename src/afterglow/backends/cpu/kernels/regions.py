@@ -24,7 +24,7 @@ from afterglow.backends.cpu.llvm.emitter import ceil as round_up
 from afterglow.backends.cpu.micro.index_check import IndexCheck
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.rows import Row, split
-from afterglow.backends.cpu.micro.sampling import Tap, corners_of, taps_of
+from afterglow.backends.cpu.micro.sampling import SampleTap, corners_of, taps_of
 from afterglow.backends.cpu.micro.sliding import (
     Channels,
     arithmetic_type,
@@ -213,7 +213,7 @@ class _Align(_Pooling):
 
     def _taps(
         self, axis: int, region: _Region, cell: Value, sample: Value, count: Value
-    ) -> list[Tap]:
+    ) -> list[SampleTap]:
         part = (convert(sample, self.dtype) + 0.5) / count
         place = convert(cell, self.dtype) + part
         at = fma(region.sizes[axis] / self.cells[axis], place, region.starts[axis])
@@ -222,7 +222,13 @@ class _Align(_Pooling):
         return [replace(tap, inside=inside) for tap in found]
 
     def _combined(
-        self, total: Value, image: Pointer, taps: list[list[Tap]], vector: _Vector, *, best: bool
+        self,
+        total: Value,
+        image: Pointer,
+        taps: list[list[SampleTap]],
+        vector: _Vector,
+        *,
+        best: bool,
     ) -> Value:
         for corner in corners_of(image, self.strides[1:-1], taps, self.dtype):
             value = corner.read(

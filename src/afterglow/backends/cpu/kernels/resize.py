@@ -23,6 +23,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     gather,
     rint,
 )
+from afterglow.backends.cpu.micro.cost import RESIZED_TAP
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.rows import Row, split
 from afterglow.backends.cpu.micro.sliding import Channels, each_row, load
@@ -72,7 +73,7 @@ class _Plan:
         self.lines = math.prod(self.sizes[:-2])
         self.channels = Channels.of(k.target, self.sizes[-1], self.dtype, x.type.dtype, self.lines)
         taps = math.prod(self.table(axis)[0].shape[1] for axis in self.resized)
-        self.work = 4.0 * k.step.outs[0].type.size * taps
+        self.work = RESIZED_TAP * k.step.outs[0].type.size * taps
 
     def table(self, axis: int) -> tuple[Array, Array]:
         """For each element along an axis the elements of x that count, and their weights."""

@@ -11,7 +11,8 @@ import numpy as np
 
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import Pointer, Value, convert, differ, equal, select
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
+from afterglow.backends.cpu.micro.cost import TREE_DESCENT
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.graph.index_check import has_outside
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.trees import Aggregate, NodeKind, TreeEnsemble
@@ -39,9 +40,6 @@ _HOLDS = {
 
 MOST_NODES = 2**27
 """Places in the table of records are 32-bit integers."""
-
-WORK_OF_TREE = 100.0
-"""FLOPs that going down a tree counts as."""
 
 
 def _accepts(step: OpInstr) -> bool:
@@ -75,12 +73,12 @@ def _has_nan(limits: Buffer) -> bool:
     return limits.data is None or bool(np.isnan(limits.data).any())
 
 
-def _needs(r: Request) -> Needs:
+def _needs(r: KernelRequest) -> KernelNeeds:
     op, (x, *tables) = r.step.op, r.step.required
     assert isinstance(op, TreeEnsemble)
     room = -(-_rows(tables[2]) // IN_TURNS) * IN_TURNS
     scratch = {"leaves": Storage(i32, room), "scores": Storage(x.type.dtype, op.targets + 1)}
-    return Needs(scratch=scratch, packed=(1, 2, 3, 4, 5))
+    return KernelNeeds(scratch=scratch, packed=(1, 2, 3, 4, 5))
 
 
 @kernel(TreeEnsemble, accepts=_accepts, needs=_needs)
@@ -88,7 +86,7 @@ def write_tree_ensemble(k: Kernel) -> None:
     """A unit is a row of features."""
     x, _, _, roots, *_ = k.step.required
     rows, trees = x.type.shape[0], _rows(roots)
-    with k.phase(rows, rows * trees * WORK_OF_TREE) as p:
+    with k.phase(rows, rows * trees * TREE_DESCENT) as p:
         ensemble = _Ensemble(p)
         with p.units() as row:
             ensemble.find_leaves(row)
@@ -211,5 +209,5 @@ def _places(roots: Array, room: int) -> Array:
 
 
 def _targets(votes: Array, spare: int) -> Array:
-    """Targets, with a spare one for what is no vote."""
+    """The target of each vote; negative votes go to a spare target."""
     return np.where(votes < 0, spare, votes).astype(np.int32).reshape(-1)

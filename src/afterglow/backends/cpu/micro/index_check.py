@@ -1,4 +1,4 @@
-"""The one way in which kernels use numbers that data give as indices, lengths or counts.
+"""Bounds checks of numbers that data give as indices, lengths or counts, for all kernels.
 
 A number that is out of range becomes the nearest that is not: whatever data hold, no kernel reads
 or writes the memory of others. Unless the model is compiled unchecked, it also raises alarms, which

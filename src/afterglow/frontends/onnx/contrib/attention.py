@@ -20,6 +20,7 @@ from afterglow.ops.elementwise import Add, And, Less, LessEqual, Where, scalar
 from afterglow.ops.indexing import Iota
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Concat, Reshape, slice_axis
+from afterglow.support.errors import ModelError
 from afterglow.types import dtype as d
 
 
@@ -47,7 +48,10 @@ def _attend_projected(
     n: NodeContext, projected: Value, mask: Value | None, past: Value | None, bias: Value | None
 ) -> Sequence[Value | None]:
     """The result and, if wanted, keys and values, given all three projections side by side."""
-    heads, width = n.integer("num_heads"), projected.type.shape[2]
+    n.extents(n[0], 3)
+    heads, (_, _, width) = n.integer("num_heads"), n.extents(projected, 3)
+    if past is not None:
+        n.extents(past, 5)
     sizes = n.integers("qkv_hidden_sizes", (width // 3,) * 3)
     q, k, v = (split_heads(n, part, heads) for part in _split(n, projected, sizes))
     if past is not None:
@@ -67,7 +71,7 @@ def multi_head_attention(n: NodeContext) -> Sequence[Value | None]:
     heads, bias = n.integer("num_heads"), n.get(3)
     parts = [n[0], n[1], n[2]]
     if bias is not None:
-        width = n[0].type.shape[2]
+        (_, _, width), _ = n.extents(n[0], 3), n.extents(bias, 1)
         biases = _split(n, bias, (width, width, bias.type.size - 2 * width))
         parts = [
             p if p.type.rank == 4 else plus(n, p, b) for p, b in zip(parts, biases, strict=True)
@@ -144,10 +148,12 @@ def rotary_embedding(n: NodeContext) -> Value:
     if n.number("scale", 1.0) != 1 or n.integer("is_packed_batching", 0):
         raise n.fail("scaled or packed rotary embeddings are not supported")
     x, positions = n[0], n[1]
-    if positions.type.rank == 1:
+    if positions.type.rank == 1 and x.type.rank > 1:
         count = x.type.shape[-2]
         places = n.constant(np.arange(count, dtype=np.int64).reshape(1, count))
         positions = n.emit(Add(), as_dtype(n, positions, d.i64), places)
-    width = 2 * n[2].type.shape[1]
+    width = 2 * n.extents(n[2], 2)[1]
+    if not width or x.type.rank not in (3, 4):
+        raise ModelError(f"{x.type} cannot be rotated by cosines {n[2].type}")
     heads = n.integer("num_heads", 0) or x.type.shape[-1] // width
     return rotate_any(n, x, (n[2], n[3]), positions, heads)

@@ -60,7 +60,7 @@ def group_query_attention(n: NodeContext) -> Sequence[Value | None]:
     lengths = _lengths(n, q)
     if n.integer("do_rotary", 0):
         places = _places(n, q, lengths)
-        width = 2 * n[7].type.shape[1]
+        width = 2 * n.extents(n[7], 2)[1]
         rotation = Rotation(width, bool(n.integer("rotary_interleaved", 0)))
         q, k = (rotate(n, x, (n[7], n[8]), places, rotation) for x in (q, k))
     keys, values = (_joined(n, n.get(3 + i), x, lengths) for i, x in enumerate((k, v)))

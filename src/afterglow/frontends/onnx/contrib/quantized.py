@@ -27,6 +27,7 @@ from afterglow.ops.movement import Concat, Reshape, Transpose
 from afterglow.ops.pooling import AvgPool
 from afterglow.ops.reduction import ReduceMean
 from afterglow.ops.softmax import Softmax
+from afterglow.support.errors import ModelError
 from afterglow.types import DType
 
 onnx_op("QuantizeLinear", domain=MICROSOFT)(quantize_linear)
@@ -157,7 +158,10 @@ def dynamic_quantize_lstm(n: NodeContext) -> Results:
 def _gates_first(n: NodeContext, index: int, first: int) -> Value:
     """Weights [directions, inputs, gates] as real numbers [directions, gates, inputs]."""
     weight, scale, zero = n[index], n[first], n.get(first + 1)
-    shape = (weight.type.shape[0], 1, scale.type.size // weight.type.shape[0])
+    directions, _, gates = n.extents(weight, 3)
+    if scale.type.size not in (directions, directions * gates):
+        raise ModelError(f"scales {scale.type} do not fit the weights {weight.type}")
+    shape = (directions, 1, scale.type.size // max(1, directions))
     wide = as_dtype(n, weight, scale.type.dtype)
     if zero is not None:
         wide = n.emit(Sub(), wide, n.emit(Reshape(shape), as_dtype(n, zero, scale.type.dtype)))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from onnx import TensorProto
-
 from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.onnx.elements import dtype_named
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.conversion import Cast, PowerRounding
-from afterglow.support.errors import ModelError
 from afterglow.types import DType
 
 _ROUNDINGS = {rounding.value: rounding for rounding in PowerRounding}
@@ -22,10 +20,7 @@ def as_dtype(n: NodeContext, x: Value, dtype: DType) -> Value:
 @onnx_op("Cast")
 def cast_to_name(n: NodeContext) -> Value:
     """The first version calls the type by its name."""
-    name = n.text("to").upper()
-    if name not in TensorProto.DataType.keys():  # noqa: SIM118  # no mapping
-        raise ModelError(f"there is no element type {name!r}")
-    return _cast(n, n.dtype_of(TensorProto.DataType.Value(name)))
+    return _cast(n, dtype_named(n.text("to").upper()))
 
 
 @onnx_op("Cast", since=6)

@@ -73,7 +73,7 @@ def _check_sight(n: NodeContext, xs: Sequence[Value], zs: Sequence[Value], y: Va
     if y not in xs and names[2] not in graph.computed:
         raise n.fail(f"{names[2]!r} is not computed in the graph that the node is in")
     if not graph.frame.places:
-        between = nodes_between(graph.session.file.proto.graph.node, *names)
+        between = nodes_between(graph.session.model.graph.node, *names)
         elsewhere = [o for node in between for o in node.output if o and o not in graph.computed]
         if elsewhere:
             raise n.fail(

@@ -9,7 +9,6 @@ import math
 from hashlib import blake2b
 
 import numpy as np
-import onnx
 
 from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.importers.conversion import as_dtype
@@ -38,13 +37,10 @@ def drawn(n: NodeContext, shape: tuple[int, ...], dtype: DType, stream: int = 0)
 
 def _seed(n: NodeContext) -> int:
     """The node's seed, or one of its own; copies of a node have others than the node."""
-    proto = n.attributes.get("seed")
-    if proto is None:
+    given = n.attribute("seed")
+    if given is None:
         return _hashed(n.builder.name)
-    if proto.type == onnx.AttributeProto.INT:
-        seed = proto.i % 2**64
-    else:
-        seed = int(np.float32(proto.f).view(np.uint32))
+    seed = given % 2**64 if isinstance(given, int) else int(np.float32(given).view(np.uint32))
     prefix = n.graph.frame.prefix
     return _hashed(f"{seed}:{prefix}") if prefix else seed
 

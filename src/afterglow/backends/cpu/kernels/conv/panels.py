@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value, convert
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Pack, Phase, Storage
+from afterglow.backends.cpu.micro.cost import PACKED_ELEMENT
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Pack, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.tile import sum_type
@@ -43,11 +44,11 @@ def pack_channels(panels: Panels, groups: int, to: np.dtype[np.generic]) -> Pack
     return pack
 
 
-def factors_needs(step: OpInstr, panels: Panels, groups: int, depth: int) -> Needs:
-    """Workspaces for the weight and bias that are no constants; the others are packed."""
+def factors_needs(step: OpInstr, panels: Panels, groups: int, depth: int) -> KernelNeeds:
+    """Workspaces for a weight or bias that is not constant; constants are packed."""
     parts = zip((1, 2), ("panels", "channels"), step.ins[1:], (depth, 1), strict=False)
     given = [(at, name, b, size) for at, name, b, size in parts if b is not None]
-    return Needs(
+    return KernelNeeds(
         workspace={
             name: Storage(sum_type(b.type.dtype), groups * panels.padded * size)
             for _, name, b, size in given
@@ -57,8 +58,8 @@ def factors_needs(step: OpInstr, panels: Panels, groups: int, depth: int) -> Nee
     )
 
 
-class Factors:
-    """The packed weight and bias of a convolution; those that are no constants, in workspaces."""
+class ConvWeights:
+    """The packed weight and bias of a convolution; if they are not constants, in workspaces."""
 
     def __init__(self, k: Kernel, panels: Panels, groups: int, depth: int) -> None:
         self.k = k
@@ -69,11 +70,11 @@ class Factors:
 
     @property
     def has_varying_bias(self) -> bool:
-        """Whether there is a bias that is no constant."""
+        """Whether there is a bias that is not constant."""
         return self.bias is not None and self.bias.region is not Region.CONSTANT
 
     def write_packing(self) -> None:
-        """Write the phase that packs what is no constant."""
+        """Write the phases that pack a weight or bias that is not constant."""
         if self.weight is not None and self.weight.region is not Region.CONSTANT:
             self._write(self.weight, "panels", self.depth)
         if self.bias is not None and self.has_varying_bias:
@@ -106,7 +107,7 @@ class Factors:
         """One unit a group and panel."""
         panels = self.panels
         units = self.groups * panels.count
-        with self.k.phase(units, 4.0 * buffer.type.size, f"pack_{name}") as p:
+        with self.k.phase(units, PACKED_ELEMENT * buffer.type.size, f"pack_{name}") as p:
             source = p.pointer(buffer)
             to = p.workspace(name)
             with p.units() as unit:

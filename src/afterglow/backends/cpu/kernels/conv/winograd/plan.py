@@ -9,7 +9,7 @@ from afterglow.backends.cpu.kernels.conv.geometry import conv_of
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import POINTS
 from afterglow.backends.cpu.llvm.emitter import Emitter, Value, smaller
 from afterglow.backends.cpu.micro.panels import Panels
-from afterglow.backends.cpu.micro.tile import Run, most_rows, split_rows
+from afterglow.backends.cpu.micro.tile import TileRun, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr, Region
 from afterglow.types.dtype import f32
@@ -26,8 +26,6 @@ FEW_PANELS = 8
 """With fewer panels than that, even a small image is cut into blocks, for threads to share."""
 FEW_BLOCKS = 8
 """With fewer blocks than that, threads also share the panels of a block."""
-INPUT_COST = 400.0
-"""FLOPs that transforming a channel of a tile of x for 4 x 4 results takes as long as."""
 GAP = 16
 """Elements between lines of transformed tiles, against powers of two that collide in caches."""
 
@@ -47,7 +45,7 @@ class WinogradPlan:
     tiles: int
     blocks: int
     lanes: int
-    runs: tuple[Run, ...]
+    runs: tuple[TileRun, ...]
 
     @staticmethod
     def of(step: OpInstr, target: Target, size: int) -> WinogradPlan:

@@ -1,0 +1,58 @@
+"""Tier-up: a version for new shapes is interpreted until it was used often enough to compile."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from afterglow.runtime.versions import Shapes, Versions, VersionT
+
+FIRST_VERSIONS = 4
+"""The first versions, which have a low threshold: most often there are no others."""
+
+FIRST_THRESHOLD = 8
+"""Number of requests after which one of the first versions is compiled."""
+
+LATER_THRESHOLD = 40
+"""Number of requests for later versions: by then interpreting took about as long as compiling."""
+
+_REMEMBERED = 1024
+"""Maximum number of shapes whose requests are counted."""
+
+
+class TieredVersions(Versions[VersionT]):
+    """Versions of a subgraph whose shapes may change often, compiled above a tier-up threshold.
+
+    Requests are counted rather than timed, so that the same calls give the same bits.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self._made = 0
+        self._asked: OrderedDict[Shapes, int] = OrderedDict()
+
+    def find_if_worth(
+        self,
+        arrays: Mapping[str, Any],
+        names: Iterable[str],
+        make: Callable[[Mapping[str, Any]], VersionT],
+    ) -> VersionT | None:
+        """The version for arrays; None if there is none and its threshold is not reached."""
+        names = [*names]
+        with self._lock:
+            key = self.key(arrays, names)
+            if key not in self._versions and not self._is_worth(key.shapes):
+                return None
+            return self.find(arrays, names, make)
+
+    def _is_worth(self, shapes: Shapes) -> bool:
+        """Count a request; whether the threshold for compiling these shapes is reached."""
+        asked = self._asked.pop(shapes, 0) + 1
+        if asked >= (FIRST_THRESHOLD if self._made < FIRST_VERSIONS else LATER_THRESHOLD):
+            self._made += 1
+            return True
+        self._asked[shapes] = asked
+        if len(self._asked) > _REMEMBERED:
+            self._asked.popitem(last=False)
+        return False
