@@ -32,7 +32,7 @@ def taken(entries: Sequence[int], perm: Sequence[int]) -> tuple[int, ...]:
 
 
 class Movement(Op):
-    """Base: the elements themselves stay as they are."""
+    """Base: data movement, the elements themselves do not change."""
 
     moves_only = True
 
