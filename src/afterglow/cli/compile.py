@@ -88,7 +88,7 @@ def _compile(session: Session, request: Request, output: Destination | None) -> 
     with StageClock(session.err) as clock:
         request = request.watched(clock)
         source = request.source()
-        request.wishes.check_names(request.inputs(source))
+        request.requests.check_names(request.inputs(source))
         built = [_build(each, source, request) for each in request.bindings()]
         if output is not None:
             clock("write")
@@ -109,7 +109,7 @@ def _build(request: Request, source: Source, asked: Request) -> Built:
     """Compile the model for one binding of its dimensions."""
     module, forms = request.load_with_forms(source)
     compiled = Stages(request.options).finish(module)
-    dims = {name: request.options.dims[name] for name in asked.wishes.ahead}
+    dims = {name: request.options.dims[name] for name in asked.requests.ahead}
     return Built(Version(compiled, forms), dims, *_count(compiled.program.body))
 
 
@@ -129,7 +129,7 @@ def _write(
         output.write_text(print_program(versions[0].compiled.program))
         return
     try:
-        if not request.wishes.ahead:
+        if not request.requests.ahead:
             save_versions(path, versions[0].signature, versions[0])
             return
         model = CompiledModel(

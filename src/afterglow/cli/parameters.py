@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from afterglow.cli.arrays import read_array
-from afterglow.driver.dims import DimWish
+from afterglow.driver.dims import DimRequest
 from afterglow.support.errors import UsageError
 from afterglow.support.sizes import parse_size
 
@@ -30,12 +30,12 @@ class Shape(click.ParamType[tuple[str, tuple[int, ...]]]):
         return name, tuple(map(int, parts))
 
 
-class Dim(click.ParamType[tuple[str, DimWish]]):
+class Dim(click.ParamType[tuple[str, DimRequest]]):
     """The extents of a dimension: `batch=8`, `batch=1,4,8`, `batch=1..512`."""
 
     name = "name=8|1,4,8|1..512"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, DimWish]:
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, DimRequest]:
         """The name, and one extent, a list of extents, or a range as a tuple (first, last)."""
         name, _, text = str(value).rpartition("=")
         if not name:
@@ -51,7 +51,7 @@ class Dim(click.ParamType[tuple[str, DimWish]]):
         return name, wish
 
 
-def _wish(text: str) -> DimWish | None:
+def _wish(text: str) -> DimRequest | None:
     """The extents that the text gives for a dimension; None if it is malformed."""
     first, dots, last = text.partition("..")
     parts = [first, last] if dots else text.split(",")

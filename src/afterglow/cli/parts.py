@@ -27,7 +27,7 @@ def compile_parts(
     """
     with StageClock(session.err) as clock:
         options = replace(request.options, progress=clock)
-        model = compile_with(request.path, options, request.wishes)
+        model = compile_with(request.path, options, request.requests)
         firsts = [v for v in model.versions() if isinstance(v, SegmentedVersion)]
         if not firsts or error.boundary is None:
             raise error

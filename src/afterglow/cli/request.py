@@ -13,7 +13,7 @@ import click
 from afterglow.backends.registry import backend_names
 from afterglow.cli.parameters import Dim, Number, Shape, Size, Value
 from afterglow.cli.session import Session, general_options
-from afterglow.driver.dims import DimWish, Wishes
+from afterglow.driver.dims import DimRequest, DimRequests
 from afterglow.driver.environment import (
     cache_folder,
     max_memory_by_default,
@@ -51,7 +51,7 @@ class Request:
 
     path: str
     options: Options
-    wishes: Wishes = field(default_factory=Wishes)
+    requests: DimRequests = field(default_factory=DimRequests)
     """Lists and ranges of extents that `--dim` gives."""
 
     @property
@@ -80,13 +80,13 @@ class Request:
 
     def bindings(self) -> list[Request]:
         """A request for each combination of the listed extents; just one if there are no lists."""
-        rest = Wishes(ranges=self.wishes.ranges)
-        bound = (replace(self.options, dims=dims) for dims in self.wishes.bindings())
+        rest = DimRequests(ranges=self.requests.ranges)
+        bound = (replace(self.options, dims=dims) for dims in self.requests.bindings())
         return [Request(self.path, options, rest) for options in bound]
 
     def refuse_ranges(self) -> None:
         """Raise if `--dim` gives a range, because code is generated for exact extents."""
-        for name, (first, last) in self.wishes.ranges.items():
+        for name, (first, last) in self.requests.ranges.items():
             raise UsageError(
                 f"dimension {name!r} is a range, {first}..{last}: code needs exact extents",
                 help=f"give one, --dim {name}={last}, or a list, --dim {name}={first},{last}",
@@ -208,7 +208,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
     def collected(
         model: str,
         shapes: tuple[tuple[str, tuple[int, ...]], ...],
-        dims: tuple[tuple[str, DimWish], ...],
+        dims: tuple[tuple[str, DimRequest], ...],
         values: tuple[tuple[str, Any], ...],
         backend: str,
         target: str,
@@ -225,14 +225,14 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         verify_each: bool,
         **others: Any,
     ) -> int:
-        wishes = Wishes.of(_once("--dim", dims))
+        requests = DimRequests.of(_once("--dim", dims))
         options = Options(
             backend=backend,
             target=target,
             threads=threads,
             cache=cache_folder(not no_cache),
             shapes=_once("--shapes", shapes),
-            dims=wishes.fixed,
+            dims=requests.fixed,
             values=_once("--value", values),
             max_arena=max_arena,
             max_memory=max_memory_by_default() if max_memory is None else max_memory,
@@ -244,7 +244,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
             perf_map=perf_map_by_default(),
         )
         session = click.get_current_context().find_object(Session)
-        return command(session, Request(model, options, wishes), **others)
+        return command(session, Request(model, options, requests), **others)
 
     decorated: Callable[..., int] = collected
     for option in reversed(_OPTIONS):

@@ -8,7 +8,7 @@ from typing import Any
 
 from afterglow.driver import pickling  # noqa: F401  tells pickle about compiled models
 from afterglow.driver.cached import find_cached
-from afterglow.driver.dims import Dims, Wishes
+from afterglow.driver.dims import DimRequests, Dims
 from afterglow.driver.environment import (
     cache_folder,
     max_memory_by_default,
@@ -75,13 +75,13 @@ def compile(
         progress: called with the name of each stage when it begins.
     """
     check_bindings(shapes, dims, values, target)
-    wishes = Wishes.of(dims or {})
+    requests = DimRequests.of(dims or {})
     options = Options(
         backend=backend,
         target=target,
         threads=threads,
         shapes=shapes or {},
-        dims=wishes.fixed,
+        dims=requests.fixed,
         values=values or {},
         optimize=optimize,
         lend_inputs=lend_inputs,
@@ -95,10 +95,10 @@ def compile(
         perf_map=perf_map_by_default(),
         progress=progress,
     )
-    cached = None if wishes.ahead or wishes.ranges else find_cached(source, options)
+    cached = None if requests.ahead or requests.ranges else find_cached(source, options)
     if cached is not None:
         return cached
     # here, because importing the compiler takes longer than loading a cached model
     from afterglow.driver.compile import compile_with  # noqa: PLC0415
 
-    return compile_with(source, options, wishes)
+    return compile_with(source, options, requests)

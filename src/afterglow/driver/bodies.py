@@ -19,13 +19,13 @@ from afterglow.driver.bound import BoundValues
 from afterglow.driver.options import Options
 from afterglow.driver.specialise import Build, CallSpecialiser, given_type
 from afterglow.frontends.base import RUN_NUMBER, Body, HostLimits, Partition, Source
-from afterglow.runtime.patience import PatientVersions
 from afterglow.runtime.segmented import CONTINUATIONS, SegmentedVersion
+from afterglow.runtime.tier_up import TieredVersions
 from afterglow.runtime.version import Version
 from afterglow.support.errors import UnsupportedError
 
 MOST_BODIES = 256
-"""So many bodies of one model are kept, with their versions; the least recently used goes."""
+"""How many bodies of a model are cached, with their versions; the least recently used goes."""
 
 MakeBuild: TypeAlias = Callable[[Source, Options], Build]
 """Makes what compiles a source."""
@@ -59,7 +59,7 @@ class Bodies:
 
 
 def _kind(value: Any) -> object:
-    """What all values must have in common for which versions of one body are kept together."""
+    """What values have in common whose versions of one body share a cache."""
     return value.dtype if isinstance(value, np.ndarray) else type(value)
 
 
@@ -89,7 +89,7 @@ class _BodyWork:
         self.outputs = self.source.output_names
         limits = HostLimits(self.options.policy.unchecked, self.options.max_memory)
         self.interpret = self.source.on_host(self.outputs, names, body.fixed, bodies.run, limits)
-        self.versions: PatientVersions[Version | SegmentedVersion] = PatientVersions(CONTINUATIONS)
+        self.versions: TieredVersions[Version | SegmentedVersion] = TieredVersions(CONTINUATIONS)
         self.bound = BoundValues(most=1)
         """What changes from iteration to iteration is not worth a version for each value."""
         self.is_compiled = True
@@ -104,7 +104,7 @@ class _BodyWork:
 
     def _version(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion | None:
         try:
-            return self.versions.find_if_worth(feed, feed, self._compile)
+            return self.versions.find_if_hot(feed, feed, self._compile)
         except UnsupportedError:
             self.is_compiled = False
             return None
@@ -115,6 +115,6 @@ class _BodyWork:
         options = replace(self.options, partition=Partition(given))
         build = self.bodies.make_build(self.source, options)
         specialiser = CallSpecialiser(
-            self.source, options, build, self.bodies.run, self.bound, patient=True
+            self.source, options, build, self.bodies.run, self.bound, tiered=True
         )
         return specialiser.compile_for(feed)

@@ -11,7 +11,7 @@ from afterglow.driver.bodies import Bodies
 from afterglow.driver.bound import BoundValues
 from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.cache import CompileCache, is_cacheable, model_key
-from afterglow.driver.dims import Wishes
+from afterglow.driver.dims import DimRequests
 from afterglow.driver.options import Options, check_bindings, describe_options, model_title
 from afterglow.driver.sources import Source, open_source
 from afterglow.driver.specialise import CallSpecialiser
@@ -31,18 +31,20 @@ STAGES = ("import", "graph", "lowered", "instructions", "llvm", "asm")
 """The stages that can be printed, in order."""
 
 
-def compile_with(source: Any, options: Options, wishes: Wishes | None = None) -> CompiledModel:
-    """Compile a model with options as one value, and more wishes about what they leave free."""
+def compile_with(
+    source: Any, options: Options, requests: DimRequests | None = None
+) -> CompiledModel:
+    """Compile a model with options as one value, and requests about what they leave dynamic."""
     find_backend(options)
-    wishes = wishes or Wishes()
+    requests = requests or DimRequests()
     recipe = Recipe(open_source(source), options)
     signature = recipe.source.signature(options)
-    wishes.check_names(signature.inputs)
-    ahead = [recipe.build_ahead(replace(options, dims=dims)) for dims in wishes.bindings()]
-    if isinstance(ahead[0], Version) and not wishes.ahead:
+    requests.check_names(signature.inputs)
+    ahead = [recipe.build_ahead(replace(options, dims=dims)) for dims in requests.bindings()]
+    if isinstance(ahead[0], Version) and not requests.ahead:
         return CompiledModel(ahead[0].signature, recipe, ahead[0])
-    model = CompiledModel(signature, recipe, None, wishes.ranges)
-    for dims, version in zip(wishes.bindings(), ahead, strict=True):
+    model = CompiledModel(signature, recipe, None, requests.ranges)
+    for dims, version in zip(requests.bindings(), ahead, strict=True):
         if version is not None:
             bound = recipe.source.signature(replace(options, dims=dims))
             model.keep(version, [info.exact_shape for info in bound.inputs])
@@ -126,9 +128,9 @@ class Recipe(Specialiser):
         bundle, never = compile_bundle(self.source, self.options, request), self.source.files()
         return bundle.write(folder, shared=shared, force=request.force, never=never)
 
-    def source_left(self, cuts: Sequence[Collection[str]]) -> SourceLeft:
-        """The model without what comes before all cuts, with options to compile it."""
-        left = remainder_of(self.source.graph, cuts, self.options.values)
+    def source_left(self, boundaries: Sequence[Collection[str]]) -> SourceLeft:
+        """The model without what comes before all boundaries, with options to compile it."""
+        left = remainder_of(self.source.graph, boundaries, self.options.values)
         return SourceLeft(describe_options(self.options), left.graph, left.weights)
 
     def title(self) -> str:

@@ -1,4 +1,4 @@
-"""What a caller says about free dimensions: an extent, extents to have ready, or a range."""
+"""What a caller requests of dynamic dimensions: an extent, extents to have ready, or a range."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from afterglow.runtime import TensorInfo
 from afterglow.runtime.versions import SPECIALISATIONS
 from afterglow.support.errors import UsageError
 
-DimWish: TypeAlias = "int | Sequence[int]"
+DimRequest: TypeAlias = "int | Sequence[int]"
 """An extent, a list of extents to compile ahead, or a tuple: the first and last that may come."""
-Dims: TypeAlias = Mapping[str, DimWish]
-"""What is known or wished of dimensions, by their names."""
+Dims: TypeAlias = Mapping[str, DimRequest]
+"""Requests by the names of dimensions."""
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """The same, told apart."""
+class DimRequests:
+    """Requests, by kind."""
 
     fixed: Mapping[str, int] = field(default_factory=dict)
     ahead: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @staticmethod
-    def of(dims: Dims) -> Wishes:
+    def of(dims: Dims) -> DimRequests:
         """Tell them apart: a list has extents, a tuple is a range."""
         fixed: dict[str, Any] = {}
         ahead, ranges = {}, {}
-        for name, wish in dims.items():
-            if isinstance(wish, tuple):
-                ranges[name] = _range(name, wish)
-            elif isinstance(wish, list):
-                ahead[name] = _extents(name, wish)
+        for name, request in dims.items():
+            if isinstance(request, tuple):
+                ranges[name] = _range(name, request)
+            elif isinstance(request, list):
+                ahead[name] = _extents(name, request)
             else:
-                fixed[name] = wish
-        return Wishes(fixed, ahead, ranges)
+                fixed[name] = request
+        return DimRequests(fixed, ahead, ranges)
 
     def bindings(self) -> Iterator[dict[str, int]]:
         """Every combination of extents to compile ahead, with the fixed ones; one without lists."""
@@ -66,18 +66,18 @@ def check_names(names: Iterable[str], inputs: Sequence[TensorInfo]) -> None:
             raise UsageError(f"no input has a dynamic dimension {name!r}{listed}")
 
 
-def _range(name: str, wish: Sequence[int]) -> tuple[int, int]:
-    if len(wish) != 2 or not all(map(_is_extent, wish)) or wish[0] > wish[1]:
+def _range(name: str, request: Sequence[int]) -> tuple[int, int]:
+    if len(request) != 2 or not all(map(_is_extent, request)) or request[0] > request[1]:
         raise UsageError(
-            f"dimension {name!r} cannot be {wish!r}", help="a tuple is the first and last extent"
+            f"dimension {name!r} cannot be {request!r}", help="a tuple is the first and last extent"
         )
-    return index(wish[0]), index(wish[1])
+    return index(request[0]), index(request[1])
 
 
-def _extents(name: str, wish: Sequence[int]) -> tuple[int, ...]:
-    if not wish or not all(map(_is_extent, wish)):
-        raise UsageError(f"dimension {name!r} cannot be {wish!r}", help="a list has extents")
-    return tuple(dict.fromkeys(map(index, wish)))
+def _extents(name: str, request: Sequence[int]) -> tuple[int, ...]:
+    if not request or not all(map(_is_extent, request)):
+        raise UsageError(f"dimension {name!r} cannot be {request!r}", help="a list has extents")
+    return tuple(dict.fromkeys(map(index, request)))
 
 
 def _is_extent(value: Any) -> bool:

@@ -11,7 +11,7 @@ from onnxruntime import InferenceSession
 import afterglow
 from afterglow.frontends.onnx import replay
 from afterglow.frontends.onnx.graph import GraphImporter
-from afterglow.runtime import patience
+from afterglow.runtime import tier_up
 from afterglow.support.errors import AfterglowError
 
 X = np.linspace(-2, 3, 12, dtype=np.float32).reshape(3, 4)
@@ -43,8 +43,8 @@ GROWING = """
 
 @pytest.fixture(autouse=True)
 def never_compile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "SOON", 10**9)
-    monkeypatch.setattr(patience, "LATE", 10**9)
+    monkeypatch.setattr(tier_up, "EARLY_THRESHOLD", 10**9)
+    monkeypatch.setattr(tier_up, "LATER_THRESHOLD", 10**9)
 
 
 @pytest.fixture
