@@ -87,7 +87,7 @@ def _needs(r: KernelRequest) -> KernelNeeds:
 
 @kernel(TreeEnsemble, accepts=_accepts, needs=_needs)
 def write_tree_ensemble(k: Kernel) -> None:
-    """A unit is a row of features."""
+    """Write a kernel whose units are rows of features."""
     x, _, _, roots, *_ = k.step.ins
     assert x is not None
     rows, trees = x.type.shape[0], _rows(roots)

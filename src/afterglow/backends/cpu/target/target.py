@@ -1,4 +1,4 @@
-"""The machine that code is made for: facts that kernels ask about, never names.
+"""The machine that code is generated for: facts that kernels ask for, never names.
 
 Every fact follows from the architecture and the set of features, in one place; a CPU's name only
 tells LLVM how to schedule. So code needs exactly the features that its target lists.
@@ -40,7 +40,7 @@ class Caches:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What the features of an architecture amount to."""
+    """Facts that follow from the features of an architecture."""
 
     vector_bits: int
     """Bits of a vector register."""

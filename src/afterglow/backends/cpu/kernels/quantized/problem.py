@@ -1,4 +1,4 @@
-"""Convolutions and matrix products of bytes as one thing: rows of runs of bytes, times columns."""
+"""Convolutions and matrix products of bytes as one problem: rows of runs of bytes times columns."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class QuantizedProblem:
 
 
 def problem_of(step: OpInstr, target: Target) -> QuantizedProblem:
-    """What a step has to compute."""
+    """The problem that a step states."""
     if isinstance(step.op, QuantizedConv):
         return _of_conv(step, step.op, target)
     assert isinstance(step.op, QuantizedMatMul)

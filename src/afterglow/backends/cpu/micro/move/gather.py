@@ -38,7 +38,7 @@ BLOCK = 1024
 
 @dataclass(frozen=True)
 class Term:
-    """One index of a tuple: how far on it lies, and how far apart it counts in the operand."""
+    """One index of a tuple: its offset in the tuple, and its stride in the operand."""
 
     at: int
     stride: int

@@ -1,4 +1,4 @@
-"""How a convolution is cut for Winograd's algorithm, and what that costs."""
+"""The plan of a convolution by Winograd's algorithm: its tiles, blocks and panels."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class WinogradPlan:
 
 
 def can_transform(step: OpInstr) -> bool:
-    """Whether Winograd's algorithm is meant for a convolution: 3 x 3, without holes or jumps."""
+    """Whether Winograd's algorithm applies to a convolution: 3 x 3, without dilation or strides."""
     conv, (x, weight, *_) = conv_of(step), step.ins
     assert x is not None
     assert weight is not None
