@@ -1,10 +1,10 @@
-# `make demo` and `make test` set everything up by themselves: a virtual environment in .venv.
-# `make bench` has one of its own, with the engines that it compares with.
-# PYTHON is the Python, 3.11 or newer, that they are made with. MODELS are the files or folders that
-# `make bench` times, and SECONDS how long it times each engine on each of them. PEERS are those
-# engines: all, or some of onnxruntime openvino mnn ncnn torch inductor jax tvm iree, with commas.
-# Results go to the file RESULTS, tables and pictures to the folder PAGE; without --anew in FLAGS
-# they are added to what is in that file.
+# `make demo` and `make test` set up a virtual environment in .venv. `make bench` has its own, with
+# the other engines.
+# PYTHON is the Python interpreter for them, 3.11 or newer. MODELS are the files or folders that
+# `make bench` times, and SECONDS how long it times each engine on each of them. PEERS are the other
+# engines: all, or a comma-separated list of onnxruntime openvino mnn ncnn torch inductor jax tvm
+# iree. Results go to the file RESULTS, tables and figures to the folder PAGE; without --anew in
+# FLAGS they are added to the results in that file.
 # `make fuzz` fuzzes for SECONDS in an environment of its own (docs/fuzzing.md); KINDS are what it
 # fuzzes, with commas, and JOBS how many processes do it.
 PYTHON ?= python3
@@ -50,7 +50,7 @@ fuzz: $(FUZZ)/.ready
 clean:
 	rm -rf $(VENV) $(BENCH) $(FUZZ) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-# Installed anew whenever pyproject.toml changes.
+# Reinstalled whenever pyproject.toml changes.
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'

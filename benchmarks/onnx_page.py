@@ -13,7 +13,7 @@ from onnx import defs
 from afterglow.frontends.onnx.frame import normal_domain, shown_domain
 from afterglow.frontends.onnx.registry import IMPORTERS
 from afterglow.frontends.onnx.schema import has_function
-from benchmarks import onnx_cases
+from afterglow.testing import onnx_suite
 from benchmarks.onnx_placement import Placement
 
 if TYPE_CHECKING:
@@ -41,13 +41,12 @@ def page(
         rows = [version for version in versions if version[0] == domain]
         placements = {v: _placements(v, by_version.get(v, []), older.get(v)) for v in rows}
         lines += [_row(v, by_version.get(v, []), placements) for v in rows]
-    reasons = onnx_cases.gaps()
     failed = sorted(outcome.name for outcome in outcomes if not all(outcome.passed.values()))
     lines += [
         "",
         "## Cases that fail",
         "",
-        *(f"- `{name}`: {reasons.get(name, 'not known')}" for name in failed),
+        *(f"- `{name}`: {onnx_suite.GAPS.get(name, 'not known')}" for name in failed),
     ]
     return "\n".join(lines) + "\n"
 

@@ -23,7 +23,8 @@ from onnx import defs
 from afterglow import onnx_backend
 from afterglow.frontends.onnx.frame import normal_domain
 from afterglow.frontends.onnx.order import subgraphs
-from benchmarks import onnx_cases, onnx_page
+from afterglow.testing import onnx_suite
+from benchmarks import onnx_page
 from benchmarks.onnx_placement import Placement, placement
 
 Version: TypeAlias = tuple[str, str, int]
@@ -56,7 +57,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cases whose name has this text")
     parser.add_argument("--write", action="store_true")
     words = parser.parse_args()
-    names = [name for name in onnx_cases.names() if words.only in name]
+    names = [name for name in onnx_suite.names() if words.only in name]
     outcomes = list(measured(names, words.jobs))
     text = onnx_page.page(outcomes, all_versions(), older_placements(outcomes))
     if words.write:
@@ -80,7 +81,7 @@ def measured(names: list[str], jobs: int) -> Iterator[Outcome]:
 def measure(name: str) -> Outcome:
     """Run one case on both backends."""
     warnings.simplefilter("ignore")
-    case = onnx_cases.load(name)
+    case = onnx_suite.load(name)
     errors = {device: _largest_error(case, device) for device in ("CPU", "INTERPRETER")}
     alone = _only_op(case.model)
     return Outcome(
@@ -122,7 +123,7 @@ def older_placements(outcomes: Iterable[Outcome]) -> dict[Version, Placement]:
 def _aged(name: str, version: Version) -> Placement | None:
     """What a case becomes with an older version of its op, if that could be."""
     domain, _, since = version
-    case = onnx_cases.load(name)
+    case = onnx_suite.load(name)
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
     for entry in model.opset_import:
@@ -171,14 +172,14 @@ def _only_op(model: onnx.ModelProto) -> Version | None:
     return _version(nodes[0], opsets) if len(nodes) == 1 else None
 
 
-def _largest_error(case: onnx_cases.SuiteCase, device: str) -> float | None:
+def _largest_error(case: onnx_suite.SuiteCase, device: str) -> float | None:
     """In units in the last place; None if the case fails."""
     try:
         model = onnx_backend.prepare(case.model, device)
         error = 0.0
         for inputs, outputs in case.data_sets:
             for want, got in zip(outputs, model.run(inputs), strict=True):
-                onnx_cases.agree(want, got, case.rtol, case.atol)
+                onnx_suite.agree(want, got, case.rtol, case.atol)
                 error = max(error, ulps(want, got))
         return error
     except Exception:  # whatever it is, the case fails

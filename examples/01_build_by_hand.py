@@ -20,10 +20,10 @@ def build(weights: dict[str, np.ndarray]) -> ag.Module:
     # An input is a placeholder with an exact type: element type and shape.
     x = function.input("x", ag.TensorType(f32, (2, 4)))
 
-    # A weight is a constant. The module owns it; the optimiser can see into it.
+    # A weight is a constant. The module owns it, and the optimiser knows its value.
     w1, b1, w2, b2 = (b.constant(array, name) for name, array in weights.items())
 
-    # `emit` applies an op to values. The type of the result follows, and is checked at once.
+    # `emit` applies an op to values. The type of the result is inferred, and checked at once.
     hidden = b.emit(Relu(), b.emit(Add(), b.emit(MatMul(), x, w1), b1), name="hidden")
     logits = b.emit(Add(), b.emit(MatMul(), hidden, w2), b2, name="logits")
     function.output("probabilities", b.emit(Softmax(axis=1), logits, name="probabilities"))
@@ -31,7 +31,7 @@ def build(weights: dict[str, np.ndarray]) -> ag.Module:
 
 
 def with_numpy(weights: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
-    """The same network, written down again."""
+    """The same network in NumPy."""
     hidden = np.maximum(x @ weights["w1"] + weights["b1"], 0)
     exponentials = np.exp(hidden @ weights["w2"] + weights["b2"])
     return exponentials / exponentials.sum(1, keepdims=True)
@@ -51,7 +51,7 @@ def main() -> None:
     print("probabilities:\n", probabilities)
     print("largest difference from NumPy:", np.abs(probabilities - with_numpy(weights, x)).max())
 
-    # A mistake is found where it is made, and the message shows the program around it.
+    # An error is raised where the mistake is made, and the message shows the program around it.
     try:
         b = ag.Builder(module.main)
         b.emit(MatMul(), module.main.inputs[0], module.main.outputs[0].value, name="wrong")

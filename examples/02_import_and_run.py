@@ -1,4 +1,4 @@
-"""Lesson 2: compile an ONNX model, run it, and check how often it is right."""
+"""Lesson 2: compile an ONNX model, run it, and measure its accuracy."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ DIGITS = Path(__file__).parent / "digits"
 
 
 def main() -> None:
-    # A path, bytes, or an onnx.ModelProto. Shapes that the model leaves free could be bound here:
-    # shapes={"image": (1, 1, 8, 8)}; left free, they are bound by the first call.
+    # A path, bytes, or an onnx.ModelProto. Dynamic dimensions could be bound here:
+    # shapes={"image": (1, 1, 8, 8)}; otherwise they are bound by the first call.
     model = ag.compile(DIGITS / "digits.onnx")
-    print("takes", *model.inputs)
-    print("gives", *model.outputs)
+    print("inputs:", *model.inputs)
+    print("outputs:", *model.outputs)
     print(model.memory)
 
     data = np.load(DIGITS / "test_images.npz")
     images = data["images"].astype(np.float32)
 
-    # Arrays by position or by name; one array comes back, or a tuple if there are several outputs.
+    # Arrays by position or by name; the result is an array, or a tuple of several outputs.
     first = model(image=images[0].reshape(1, 1, 8, 8))
-    print("the first picture is a", first.argmax())
+    print("the first image is a", first.argmax())
 
-    # Or as ONNX Runtime has it: the outputs wanted (None: all of them), and a dictionary.
+    # Or as in ONNX Runtime: the names of the outputs (None: all of them), and a dictionary.
     rows = [model.run(None, {"image": image.reshape(1, 1, 8, 8)})[0] for image in images]
     probabilities = np.concatenate(rows)
     right = (probabilities.argmax(1) == data["labels"]).mean()
-    print(f"{right:.1%} of {len(images)} pictures are right")
+    print(f"{right:.1%} of {len(images)} images are classified correctly")
 
-    # What the model was trained with gave the same probabilities.
+    # PyTorch, which trained the model, gives the same probabilities.
     print("largest difference:", np.abs(probabilities - data["probabilities"]).max())
 
-    # What does not fit is refused, with a sentence.
+    # Inputs of the wrong type or shape raise an error that explains what is wrong.
     try:
         model(images[0].astype(np.float64))
     except ag.AfterglowError as error:

@@ -1,4 +1,4 @@
-"""Lesson 3: the program at each stage, as text, as data, and as a picture."""
+"""Lesson 3: inspect the program at each stage, as text, as data, and as a drawing."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def head(text: str, start: str, count: int = 6) -> None:
 
 
 def main() -> None:
-    # The backend "primitives" keeps nothing that decomposes, so that lowering has work to do.
+    # The backend "primitives" lowers everything that decomposes, so that lowering has work to do.
     model = ag.compile(MODEL, backend="primitives")
 
-    # Every stage prints. `afterglow dump --stage graph` shows the same from the command line.
+    # Every stage can be printed. On the command line: `afterglow dump --stage graph`.
     for stage, start in (("import", "func"), ("graph", "func"), ("lowered", "func")):
         print(f"--- {stage}")
         head(model.ir(stage), start)
@@ -40,15 +40,15 @@ def main() -> None:
                 weight = node.operand("weight")
                 print(f"{node.origin}: strides {strides}, pads {pads}, weight {weight.type}")
 
-    # A printed module can be read back; large constants travel beside the text.
+    # A printed module can be parsed; the elements of large constants are passed separately.
     payload = {name: constant.data for name, constant in module.constants.items()}
     again = ag.parse_module(ag.print_module(module), payload)
     print("text round trip:", ag.print_module(again) == ag.print_module(module))
 
-    # And it can be drawn: `dot -Tsvg` makes a picture of this.
+    # And it can be drawn, with `dot -Tsvg`.
     head(print_dot(main_function), "digraph", 4)
 
-    # Memory: one arena for all that lives only during a run.
+    # Memory: one arena for all intermediate results.
     print(model.memory)
 
 

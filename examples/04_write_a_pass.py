@@ -1,4 +1,4 @@
-"""Lesson 4: write a rewrite rule, and see what it does to a program."""
+"""Lesson 4: write a rewrite rule, and apply it to a program."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ func @main(%x: f32[4], %y: f32[4], %z: f32[4]) {
 """
 
 
-# A rule is a function. Its docstring is the law; `match` is the pattern language. It returns the
-# replacement, or None to decline, and it builds nothing before the match is certain.
+# A rule is a function. Its docstring states the rewrite; patterns are written with `match`. It
+# returns the replacement, or None if it does not apply, and matches completely before it builds.
 @rewrite(Add)
 def factor_out(node: Node, b: Builder) -> Value | None:
-    """x*z + y*z  ->  (x + y)*z, where nothing else needs the products."""
+    """x*z + y*z  ->  (x + y)*z, if nothing else uses the products."""
     match node:
         case Node(Add(), [Value(Node(Mul(), [x, z])) as xz, Value(Node(Mul(), [y, same])) as yz]):
             if z is same and has_one_use(xz) and has_one_use(yz):
@@ -44,7 +44,7 @@ def main() -> None:
     inputs = [random.standard_normal(4).astype(np.float32) for _ in range(3)]
     (expected,) = run_function(module.main, inputs)
 
-    # Instruments watch a pipeline: this one adds up time. Others dump, verify, or stop it.
+    # Instruments observe a pipeline: this one measures time. Others dump, verify, or stop it.
     timing = Timing()
     PIPELINE.run(module, [timing])
     verify_module(module)
@@ -52,7 +52,7 @@ def main() -> None:
     print(f"law: {factor_out.law}")
     print(f"runs: {timing.runs}")
 
-    # The program is another one, its meaning is not.
+    # The program has changed, but its results have not.
     (found,) = run_function(module.main, inputs)
     print("largest difference:", np.abs(found - expected).max())
 

@@ -1,4 +1,4 @@
-"""Lesson 5: predicates. Leave out the second half of a network where the first half is sure."""
+"""Lesson 5: predicates. Skip the second half of a network if the first half is confident."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WIDTH, CLASSES, LAYERS = 512, 10, 8
 
 
 def build(random: np.random.Generator, *, predicated: bool) -> ag.Module:
-    """A classifier with an early exit: `sure` is whether its first guess is good enough."""
+    """A classifier with an early exit: `sure` says whether its first guess is good enough."""
     function = ag.Function("main")
     b = ag.Builder(function)
     x = function.input("x", ag.TensorType(f32, (1, WIDTH)))
@@ -38,8 +38,8 @@ def build(random: np.random.Generator, *, predicated: bool) -> ag.Module:
             h = b.emit(Relu(), b.emit(MatMul(), h, weight(WIDTH, WIDTH)))
         return b.emit(Softmax(axis=1), b.emit(MatMul(), h, weight(WIDTH, CLASSES)), name="second")
 
-    # What is emitted inside of `when` is needed only where the predicate is true. That is a hint:
-    # where it is false the results are undefined, and `where` takes the others.
+    # Nodes emitted inside `when` are needed only if the predicate is true. That is a hint: if it is
+    # false their results are undefined, and `where` selects the others.
     if predicated:
         with b.when(b.emit(Not(), sure, name="unsure")):
             second = second_half()
@@ -50,7 +50,7 @@ def build(random: np.random.Generator, *, predicated: bool) -> ag.Module:
 
 
 def fastest(model: ag.CompiledModel, x: np.ndarray, runs: int = 200) -> float:
-    """The microseconds of the fastest of many runs."""
+    """The time of the fastest run, in microseconds."""
     times = []
     for _ in range(runs):
         started = perf_counter()

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import random
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from afterglow.graph import print_module
 from afterglow.support.errors import AfterglowError
+from afterglow.testing.cases import CASES
+from afterglow.testing.cases.case import Case
 from afterglow.types import TensorType
 from afterglow.types.dtype import DTYPES
 from fuzzing.hostile_values import hostile_array
-from fuzzing.outcome import ROOT
 from fuzzing.program import ProgramExample, module_of
-from tests.ops.case import Case
 
 STRIDE = 487
 """Has no factor in common with the number of cases, or else some are never reached."""
@@ -34,11 +32,9 @@ ODD: dict[str, Any] = {
 """What is no array of numbers, by name."""
 
 
-@cache
 def all_cases() -> list[Case]:
     """Every case of every op."""
-    files = sorted((ROOT / "tests" / "ops").glob("cases_*.py"))
-    return [c for file in files for c in importlib.import_module(f"tests.ops.{file.stem}").CASES]
+    return CASES
 
 
 def case_of(number: int) -> Case:

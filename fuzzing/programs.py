@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import afterglow as ag
 from afterglow.graph import Function, run_function
+from afterglow.testing.graphs import functions_of_floats
 from fuzzing.compare import compare
 from fuzzing.hostile import mnemonics
 from fuzzing.kind import Kind
 from fuzzing.program import example_of, unpacked
 from fuzzing.shorten import shorter_programs
-from tests.fuzz.graphs import functions_of_floats
 from tests.transforms.rewriting import random_inputs
 
 WAYS = [(backend, optimize) for backend in ("interpreter", "cpu") for optimize in (False, True)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.onnx_cases import SuiteCase, folder_cases, load, node_cases
+from afterglow.testing.onnx_suite import SuiteCase, folder_cases, load, node_cases
 from fuzzing.corpus import Example, write_corpus
 
 MOST_BYTES = 20_000

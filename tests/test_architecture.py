@@ -26,6 +26,7 @@ LAYERS = [
     {"driver"},
     {"report"},
     {"onnx_backend"},
+    {"testing"},
     {""},
     {"cli"},
 ]
@@ -153,6 +154,12 @@ def imports_to_run(path: Path) -> list[str]:
 
 
 @each_module
+def test_nothing_but_the_tests_needs_the_conformance_kit(path: Path) -> None:
+    known = [i for i in imports(ast.parse(path.read_text())) if layer(i) == "testing"]
+    assert not known or layer(dotted(path)) == "testing", f"{dotted(path)} imports {known[0]}"
+
+
+@each_module
 def test_nothing_but_the_registry_knows_the_cpu_backend(path: Path) -> None:
     inside = is_within(dotted(path), "afterglow.backends.cpu")
     if inside or dotted(path) == "afterglow.backends.registry":
@@ -176,6 +183,16 @@ def test_nothing_is_imported_inside_a_function(path: Path) -> None:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             inner = [n for n in ast.walk(node) if isinstance(n, (ast.Import, ast.ImportFrom))]
             assert not inner or dotted(path) in DOORS, f"line {inner[0].lineno}"
+
+
+def test_the_alignment_of_memory_is_defined_once() -> None:
+    found = [
+        dotted(path)
+        for path in MODULES
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ALIGNMENT"
+    ]
+    assert found == ["afterglow.runtime.native.convention"]
 
 
 @each_module

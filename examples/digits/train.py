@@ -1,14 +1,14 @@
 """Train the model of the demo: a small convolutional network on scikit-learn's digits.
 
-Writes digits.onnx and test_images.npz beside this file; the repository carries both, so running
-this is needed only to change them. It needs PyTorch and scikit-learn, and takes seconds:
+Writes digits.onnx and test_images.npz next to this file. Both are in the repository, so it needs to
+be run only to change them. It needs PyTorch and scikit-learn, and takes seconds:
 
     .venv/bin/pip install --editable '.[torch]' scikit-learn
     .venv/bin/python examples/digits/train.py
 
-The data are 1,797 grey pictures of 8 x 8 pixels with levels from 0 to 16. 200 of them are never
-shown to the network; they become test_images.npz, with their labels and the probabilities that
-PyTorch gives for them, which the demo compares its own with.
+The data are 1,797 grey images of 8 x 8 pixels with levels from 0 to 16. 200 of them are held out as
+test_images.npz, with their labels and PyTorch's probabilities, with which the demo compares its
+results.
 
 The ONNX graph is written by hand from the trained weights, in the form in which exporters leave
 models: channels first, batch normalisation not folded away.

@@ -11,9 +11,11 @@ if _typing.TYPE_CHECKING:
     from afterglow import onnx_backend
     from afterglow.driver.api import compile
     from afterglow.driver.compile import import_model
+    from afterglow.driver.devices import devices
     from afterglow.driver.load import load
     from afterglow.graph import Builder, Function, Module, parse_module, print_module
     from afterglow.runtime import CompiledModel
+    from afterglow.runtime.device import DeviceInfo
     from afterglow.support.errors import (
         AfterglowError,
         AfterglowWarning,
@@ -36,6 +38,7 @@ __all__ = [
     "CompileError",
     "CompiledModel",
     "DType",
+    "DeviceInfo",
     "Function",
     "IndexRangeError",
     "ModelError",
@@ -46,6 +49,7 @@ __all__ = [
     "UsageError",
     "VerifyError",
     "compile",
+    "devices",
     "import_model",
     "load",
     "onnx_backend",
@@ -56,9 +60,11 @@ __all__ = [
 _HOMES = {
     "afterglow.driver.api": ("compile",),
     "afterglow.driver.compile": ("import_model",),
+    "afterglow.driver.devices": ("devices",),
     "afterglow.driver.load": ("load",),
     "afterglow.graph": ("Builder", "Function", "Module", "parse_module", "print_module"),
     "afterglow.runtime": ("CompiledModel",),
+    "afterglow.runtime.device": ("DeviceInfo",),
     "afterglow.support.errors": (
         *("AfterglowError", "AfterglowWarning", "CompileError", "IndexRangeError", "ModelError"),
         *("ParseError", "UnsupportedError", "UsageError", "VerifyError"),

@@ -8,11 +8,10 @@ from typing import Any
 import onnx
 from onnx import helper
 
+from afterglow.backends.registry import backend_names
 from afterglow.driver.api import compile
 from afterglow.runtime import CompiledModel
 from afterglow.support.errors import UsageError
-
-_BACKEND_OF_DEVICE = {"CPU": "cpu", "INTERPRETER": "interpreter", "PRIMITIVES": "primitives"}
 
 
 class BackendRep:
@@ -31,15 +30,23 @@ class BackendRep:
 
 def supports_device(device: str) -> bool:
     """Whether a device such as "CPU" can be had."""
-    return device.split(":")[0].upper() in _BACKEND_OF_DEVICE
+    return _kind(device) in _backends()
 
 
 def prepare(model: onnx.ModelProto, device: str = "CPU", **options: Any) -> BackendRep:
     """Compile a model for a device; keyword arguments are those of `afterglow.compile`."""
     if not supports_device(device):
-        raise UsageError(f"no device {device!r}", help=f"there are {', '.join(_BACKEND_OF_DEVICE)}")
-    backend = _BACKEND_OF_DEVICE[device.split(":")[0].upper()]
-    return BackendRep(compile(model, backend=backend, **options))
+        raise UsageError(f"no device {device!r}", help=f"there are {', '.join(_backends())}")
+    return BackendRep(compile(model, backend=_backends()[_kind(device)], **options))
+
+
+def _backends() -> dict[str, str]:
+    """The backends, by what ONNX calls their devices: the same in capital letters."""
+    return {name.upper(): name for name in backend_names()}
+
+
+def _kind(device: str) -> str:
+    return device.split(":")[0].upper()
 
 
 def run_model(

@@ -11,11 +11,11 @@ import pytest
 from afterglow.autodiff import gradients
 from afterglow.graph import Builder, Function, Op
 from afterglow.support.errors import CompileError, UnsupportedError
+from afterglow.testing.cases import CASES
+from afterglow.testing.cases.case import Case
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import f64
 from tests.autodiff.differences import assert_gradients
-from tests.ops.case import Case
-from tests.ops.test_laws import CASES, results_of
 
 WITHOUT_GRADIENT = {
     "gru": "a scan has none",
@@ -35,7 +35,7 @@ FEW_ELEMENTS = 24
 def is_smooth(case: Case) -> bool:
     """Whether floats go in and out, none of them so large that a small step is lost."""
     has_floats = any(t is not None and t.dtype.is_float for t in case.types)
-    gives_floats = any(t.dtype.is_float for t in results_of(case))
+    gives_floats = any(t.dtype.is_float for t in case.results())
     return has_floats and gives_floats and is_moderate(case) and takes_doubles(case)
 
 

@@ -36,8 +36,8 @@ def test_two_engines_and_one_that_is_missing(command):
 
 
 def test_our_package_compiles_as_asked(command):
-    wishes = ("--max-arena", "4KiB", "--exact", "--precision", "weights_bf16")
-    finished = command("bench", str(DIGITS), "--vs", "", "--json", *wishes, *QUICK)
+    options = ("--max-arena", "4KiB", "--exact", "--precision", "weights_bf16")
+    finished = command("bench", str(DIGITS), "--vs", "", "--json", *options, *QUICK)
     (ours,) = finished.json["engines"]
     assert ours["problem"] is None
     assert ours["arena_bytes"] <= 4096

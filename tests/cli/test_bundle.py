@@ -58,7 +58,7 @@ def test_a_bundle_is_machine_code(command, tmp_path):
         2,
         """
         error: bundles are machine code, and backend 'interpreter' generates none
-          help: leave --backend out, or use --backend cpu
+          help: compile the model with the default backend
         """,
         *("compile", models.linear(tmp_path), "-o", str(tmp_path / "out")),
         *("--backend", "interpreter"),

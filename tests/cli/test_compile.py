@@ -52,16 +52,10 @@ def test_a_list_of_outputs_stays_one_when_saved(command, tmp_path):
     assert [column.tolist() for column in columns] == [[[0], [3]], [[1], [4]], [[2], [5]]]
 
 
-def test_what_the_interpreter_runs_cannot_be_saved(command, tmp_path):
-    command.fails(
-        2,
-        """
-        error: only models compiled for the CPU can be saved, and only without verify
-          help: use backend="cpu" and verify=False
-        """,
-        *("compile", models.linear(tmp_path), "--backend", "interpreter"),
-        *("-o", str(tmp_path / "linear.agc")),
-    )
+def test_what_the_interpreter_runs_is_saved_and_run(command, tmp_path):
+    saved = str(tmp_path / "linear.agc")
+    command("compile", models.linear(tmp_path), "--backend", "interpreter", "-o", saved)
+    command("run", saved)
 
 
 def test_a_folder_that_is_not_there(command, tmp_path):

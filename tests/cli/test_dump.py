@@ -157,6 +157,23 @@ def test_stopping_before_the_first_pass_leaves_the_graph_as_imported(command, tm
         assert command(*words).out == imported
 
 
+def test_stopping_among_the_passes_of_programs_prints_the_program_as_it_stands(command, tmp_path):
+    path = models.linear(tmp_path)
+    options = ("dump", path, "--stage", "instructions", "--time-passes", "--json")
+    names = [each["name"] for each in command(*options).json["passes"]]
+    runs = sum(each["runs"] for each in command(*options).json["passes"])
+    assert {"remove-copies", "plan-kernels", "plan-memory"} <= set(names)
+    for stage in ("instructions", "asm"):
+        unplanned = command("dump", path, "--stage", stage, "--stop-after", str(runs - 1))
+        assert unplanned.status == 0
+        assert unplanned.out.startswith("program @")
+        assert " plan " in unplanned.out
+        assert "arena" not in unplanned.out
+    selected = command("dump", path, "--stage", "instructions", "--stop-after", str(runs - 8))
+    assert selected.out.startswith("program @")
+    assert " plan " not in selected.out
+
+
 def test_times_of_passes(command, tmp_path):
     path = models.linear(tmp_path)
     finished = command("dump", path, "--time-passes")
@@ -199,7 +216,7 @@ def test_the_interpreter_makes_no_code(command, tmp_path):
         2,
         """
         error: backend 'interpreter' generates no code to print
-          help: use backend='cpu'
+          help: use the default backend
         """,
         *("dump", models.linear(tmp_path), "--stage", "llvm", "--backend", "interpreter"),
     )

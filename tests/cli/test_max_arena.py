@@ -52,7 +52,7 @@ def test_a_size_that_is_none(command):
     command.fails(
         2,
         """
-        error: 'much' is no amount of memory
+        error: 'much' is not an amount of memory
           help: write 256KiB, 1MB, or a number of bytes
         """,
         "compile",

@@ -26,7 +26,7 @@ def test_only_machine_code_is_profiled(command):
         2,
         """
         error: backend 'interpreter' has no profiler
-          help: use --backend cpu
+          help: leave --backend out
         """,
         *("profile", str(DIGITS), "--backend", "interpreter"),
     )

@@ -256,10 +256,11 @@ def test_versions_for_values_are_saved(path: Path) -> None:
     )
 
 
-def test_the_interpreter_is_not_saved(path: Path) -> None:
+def test_models_of_the_interpreter_go_on_too(path: Path) -> None:
     compiled = afterglow.compile(positive_rows(), backend="interpreter")
-    with pytest.raises(UsageError, match="only models compiled for the CPU can be saved"):
-        compiled.save(path)
+    want = compiled(X)
+    compiled.save(path)
+    np.testing.assert_array_equal(afterglow.load(path)(X), want)
 
 
 def test_values_that_are_no_tensors_cannot_be_kept() -> None:

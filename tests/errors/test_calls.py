@@ -139,14 +139,14 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
         {"tune": math.nan},
         """
         error: cannot tune for nan s on backend 'cpu'
-          help: give seconds above 0, and backend='cpu'
+          help: give seconds above 0, and the default backend
         """,
     ),
     (
         {"tune": math.inf},
         """
         error: cannot tune for inf s on backend 'cpu'
-          help: give seconds above 0, and backend='cpu'
+          help: give seconds above 0, and the default backend
         """,
     ),
     (
@@ -166,22 +166,22 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
     (
         {"max_arena": -5},
         """
-        error: -5 is no amount of memory
+        error: -5 is not an amount of memory
           help: write 256KiB, 1MB, or a number of bytes
         """,
     ),
     (
         {"max_arena": 1.5},
         """
-        error: 1.5 is no amount of memory
+        error: 1.5 is not an amount of memory
           help: write 256KiB, 1MB, or a number of bytes
         """,
     ),
     (
         {"backend": ["cpu"]},
         """
-        error: no backend ['cpu']
-          help: there are cpu, interpreter, primitives
+        error: backend must be a name, got ['cpu']
+          help: write backend='cpu'
         """,
     ),
     (

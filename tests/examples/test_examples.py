@@ -36,8 +36,8 @@ def test_building_by_hand(capsys):
 
 def test_importing_and_running(capsys):
     text = output_of(EXAMPLES / "02_import_and_run.py", capsys)
-    assert "takes image: f32[1, 1, 8, 8]" in text
-    assert "98.5% of 200 pictures are right" in text
+    assert "inputs: image: f32[1, 1, 8, 8]" in text
+    assert "98.5% of 200 images are classified correctly" in text
     assert float(re.search(r"largest difference: (\S+)", text)[1]) < 1e-5
     assert "error: input 'image' holds float32, got float64" in text
 

@@ -19,9 +19,9 @@ from afterglow.ops.elementwise import Add, Mul
 from afterglow.ops.movement import Concat, Pad, Transpose
 from afterglow.ops.pooling import AvgPool, MaxPool
 from afterglow.support.errors import UnsupportedError
+from afterglow.testing.graphs import functions_of_floats
 from afterglow.types import Array, DType
 from afterglow.types.dtype import f32, i32
-from tests.fuzz.graphs import functions_of_floats
 from tests.lowering.networks import Network, network
 from tests.transforms.rewriting import random_inputs
 

@@ -24,6 +24,7 @@ from afterglow.ops.movement import Concat, Transpose
 from afterglow.ops.pooling import MaxPool
 from afterglow.ops.reduction import ReduceMean
 from afterglow.ops.softmax import Softmax
+from afterglow.runtime.buffers import HostBuffer
 from afterglow.support.errors import UnsupportedError
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32, i32
@@ -157,10 +158,11 @@ def test_state_is_updated_from_bands() -> None:
     function.update(state, n.emit(Add(), n.conv(n.conv(state, 16), 2), output.value))
     inputs = random_inputs(function)
     want, got = ({"memory": np.ones(state.type.shape, np.float32)} for _ in range(2))
+    states = {"memory": HostBuffer(state.type, got["memory"])}
     run_function(function, inputs, want)
     budget = arena(function) // 2
     program, plan = stages().plan(stages(budget).lower(function.module.clone()))
-    Machine(program).run(inputs, got)
+    Machine(program).run(inputs, states)
     assert plan.arena_bytes <= budget
     np.testing.assert_allclose(got["memory"], want["memory"], rtol=1e-5)
 

@@ -16,9 +16,9 @@ from afterglow.memory import remove_copies
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
+from afterglow.testing.graphs import functions_of_floats
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32
-from tests.fuzz.graphs import functions_of_floats
 from tests.transforms.rewriting import assert_same_meaning, check_declines, check_rewrites
 
 SCHEDULE = Schedule(remove_copies)

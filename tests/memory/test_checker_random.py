@@ -25,7 +25,7 @@ from afterglow.instr import (
     print_program,
 )
 from afterglow.memory.checker import check_plan
-from tests.fuzz.graphs import functions_of_floats
+from afterglow.testing.graphs import functions_of_floats
 
 QUICK = settings(
     max_examples=300,

@@ -31,7 +31,7 @@ from afterglow.memory import (
     remove_copies,
     share_buffers,
 )
-from tests.fuzz.graphs import functions_of_floats
+from afterglow.testing.graphs import functions_of_floats
 from tests.memory.test_memory import without_comments
 from tests.transforms.rewriting import random_inputs
 

@@ -26,7 +26,7 @@ from afterglow.memory import (
 from afterglow.memory.checker import check_plan
 from afterglow.memory.timeline import Timeline
 from afterglow.support.errors import VerifyError
-from tests.fuzz.graphs import functions_of_floats
+from afterglow.testing.graphs import functions_of_floats
 from tests.transforms.rewriting import random_inputs
 
 QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -213,7 +213,7 @@ def test_a_lent_input_serves_once_it_has_been_read() -> None:
         }
     """)
     plan_memory(program)
-    assert [stay.buffer.name for stay in Timeline(program).stays] == ["a"]
+    assert [each.buffer.name for each in Timeline(program).allocations] == ["a"]
 
 
 CHAIN = """

@@ -27,7 +27,7 @@ from afterglow.lowering import select_instructions
 from afterglow.memory import (
     Memories,
     MemoriesPlan,
-    MemorySpec,
+    MemorySpace,
     form_stacks,
     plan_memories,
     remove_copies,
@@ -41,16 +41,17 @@ from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape
 from afterglow.ops.pooling import MaxPool
 from afterglow.support.errors import ParseError, UnsupportedError, VerifyError
+from afterglow.testing.graphs import functions_of_floats
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32
-from tests.fuzz.graphs import functions_of_floats
 from tests.transforms.rewriting import random_inputs
 
 KIB = 1024
 
 
 def memories(fast: int, *, computes_in_fast: bool = True) -> Memories:
-    return Memories(MemorySpec("fast", fast), MemorySpec("slow"), computes_in_fast=computes_in_fast)
+    spaces = MemorySpace("fast", fast), MemorySpace("slow")
+    return Memories(*spaces, computes_in_fast=computes_in_fast)
 
 
 def lower(function: Function) -> Program:
@@ -69,8 +70,8 @@ def check_planned(function: Function, target: Memories) -> tuple[Program, Memori
     text = print_program(program)
     assert not check_plan(text)
     assert print_program(parse_program(text)) == text
-    assert target.fast.bytes is not None
-    assert most_live(program, "fast") <= plan.fast.arena_bytes <= target.fast.bytes
+    assert target.fast.capacity is not None
+    assert most_live(program, "fast") <= plan.fast.arena_bytes <= target.fast.capacity
     inputs = random_inputs(function)
     outputs = Machine(program).run(inputs, {})
     for have, want in zip(outputs, run_function(function, inputs), strict=True):

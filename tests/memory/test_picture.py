@@ -59,9 +59,9 @@ def rectangles(picture: ET.Element) -> list[ET.Element]:
 def test_buffers_stay_from_their_first_instruction_to_their_last(program: Program) -> None:
     timeline = Timeline(program)
     assert len(timeline.steps) == 5
-    stays = [(s.buffer.name, s.start, s.last, s.address) for s in timeline.stays]
+    stays = [(s.buffer.name, s.start, s.last, s.address) for s in timeline.allocations]
     assert stays == [("a <b>", 0, 3, 0), ("b", 1, 3, 1024), ("c", 3, 4, 2048)]
-    assert [work_of(stay.maker) for stay in timeline.stays] == ["exp", "softmax", "copy"]
+    assert [work_of(stay.maker) for stay in timeline.allocations] == ["exp", "softmax", "copy"]
 
 
 def test_the_peak_is_where_most_bytes_are_live(program: Program) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.instr import parse_program, verify_program
-from afterglow.memory import MemorySpec, plan_memory
+from afterglow.memory import MemorySpace, plan_memory
 from afterglow.memory.exact import improve
 from afterglow.memory.liveness import Lifetime, aligned, lower_bound, peak
 from afterglow.memory.placement import arena_of, place
@@ -150,13 +150,13 @@ def test_a_plan_says_what_it_needs() -> None:
 
 
 def test_the_alignment_is_the_memorys() -> None:
-    plan = plan_memory(parse_program(PROGRAM), MemorySpec(alignment=4))
+    plan = plan_memory(parse_program(PROGRAM), MemorySpace(alignment=4))
     assert (plan.arena_bytes, plan.scratch_bytes) == (180, 160)
 
 
 def test_a_memory_may_be_too_small() -> None:
     with pytest.raises(UnsupportedError) as caught:
-        plan_memory(parse_program(PROGRAM), MemorySpec("sram", bytes=200))
+        plan_memory(parse_program(PROGRAM), MemorySpace("sram", capacity=200))
     assert caught.value.what == "the program needs 256 bytes of memory 'sram', which has 200"
 
 

@@ -16,9 +16,9 @@ from afterglow.graph import (
 from afterglow.graph.op import Op, result_types
 from afterglow.ops.control import If, Loop, Scan
 from afterglow.support.errors import TypeRuleError
+from afterglow.testing.cases.case import boolean, f32, i64
+from afterglow.testing.cases.control import body
 from afterglow.types import Array, TensorType
-from tests.ops.case import boolean, f32, i64
-from tests.ops.cases_control import body
 
 
 def evaluated(op: Op, *inputs: Array) -> list[list[float]]:

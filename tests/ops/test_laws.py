@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from itertools import islice, permutations
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.graph import OPS, Builder, Function, parse_module, print_module, run_function, run_op
 from afterglow.graph.function import subgraphs_of
-from afterglow.graph.op import Op, result_types
+from afterglow.graph.op import result_types
+from afterglow.testing.arrays import assert_close
+from afterglow.testing.cases import CASES, Case
 from afterglow.types import Array, TensorType
-from tests.ops.case import Case
 
-FAMILIES = sorted(path.stem for path in Path(__file__).parent.glob("cases_*.py"))
-CASES: list[Case] = [
-    case for family in FAMILIES for case in importlib.import_module(f"tests.ops.{family}").CASES
-]
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
@@ -28,46 +22,21 @@ def each_case_that(applies: Callable[[Case], bool]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("case", [c for c in CASES if applies(c)], ids=str)
 
 
-def decomposes(case: Case) -> bool:
-    return type(case.op).lower is not Op.lower
-
-
 def has_no_functions(case: Case) -> bool:
     return not subgraphs_of(case.op)
 
 
 def has_one_rank(case: Case) -> bool:
-    rank = results_of(case)[0].rank
+    rank = case.results()[0].rank
     fits = all(t is None or t.rank in (0, rank) for t in case.types)
     return rank >= 2 and fits and case.op.permuted(tuple(range(rank))) is not None
 
 
 def has_a_parallel_axis(case: Case) -> bool:
     return any(
-        extent > 1 and case.op.parallel(axis, results_of(case)[0], case.types) is not None
-        for axis, extent in enumerate(results_of(case)[0].shape)
+        extent > 1 and case.op.parallel(axis, case.results()[0], case.types) is not None
+        for axis, extent in enumerate(case.results()[0].shape)
     )
-
-
-def results_of(case: Case) -> tuple[TensorType, ...]:
-    return result_types(case.op.infer(*case.types))
-
-
-def evaluated(case: Case) -> tuple[Array, ...]:
-    return run_op(case.op, case.inputs(), results_of(case))
-
-
-def assert_close(got: tuple[Array, ...], want: tuple[Array, ...], tolerance: float) -> None:
-    assert len(got) == len(want)
-    for g, w in zip(got, want, strict=True):
-        assert g.shape == w.shape
-        assert g.dtype == w.dtype
-        if w.dtype.kind in "biuO" or w.dtype.name.startswith(("int", "uint")):
-            np.testing.assert_array_equal(g, w)
-        else:
-            wide = np.complex128 if w.dtype.kind == "c" else np.float64
-            limit = tolerance if w.dtype.itemsize >= 4 else 1e-2
-            np.testing.assert_allclose(g.astype(wide), w.astype(wide), rtol=limit, atol=limit)
 
 
 def test_every_op_has_a_case() -> None:
@@ -81,11 +50,11 @@ def test_inference_tells_what_evaluation_gives(case: Case) -> None:
     for array, type in zip(inputs, case.types, strict=True):
         assert (array is None) == (type is None)
         assert array is None or (array.shape, array.dtype) == (type.shape, type.dtype.numpy)
-    for result, type in zip(evaluated(case), result_types(case.op.infer(*case.types)), strict=True):
+    for result, type in zip(case.wanted(), case.results(), strict=True):
         assert (result.shape, result.dtype) == (type.shape, type.dtype.numpy)
 
 
-@each_case_that(decomposes)
+@each_case_that(lambda case: case.decomposes)
 def test_lowering_keeps_the_meaning(case: Case) -> None:
     f = Function("main")
     operands = [None if t is None else f.input(f"x{i}", t) for i, t in enumerate(case.types)]
@@ -95,7 +64,7 @@ def test_lowering_keeps_the_meaning(case: Case) -> None:
     for index, value in enumerate(lowered if isinstance(lowered, tuple) else (lowered,)):
         f.output(f"y{index}", value)
     got = run_function(f, [x for x in case.inputs() if x is not None])
-    assert_close(got, evaluated(case), case.tolerance)
+    assert_close(got, case.wanted(), case.tolerance)
 
 
 @each_case_that(has_no_functions)
@@ -112,7 +81,7 @@ def test_text_reads_back(case: Case) -> None:
 
 @each_case_that(has_one_rank)
 def test_permuted_commutes_with_transposes(case: Case) -> None:
-    rank = results_of(case)[0].rank
+    rank = case.results()[0].rank
     for perm in islice(permutations(range(rank)), 24):
         permuted = case.op.permuted(perm)
         if permuted is None:
@@ -120,7 +89,7 @@ def test_permuted_commutes_with_transposes(case: Case) -> None:
         types = [t if t is None or t.rank != rank else transposed(t, perm) for t in case.types]
         inputs = [x if x is None or x.ndim != rank else x.transpose(perm) for x in case.inputs()]
         got = run_op(permuted, inputs, result_types(permuted.infer(*types)))
-        assert_close(got, tuple(y.transpose(perm) for y in evaluated(case)), 1e-4)
+        assert_close(got, tuple(y.transpose(perm) for y in case.wanted()), 1e-4)
 
 
 def transposed(type: TensorType, perm: tuple[int, ...]) -> TensorType:
@@ -129,7 +98,7 @@ def transposed(type: TensorType, perm: tuple[int, ...]) -> TensorType:
 
 @each_case_that(has_a_parallel_axis)
 def test_a_part_along_a_parallel_axis_needs_only_parts_of_the_operands(case: Case) -> None:
-    results, whole, inputs = results_of(case), evaluated(case), case.inputs()
+    results, whole, inputs = case.results(), case.wanted(), case.inputs()
     for axis, extent in enumerate(results[0].shape):
         runs = case.op.parallel(axis, results[0], case.types)
         if runs is None or extent < 2:

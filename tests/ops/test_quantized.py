@@ -6,8 +6,8 @@ import pytest
 
 from afterglow.ops.quantized import QuantizedConv
 from afterglow.support.errors import TypeRuleError
+from afterglow.testing.cases.case import i8, u8
 from afterglow.types import TensorType
-from tests.ops.case import i8, u8
 
 
 @pytest.mark.parametrize(

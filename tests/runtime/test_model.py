@@ -161,3 +161,18 @@ def test_outputs_are_assembled_by_their_forms() -> None:
     assert got[0] is X
     assert_lists_equal(got[1], [X[0], X[1]])
     assert got[2:] == [None, [{"p": 0.0, "q": 1.0}, {"p": 3.0, "q": 4.0}]]
+
+
+def test_a_submitted_run_gives_what_a_call_gives() -> None:
+    compiled = afterglow.compile(model([node("Mul", ["x", "x"], ["y"])]))
+    futures = [compiled.submit(X + number) for number in range(40)]
+    for number, future in enumerate(futures):
+        np.testing.assert_array_equal(future.result(60), compiled(X + number))
+    np.testing.assert_array_equal(compiled.submit(x=X).result(60), X * X)
+
+
+def test_the_error_of_a_submitted_run_comes_with_its_result() -> None:
+    compiled = afterglow.compile(model([node("Neg", ["x"], ["y"])]))
+    future = compiled.submit(X, z=X)
+    with pytest.raises(UsageError, match="the model has no input 'z'"):
+        future.result(60)

@@ -30,5 +30,6 @@ def test_what_is_no_amount_of_memory(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_size(text)
     assert str(caught.value) == (
-        f"error: {text!r} is no amount of memory\n  help: write 256KiB, 1MB, or a number of bytes"
+        f"error: {text!r} is not an amount of memory\n"
+        "  help: write 256KiB, 1MB, or a number of bytes"
     )

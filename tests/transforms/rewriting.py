@@ -8,8 +8,8 @@ import numpy as np
 
 from afterglow.graph import Function, parse_module, print_module, run_function, verify_module
 from afterglow.passes import Pass
+from afterglow.testing.arrays import random_inputs as random_inputs
 from afterglow.types import Array
-from tests.transforms.inputs import random_inputs as random_inputs
 from tests.transforms.special_constants import check_special_constants
 
 

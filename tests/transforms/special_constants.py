@@ -23,8 +23,8 @@ from afterglow.graph import (
 from afterglow.graph.builder import infer_types
 from afterglow.passes import Pass
 from afterglow.support.errors import AfterglowError, TypeRuleError
+from afterglow.testing.arrays import random_inputs
 from afterglow.types import Array
-from tests.transforms.inputs import random_inputs
 
 FLOATS = (np.nan, np.inf, -np.inf, -0.0, 0.0, -1.0)
 INTEGERS = (0, -1, 2**31 - 1)

@@ -8,22 +8,10 @@ from typing import Any, Protocol
 
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.instr import KernelPlan, OpInstr, Program, Stack
+from afterglow.memory import MemorySpace
 from afterglow.passes import Pass
 from afterglow.runtime.artifact import Artifact
 from afterglow.types import DType
-
-
-@dataclass(frozen=True)
-class MemorySpace:
-    """A memory of a target, and the bytes that a program may use of it."""
-
-    name: str
-    capacity: int | None = None
-    """Unlimited if None."""
-
-
-MAIN_MEMORY = MemorySpace("")
-"""The memory that holds inputs, outputs, constants and the arena."""
 
 
 class Target(Protocol):

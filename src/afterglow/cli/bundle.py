@@ -85,7 +85,7 @@ def write_to_folder(
     with StageClock(session.err) as clock:
         request = request.watched(clock)
         source = request.source()
-        request.requests.check_names(request.inputs(source))
+        request.dim_options.check_names(request.inputs(source))
         bound = request.bindings()
         shapes = _shapes(source, bound)
         wanted = BundleRequest(request.options.target, flags.name, *kind, shapes)

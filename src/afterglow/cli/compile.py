@@ -18,7 +18,7 @@ from afterglow.cli.destination import (
     takes_force,
 )
 from afterglow.cli.each import refuse_lists
-from afterglow.cli.parts import compile_parts
+from afterglow.cli.partitioned import compile_partitioned
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import memory_table, stage_table
 from afterglow.cli.request import Request, takes_model
@@ -80,7 +80,7 @@ def compile_command(
     try:
         return _compile(session, request, place)
     except NeedsValuesError as error:
-        return compile_parts(session, request, error, None if place is None else place.path)
+        return compile_partitioned(session, request, error, None if place is None else place.path)
 
 
 def _compile(session: Session, request: Request, output: Destination | None) -> int:
@@ -88,7 +88,7 @@ def _compile(session: Session, request: Request, output: Destination | None) -> 
     with StageClock(session.err) as clock:
         request = request.watched(clock)
         source = request.source()
-        request.requests.check_names(request.inputs(source))
+        request.dim_options.check_names(request.inputs(source))
         built = [_build(each, source, request) for each in request.bindings()]
         if output is not None:
             clock("write")
@@ -109,7 +109,7 @@ def _build(request: Request, source: Source, asked: Request) -> Built:
     """Compile the model for one binding of its dimensions."""
     module, forms = request.load_with_forms(source)
     compiled = Stages(request.options).finish(module)
-    dims = {name: request.options.dims[name] for name in asked.requests.ahead}
+    dims = {name: request.options.dims[name] for name in asked.dim_options.ahead}
     return Built(Version(compiled, forms), dims, *_count(compiled.program.body))
 
 
@@ -129,7 +129,7 @@ def _write(
         output.write_text(print_program(versions[0].compiled.program))
         return
     try:
-        if not request.requests.ahead:
+        if not request.dim_options.ahead:
             save_versions(path, versions[0].signature, versions[0])
             return
         model = CompiledModel(

@@ -193,7 +193,7 @@ def dump(
 
 
 def _reach(stage: str, request: Request, watch: Watch) -> Module | Program | str:
-    """The program at a stage, or the graph if `--stop-after` stops before that stage."""
+    """The program at a stage, or what there is when `--stop-after` stops before that stage."""
     module = request.load(request.source())
     if stage == "import":
         return module
@@ -208,7 +208,10 @@ def _reach(stage: str, request: Request, watch: Watch) -> Module | Program | str
             raise
     if stage == "lowered" or watch.stopped:
         return module
-    program = stages.plan(module)[0]
+    program = stages.instructions(module)
+    if watch.stopped:
+        return program
+    stages.check_memory(program)
     return program if stage == "instructions" else stages.listing(program, stage)
 
 

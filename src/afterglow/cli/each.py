@@ -43,7 +43,7 @@ def _answer(
     session: Session, verb: Verb, asked: Request, request: Request, others: dict[str, Any]
 ) -> int:
     """Run the command for one binding, under a heading, and return its exit status."""
-    extents = {name: request.options.dims[name] for name in asked.requests.ahead}
+    extents = {name: request.options.dims[name] for name in asked.dim_options.ahead}
     session.begin_answer({"dims": extents}, shown_extents(extents))
     return verb(session, request, **others)
 
@@ -55,7 +55,7 @@ def shown_extents(extents: dict[str, int]) -> str:
 
 def refuse_lists(request: Request, purpose: str) -> None:
     """Raise if `--dim` lists several extents, because `purpose` allows only one shape."""
-    for name, extents in request.requests.ahead.items():
+    for name, extents in request.dim_options.ahead.items():
         listed = ",".join(map(str, extents))
         raise UsageError(
             f"{purpose} is for one shape, but --dim {name}={listed} lists several",

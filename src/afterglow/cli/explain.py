@@ -18,7 +18,7 @@ from afterglow.cli.session import Session, table
 from afterglow.driver.stages import Stages
 from afterglow.instr import Copy, Stack
 from afterglow.memory.picture import memory_svg
-from afterglow.memory.timeline import Stay, Timeline, origin_of, work_of
+from afterglow.memory.timeline import Allocation, Timeline, origin_of, work_of
 from afterglow.report.choices import ExplainedChoice
 from afterglow.types import MemoryPlan
 
@@ -72,7 +72,7 @@ def explain(
         {
             "model": request.path,
             **_plan_data(plan, timeline),
-            "largest": [_buffer_data(stay) for stay in _largest(timeline)],
+            "largest": [_buffer_data(allocation) for allocation in _largest(timeline)],
             "peak": _peak_data(timeline),
             "picture": None if memory is None else str(place.path),
             "kernels": [choice_data(choice) for choice in choices],
@@ -89,7 +89,7 @@ def _plan_data(plan: MemoryPlan, timeline: Timeline) -> dict[str, Any]:
         "lower_bound_bytes": plan.lower_bound_bytes,
         "ratio": _ratio(plan),
         "unshared_arena_bytes": plan.total_bytes,
-        "buffers": len(timeline.stays),
+        "buffers": len(timeline.allocations),
         "instructions": len(steps),
         "stacks": sum(isinstance(step, Stack) for step in steps),
         "copies": sum(isinstance(step, Copy) for step in steps),
@@ -100,25 +100,25 @@ def _ratio(plan: MemoryPlan) -> float:
     return plan.arena_bytes / plan.lower_bound_bytes if plan.lower_bound_bytes else 1.0
 
 
-def _largest(timeline: Timeline) -> list[Stay]:
-    return sorted(timeline.stays, key=lambda stay: -stay.nbytes)[:MOST_BUFFERS]
+def _largest(timeline: Timeline) -> list[Allocation]:
+    return sorted(timeline.allocations, key=lambda allocation: -allocation.nbytes)[:MOST_BUFFERS]
 
 
-def _buffer_data(stay: Stay) -> dict[str, Any]:
+def _buffer_data(allocation: Allocation) -> dict[str, Any]:
     return {
-        "name": stay.buffer.name,
-        "type": str(stay.buffer.type),
-        "bytes": stay.nbytes,
-        "address": stay.address,
-        "first_instruction": stay.start,
-        "last_instruction": stay.last,
-        "made_by": work_of(stay.maker),
-        "origin": origin_of(stay.maker),
+        "name": allocation.buffer.name,
+        "type": str(allocation.buffer.type),
+        "bytes": allocation.nbytes,
+        "address": allocation.address,
+        "first_instruction": allocation.start,
+        "last_instruction": allocation.last,
+        "made_by": work_of(allocation.maker),
+        "origin": origin_of(allocation.maker),
     }
 
 
 def _peak_data(timeline: Timeline) -> dict[str, Any] | None:
-    if not timeline.stays:
+    if not timeline.allocations:
         return None
     peak = timeline.peak
     return {
@@ -126,7 +126,7 @@ def _peak_data(timeline: Timeline) -> dict[str, Any] | None:
         "made_by": work_of(timeline.steps[peak]),
         "origin": origin_of(timeline.steps[peak]),
         "live_bytes": timeline.live_bytes[peak],
-        "buffers": [_buffer_data(stay) for stay in timeline.live_at(peak)],
+        "buffers": [_buffer_data(allocation) for allocation in timeline.live_at(peak)],
     }
 
 
@@ -138,7 +138,7 @@ def _show(
     picture: Path | None,
 ) -> None:
     session.show(_plan_table(plan, timeline))
-    if timeline.stays:
+    if timeline.allocations:
         peak = timeline.peak
         session.say(f"the {len(_largest(timeline))} largest buffers", "bold")
         session.show(_buffer_table(_largest(timeline)))
@@ -171,17 +171,17 @@ def _plan_table(plan: MemoryPlan, timeline: Timeline) -> Table:
     return rows
 
 
-def _buffer_table(stays: Sequence[Stay]) -> Table:
+def _buffer_table(allocations: Sequence[Allocation]) -> Table:
     numbers = ("bytes", "address", "instructions")
     rows = table("buffer", "type", *numbers, "made by", "from", right=numbers)
-    for stay in stays:
+    for allocation in allocations:
         rows.add_row(
-            str(stay.buffer),
-            str(stay.buffer.type),
-            f"{stay.nbytes:,}",
-            f"{stay.address:,}",
-            f"{stay.start}-{stay.last}",
-            work_of(stay.maker),
-            origin_of(stay.maker),
+            str(allocation.buffer),
+            str(allocation.buffer.type),
+            f"{allocation.nbytes:,}",
+            f"{allocation.address:,}",
+            f"{allocation.start}-{allocation.last}",
+            work_of(allocation.maker),
+            origin_of(allocation.maker),
         )
     return rows

@@ -52,7 +52,7 @@ def build_feed(
 
     `inputs` are as the file declares them, before dimensions are bound.
     """
-    options, ranges = request.options, request.requests.ranges
+    options, ranges = request.options, request.dim_options.ranges
     check_names((*options.dims, *ranges), inputs)
     by_name = {info.name: info for info in inputs}
     arrays = _given(by_name, given)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from afterglow.cli.complaints import as_ours
+from afterglow.cli.click_errors import as_usage_error
 from afterglow.cli.verbs import Verbs
 from afterglow.support.errors import (
     AfterglowError,
@@ -116,7 +116,7 @@ def _execute(arguments: Sequence[str], late: LateSession) -> int:
         error.show()
         return UsageError.exit_status
     except click.ClickException as error:
-        return _fail(late, arguments, as_ours(error))
+        return _fail(late, arguments, as_usage_error(error))
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except SystemExit:  # raised by click when the reader closed the pipe

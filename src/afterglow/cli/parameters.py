@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from afterglow.cli.arrays import read_array
-from afterglow.driver.dims import DimRequest
+from afterglow.driver.dims import DimExtents
 from afterglow.support.errors import UsageError
 from afterglow.support.sizes import parse_size
 
@@ -30,28 +30,28 @@ class Shape(click.ParamType[tuple[str, tuple[int, ...]]]):
         return name, tuple(map(int, parts))
 
 
-class Dim(click.ParamType[tuple[str, DimRequest]]):
+class Dim(click.ParamType[tuple[str, DimExtents]]):
     """The extents of a dimension: `batch=8`, `batch=1,4,8`, `batch=1..512`."""
 
     name = "name=8|1,4,8|1..512"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, DimRequest]:
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, DimExtents]:
         """The name, and one extent, a list of extents, or a range as a tuple (first, last)."""
         name, _, text = str(value).rpartition("=")
         if not name:
             raise UsageError(
                 f"{value!r} is not a dimension", help="write NAME=8, NAME=1,4,8 or NAME=1..512"
             )
-        wish = _wish(text)
-        if wish is None:
+        extents = _parsed_extents(text)
+        if extents is None:
             raise UsageError(
                 f"dimension {name!r} cannot be {text!r}",
                 help=f"write {name}=8, {name}=1,4,8 for several, or {name}=1..512 for a range",
             )
-        return name, wish
+        return name, extents
 
 
-def _wish(text: str) -> DimRequest | None:
+def _parsed_extents(text: str) -> DimExtents | None:
     """The extents that the text gives for a dimension; None if it is malformed."""
     first, dots, last = text.partition("..")
     parts = [first, last] if dots else text.split(",")

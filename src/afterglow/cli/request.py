@@ -13,7 +13,7 @@ import click
 from afterglow.backends.registry import backend_names
 from afterglow.cli.parameters import Dim, Number, Shape, Size, Value
 from afterglow.cli.session import Session, general_options
-from afterglow.driver.dims import DimRequest, DimRequests
+from afterglow.driver.dims import DimExtents, DimOptions
 from afterglow.driver.environment import (
     cache_folder,
     max_memory_by_default,
@@ -51,7 +51,7 @@ class Request:
 
     path: str
     options: Options
-    requests: DimRequests = field(default_factory=DimRequests)
+    dim_options: DimOptions = field(default_factory=DimOptions)
     """Lists and ranges of extents that `--dim` gives."""
 
     @property
@@ -80,13 +80,13 @@ class Request:
 
     def bindings(self) -> list[Request]:
         """A request for each combination of the listed extents; just one if there are no lists."""
-        rest = DimRequests(ranges=self.requests.ranges)
-        bound = (replace(self.options, dims=dims) for dims in self.requests.bindings())
+        rest = DimOptions(ranges=self.dim_options.ranges)
+        bound = (replace(self.options, dims=dims) for dims in self.dim_options.bindings())
         return [Request(self.path, options, rest) for options in bound]
 
     def refuse_ranges(self) -> None:
         """Raise if `--dim` gives a range, because code is generated for exact extents."""
-        for name, (first, last) in self.requests.ranges.items():
+        for name, (first, last) in self.dim_options.ranges.items():
             raise UsageError(
                 f"dimension {name!r} is a range, {first}..{last}: code needs exact extents",
                 help=f"give one, --dim {name}={last}, or a list, --dim {name}={first},{last}",
@@ -174,7 +174,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--no-cache", is_flag=True, help="Do not read or write the cache."),
     click.option("--max-arena", type=Size(), help="Split nodes until the arena fits."),
     click.option(
-        "--max-memory", type=Size(), help="Reject tensors and runs that need more; see memory.md."
+        "--max-memory", type=Size(), help="Reject tensors and runs that need more memory."
     ),
     click.option("--exact", is_flag=True, help="Use no algorithms that round more."),
     click.option(
@@ -194,7 +194,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         show_default=True,
         help="weights_…: store the weights of memory-bound layers in 16 bits.",
     ),
-    click.option("--tune", type=Number("SECONDS"), help="Measure algorithms for so long."),
+    click.option(
+        "--tune", type=Number("SECONDS"), help="Measure candidate algorithms, for this time."
+    ),
     click.option("--no-optimize", is_flag=True, help="Disable all optimisations."),
     click.option("--verify-each", is_flag=True, help="Verify the program after each pass."),
     general_options,
@@ -208,7 +210,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
     def collected(
         model: str,
         shapes: tuple[tuple[str, tuple[int, ...]], ...],
-        dims: tuple[tuple[str, DimRequest], ...],
+        dims: tuple[tuple[str, DimExtents], ...],
         values: tuple[tuple[str, Any], ...],
         backend: str,
         target: str,
@@ -225,14 +227,14 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         verify_each: bool,
         **others: Any,
     ) -> int:
-        requests = DimRequests.of(_once("--dim", dims))
+        dim_options = DimOptions.of(_once("--dim", dims))
         options = Options(
             backend=backend,
             target=target,
             threads=threads,
             cache=cache_folder(not no_cache),
             shapes=_once("--shapes", shapes),
-            dims=requests.fixed,
+            dims=dim_options.fixed,
             values=_once("--value", values),
             max_arena=max_arena,
             max_memory=max_memory_by_default() if max_memory is None else max_memory,
@@ -244,7 +246,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
             perf_map=perf_map_by_default(),
         )
         session = click.get_current_context().find_object(Session)
-        return command(session, Request(model, options, requests), **others)
+        return command(session, Request(model, options, dim_options), **others)
 
     decorated: Callable[..., int] = collected
     for option in reversed(_OPTIONS):

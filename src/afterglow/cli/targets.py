@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from afterglow.backends.backend import TargetInfo
 from afterglow.backends.registry import backend_factory, backend_names
 from afterglow.cli.session import Session, general_options, table
+from afterglow.support.errors import AfterglowError, warn
 
 
 @click.command()
@@ -18,10 +21,19 @@ def targets(session: Session) -> int:
     Code for a CPU runs on every machine that has the listed features. Any other CPU is written as
     triple+cpu+features, such as x86_64-unknown-linux-gnu+x86-64-v3+avxvnni.
     """
-    found = [(name, info) for name in backend_names() for info in backend_factory(name).targets()]
+    found = [(name, info) for name in backend_names() for info in _targets_of(name)]
     data = [{"backend": name, "name": info.name, **info.facts} for name, info in found]
     session.answer({"targets": data}, lambda: _show(session, found))
     return 0
+
+
+def _targets_of(backend: str) -> Sequence[TargetInfo]:
+    """The targets of a backend; nothing but a warning if its package cannot be used."""
+    try:
+        return backend_factory(backend).targets()
+    except AfterglowError as error:
+        warn(error.what)
+        return ()
 
 
 def _show(session: Session, found: list[tuple[str, TargetInfo]]) -> None:

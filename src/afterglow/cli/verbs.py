@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import click
 
-from afterglow.cli.complaints import with_guess
+from afterglow.cli.click_errors import with_suggestion
 from afterglow.support.errors import UsageError
 
 
@@ -58,7 +58,7 @@ class Verbs(click.Group):
         if args and args[0] not in VERBS and not args[0].startswith("-"):
             raise UsageError(
                 f"no such command '{args[0]}'",
-                help=with_guess(args[0], VERBS, "see afterglow --help"),
+                help=with_suggestion(args[0], VERBS, "see afterglow --help"),
             )
         return super().resolve_command(ctx, args)
 

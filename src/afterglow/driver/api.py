@@ -8,7 +8,7 @@ from typing import Any
 
 from afterglow.driver import pickling  # noqa: F401  tells pickle about compiled models
 from afterglow.driver.cached import find_cached
-from afterglow.driver.dims import DimRequests, Dims
+from afterglow.driver.dims import DimOptions, Dims
 from afterglow.driver.environment import (
     cache_folder,
     max_memory_by_default,
@@ -74,14 +74,14 @@ def compile(
         verify: check the program after each pass, and each instruction as it runs.
         progress: called with the name of each stage when it begins.
     """
-    check_bindings(shapes, dims, values, target)
-    requests = DimRequests.of(dims or {})
+    check_bindings(shapes, dims, values, backend=backend, target=target)
+    dim_options = DimOptions.of(dims or {})
     options = Options(
         backend=backend,
         target=target,
         threads=threads,
         shapes=shapes or {},
-        dims=requests.fixed,
+        dims=dim_options.fixed,
         values=values or {},
         optimize=optimize,
         lend_inputs=lend_inputs,
@@ -95,10 +95,10 @@ def compile(
         perf_map=perf_map_by_default(),
         progress=progress,
     )
-    cached = None if requests.ahead or requests.ranges else find_cached(source, options)
+    cached = None if dim_options.ahead or dim_options.ranges else find_cached(source, options)
     if cached is not None:
         return cached
     # here, because importing the compiler takes longer than loading a cached model
     from afterglow.driver.compile import compile_with  # noqa: PLC0415
 
-    return compile_with(source, options, requests)
+    return compile_with(source, options, dim_options)

@@ -24,7 +24,7 @@ def compile_bundle(source: Source, options: Options, request: BundleRequest) -> 
     backend = find_backend(options)
     if not isinstance(backend, Bundling):
         raise UsageError(
-            f"a bundle is machine code, and backend {backend.name!r} makes none",
+            f"bundles are machine code, and backend {backend.name!r} generates none",
             help="compile the model with the default backend",
         )
     bound = [replace(options, shapes=shapes, dims={}) for shapes in request.shapes] or [options]

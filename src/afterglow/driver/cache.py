@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.driver.devices import device_of, find_device
+from afterglow.driver.devices import device_of, find_device, is_own_backend
 from afterglow.driver.options import Options
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.saved import read_versions, save_versions
@@ -31,6 +31,7 @@ from afterglow.support.digest import digest_of_bytes as digest_of_bytes
 from afterglow.support.digest import digest_of_texts as digest_of_texts
 from afterglow.support.disk_cache import CACHE_PARTS, DiskCache
 from afterglow.support.errors import UnsupportedError, UsageError
+from afterglow.support.plugins import BACKENDS, is_added, plugin_module
 from afterglow.support.private_folder import make_private
 from afterglow.support.regular_file import open_regular, path_inside
 
@@ -149,7 +150,8 @@ class CompileCache:
 
 def is_cacheable(options: Options) -> bool:
     """Whether a model that is compiled with options is cached."""
-    return not options.verify and not options.instruments
+    is_lasting = not is_added(BACKENDS, options.backend)
+    return is_lasting and not options.verify and not options.instruments
 
 
 def model_key(digest: str, options: Options) -> str:
@@ -161,8 +163,9 @@ def model_key(digest: str, options: Options) -> str:
     choice = f"{options.policy} {options.precision} {options.tune}"
     target = f"{options.backend} {options.target} {_identity(options)}"
     part = repr(options.partition)
+    build = [_build(), *_plugin_states(options.backend)]
     return digest_of_texts(
-        [digest, _build(), target, flags, choice, part, *bound, *dims, *sorted(values)]
+        [digest, *build, target, flags, choice, part, *bound, *dims, *sorted(values)]
     )
 
 
@@ -198,6 +201,17 @@ def _build() -> str:
     llvm = find_spec("llvmlite")
     states = _states(Path(__file__).parent.parent)
     return digest_of_texts([*states, "" if llvm is None else _state(llvm.origin or "")])
+
+
+def _plugin_states(backend: str) -> Iterator[str]:
+    """What tells the files of the package that brings a backend from what they were before."""
+    package = "" if is_own_backend(backend) else plugin_module(BACKENDS, backend).split(".")[0]
+    found = find_spec(package) if package else None
+    if found is not None and found.submodule_search_locations:
+        for folder in found.submodule_search_locations:
+            yield from _states(folder)
+    elif found is not None and found.origin:
+        yield _state(found.origin)
 
 
 def _states(folder: str | Path) -> Iterator[str]:

@@ -11,7 +11,7 @@ from afterglow.driver.bodies import Bodies
 from afterglow.driver.bound import BoundValues
 from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.cache import CompileCache, is_cacheable, model_key
-from afterglow.driver.dims import DimRequests
+from afterglow.driver.dims import DimOptions
 from afterglow.driver.options import Options, check_bindings, describe_options, model_title
 from afterglow.driver.sources import Source, open_source
 from afterglow.driver.specialise import CallSpecialiser
@@ -32,19 +32,19 @@ STAGES = ("import", "graph", "lowered", "instructions", "llvm", "asm")
 
 
 def compile_with(
-    source: Any, options: Options, requests: DimRequests | None = None
+    source: Any, options: Options, dim_options: DimOptions | None = None
 ) -> CompiledModel:
-    """Compile a model with options as one value, and requests about what they leave dynamic."""
+    """Compile a model; `dim_options` lists and limits extents that `options` leave dynamic."""
     find_backend(options)
-    requests = requests or DimRequests()
+    dim_options = dim_options or DimOptions()
     recipe = Recipe(open_source(source), options)
     signature = recipe.source.signature(options)
-    requests.check_names(signature.inputs)
-    ahead = [recipe.build_ahead(replace(options, dims=dims)) for dims in requests.bindings()]
-    if isinstance(ahead[0], Version) and not requests.ahead:
+    dim_options.check_names(signature.inputs)
+    ahead = [recipe.build_ahead(replace(options, dims=dims)) for dims in dim_options.bindings()]
+    if isinstance(ahead[0], Version) and not dim_options.ahead:
         return CompiledModel(ahead[0].signature, recipe, ahead[0])
-    model = CompiledModel(signature, recipe, None, requests.ranges)
-    for dims, version in zip(requests.bindings(), ahead, strict=True):
+    model = CompiledModel(signature, recipe, None, dim_options.ranges)
+    for dims, version in zip(dim_options.bindings(), ahead, strict=True):
         if version is not None:
             bound = recipe.source.signature(replace(options, dims=dims))
             model.keep(version, [info.exact_shape for info in bound.inputs])

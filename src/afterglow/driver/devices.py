@@ -10,21 +10,24 @@ from afterglow.runtime.artifact import Section
 from afterglow.runtime.device import Device, DeviceInfo
 from afterglow.runtime.native.device import CpuDevice
 from afterglow.runtime.native.program import HostProgram
-from afterglow.support.errors import UsageError
-from afterglow.support.plugins import load_plugin, plugin_names
+from afterglow.support.errors import AfterglowError, UsageError, warn
+from afterglow.support.plugins import DEVICES, load_plugin, plugin_names
 from afterglow.types import Array
 
-GROUP = "afterglow.devices"
-"""The entry points by which a package adds devices: each is a `Device`."""
-
-
+_NEEDS = ("name", "describe", "identity", "load", "allocate")
+"""The attributes of a `Device`."""
 _OF_BACKENDS = {"cpu": "cpu", "interpreter": "interpreter", "primitives": "interpreter"}
 """The devices of our own backends, known here so that cached models are found without those."""
 
 
+def is_own_backend(backend: str) -> bool:
+    """Whether Afterglow itself brings a backend."""
+    return backend in _OF_BACKENDS
+
+
 def device_of(backend: str) -> str:
     """The name of the device that runs what a backend compiles."""
-    if backend in _OF_BACKENDS:
+    if is_own_backend(backend):
         return _OF_BACKENDS[backend]
     # here, because it imports the compiler
     from afterglow.backends.registry import backend_factory  # noqa: PLC0415
@@ -33,18 +36,37 @@ def device_of(backend: str) -> str:
 
 
 def devices() -> list[DeviceInfo]:
-    """What there is to run compiled models on, with the memory and the speed of each."""
-    return [find_device(name).describe() for name in device_names()]
+    """What there is to run compiled models on, with the memory and the speed of each.
+
+    Of a device that a package brings and that cannot be used, a warning says why.
+    """
+    found = []
+    for name in device_names():
+        try:
+            found.append(find_device(name).describe())
+        except AfterglowError as error:
+            warn(error.what)
+    return found
 
 
 def device_names() -> list[str]:
     """The names of all devices."""
-    return [*dict.fromkeys(_OF_BACKENDS.values()), *plugin_names(GROUP)]
+    return [*dict.fromkeys(_OF_BACKENDS.values()), *plugin_names(DEVICES)]
+
+
+def find_device(name: str) -> Device:
+    """The device of a name; the interpreter and plug-ins are imported when they are asked for."""
+    found: Device | None = _own_device(name) or load_plugin(DEVICES, name, _NEEDS)
+    if found is None:
+        raise UsageError(
+            f"there is no device {name!r}",
+            help=f"there are {', '.join(device_names())}; install the package that brings it",
+        )
+    return found
 
 
 @cache
-def find_device(name: str) -> Device:
-    """The device of a name; the interpreter and plug-ins are imported when they are asked for."""
+def _own_device(name: str) -> Device | None:
     if name == "cpu":
         return CpuDevice(_restore_host)
     if name == "interpreter":
@@ -52,13 +74,7 @@ def find_device(name: str) -> Device:
         from afterglow.backends.interpreter.device import InterpreterDevice  # noqa: PLC0415
 
         return InterpreterDevice()
-    found: Device | None = load_plugin(GROUP, name)
-    if found is None:
-        raise UsageError(
-            f"there is no device {name!r}",
-            help=f"there are {', '.join(device_names())}; install the package that brings it",
-        )
-    return found
+    return None
 
 
 def _restore_host(

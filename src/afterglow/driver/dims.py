@@ -1,4 +1,4 @@
-"""What a caller requests of dynamic dimensions: an extent, extents to have ready, or a range."""
+"""Options for dynamic dimensions: a fixed extent, a list of extents to compile, or a range."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from afterglow.runtime import TensorInfo
 from afterglow.runtime.versions import SPECIALISATIONS
 from afterglow.support.errors import UsageError
 
-DimRequest: TypeAlias = "int | Sequence[int]"
-"""An extent, a list of extents to compile ahead, or a tuple: the first and last that may come."""
-Dims: TypeAlias = Mapping[str, DimRequest]
-"""Requests by the names of dimensions."""
+DimExtents: TypeAlias = "int | Sequence[int]"
+"""An extent, a list of extents to compile ahead, or a tuple: the first and last valid extent."""
+Dims: TypeAlias = Mapping[str, DimExtents]
+"""Extents of dimensions, by name."""
 
 
 @dataclass(frozen=True)
-class DimRequests:
-    """Requests, by kind."""
+class DimOptions:
+    """Options for dimensions by name: fixed extents, lists to compile ahead, and ranges."""
 
     fixed: Mapping[str, int] = field(default_factory=dict)
     ahead: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @staticmethod
-    def of(dims: Dims) -> DimRequests:
-        """Tell them apart: a list has extents, a tuple is a range."""
+    def of(dims: Dims) -> DimOptions:
+        """Sort the extents of dimensions by kind: number, list or tuple (a range)."""
         fixed: dict[str, Any] = {}
         ahead, ranges = {}, {}
-        for name, request in dims.items():
-            if isinstance(request, tuple):
-                ranges[name] = _range(name, request)
-            elif isinstance(request, list):
-                ahead[name] = _extents(name, request)
+        for name, given in dims.items():
+            if isinstance(given, tuple):
+                ranges[name] = _range(name, given)
+            elif isinstance(given, list):
+                ahead[name] = _extents(name, given)
             else:
-                fixed[name] = request
-        return DimRequests(fixed, ahead, ranges)
+                fixed[name] = given
+        return DimOptions(fixed, ahead, ranges)
 
     def bindings(self) -> Iterator[dict[str, int]]:
-        """Every combination of extents to compile ahead, with the fixed ones; one without lists."""
+        """Every combination of the listed extents, together with the fixed ones."""
         count = prod(map(len, self.ahead.values()))
         if count > SPECIALISATIONS:
             raise UsageError(
@@ -53,7 +53,7 @@ class DimRequests:
             yield {**self.fixed, **dict(zip(self.ahead, extents, strict=True))}
 
     def check_names(self, inputs: Sequence[TensorInfo]) -> None:
-        """Refuse names that no input has; those of fixed ones are checked where they are bound."""
+        """Raise if a list or range names a dimension that no input has."""
         check_names((*self.ahead, *self.ranges), inputs)
 
 
@@ -66,18 +66,18 @@ def check_names(names: Iterable[str], inputs: Sequence[TensorInfo]) -> None:
             raise UsageError(f"no input has a dynamic dimension {name!r}{listed}")
 
 
-def _range(name: str, request: Sequence[int]) -> tuple[int, int]:
-    if len(request) != 2 or not all(map(_is_extent, request)) or request[0] > request[1]:
+def _range(name: str, given: Sequence[int]) -> tuple[int, int]:
+    if len(given) != 2 or not all(map(_is_extent, given)) or given[0] > given[1]:
         raise UsageError(
-            f"dimension {name!r} cannot be {request!r}", help="a tuple is the first and last extent"
+            f"dimension {name!r} cannot be {given!r}", help="a tuple is the first and last extent"
         )
-    return index(request[0]), index(request[1])
+    return index(given[0]), index(given[1])
 
 
-def _extents(name: str, request: Sequence[int]) -> tuple[int, ...]:
-    if not request or not all(map(_is_extent, request)):
-        raise UsageError(f"dimension {name!r} cannot be {request!r}", help="a list has extents")
-    return tuple(dict.fromkeys(map(index, request)))
+def _extents(name: str, given: Sequence[int]) -> tuple[int, ...]:
+    if not given or not all(map(_is_extent, given)):
+        raise UsageError(f"dimension {name!r} cannot be {given!r}", help="a list has extents")
+    return tuple(dict.fromkeys(map(index, given)))
 
 
 def _is_extent(value: Any) -> bool:

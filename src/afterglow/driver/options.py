@@ -95,7 +95,12 @@ def is_duration(seconds: Any) -> bool:
 
 
 def check_bindings(
-    shapes: Any = None, dims: Any = None, values: Any = None, target: Any = "host"
+    shapes: Any = None,
+    dims: Any = None,
+    values: Any = None,
+    *,
+    backend: Any = "cpu",
+    target: Any = "host",
 ) -> None:
     """Refuse arguments of the wrong kind: bindings that are not by name, a target without one."""
     for argument, given in (("shapes", shapes), ("dims", dims), ("values", values)):
@@ -111,8 +116,11 @@ def check_bindings(
                 f"the shape of input {name!r} cannot be {shape!r}",
                 help=f"write shapes={{{name!r}: {_EXAMPLES['shapes']}}}",
             )
-    if not isinstance(target, str):
-        raise UsageError(f"target must be a name, got {target!r}", help="write target='host'")
+    for argument, given, example in (("backend", backend, "cpu"), ("target", target, "host")):
+        if not isinstance(given, str):
+            raise UsageError(
+                f"{argument} must be a name, got {given!r}", help=f"write {argument}={example!r}"
+            )
 
 
 _EXAMPLES = {"shapes": "(1, 3, 224, 224)", "dims": "8", "values": "array"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afterglow.lowering import HasKernel, LowerOps, Schedule
 from afterglow.lowering.unpack_per_reader import UnpackPerReader
-from afterglow.memory import AlternativePlans, PlanStep, remove_copies
+from afterglow.memory import AlternativePlans, Memories, PlanStep, remove_copies
 from afterglow.memory.passes import (
     AddHalos,
     AliasOutputs,
@@ -12,6 +12,7 @@ from afterglow.memory.passes import (
     DropDeadStores,
     FormStacks,
     PlanKernels,
+    PlanMemories,
     PlanMemory,
     ReduceWorkspace,
     RemoveCopies,
@@ -140,12 +141,19 @@ def tidying_pipeline(plan: PlanStep, *, optimize: bool) -> ProgramPipeline:
 
 
 def placing_pipeline(
-    plan: PlanStep, alternatives: AlternativePlans, *, optimize: bool, donate: bool
+    plan: PlanStep,
+    alternatives: AlternativePlans,
+    *,
+    optimize: bool,
+    donate: bool,
+    memories: Memories | None = None,
 ) -> ProgramPipeline:
     """From tidy instructions to a program in which everything has its address."""
     sharing = (
         *((DonateInputs(),) if donate else ()),  # before buffers may lie there
         ShareBuffers(),  # after stacks: a stack's operands die together
+    )
+    at_the_peak = (
         AliasOutputs(),  # after sharing: what is live at the peak is known now
         ReduceWorkspace(alternatives),  # last: it changes plans only where the peak is
     )
@@ -154,7 +162,8 @@ def placing_pipeline(
         (
             PlanKernels(plan),  # first: workspace is memory like any other
             *(sharing if optimize else ()),
-            PlanMemory(),
+            *(at_the_peak if optimize and memories is None else ()),
+            PlanMemory() if memories is None else PlanMemories(memories),
         ),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -40,7 +40,7 @@ from afterglow.instr import (
 from afterglow.lowering import HasKernel, select_instructions, step_of, unsupported_nodes
 from afterglow.lowering.select import Carried
 from afterglow.lowering.splitting import FitArena, Memory
-from afterglow.memory import PlanStep
+from afterglow.memory import Memories, PlanStep
 from afterglow.memory.checker import check_plan
 from afterglow.passes import AnyPass, Instrument, Pipeline, ProgramPipeline, VerifyEach
 from afterglow.runtime import CompiledFunction
@@ -84,9 +84,13 @@ class Stages:
         """The estimates of memory that splitting nodes needs."""
         return Memory(
             self.tidying.run,
-            lambda program: self._place(program, self.frugal_backend).arena_bytes,
-            lambda program: self._place_part(program, self.frugal_backend).arena_bytes,
+            lambda program: self._least_arena(program, self._place),
+            lambda program: self._least_arena(program, self._place_part),
         )
+
+    def _least_arena(self, program: Program, place: Callable[[Program, Backend], None]) -> int:
+        place(program, self.frugal_backend)
+        return _memory_plan(program).arena_bytes
 
     @property
     def tidying(self) -> ProgramPipeline:
@@ -101,6 +105,7 @@ class Stages:
             backend.plans,
             optimize=options.optimize,
             donate=options.lend_inputs,
+            memories=Memories.of(backend.target.memories),
         )
 
     @property
@@ -147,17 +152,27 @@ class Stages:
 
     def plan(self, module: Module) -> tuple[Program, MemoryPlan]:
         """Select instructions, remove copies, plan kernels, and give every buffer its address."""
+        program = self.instructions(module)
+        return program, self.check_memory(program)
+
+    def instructions(self, module: Module) -> Program:
+        """Select instructions and run the passes over them, as far as instruments let them run."""
         self._tell("plan memory")
         program = select_instructions(module.main)
         instruments = self._instruments()
         self.tidying.run(program, instruments)
-        plan = self._place(program, self.backend, instruments)
+        self._place(program, self.backend, instruments)
+        return program
+
+    def check_memory(self, program: Program) -> MemoryPlan:
+        """Make a planned program fit the arena that options allow, and verify it if asked to."""
+        plan = _memory_plan(program)
         budget = self.options.max_arena
         if budget is not None and plan.arena_bytes > budget:
             plan = self.replan(program, self.frugal_backend)
         if self.options.verify:
             _verify_plan(program)
-        return program, plan
+        return plan
 
     def replan(self, program: Program, backend: Backend) -> MemoryPlan:
         """Plan the kernels of a planned program anew, and give its buffers other addresses."""
@@ -194,17 +209,15 @@ class Stages:
 
     def _place(
         self, program: Program, backend: Backend, instruments: Sequence[Instrument] = ()
-    ) -> MemoryPlan:
+    ) -> None:
         """Plan kernels, let buffers share memory, and give them addresses."""
         self._plan_bodies(program, backend)  # first: their arenas are workspace of their steps
         self.placing(backend).run(program, instruments)
-        return _memory_plan(program)
 
-    def _place_part(self, program: Program, backend: Backend) -> MemoryPlan:
+    def _place_part(self, program: Program, backend: Backend) -> None:
         """The same, quickly, for a part of a model."""
         self._plan_bodies(program, backend)
         placing_part_pipeline(first_plan(backend), optimize=self.options.optimize).run(program)
-        return _memory_plan(program)
 
     def _fit_arena(self, module: Module, budget: int) -> None:
         """Split nodes until the arena fits."""
@@ -331,8 +344,6 @@ def kernels_of(backend: Backend) -> HasKernel:
 
 def find_backend(options: Options) -> Backend:
     """The backend that options ask for, which can do what they ask."""
-    if not isinstance(options.backend, str):
-        raise UsageError(f"backend must be a name, got {options.backend!r}")
     kernels = None if options.cache is None else CompileCache(options.cache).kernels
     settings = Settings(options.target, options.policy, options.threads, kernels)
     backend = backend_factory(options.backend)(settings)

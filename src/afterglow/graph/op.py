@@ -32,6 +32,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from afterglow.graph.band import Band, Cut
+from afterglow.support.errors import CompileError
 from afterglow.types import Array, IndexRanges, TensorType
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from afterglow.graph.value import Gradients
 
 OpT = TypeVar("OpT", bound="Op")
+OperandT = TypeVar("OperandT")
 
 OPS: dict[str, type[Op]] = {}
 """Every declared op by its mnemonic, in order of declaration."""
@@ -88,6 +90,14 @@ class Op:
     """Whether it works on strings, trees or look-up tables: the host runs it, by `evaluate`."""
     along_axis: ClassVar[tuple[str, ...]] = ()
     """Operands that, if they are vectors, run along the op's own axis: `permuted` keeps them."""
+
+    def required_of(self, operands: Sequence[OperandT | None]) -> tuple[OperandT, ...]:
+        """The operands that must be given, in order, whatever stands for operands."""
+        found = tuple(x for x in operands[: self.required] if x is not None)
+        if len(found) < self.required:
+            names = ", ".join(self.operand_names[: self.required])
+            raise CompileError(f"internal error: {self.mnemonic} lacks an operand of {names}")
+        return found
 
     def infer(self, *operands: Any) -> TensorType | tuple[TensorType, ...]:
         """Return the type of the result, or of each; raise `TypeRuleError` if there is none."""

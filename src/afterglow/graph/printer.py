@@ -31,7 +31,8 @@ def print_functions(functions: Iterable[Function]) -> str:
     """Some functions of a module with those that they carry, and the constants that they read."""
     ordered = functions_in_order(functions)
     constants = constants_of(ordered)
-    lines = (*map(_constant_line, constants), *map(print_function, ordered))
+    bodies = (print_function(function, origins=True) for function in ordered)
+    lines = (*map(_constant_line, constants), *bodies)
     return "\n".join(lines) + "\n"
 
 

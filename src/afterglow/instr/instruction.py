@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from afterglow.graph import Op
 from afterglow.instr.buffer import Access, Buffer
 from afterglow.instr.kernel_plan import KernelPlan
+from afterglow.support.errors import CompileError
 
 if TYPE_CHECKING:
     from afterglow.instr.program import Program
@@ -110,6 +111,23 @@ class OpInstr(Instr):
     """The functions that the op carries, as programs, once those are planned."""
     plan: KernelPlan | None = field(default=None, compare=False)
     """How a backend computes it; of a member of a stack, the stack has the plan."""
+
+    @property
+    def required(self) -> tuple[Buffer, ...]:
+        """The inputs that the op requires, in order."""
+        return self.op.required_of(self.ins)
+
+    def operand(self, index: int) -> Buffer:
+        """The input at an index, which is given."""
+        found = self.optional(index)
+        if found is None:
+            name = self.op.operand_names[index]
+            raise CompileError(f"internal error: {self.op.mnemonic} lacks operand {name}")
+        return found
+
+    def optional(self, index: int) -> Buffer | None:
+        """The input at an index, None if it is not given."""
+        return self.ins[index] if index < len(self.ins) else None
 
     def accesses(self) -> Iterator[tuple[Access, Buffer]]:
         """Outputs, inputs, scratch, predicate."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from afterglow.graph import OPS, Subgraph
@@ -238,6 +239,8 @@ class _Parser:
         predicate = self._buffer() if self.tokens.accept("if") else None
         made = OpInstr(op, tuple(outs), tuple(ins), tuple(scratch), predicate)
         made.plan = self._plan()
+        if self.tokens.accept("from"):
+            made.origin = json.loads(self.tokens.take("string", "the name of a node"))
         return made
 
     def _operand(self, outs: list[Buffer], ins: list[Buffer | None], scratch: list[Buffer]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from afterglow.graph.attributes import attributes_text, value_text
@@ -25,13 +26,16 @@ _COMMENT_COLUMN = 60
 _PLAN_TUPLES = ("packed", "halo", "gap")
 
 
-def print_program(program: Program) -> str:
-    """The whole program: declarations, then instructions; sizes and lifetimes are comments."""
+def print_program(program: Program, *, origins: bool = False) -> str:
+    """The whole program: declarations, then instructions; sizes and lifetimes are comments.
+
+    With `origins`, each op says which node of the model it came from.
+    """
     lines = [f"program {spell('@', program.name)}{_arenas(program)} {{"]
     lines.extend(_declaration(buffer) for buffer in program.regions())
     lives = _lifetimes(program.body)
     for step in program.body:
-        lines.extend(instruction_text(step).splitlines())
+        lines.extend(instruction_text(step, origins=origins).splitlines())
         if isinstance(step, Alloc) and step.buffer in lives:
             lines[-1] += f", instructions {lives[step.buffer]}"
     body = "\n".join(f"  {line}".rstrip() for line in lines[1:])
@@ -71,8 +75,8 @@ def _sized(text: str, buffer: Buffer) -> str:
     return f"{text:<{_COMMENT_COLUMN}} ; {buffer.type.nbytes:,} B"
 
 
-def instruction_text(step: Instr) -> str:
-    """One instruction."""
+def instruction_text(step: Instr, *, origins: bool = False) -> str:
+    """One instruction; with `origins`, its ops say which nodes of the model they came from."""
     match step:
         case Alloc(buffer):
             place = f" in {buffer.memory}" if buffer.memory else ""
@@ -89,21 +93,22 @@ def instruction_text(step: Instr) -> str:
         case Wait(transfer):
             return f"wait {transfer.dest}"
         case OpInstr():
-            return _op_text(step)
+            return _op_text(step, origins)
         case Stack(body, hidden, scratch):
             inner = [f"  {buffer} = local {buffer.type}" for buffer in hidden]
-            inner.extend(f"  {_op_text(member)}" for member in body)
+            inner.extend(f"  {_op_text(member, origins)}" for member in body)
             used = ", ".join(f"scratch {buffer}" for buffer in scratch)
             head = " ".join(filter(None, ("stack", used, plan_text(step.plan))))
             return "\n".join([f"{head} {{", *inner, "}"])
     raise TypeError(f"no text for {step}")
 
 
-def _op_text(step: OpInstr) -> str:
+def _op_text(step: OpInstr, origins: bool) -> str:
     operands = ", ".join(_operands(step))
     attributes = attributes_text(step.op)
     predicate = f"if {step.predicate}" if step.predicate is not None else ""
-    parts = (f"{step.op.mnemonic} {operands}", attributes, predicate, plan_text(step.plan))
+    origin = f"from {json.dumps(step.origin)}" if origins and step.origin else ""
+    parts = (f"{step.op.mnemonic} {operands}", attributes, predicate, plan_text(step.plan), origin)
     return " ".join(filter(None, parts))
 
 

@@ -6,7 +6,7 @@ from afterglow.memory.halos import add_halos
 from afterglow.memory.kernel_plans import PlanStep, by_definition, plan_kernels
 from afterglow.memory.lending import borrow_memory, lend_inputs
 from afterglow.memory.lifetimes import place_lifetimes
-from afterglow.memory.memories import Memories, MemorySpec
+from afterglow.memory.memories import MAIN_MEMORY, Memories, MemorySpace
 from afterglow.memory.planner import plan_memory
 from afterglow.memory.sharing import share_buffers
 from afterglow.memory.stacking import form_stacks
@@ -15,10 +15,11 @@ from afterglow.memory.updates import update_in_place
 from afterglow.memory.workspace import AlternativePlans, reduce_workspace
 
 __all__ = [
+    "MAIN_MEMORY",
     "AlternativePlans",
     "Memories",
     "MemoriesPlan",
-    "MemorySpec",
+    "MemorySpace",
     "PlanStep",
     "add_halos",
     "borrow_memory",

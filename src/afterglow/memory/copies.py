@@ -151,8 +151,7 @@ def _copy_to_view(step: Instr) -> Copy:
 def _turn(step: Instr) -> tuple[tuple[int, ...], Buffer, Buffer]:
     assert isinstance(step, OpInstr)
     assert isinstance(step.op, Transpose)
-    (out,), (x,) = step.outs, step.ins
-    assert x is not None
+    (out,), (x,) = step.outs, step.required
     return step.op.perm, out, x
 
 

@@ -16,10 +16,10 @@ import numpy as np
 from afterglow.instr import Buffer, Dealloc, Instr, Program, Region
 from afterglow.instr.overlap import same_place
 from afterglow.memory.liveness import Lifetime, aligned
-from afterglow.memory.memories import ALIGNMENT
 from afterglow.memory.planner import scratch_of
 from afterglow.memory.sharing import replaceable_operands
 from afterglow.memory.uses import Uses
+from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.types.dtype import string
 
 

@@ -13,9 +13,11 @@ from afterglow.memory.halos import add_halos
 from afterglow.memory.kernel_plans import PlanStep, plan_kernels
 from afterglow.memory.lending import borrow_memory, lend_inputs
 from afterglow.memory.lifetimes import place_lifetimes
+from afterglow.memory.memories import Memories
 from afterglow.memory.planner import EXACT_STEPS, plan_memory
 from afterglow.memory.sharing import share_buffers
 from afterglow.memory.stacking import form_stacks
+from afterglow.memory.staging import plan_memories
 from afterglow.memory.updates import update_in_place
 from afterglow.memory.workspace import AlternativePlans, reduce_workspace
 from afterglow.passes import ProgramPass, Property
@@ -157,6 +159,21 @@ class ReduceWorkspace(MemoryPass):
     def change(self, program: Program) -> bool:
         """See the class."""
         return bool(reduce_workspace(program, self.alternatives))
+
+
+class PlanMemories(ProgramPass):
+    """Plans a small fast memory and a large slow one: what lies where, and transfers in time."""
+
+    name = "plan-memories"
+    requires = frozenset({Property.KERNELS_PLANNED})
+
+    def __init__(self, memories: Memories) -> None:
+        self.memories = memories
+
+    def run(self, program: Program) -> bool:
+        """See the class."""
+        plan_memories(program, self.memories)
+        return True
 
 
 class PlanMemory(ProgramPass):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from afterglow.instr import Program
-from afterglow.memory.timeline import Stay, Timeline, kind_of, origin_of, work_of
+from afterglow.memory.timeline import Allocation, Timeline, kind_of, origin_of, work_of
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 24, 66, 78
 _HEIGHT = 460
@@ -72,7 +72,7 @@ class _Picture:
         self.arena = timeline.program.arena_bytes or 0
         self.times = max(len(timeline.steps), 1)
         self.width = min(max(_NARROWEST, _STEP_WIDTH * self.times), _WIDEST)
-        self.colours = _colours_of(timeline.stays)
+        self.colours = _colours_of(timeline.allocations)
 
     def draw(self) -> str:
         """All of it, back to front."""
@@ -86,9 +86,9 @@ class _Picture:
             self._live_area(),
             *self._address_axis(),
             *self._time_axis(),
-            *(self._buffer(stay) for stay in self.timeline.stays if stay.nbytes),
+            *(self._buffer(each) for each in self.timeline.allocations if each.nbytes),
             *self._marks(),
-            *(name for stay in self.timeline.stays for name in self._name(stay)),
+            *(name for each in self.timeline.allocations for name in self._name(each)),
             *self._legend(height - 18),
         ]
         return "\n".join([*parts, "</svg>"]) + "\n"
@@ -100,20 +100,20 @@ class _Picture:
         highest = max(self.arena, self.bound, 1)
         return _TOP + _HEIGHT * (1 - address / highest)
 
-    def _box(self, stay: Stay) -> _Box:
-        left, right = self._x(stay.start), self._x(stay.last + 1)
-        top, bottom = self._y(stay.address + stay.nbytes), self._y(stay.address)
+    def _box(self, allocation: Allocation) -> _Box:
+        left, right = self._x(allocation.start), self._x(allocation.last + 1)
+        top, bottom = self._y(allocation.address + allocation.nbytes), self._y(allocation.address)
         return _Box(left, top, max(right - left, 1), max(bottom - top, 0.5))
 
     def _heading(self) -> Iterator[str]:
-        total = sum(stay.nbytes for stay in self.timeline.stays)
+        total = sum(allocation.nbytes for allocation in self.timeline.allocations)
         ratio = self.arena / self.bound if self.bound else 1
         yield _text(_LEFT, 24, self.title, "title")
         yield _text(
             _LEFT,
             42,
             f"arena {self.arena:,} B, {ratio:.3f} times the lower bound; "
-            f"{len(self.timeline.stays)} buffers, {total:,} B without sharing",
+            f"{len(self.timeline.allocations)} buffers, {total:,} B without sharing",
         )
 
     def _address_axis(self) -> Iterator[str]:
@@ -132,18 +132,18 @@ class _Picture:
             yield _text(x, y + 16, str(time), anchor="middle")
         yield _text(_LEFT + self.width / 2, y + 34, "instruction", anchor="middle")
 
-    def _buffer(self, stay: Stay) -> str:
-        box = self._box(stay)
-        colour = self.colours.get(kind_of(stay.maker), _OTHER_COLOUR)
+    def _buffer(self, allocation: Allocation) -> str:
+        box = self._box(allocation)
+        colour = self.colours.get(kind_of(allocation.maker), _OTHER_COLOUR)
         return (
             f'<rect class="buffer" x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" '
-            f'height="{box.height:.1f}" fill="{colour}"><title>{escape(_tooltip(stay))}</title>'
-            "</rect>"
+            f'height="{box.height:.1f}" fill="{colour}">'
+            f"<title>{escape(_tooltip(allocation))}</title></rect>"
         )
 
-    def _name(self, stay: Stay) -> Iterator[str]:
+    def _name(self, allocation: Allocation) -> Iterator[str]:
         """The name inside the rectangle, along its longer side, if most of it fits."""
-        box, name = self._box(stay), stay.buffer.name
+        box, name = self._box(allocation), allocation.buffer.name
         upright = box.height > box.width and len(name) * _LETTER > box.width
         room, thickness = (box.height, box.width) if upright else (box.width, box.height)
         shown = _shortened(name, int((room - 6) / _LETTER))
@@ -187,7 +187,7 @@ class _Picture:
     def _legend(self, y: float) -> Iterator[str]:
         x = float(_LEFT)
         entries = [*self.colours.items(), ("other", _OTHER_COLOUR)]
-        kinds = {kind_of(stay.maker) for stay in self.timeline.stays}
+        kinds = {kind_of(allocation.maker) for allocation in self.timeline.allocations}
         if kinds <= self.colours.keys():
             entries.pop()
         for kind, colour in entries:
@@ -206,23 +206,23 @@ def bytes_text(count: int) -> str:
     return f"{count} B"
 
 
-def _colours_of(stays: Sequence[Stay]) -> dict[str, str]:
+def _colours_of(allocations: Sequence[Allocation]) -> dict[str, str]:
     """A colour for each of the kinds of instruction that make most bytes."""
     made: dict[str, int] = {}
-    for stay in stays:
-        kind = kind_of(stay.maker)
-        made[kind] = made.get(kind, 0) + stay.nbytes
+    for allocation in allocations:
+        kind = kind_of(allocation.maker)
+        made[kind] = made.get(kind, 0) + allocation.nbytes
     largest = sorted(made, key=lambda kind: (-made[kind], kind))
     return dict(zip(largest, _COLOURS, strict=False))
 
 
-def _tooltip(stay: Stay) -> str:
-    origin = origin_of(stay.maker)
+def _tooltip(allocation: Allocation) -> str:
+    origin = origin_of(allocation.maker)
     lines = [
-        f"{stay.buffer}: {stay.buffer.type}",
-        f"{stay.nbytes:,} B at {stay.address:,}",
-        f"instructions {stay.start} to {stay.last}",
-        f"made by {work_of(stay.maker)}" + (f", from {origin}" if origin else ""),
+        f"{allocation.buffer}: {allocation.buffer.type}",
+        f"{allocation.nbytes:,} B at {allocation.address:,}",
+        f"instructions {allocation.start} to {allocation.last}",
+        f"made by {work_of(allocation.maker)}" + (f", from {origin}" if origin else ""),
     ]
     return "\n".join(lines)
 

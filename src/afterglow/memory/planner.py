@@ -8,7 +8,7 @@ from dataclasses import replace
 from afterglow.instr import Access, Buffer, OpInstr, Program, Stack
 from afterglow.memory.exact import improve
 from afterglow.memory.liveness import Lifetime, lifetimes_of, lower_bound
-from afterglow.memory.memories import ARENA, MemorySpec
+from afterglow.memory.memories import MAIN_MEMORY, MemorySpace
 from afterglow.memory.placement import arena_of, place
 from afterglow.support.errors import UnsupportedError
 from afterglow.types import MemoryPlan
@@ -18,7 +18,7 @@ EXACT_STEPS = 100_000
 
 
 def plan_memory(
-    program: Program, memory: MemorySpec = ARENA, *, exact: int = EXACT_STEPS
+    program: Program, memory: MemorySpace = MAIN_MEMORY, *, exact: int = EXACT_STEPS
 ) -> MemoryPlan:
     """Set the address of every buffer and the size of the arena.
 
@@ -35,7 +35,7 @@ def plan_memory(
 
 def place_buffers(
     lifetimes: Mapping[Buffer, Lifetime],
-    memory: MemorySpec,
+    memory: MemorySpace,
     scratch: Collection[Buffer] = (),
     *,
     exact: int = EXACT_STEPS,
@@ -58,7 +58,7 @@ def place_buffers(
     return MemoryPlan(arena, bound, sum(life.size for life in lives), lower_bound(kernel))
 
 
-def alignment_of(program: Program, memory: MemorySpec) -> int:
+def alignment_of(program: Program, memory: MemorySpace) -> int:
     """The bytes at whose multiples buffers begin: what the memory and all kernels need."""
     steps = (step for step in program.body if isinstance(step, (OpInstr, Stack)))
     wanted = (step.plan.alignment for step in steps if step.plan is not None)
@@ -72,8 +72,9 @@ def scratch_of(program: Program) -> set[Buffer]:
     return {root for _, root in accesses} - kept
 
 
-def _check_size(memory: MemorySpec, needed: int) -> None:
-    if memory.bytes is not None and needed > memory.bytes:
+def _check_size(memory: MemorySpace, needed: int) -> None:
+    if memory.capacity is not None and needed > memory.capacity:
         raise UnsupportedError(
-            f"the program needs {needed} bytes of memory {memory.name!r}, which has {memory.bytes}"
+            f"the program needs {needed} bytes of memory {memory.name!r}, "
+            f"which has {memory.capacity}"
         )

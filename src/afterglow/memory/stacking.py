@@ -1,45 +1,34 @@
 """Form stacks: instructions that run as one kernel, so that what is between them needs no memory.
 
-A stack is one anchor at most (a matrix product, a convolution, a reduction …) and element-wise
-instructions before and after it. What may join is read off the facts of its op: `parallel`,
-`elementwise`, `reads_once`; no list of patterns says it. An instruction joins what it reads if
+An instruction joins what it reads if
 
 - what it reads there is a whole buffer, written once, of the arena;
+- the ops allow it: see `instr/stack_rules.py`;
 - every member can then still run tile by tile together with the others;
 - nobody outside reads the stack's results in between, nor writes what it reads, so that all of it
   can run where the instruction is;
-- nothing is computed twice: see `_is_worth_it`;
 - the backend plans a kernel for all of it that costs no more than those of its parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
-from afterglow.instr import Buffer, Instr, KernelPlan, OpInstr, Program, Region, Stack
+from afterglow.instr import Instr, KernelPlan, OpInstr, Program, Region, Stack
 from afterglow.instr.overlap import overlap
-from afterglow.instr.tiling import is_anchor, reads_once, tile_axes
+from afterglow.instr.stack_rules import StackGroup, may_join
+from afterglow.instr.tiling import tile_axes
 from afterglow.memory.kernel_plans import PlanStep, by_definition
 from afterglow.memory.uses import Uses
 
-MOST_OPERANDS = 12
-"""Buffers that a stack may read: more would not fit the registers of a vector machine."""
-MOST_MEMBERS = 64
 
-
-@dataclass(eq=False)
-class _Group:
+@dataclass(frozen=True, eq=False)
+class _Candidate(StackGroup):
     """A stack in the making; it will run at the position of its last member."""
 
-    members: list[OpInstr]
     position: int
-    anchor: OpInstr | None
-    results: set[Buffer] = field(default_factory=set)
     plan: KernelPlan | None = None
-
-    def reads(self) -> set[Buffer]:
-        return {b for step in self.members for b in step.ins if b is not None} - self.results
 
 
 def form_stacks(program: Program, plan: PlanStep = by_definition) -> int:
@@ -54,7 +43,7 @@ class _Former:
         self.program = program
         self.plan = plan
         self.uses = Uses(program)
-        self.group_of: dict[OpInstr, _Group] = {}
+        self.group_of: dict[OpInstr, _Candidate] = {}
 
     def run(self) -> int:
         for index, step in enumerate(self.program.body):
@@ -73,20 +62,17 @@ class _Former:
         return len(stacks)
 
     def _visit(self, step: OpInstr, index: int) -> None:
-        anchor = step if is_anchor(step) else None
-        group = _Group([step], index, anchor, set(step.outs), self.plan(step))
+        group = _Candidate((step,), index, self.plan(step))
         self.group_of[step] = group
-        if step.op.unpacks:  # what it reads is compact: store that, and unpack where it is needed
-            return
         for producer in self._producers(step):
             joined = self._joined(producer, group)
             if joined is not None:
                 group = joined
                 self.group_of.update((member, group) for member in group.members)
 
-    def _producers(self, step: OpInstr) -> Iterable[_Group]:
+    def _producers(self, step: OpInstr) -> Iterable[_Candidate]:
         """The groups that made what a step reads, the latest first."""
-        found: dict[_Group, None] = {}
+        found: dict[_Candidate, None] = {}
         for buffer in step.ins:
             writers = [] if buffer is None else self.uses.writers.get(buffer.root, [])
             if len(writers) == 1:
@@ -95,42 +81,19 @@ class _Former:
                     found[self.group_of[writer]] = None
         return sorted(found, key=lambda group: -group.position)
 
-    def _joined(self, first: _Group, second: _Group) -> _Group | None:
+    def _joined(self, first: _Candidate, second: _Candidate) -> _Candidate | None:
         """Both groups as one, if they can be and it is worth it."""
-        if first is second or (first.anchor is not None and second.anchor is not None):
+        if first is second or not may_join(first, second):
             return None
         members = sorted({*first.members, *second.members}, key=self.uses.position.__getitem__)
-        position = max(first.position, second.position)
-        results = first.results | second.results
-        anchor = first.anchor or second.anchor
-        group = _Group(members, position, anchor, results)
-        if not self._is_worth_it(first, second, group) or not self._can_wait(first, group):
+        group = _Candidate(tuple(members), max(first.position, second.position))
+        if not self._can_wait(first, group):
             return None
         stack = self._stack(group, tentative=True)
-        group.plan = self.plan(stack) if tile_axes(stack) else None
-        return group if _is_cheaper(group.plan, first.plan, second.plan) else None
+        plan = self.plan(stack) if tile_axes(stack) else None
+        return replace(group, plan=plan) if _is_cheaper(plan, first.plan, second.plan) else None
 
-    def _is_worth_it(self, first: _Group, second: _Group, joined: _Group) -> bool:
-        """Nothing is computed twice, and the values fit the registers.
-
-        Between the groups values pass in one shape. Before an anchor only if it reads each element
-        once: a convolution or a matrix product would compute it again for every tile. Unpacking a
-        compact form costs less than storing what comes out.
-        """
-        if len(joined.members) > MOST_MEMBERS or len(joined.reads()) > MOST_OPERANDS:
-            return False
-        if any(step.predicate is not second.members[0].predicate for step in joined.members):
-            return False
-        passed = [b for b in second.reads() if b.root in {r.root for r in first.results}]
-        if any(b not in first.results or b.is_view for b in passed):
-            return False
-        if second.anchor is not None:
-            unpacked = {b for step in first.members if step.op.unpacks for b in step.outs}
-            return all(b in unpacked or reads_once(second.anchor, b) for b in passed)
-        shape = second.members[0].outs[0].type.shape
-        return all(buffer.type.shape == shape for buffer in passed)
-
-    def _can_wait(self, first: _Group, joined: _Group) -> bool:
+    def _can_wait(self, first: _Candidate, joined: _Candidate) -> bool:
         """Whether `first` can run as late as the joined group: nobody outside needs it before."""
         members = {self.uses.position[step] for step in joined.members}
         return all(
@@ -149,7 +112,7 @@ class _Former:
                     return True
         return False
 
-    def _stack(self, group: _Group, *, tentative: bool = False) -> Stack:
+    def _stack(self, group: _Candidate, *, tentative: bool = False) -> Stack:
         members = {self.uses.position[step] for step in group.members}
         hidden = [
             buffer
@@ -162,7 +125,7 @@ class _Former:
         if not tentative:
             for buffer in hidden:
                 buffer.region = Region.LOCAL
-        return Stack(tuple(group.members), tuple(hidden))
+        return Stack(group.members, tuple(hidden))
 
 
 def _is_cheaper(

@@ -2,8 +2,8 @@
 
 A buffer of the arena that pays most for its place is resident: it lies in fast memory all its life.
 So is a constant or input that is used more than once: it is fetched before its first use. Whatever
-else an instruction works on has a stay there of its own: it is fetched before the instruction, if
-it is read, and copied back after it, if it is written.
+else an instruction works on is resident for that instruction only: it is fetched before, if it is
+read, and copied back after, if it is written.
 
 A transfer begins as early as fast memory has room for it, and is awaited where it is needed: what
 is computed in between hides it.
@@ -18,10 +18,10 @@ from functools import partial
 from afterglow.instr import Buffer, Copy, Instr, Prefetch, Program, Wait
 from afterglow.memory.lifetimes import place_lifetimes, working_steps
 from afterglow.memory.liveness import lifetimes_of, lower_bound
-from afterglow.memory.memories import Memories, MemorySpec
+from afterglow.memory.memories import Memories, MemorySpace
 from afterglow.memory.placement import arena_of, place
 from afterglow.memory.planner import place_buffers
-from afterglow.memory.stays import Stay, choose_stays
+from afterglow.memory.residency import Residency, choose_residencies
 from afterglow.types import MemoryPlan
 
 _AMBITIONS = (1, 15 / 16, 7 / 8, 3 / 4, 1 / 2, 0)
@@ -43,34 +43,39 @@ class MemoriesPlan:
 def plan_memories(program: Program, memories: Memories) -> MemoriesPlan:
     """Choose what lies in which memory, insert the transfers, and set all addresses."""
     program.body = working_steps(program)
-    stays, fast = _fill_fast(program, memories)
-    _insert_transfers(program, stays)
+    residencies, fast = _fill_fast(program, memories)
+    _insert_transfers(program, residencies)
     place_lifetimes(program)
     slow = _fill_slow(program, memories.slow)
     program.arenas = {
         memories.fast.name: fast.arena_bytes,
         memories.slow.name: slow.arena_bytes,
     }
-    fetched = [stay for stay in stays if stay.source is not None]
-    return MemoriesPlan(fast, slow, len(fetched), sum(stay.issue < stay.first for stay in fetched))
+    program.memory_plan = MemoryPlan(
+        fast.arena_bytes + slow.arena_bytes,
+        fast.lower_bound_bytes + slow.lower_bound_bytes,
+        fast.total_bytes + slow.total_bytes,
+    )
+    fetched = [each for each in residencies if each.source is not None]
+    return MemoriesPlan(fast, slow, len(fetched), sum(each.issue < each.first for each in fetched))
 
 
-def _fill_fast(program: Program, memories: Memories) -> tuple[list[Stay], MemoryPlan]:
-    """Choose what stays in fast memory, as much as fits, and give it addresses."""
+def _fill_fast(program: Program, memories: Memories) -> tuple[list[Residency], MemoryPlan]:
+    """Choose what is resident in fast memory, as much as fits, and give it addresses."""
     for ambition in _AMBITIONS:
-        stays = choose_stays(program, memories, ambition)
-        lives = [stay.life for stay in stays]
+        residencies = choose_residencies(program, memories, ambition)
+        lives = [each.life for each in residencies]
         bound = lower_bound(lives)
         addresses = place(lives, bound)
         arena = arena_of(lives, addresses)
-        if memories.fast.bytes is None or arena <= memories.fast.bytes:
+        if memories.fast.capacity is None or arena <= memories.fast.capacity:
             break
-    for stay, address in zip(stays, addresses, strict=True):
-        stay.buffer.memory, stay.buffer.address = memories.fast.name, address
-    return stays, MemoryPlan(arena, bound, sum(life.size for life in lives))
+    for each, address in zip(residencies, addresses, strict=True):
+        each.buffer.memory, each.buffer.address = memories.fast.name, address
+    return residencies, MemoryPlan(arena, bound, sum(life.size for life in lives))
 
 
-def _fill_slow(program: Program, memory: MemorySpec) -> MemoryPlan:
+def _fill_slow(program: Program, memory: MemorySpace) -> MemoryPlan:
     """Give the rest of the arena addresses in slow memory."""
     lives = lifetimes_of(program, memory.alignment)
     rest = {buffer: life for buffer, life in lives.items() if not buffer.memory}
@@ -79,23 +84,23 @@ def _fill_slow(program: Program, memory: MemorySpec) -> MemoryPlan:
     return place_buffers(rest, memory)
 
 
-def _insert_transfers(program: Program, stays: Sequence[Stay]) -> None:
+def _insert_transfers(program: Program, residencies: Sequence[Residency]) -> None:
     """Let each instruction work on what is in fast memory, and move what must be moved."""
     before: dict[int, list[Instr]] = {}
     fetched: dict[int, list[Instr]] = {}
     after: dict[int, list[Instr]] = {}
     inside: dict[int, dict[Buffer, Buffer]] = {}
-    for stay in stays:
-        if stay.source is not None:
-            transfer = Prefetch(stay.buffer, stay.source)
-            before.setdefault(stay.issue, []).append(transfer)
-            fetched.setdefault(stay.first, []).append(Wait(transfer))
-        if stay.target is not None:
-            after.setdefault(stay.last, []).append(Copy(stay.target, stay.buffer))
-        if stay.uses:
-            stay.buffer.name = program.names.claim(stay.buffer.name)
-        for index in stay.uses:
-            inside.setdefault(index, {})[stay.operand] = stay.buffer
+    for each in residencies:
+        if each.source is not None:
+            transfer = Prefetch(each.buffer, each.source)
+            before.setdefault(each.issue, []).append(transfer)
+            fetched.setdefault(each.first, []).append(Wait(transfer))
+        if each.target is not None:
+            after.setdefault(each.last, []).append(Copy(each.target, each.buffer))
+        if each.uses:
+            each.buffer.name = program.names.claim(each.buffer.name)
+        for index in each.uses:
+            inside.setdefault(index, {})[each.operand] = each.buffer
     body: list[Instr] = []
     for index, step in enumerate(program.body):
         step.substitute(partial(_renamed, inside.get(index, {})))

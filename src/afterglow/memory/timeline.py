@@ -23,7 +23,7 @@ from afterglow.instr import (
 
 
 @dataclass(frozen=True)
-class Stay:
+class Allocation:
     """A buffer in the arena, from instruction `start` to instruction `last`, both included."""
 
     buffer: Buffer
@@ -45,12 +45,12 @@ class Stay:
 
 
 class Timeline:
-    """Every stay of a planned program, in order of allocation."""
+    """Every allocation of a planned program, in order of allocation."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.steps: list[Instr] = []
-        self.stays: list[Stay] = []
+        self.allocations: list[Allocation] = []
         starts: dict[Buffer, int] = {}
         makers: dict[Buffer, Instr] = {}
         for step in program.body:
@@ -69,19 +69,19 @@ class Timeline:
         for buffer, start in starts.items():  # what nobody freed stays to the end
             self._leave(buffer, start, makers)
         order = {buffer: index for index, buffer in enumerate(program.arena())}
-        self.stays.sort(key=lambda stay: order[stay.buffer])
+        self.allocations.sort(key=lambda allocation: order[allocation.buffer])
 
     def _leave(self, buffer: Buffer, start: int, makers: dict[Buffer, Instr]) -> None:
         last = max(len(self.steps) - 1, start)
-        self.stays.append(Stay(buffer, start, last, makers.get(buffer)))
+        self.allocations.append(Allocation(buffer, start, last, makers.get(buffer)))
 
     @cached_property
     def live_bytes(self) -> list[int]:
         """At each instruction, the bytes of all buffers that are there."""
         changes = [0] * (len(self.steps) + 2)
-        for stay in self.stays:
-            changes[stay.start] += stay.nbytes
-            changes[stay.last + 1] -= stay.nbytes
+        for allocation in self.allocations:
+            changes[allocation.start] += allocation.nbytes
+            changes[allocation.last + 1] -= allocation.nbytes
         live, total = [], 0
         for change in changes[:-2]:
             total += change
@@ -93,10 +93,10 @@ class Timeline:
         """The first instruction at which most bytes are there."""
         return max(range(len(self.steps)), key=self.live_bytes.__getitem__, default=0)
 
-    def live_at(self, time: int) -> list[Stay]:
+    def live_at(self, time: int) -> list[Allocation]:
         """What is there at an instruction, the largest first."""
-        there = [stay for stay in self.stays if stay.start <= time <= stay.last]
-        return sorted(there, key=lambda stay: -stay.nbytes)
+        there = [each for each in self.allocations if each.start <= time <= each.last]
+        return sorted(there, key=lambda each: -each.nbytes)
 
 
 def work_of(step: Instr | None) -> str:

@@ -17,7 +17,7 @@ from afterglow.instr import KernelPlan, OpInstr, Program, Region, Stack
 from afterglow.memory.cancellation import cancellation_sensitive
 from afterglow.memory.kernel_plans import set_plan
 from afterglow.memory.liveness import aligned, lifetimes_of
-from afterglow.memory.memories import ARENA
+from afterglow.memory.memories import MAIN_MEMORY
 from afterglow.memory.planner import alignment_of
 
 MOST_COST = 0.003
@@ -80,7 +80,7 @@ def _changes(steps: Sequence[_Step], level: int) -> list[tuple[_Step, KernelPlan
 
 
 def _live_steps(program: Program, alternatives: AlternativePlans) -> list[_Step]:
-    alignment = alignment_of(program, ARENA)
+    alignment = alignment_of(program, MAIN_MEMORY)
     changes = np.zeros(len(program.body) + 2, np.int64)
     for life in lifetimes_of(program, alignment).values():
         changes[life.start] += life.size

@@ -66,18 +66,14 @@ class Attention(Op):
 
     def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
         """The multiplications: every query with every key, and with every value."""
-        q, k, *_ = operands
-        assert q is not None
-        assert k is not None
+        q, k, *_ = self.required_of(operands)
         return (q.size + result.size) * k.shape[2]
 
     def parallel(
         self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
     ) -> tuple[int | None, ...] | None:
         """Images and heads, and queries unless a causal mask counts them."""
-        q, k, *_ = operands
-        assert q is not None
-        assert k is not None
+        q, k, *_ = self.required_of(operands)
         shared = (axis, axis, axis) if axis < 2 else (axis, None, None)
         grouped = axis == 1 and k.shape[1] != q.shape[1]
         if axis == 3 or grouped or (axis == 2 and self.causal):

@@ -123,9 +123,7 @@ class Conv(Convolution):
 
     def with_halo(self, operands: Sequence[TensorType | None]) -> Halo | None:
         """Zeros all around."""
-        x, weight, *_ = operands
-        assert x is not None
-        assert weight is not None
+        x, weight = self.required_of(operands)
         bare = replace(self, pads=(0,) * len(self.pads))
         return self.windows(weight.shape).halo(x, 0.0, bare)
 
@@ -143,9 +141,7 @@ class Conv(Convolution):
         self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
     ) -> Band | None:
         """Rows come from the rows that their windows see, whole groups from their own channels."""
-        x, weight, *_ = operands
-        assert x is not None
-        assert weight is not None
+        x, weight = self.required_of(operands)
         if 0 < cut.axis < result.rank - 1:
             seen = self.windows(weight.shape).band(cut, x.shape[cut.axis])
             if seen is None:
@@ -163,8 +159,7 @@ class Conv(Convolution):
 
     def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
         """The multiplications."""
-        weight = operands[1]
-        assert weight is not None
+        weight = self.required_of(operands)[1]
         return result.size * math.prod(weight.shape[1:])
 
 
@@ -341,9 +336,7 @@ class ConvTranspose(Convolution):
         self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
     ) -> Band | None:
         """Rows come from all rows of x that reach them; what sticks out is cut off as padding."""
-        x, weight, *_ = operands
-        assert x is not None
-        assert weight is not None
+        x, weight = self.required_of(operands)
         if not 0 < cut.axis < result.rank - 1:
             return super().band(cut, result, operands)
         windows, axis = self.windows(weight.shape), cut.axis - 1
@@ -362,9 +355,7 @@ class ConvTranspose(Convolution):
 
     def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
         """The multiplications."""
-        x, weight, *_ = operands
-        assert x is not None
-        assert weight is not None
+        x, weight = self.required_of(operands)
         return x.size * math.prod(weight.shape[1:])
 
 

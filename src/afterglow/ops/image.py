@@ -165,8 +165,7 @@ class Resize(Op):
         self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
     ) -> Band | None:
         """From all elements that count, if their part resampled alone comes out the same."""
-        (x,) = operands
-        assert x is not None
+        (x,) = self.required_of(operands)
         axis, extent, size = cut.axis, x.shape[cut.axis], result.shape[cut.axis]
         if axis not in self.resized_axes(x.shape):
             return Band(replace(self, sizes=with_extent(self.sizes, axis, cut.extent)), (cut,))

@@ -69,7 +69,7 @@ class Gather(Op):
 
     def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
         """Places along the axis."""
-        return along(self.axis, operands)
+        return along(self.axis, self.required_of(operands)[0])
 
     def gradient(
         self, b: Builder, out: Value, grad: Value, data: Value, indices: Value
@@ -94,9 +94,7 @@ class Gather(Op):
         self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
     ) -> tuple[int | None, ...] | None:
         """Axes of the indices, and those of data around them."""
-        data, indices = operands
-        assert data is not None
-        assert indices is not None
+        data, indices = self.required_of(operands)
         first = self.axis % data.rank
         if axis < first:
             return axis, None
@@ -137,8 +135,7 @@ class DynamicSlice(Op):
 
     def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
         """Starts from which all elements are there; negative ones count from the end."""
-        x = operands[0]
-        assert x is not None
+        x = self.required_of(operands)[0]
         extent, reach = x.shape[self.axis], max(self.extent - 1, 0) * self.step
         return {"start": (IndexRange(-extent - min(reach, 0), extent - 1 - max(reach, 0)),)}
 
@@ -174,7 +171,7 @@ class GatherElements(Op):
 
     def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
         """Places along the axis."""
-        return along(self.axis, operands)
+        return along(self.axis, self.required_of(operands)[0])
 
     def lower(self, b: Builder, data: Value, indices: Value) -> Value:
         """A gather from the flattened data."""
@@ -186,18 +183,13 @@ class GatherElements(Op):
         return GatherElements(perm.index(self.axis % len(perm)))
 
 
-def along(axis: int, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
-    """The range of indices along one axis of data, which is the first operand."""
-    data = operands[0]
-    assert data is not None
+def along(axis: int, data: TensorType) -> Mapping[str, IndexRanges]:
+    """The range of indices along one axis of data."""
     return {"indices": (IndexRange.places(data.shape[axis]),)}
 
 
-def by_tuples(operands: Sequence[TensorType | None], first: int = 0) -> Mapping[str, IndexRanges]:
+def by_tuples(data: TensorType, indices: TensorType, first: int = 0) -> Mapping[str, IndexRanges]:
     """The ranges of the indices of a tuple, along as many axes of data from the given one on."""
-    data, indices, *_ = operands
-    assert data is not None
-    assert indices is not None
     extents = data.shape[first : first + indices.shape[-1]]
     return {"indices": tuple(map(IndexRange.places, extents))}
 
@@ -273,7 +265,8 @@ class GatherND(Op):
 
     def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
         """Places along the axes that the tuples stand for."""
-        return by_tuples(operands, self.batch_axes)
+        data, indices = self.required_of(operands)
+        return by_tuples(data, indices, self.batch_axes)
 
     def lower(self, b: Builder, data: Value, indices: Value) -> Value:
         """A gather of rows, by places computed from the tuples."""
@@ -363,7 +356,8 @@ class ScatterND(Op):
 
     def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
         """Places along the axes that the tuples stand for."""
-        return by_tuples(operands)
+        data, indices, _ = self.required_of(operands)
+        return by_tuples(data, indices)
 
     def gradient(
         self, b: Builder, out: Value, grad: Value, data: Value, indices: Value, updates: Value

@@ -94,9 +94,7 @@ class MatMul(Op):
         self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
     ) -> tuple[int | None, ...] | None:
         """Rows follow lhs, columns follow rhs, batch axes both."""
-        lhs, rhs = operands
-        assert lhs is not None
-        assert rhs is not None
+        lhs, rhs = self.required_of(operands)
         if axis == result.rank - 2:
             return lhs.rank - (1 if self.transpose_lhs else 2), None
         if axis == result.rank - 1:
@@ -105,15 +103,12 @@ class MatMul(Op):
 
     def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
         """The multiplications."""
-        lhs = operands[0]
-        assert lhs is not None
+        lhs = self.required_of(operands)[0]
         return result.size * lhs.shape[-2 if self.transpose_lhs else -1]
 
     def weight_uses(self, operands: Sequence[TensorType | None]) -> Mapping[str, int]:
         """An element of rhs meets every row of lhs, and of further batches if it is repeated."""
-        lhs, rhs = operands
-        assert lhs is not None
-        assert rhs is not None
+        lhs, rhs = self.required_of(operands)
         result = self.infer(lhs, rhs)
         return {"rhs": self.work(result, operands) // max(rhs.size, 1)}
 

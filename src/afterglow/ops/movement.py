@@ -67,8 +67,7 @@ class Reshape(Movement):
         self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
     ) -> Band | None:
         """From the axis of x with as many elements before it, if the part ends where they end."""
-        (x,) = operands
-        assert x is not None
+        (x,) = self.required_of(operands)
         before = math.prod(result.shape[: cut.axis])
         axes = [axis for axis in range(x.rank) if math.prod(x.shape[:axis]) == before]
         if not axes or 0 in result.shape:
@@ -142,8 +141,7 @@ class Expand(Movement):
         self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
     ) -> Band | None:
         """From the same part of x, or from the one element that is repeated."""
-        (x,) = operands
-        assert x is not None
+        (x,) = self.required_of(operands)
         axis = aligned_axis(cut.axis, result, x)
         part = None if axis is None else replace(cut, axis=axis)
         return Band(Expand(with_extent(self.shape, cut.axis, cut.extent)), (part,))
@@ -414,8 +412,7 @@ class Pad(Movement):
         self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
     ) -> Band | None:
         """The rows of x that lie in the part, if any do, and the rest of it as padding."""
-        axis, x = cut.axis, operands[0]
-        assert x is not None
+        axis, x = cut.axis, self.required_of(operands)[0]
         before, after = self.before[axis], self.after[axis]
         start, stop = max(0, cut.start - before), min(x.shape[axis], cut.stop - before)
         if start >= stop or (before + after and self.mode is not PadMode.CONSTANT):

@@ -56,8 +56,7 @@ class Pool(Op):
         self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
     ) -> Band | None:
         """Rows come from the rows that their windows see."""
-        (x,) = operands
-        assert x is not None
+        (x,) = self.required_of(operands)
         if not 0 < cut.axis < result.rank - 1:
             return super().band(cut, result, operands)
         seen = self.windows.band(cut, x.shape[cut.axis])
@@ -139,8 +138,7 @@ class MaxPool(Pool):
 
     def with_halo(self, operands: Sequence[TensorType | None]) -> Halo | None:
         """What no element is below."""
-        (x,) = operands
-        assert x is not None
+        (x,) = self.required_of(operands)
         bare = replace(self, pads=(0,) * len(self.pads), ceil_mode=False)
         return self.windows.halo(x, float(_lowest(x.dtype.numpy)), bare)
 

@@ -99,11 +99,9 @@ class QuantizedConv(Convolution):
 
     def with_halo(self, operands: Sequence[TensorType | None]) -> Halo | None:
         """The zero point all around, if it is known."""
-        x, weight, _, _, x_zero, *_ = *operands, None, None, None
-        if x_zero is not None:
+        if any(zero is not None for zero in operands[4:]):
             return None
-        assert x is not None
-        assert weight is not None
+        x, weight = self.required_of(operands)
         bare = replace(self, pads=(0,) * len(self.pads))
         return self.windows(weight.shape).halo(x, float(self.x_zero_point), bare)
 
@@ -198,7 +196,8 @@ class QuantizedMatMul(Op):
     ) -> tuple[int | None, ...] | None:
         """As of the product; vectors follow the columns."""
         runs = self.plain.parallel(axis, result, operands[:2])
-        assert runs is not None
+        if runs is None:
+            return None
         along = 0 if axis == result.rank - 1 else None
         return (*runs, *(along if _is_vector(part) else None for part in operands[2:]))
 

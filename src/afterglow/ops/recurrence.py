@@ -139,22 +139,17 @@ class Recurrent(Op):
 
     def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
         """The multiplications: of each step's input, and of its state, with their weights."""
-        x, weight, recurrence, *_ = operands
-        assert x is not None
-        assert weight is not None
-        assert recurrence is not None
+        x, weight, recurrence = self.required_of(operands)
         return x.shape[0] * x.shape[1] * (weight.size + recurrence.size)
 
     def weight_uses(self, operands: Sequence[TensorType | None]) -> Mapping[str, int]:
         """The weights meet the inputs of all steps at once, the recurrence those of one step."""
-        x = operands[0]
-        assert x is not None
+        x = self.required_of(operands)[0]
         return {"weight": x.shape[0] * x.shape[1], "recurrence": x.shape[1]}
 
     def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
         """A sequence ends within the steps that there are."""
-        x = operands[0]
-        assert x is not None
+        x = self.required_of(operands)[0]
         return {"lengths": (IndexRange.counts(x.shape[0]),)}
 
     def scan(

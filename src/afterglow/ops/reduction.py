@@ -58,8 +58,7 @@ class Reduction(Op):
         self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
     ) -> tuple[int | None, ...] | None:
         """Axes that are not reduced follow x."""
-        (x,) = operands
-        assert x is not None
+        (x,) = self.required_of(operands)
         kept = [a for a in range(x.rank) if self.keepdims or a not in normal_axes(self.axes, x)]
         return None if kept[axis] in normal_axes(self.axes, x) else (kept[axis],)
 

@@ -109,7 +109,7 @@ class RoiAlign(Op):
 
     def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
         """The images, counted from the first."""
-        return {"batch_indices": (_images(operands),)}
+        return {"batch_indices": (_images(self.required_of(operands)[0]),)}
 
     def _bounds(self, region: Array) -> tuple[Array, Array]:
         """Where a region starts and how large it is, along height and width."""
@@ -392,7 +392,8 @@ class MaxRoiPool(Op):
 
     def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
         """The image that a region begins with; the rest of it may lie anywhere."""
-        return {"rois": (_images(operands), None, None, None, None)}
+        x, _ = self.required_of(operands)
+        return {"rois": (_images(x), None, None, None, None)}
 
 
 def _largest_inside(b: Builder, x: Value, inside: Value) -> Value:
@@ -404,9 +405,7 @@ def _largest_inside(b: Builder, x: Value, inside: Value) -> Value:
     return b.emit(ReduceMax((2,), keepdims=False), seen)
 
 
-def _images(operands: Sequence[TensorType | None]) -> IndexRange:
-    x = operands[0]
-    assert x is not None
+def _images(x: TensorType) -> IndexRange:
     return IndexRange.counts(x.shape[0] - 1)
 
 

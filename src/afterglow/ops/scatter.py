@@ -44,7 +44,7 @@ class ScatterElements(Op):
 
     def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
         """Places along the axis."""
-        return along(self.axis, operands)
+        return along(self.axis, self.required_of(operands)[0])
 
     def lower(self, b: Builder, data: Value, indices: Value, updates: Value) -> Value:
         """A scatter into the flattened data."""

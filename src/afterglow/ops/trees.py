@@ -106,9 +106,7 @@ class TreeEnsemble(Op):
 
     def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
         """What nodes name is there. Of a leaf that is its votes, which are fewer than nodes."""
-        x, nodes = operands[:2]
-        assert x is not None
-        assert nodes is not None
+        x, nodes, *_ = self.required_of(operands)
         node, kind = IndexRange.counts(nodes.shape[0] - 1), IndexRange.counts(len(NodeKind) - 1)
         feature = IndexRange.counts(max(x.shape[1] - 1, 0))
         return {

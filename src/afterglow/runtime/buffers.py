@@ -26,14 +26,18 @@ def done(result: Result) -> Future[Result]:
     return future
 
 
-def in_background(work: Callable[[], Result]) -> Future[Result]:
-    """Have a thread do some work; an error comes with the result."""
-    return _workers().submit(work)
+def in_background(work: Callable[[], Result], kind: str = "run") -> Future[Result]:
+    """Have a thread do some work; an error comes with the result.
+
+    Work that waits for other work must be of another kind than that: each kind has threads of its
+    own, which cannot all be taken by those who wait.
+    """
+    return _workers(kind).submit(work)
 
 
 @cache
-def _workers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(RUNS_AT_ONCE, "afterglow-run")
+def _workers(kind: str) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(RUNS_AT_ONCE, f"afterglow-{kind}")
 
 
 class HostBuffer:

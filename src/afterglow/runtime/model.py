@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from afterglow.runtime.buffers import in_background
 from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.compiled import CompiledFunction, MemoryReport
 from afterglow.runtime.inputs import checked_input
@@ -216,6 +218,13 @@ class CompiledModel:
         if twice:
             raise UsageError(f"input {twice[0]!r} is given by position and by name")
         return _alone(self.run(None, {**feed, **named}))
+
+    def submit(self, *arrays: Any, **named: Any) -> Future[Any]:
+        """Begin to run in the background, on what a call takes; an error comes with the result.
+
+        The arrays must not change until the result is there.
+        """
+        return in_background(lambda: self(*arrays, **named), "call")
 
     @property
     def _takes_tensors(self) -> bool:

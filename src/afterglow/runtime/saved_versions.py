@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 from afterglow.runtime.artifact import Artifact, StoredSections
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.content import describe_content, restore_content
-from afterglow.runtime.device import FindDevice, LoadOptions
+from afterglow.runtime.device import Device, FindDevice, LoadOptions
 from afterglow.runtime.segmented import Continuation, SegmentedVersion
 from afterglow.runtime.version import SourceLeft, Version
 from afterglow.runtime.versions import Key, Versions
@@ -152,7 +152,7 @@ class VersionReader:
         """A version in one piece."""
         sections = StoredSections(self.container, f"{data['number']}.")
         artifact = _restore_artifact(data["artifact"], sections)
-        device = self.find_device(artifact.device)
+        device = self._device(artifact.device)
         compiled = CompiledFunction(
             artifact.interface,
             artifact.plan,
@@ -167,6 +167,13 @@ class VersionReader:
             for name, kind, count, keys in data["forms"]
         ]
         return Version(compiled, tuple(forms), frozenset(data["value_inputs"]))
+
+    def _device(self, name: str) -> Device:
+        try:
+            return self.find_device(name)
+        except UsageError as error:
+            what = f"{self.container.path}: {error.what}"
+            raise UsageError(what, where=error.where, help=error.help) from error
 
     def _segmented(self, data: Mapping[str, Any]) -> SegmentedVersion:
         assert self.resumer is not None

@@ -1,4 +1,4 @@
-"""Versions that are compiled once they are asked for often enough, and interpreted until then."""
+"""Tier-up: a version for new shapes is interpreted until it was used often enough to compile."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any
 
 from afterglow.runtime.versions import Shapes, Versions, VersionT
 
-EARLY_VERSIONS = 4
-"""How many versions tier up at the first threshold: most often there are no others."""
+FIRST_VERSIONS = 4
+"""The first versions, which have a low threshold: most often there are no others."""
 
-EARLY_THRESHOLD = 8
-"""How often one of the first versions is asked for before it is compiled."""
+FIRST_THRESHOLD = 8
+"""Number of requests after which one of the first versions is compiled."""
 
 LATER_THRESHOLD = 40
-"""How often each further one is: by then interpreting has cost about what compiling will."""
+"""Number of requests for later versions: by then interpreting took about as long as compiling."""
 
 _REMEMBERED = 1024
-"""How many shapes are remembered with the number of calls that asked for them."""
+"""Maximum number of shapes whose requests are counted."""
 
 
 class TieredVersions(Versions[VersionT]):
-    """Versions of something whose shapes may change with every call.
+    """Versions of a subgraph whose shapes may change often, compiled above a tier-up threshold.
 
-    Calls are counted rather than timed, so that the same calls give the same bits.
+    Requests are counted rather than timed, so that the same calls give the same bits.
     """
 
     def __init__(self, most: int) -> None:
@@ -38,7 +38,7 @@ class TieredVersions(Versions[VersionT]):
         names: Iterable[str],
         make: Callable[[Mapping[str, Any]], VersionT],
     ) -> VersionT | None:
-        """The version for arrays; None below the tier-up threshold."""
+        """The version for arrays; None if there is none and its threshold is not reached."""
         names = [*names]
         with self._lock:
             key = self.key(arrays, names)
@@ -47,9 +47,9 @@ class TieredVersions(Versions[VersionT]):
             return self.find(arrays, names, make)
 
     def _is_hot(self, shapes: Shapes) -> bool:
-        """Whether shapes have reached the threshold; if so, their version counts as made."""
+        """Count a request; whether the threshold for compiling these shapes is reached."""
         asked = self._asked.pop(shapes, 0) + 1
-        if asked >= (EARLY_THRESHOLD if self._made < EARLY_VERSIONS else LATER_THRESHOLD):
+        if asked >= (FIRST_THRESHOLD if self._made < FIRST_VERSIONS else LATER_THRESHOLD):
             self._made += 1
             return True
         self._asked[shapes] = asked

@@ -39,8 +39,8 @@ from afterglow.support.regular_file import open_regular
 
 VERSION = 3
 """The version of the format that is written, and the only one that is read."""
-ALIGNMENT = 4096
-"""What the offsets of sections are multiples of."""
+PAGE = 4096
+"""Bytes of a page: the offsets of sections are multiples of it, so that they can be mapped."""
 
 _MAGIC = b"AFTERGLW"
 _PRELUDE = struct.Struct("<8sIIQQI24x")
@@ -100,7 +100,7 @@ def _place_sections(sections: Mapping[str, memoryview]) -> dict[str, _Place]:
 
 
 def _round_up(offset: int) -> int:
-    return -(-offset // ALIGNMENT) * ALIGNMENT
+    return -(-offset // PAGE) * PAGE
 
 
 def _parts(

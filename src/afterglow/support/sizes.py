@@ -41,5 +41,5 @@ def parse_size(text: str) -> int:
 
 def _no_size(given: Any) -> UsageError:
     return UsageError(
-        f"{given!r} is no amount of memory", help="write 256KiB, 1MB, or a number of bytes"
+        f"{given!r} is not an amount of memory", help="write 256KiB, 1MB, or a number of bytes"
     )

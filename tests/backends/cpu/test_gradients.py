@@ -7,10 +7,10 @@ import pytest
 
 import afterglow
 from afterglow.graph import Builder, Function, run_function
+from afterglow.testing.cases.case import Case
 from afterglow.types.dtype import f32
 from tests.autodiff.differences import with_gradients
 from tests.autodiff.test_op_cases import SMOOTH, WITHOUT_GRADIENT
-from tests.ops.case import Case
 
 
 def is_single(case: Case) -> bool:

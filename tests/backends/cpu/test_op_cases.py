@@ -7,10 +7,11 @@ import pytest
 
 from afterglow.backends.cpu import Target
 from afterglow.backends.cpu.codegen.write import can_write, keeps
+from afterglow.testing.arrays import assert_close
+from afterglow.testing.cases import CASES
+from afterglow.testing.cases.case import Case
 from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench
-from tests.ops.case import Case
-from tests.ops.test_laws import CASES, assert_close
 
 PIECES = 3
 

@@ -5,39 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from afterglow.backends.backend import MAIN_MEMORY, MemorySpace, Settings, TargetInfo
+from afterglow.backends.backend import Settings, TargetInfo
 from afterglow.backends.interpreter.device import DEVICE, to_artifact
+from afterglow.backends.interpreter.target import InterpreterTarget
 from afterglow.instr import KernelPlan, OpInstr, Program, Stack
 from afterglow.memory import by_definition
 from afterglow.passes import Pass
 from afterglow.runtime.artifact import Artifact
-from afterglow.support.errors import UsageError
-from afterglow.types import DType
-
-
-@dataclass(frozen=True)
-class InterpreterTarget:
-    """NumPy, wherever that runs."""
-
-    memories: tuple[MemorySpace, ...] = (MAIN_MEMORY,)
-
-    @staticmethod
-    def of(text: str) -> InterpreterTarget:
-        """The target `host`."""
-        if text != "host":
-            raise UsageError(f"the interpreter has no target {text!r}", help="there is host")
-        return InterpreterTarget()
-
-    def missing_here(self) -> Sequence[str]:
-        """Nothing."""
-        return ()
-
-    def reads(self, storage: DType) -> bool:
-        """Every element type."""
-        return True
-
-    def __str__(self) -> str:
-        return "host"
 
 
 @dataclass(frozen=True)
@@ -87,7 +61,10 @@ class InterpreterFactory:
 
     def targets(self) -> list[TargetInfo]:
         """Wherever NumPy runs."""
-        return [TargetInfo("host", "NumPy, by the definitions of ops")]
+        return [
+            TargetInfo("host", "NumPy, by the definitions of ops"),
+            TargetInfo("local=64KiB", "the same with a second memory, that data are copied to"),
+        ]
 
 
 INTERPRETER = InterpreterFactory("interpreter", primitives_only=False)

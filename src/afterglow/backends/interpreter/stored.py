@@ -31,7 +31,7 @@ def store_program(
     """
     carried = _functions(run)
     captured = [c for c in constants_of(functions_in_order(carried)) if not is_inline(c)]
-    sections: dict[str, Section] = {PROGRAM: print_program(program).encode()}
+    sections: dict[str, Section] = {PROGRAM: print_program(program, origins=True).encode()}
     sections.update((CONSTANT + buffer.name, _encoded(buffer)) for buffer in constants)
     if carried:
         sections[FUNCTIONS] = print_functions(carried).encode()

@@ -1,13 +1,14 @@
 """Which instructions will run as one kernel, and which will work in place: what memory they save.
 
-Stacks and sharing are formed later, on the scheduled program. This says of two instructions what
-those passes will do if one runs right after the other.
+Stacks and sharing are formed later, on the scheduled program. This says of instructions what those
+passes will do if one runs right after the other; for stacks, by the rules that their pass asks.
 """
 
 from __future__ import annotations
 
 from afterglow.instr import Buffer, Instr, OpInstr, Region, Stack
-from afterglow.instr.tiling import reads_once, reads_pointwise, tile_axes
+from afterglow.instr.stack_rules import StackGroup, may_join
+from afterglow.instr.tiling import reads_pointwise, tile_axes
 
 
 def touched(*work: Instr) -> list[Buffer]:
@@ -39,19 +40,10 @@ def overwrites(step: OpInstr, operand: Buffer) -> bool:
     return reads_pointwise(step, operand) or operand in step.inplace_operands()
 
 
-def passes(first: OpInstr, second: OpInstr, buffer: Buffer, *, anchored: bool) -> bool:
-    """Whether a result of one instruction can go to another one tile by tile.
-
-    An anchor can take it only if there is none before it, and if it reads each element once or
-    they are but unpacked there. What unpacks does so for its reader, not after its producer.
-    """
-    if first.predicate is not second.predicate or second.op.unpacks:
-        return False
-    if not tile_axes(Stack((first, second), (buffer,))):
-        return False
-    if reads_pointwise(second, buffer):
-        return True
-    return not anchored and (reads_once(second, buffer) or first.op.unpacks)
+def passes(first: StackGroup, second: StackGroup, buffer: Buffer) -> bool:
+    """Whether a result of one group can go to the next one tile by tile, inside of one kernel."""
+    ends = first.members[-1], second.members[-1]
+    return may_join(first, second) and bool(tile_axes(Stack(ends, (buffer,))))
 
 
 def costs_nothing(step: OpInstr, operand: Buffer) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from afterglow.graph import Function, Node
 from afterglow.graph.order import producers
 from afterglow.instr import Buffer, Copy, Instr, OpInstr, Program
+from afterglow.instr.stack_rules import StackGroup
 from afterglow.instr.tiling import is_anchor
 from afterglow.lowering.scheduling.kernels import (
     costs_nothing,
@@ -88,7 +89,8 @@ class _Modeller:
         self.at_end = self._assign(tidy)
         self.touching = Counter(b for work in self.work.values() for b in touched(*work))
         self.buffers = {buffer: number for number, buffer in enumerate(self.touching)}
-        self.anchored: set[Node] = set()
+        self.groups: dict[Node, StackGroup] = {}
+        """The instructions that will be one kernel up to a node."""
         self.waiting: dict[Node, _Part] = {}
         self.numbers: dict[Node, int] = {}
         self.steps: list[Step] = []
@@ -130,14 +132,13 @@ class _Modeller:
         part = self._part(node)
         if not part.touches and not part.needs:
             return
-        joins = {p for p in part.needs if not part.touches or self._joins(p, node, part)}
+        self._group(node, [p for p in producers(node) if p in self.waiting])
+        joins = [p for p in part.needs if not part.touches or self._joins(p, node, part)]
         if not joins and self._waits(node):
             part.yields.update((b, None) for b in yielded(self.kernels[node], inside=True))
             self.waiting[node] = part
             return
-        kernel = self.kernels.get(node)
-        if (kernel is not None and is_anchor(kernel)) or not self.anchored.isdisjoint(joins):
-            self.anchored.add(node)
+        self._group(node, joins)
         self.numbers[node] = len(self.steps)
         self.steps.append(
             Step(
@@ -147,6 +148,15 @@ class _Modeller:
                 yields=tuple(self.buffers[buffer] for buffer in part.yields),
             )
         )
+
+    def _group(self, node: Node, joined: Iterable[Node]) -> None:
+        """Note that the instruction of a node forms one kernel with some of its producers."""
+        if node not in self.kernels:
+            return
+        earlier = [self.groups[p].members for p in joined if p in self.groups]
+        own = self.groups[node].members if node in self.groups else (self.kernels[node],)
+        members = dict.fromkeys(step for group in (*earlier, own) for step in group)
+        self.groups[node] = StackGroup(tuple(members))
 
     def _part(self, node: Node) -> _Part:
         """A node together with the producers that wait for it."""
@@ -175,7 +185,7 @@ class _Modeller:
             return False
         buffer = first.outs[0]
         direct = buffer in second.ins and self._is_private(buffer)
-        return direct and passes(first, second, buffer, anchored=False)
+        return direct and passes(self.groups[node], StackGroup((second,)), buffer)
 
     def _joins(self, producer: Node, node: Node, part: _Part) -> bool:
         """Whether a node is the only one to read a result, and forms one kernel with its producer.
@@ -185,9 +195,9 @@ class _Modeller:
         first, second = self.kernels.get(producer), self.kernels.get(node)
         if first is None or second is None:
             return False
-        anchored, alone = producer in self.anchored, len(part.needs) == 1
+        alone = len(part.needs) == 1
         return any(
-            passes(first, second, buffer, anchored=anchored)
+            passes(self.groups[producer], self.groups[node], buffer)
             and (alone or costs_nothing(second, buffer))
             for buffer in first.outs
             if buffer in second.ins and self._is_private(buffer)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 ALIGNMENT = 64
-"""What the addresses of arena, constants and scratch are multiples of."""
+"""Bytes that addresses of arena, constants, scratch and buffers are multiples of: a cache line,
+and the widest vector there is. Nothing else defines it."""
 
 ARENA, CONSTANTS, ALARMS, FIRST_OTHER = 0, 1, 2, 3
 """Places in the table of bases: inputs, outputs and states follow, then the cell of interrupts."""

@@ -1,4 +1,8 @@
-"""Loading an image into this process: mapped, filled in, and then protected."""
+"""Loading an image into this process: mapped, filled in, and then protected.
+
+Every model is loaded by this module, which needs no LLVM. `backends/cpu/llvm/load.py` is the other
+loader: it loads single object files by LLVM's linker, while kernels are being written and tested.
+"""
 
 from __future__ import annotations
 

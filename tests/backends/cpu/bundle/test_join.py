@@ -8,14 +8,14 @@ import sys
 
 from afterglow.backends.cpu import Emitter, Module, Target, load_host
 from afterglow.backends.cpu.bundle.frames import StackBound, measure_frames
-from afterglow.backends.cpu.bundle.join import Part, asking, join
+from afterglow.backends.cpu.bundle.join import BundlePart, asking, join
 from afterglow.backends.cpu.bundle.survey import survey
 from afterglow.types.dtype import i32, i64
 
 TARGET = Target.of("x86-64")
 
 
-def part(public: str, number: int) -> Part:
+def part(public: str, number: int) -> BundlePart:
     """A public function that returns a number, which a function of the same name as others has."""
     inner, outer = Module(TARGET), Module(TARGET)
     with inner.function("helper") as e:
@@ -24,7 +24,7 @@ def part(public: str, number: int) -> Part:
         helper = outer.declare("helper", "i32", [])
         e.return_(e.call(helper, result=i32))
     texts = [asking(module.text, small=False) for module in (inner, outer)]
-    return Part(texts, {public})
+    return BundlePart(texts, {public})
 
 
 def test_equal_names_of_parts_are_different_functions() -> None:
@@ -48,7 +48,7 @@ def test_the_stack_of_a_call_is_that_of_all_it_calls() -> None:
         at, memory = e.count("at"), e.scratch(i64, 50)
         memory.store(at, at)
         e.run(module.helper("leaf", leaf), at)
-    joined = join([Part([asking(module.text, small=False)], {"outer"})], {"outer"}, TARGET)
+    joined = join([BundlePart([asking(module.text, small=False)], {"outer"})], {"outer"}, TARGET)
     frames = joined.stack.frames
     assert 400 <= frames["outer"] < 600
     assert 800 <= frames["leaf"] < 1000

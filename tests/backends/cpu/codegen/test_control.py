@@ -19,12 +19,12 @@ from afterglow.backends.cpu.codegen.generate import generate, host_steps
 from afterglow.graph import Builder, Function, Module, Subgraph, parse_module, run_function
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.native.program import Host
+from afterglow.testing.cases.case import Case
+from afterglow.testing.cases.control import CASES
 from afterglow.types import Array
 from tests.backends.cpu import networks
 from tests.backends.cpu.codegen.control_programs import TEXTS, RandomProgram
 from tests.frontends.models import BOOL, INT64, body, info, model, node
-from tests.ops.case import Case
-from tests.ops.cases_control import CASES
 
 
 def compiled(module: Module | onnx.ModelProto, **options: object) -> CompiledModel:

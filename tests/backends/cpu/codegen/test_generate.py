@@ -11,7 +11,7 @@ from afterglow.backends.cpu.codegen.build import build
 from afterglow.backends.cpu.codegen.calls import Call, Segment, group_calls
 from afterglow.backends.cpu.codegen.constants import Constants, elements_of
 from afterglow.backends.cpu.codegen.generate import Generated, generate, host_steps
-from afterglow.backends.cpu.micro.kernel import Function, Packed, Table
+from afterglow.backends.cpu.micro.kernel import KernelFunction, Packed, Table
 from afterglow.backends.cpu.target import Target
 from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
@@ -75,7 +75,7 @@ def test_networks_become_code_for_other_machines(target: str) -> None:
 
 
 def call(units: int, work: float) -> Call:
-    return Call(Function("f", units, work), ())
+    return Call(KernelFunction("f", units, work), ())
 
 
 def test_small_calls_run_as_one_step() -> None:

@@ -8,9 +8,9 @@ from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.codegen.write import can_write
 from afterglow.graph import Op
 from afterglow.ops.elementwise import Add, Mul
+from afterglow.testing.cases.case import Case
 from afterglow.types import Array, DType
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
-from tests.ops.case import Case
 
 TARGETS = ("host", "x86-64-v3")
 ELSEWHERE = ("aarch64", "cortex-m4", "riscv64", "wasm32")

@@ -9,10 +9,10 @@ from afterglow.backends.cpu import Target, compile_module
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.attention import Attention
 from afterglow.ops.elementwise import Add
+from afterglow.testing.cases.attention import CASES
+from afterglow.testing.cases.case import Case
 from afterglow.types import Array, DType, TensorType
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
-from tests.ops.case import Case
-from tests.ops.cases_attention import CASES
 
 TARGETS = ["host", "x86-64-v3"]
 SHAPES = [

@@ -13,15 +13,15 @@ from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.winograd import winograd_algorithm
 from afterglow.backends.cpu.kernels.conv.winograd.plan import WinogradPlan
 from afterglow.backends.cpu.kernels.table import ENTRIES
-from afterglow.backends.cpu.micro.kernel import Request
+from afterglow.backends.cpu.micro.kernel import KernelRequest
 from afterglow.backends.cpu.micro.tile import split_rows
 from afterglow.ops.activation import Relu
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
+from afterglow.testing.cases.case import Case
+from afterglow.testing.cases.convolution import CASES
 from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
-from tests.ops.case import Case
-from tests.ops.cases_convolution import CASES
 
 CONVS = [case for case in CASES if isinstance(case.op, Conv)]
 TARGETS = ["host", "x86-64-v3"]
@@ -132,7 +132,7 @@ def test_other_machines(name: str, channels: int) -> None:
 def test_winograd(
     size: int, pad: int, alone: bool, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def only(r: Request) -> list[Algorithm]:
+    def only(r: KernelRequest) -> list[Algorithm]:
         plan = WinogradPlan.of(r.step, r.target, size)
         one = replace(plan, tiles=1, blocks=plan.count, runs=tuple(split_rows(1, 1)))
         return [winograd_algorithm(r.step, one if alone else plan, 1.0)]

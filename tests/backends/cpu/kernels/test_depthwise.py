@@ -8,7 +8,7 @@ import pytest
 
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.kernels.conv.depthwise import depthwise_algorithm, is_depthwise
-from afterglow.backends.cpu.kernels.table import ENTRIES, Entry
+from afterglow.backends.cpu.kernels.table import ENTRIES, KernelEntry
 from afterglow.ops.activation import Relu
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
@@ -47,7 +47,7 @@ GEOMETRIES = [
 
 @pytest.fixture(autouse=True)
 def _only_depthwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    only = Entry(lambda r: [depthwise_algorithm(r, 1.0)], lambda step: "depthwise")
+    only = KernelEntry(lambda r: [depthwise_algorithm(r, 1.0)], lambda step: "depthwise")
     monkeypatch.setitem(ENTRIES, Conv, only)
 
 

@@ -21,14 +21,14 @@ from afterglow.ops.indexing import (
 from afterglow.ops.movement import Expand, Transpose
 from afterglow.ops.scatter import ScatterElements
 from afterglow.ops.shuffle import ChannelShuffle, DepthToSpace, ShuffleMode, SpaceToDepth
+from afterglow.testing.cases import fill, indexing, movement, scatter, shuffle
+from afterglow.testing.cases.case import Case
 from afterglow.types import Array
 from afterglow.types.dtype import DTYPES, DType
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
 from tests.backends.cpu.kernels.test_movement import MOVED, each_target, moved, numbers
-from tests.ops import cases_fill, cases_indexing, cases_movement, cases_scatter, cases_shuffle
-from tests.ops.case import Case
 
-MODULES = (cases_fill, cases_indexing, cases_movement, cases_scatter, cases_shuffle)
+MODULES = (fill, indexing, movement, scatter, shuffle)
 LOWERED = ("reshape", "concat", "slice", "pad", "tile", "dynamic_slice")
 """Ops that become views, copies, fills and gathers before a backend sees them."""
 CASES = [

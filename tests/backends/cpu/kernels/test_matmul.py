@@ -13,11 +13,11 @@ from afterglow.instr import Buffer, Region
 from afterglow.ops.activation import Gelu, Relu
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
+from afterglow.testing.cases.case import Case
+from afterglow.testing.cases.linear import CASES
 from afterglow.types import Array, TensorType
 from afterglow.types import dtype as dtypes
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
-from tests.ops.case import Case
-from tests.ops.cases_linear import CASES
 
 PRODUCTS = [case for case in CASES if isinstance(case.op, MatMul)]
 TARGETS = ["host", "x86-64-v3", "x86-64"]

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from afterglow.ops.normalization import LRN, GroupNorm, LayerNorm, RMSNorm
+from afterglow.testing.cases.case import Case
+from afterglow.testing.cases.normalization import CASES
 from tests.backends.cpu.kernels.harness import Bench
 from tests.backends.cpu.kernels.line_checks import (
     TARGETS,
@@ -15,8 +17,6 @@ from tests.backends.cpu.kernels.line_checks import (
     check_op,
     random,
 )
-from tests.ops.case import Case
-from tests.ops.cases_normalization import CASES
 
 SHAPES = [(5, 7), (3, 4, 130), (2, 200, 3), (33, 2, 17), (1, 1000), (4, 64)]
 

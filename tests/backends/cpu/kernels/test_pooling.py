@@ -10,10 +10,10 @@ from afterglow.backends.cpu import Target, compile_module
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add
 from afterglow.ops.pooling import AvgPool, LpPool, MaxPool, MaxPoolWithIndices, Pool
+from afterglow.testing.cases.case import Case
+from afterglow.testing.cases.pooling import CASES
 from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
-from tests.ops.case import Case
-from tests.ops.cases_pooling import CASES
 
 Shape = tuple[int, ...]
 TARGETS = ["host", "x86-64-v3", "x86-64"]

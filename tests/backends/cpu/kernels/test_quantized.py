@@ -11,9 +11,9 @@ from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add
 from afterglow.ops.quantization import QuantizeLinear
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
+from afterglow.testing.cases.case import Case
+from afterglow.testing.cases.quantized import CASES
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
-from tests.ops.case import Case
-from tests.ops.cases_quantized import CASES
 
 TARGETS = ("host", "x86-64-v3")
 

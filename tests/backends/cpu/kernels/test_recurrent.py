@@ -8,10 +8,10 @@ import pytest
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.ops.activation import Relu
 from afterglow.ops.recurrent import GRU, LSTM, RNN, Recurrent
+from afterglow.testing.cases.case import Case
+from afterglow.testing.cases.recurrent import CASES
 from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
-from tests.ops.case import Case
-from tests.ops.cases_recurrent import CASES
 
 TARGETS = ["host", "x86-64-v3"]
 CELLS = [RNN(), GRU(), GRU(linear_before_reset=True), LSTM(), LSTM(input_forget=True, reverse=True)]

@@ -9,6 +9,8 @@ from afterglow.backends.cpu.kernels.reduction import BLOCK
 from afterglow.graph import Op
 from afterglow.ops.elementwise import Mul
 from afterglow.ops.reduction import ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum
+from afterglow.testing.cases.case import Case
+from afterglow.testing.cases.reduction import CASES
 from tests.backends.cpu.kernels.harness import Bench
 from tests.backends.cpu.kernels.line_checks import (
     DTYPES,
@@ -19,8 +21,6 @@ from tests.backends.cpu.kernels.line_checks import (
     check_op,
     random,
 )
-from tests.ops.case import Case
-from tests.ops.cases_reduction import CASES
 
 SHAPES = [
     ((5, 7), (1,)),

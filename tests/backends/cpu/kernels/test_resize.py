@@ -11,10 +11,10 @@ from afterglow.backends.cpu.codegen.write import can_write
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add
 from afterglow.ops.image import Coordinates, Interpolation, Resize
+from afterglow.testing.cases.case import Case
+from afterglow.testing.cases.image import CASES
 from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
-from tests.ops.case import Case
-from tests.ops.cases_image import CASES
 
 Shape = tuple[int, ...]
 NEAREST, LINEAR, CUBIC = Interpolation
@@ -53,8 +53,11 @@ def test_cases_of_the_op(case: Case) -> None:
     bench.check(pieces=3)
 
 
-def test_what_lies_outside_is_refused() -> None:
-    (case,) = (case for case in CASES if case.op.coordinates is Coordinates.CROP)
+CROPS = [case for case in CASES if case.op.coordinates is Coordinates.CROP]
+
+
+@pytest.mark.parametrize("case", CROPS, ids=str)
+def test_what_lies_outside_is_refused(case: Case) -> None:
     assert not can_write(bench_of(case.op, *case.inputs()).job())
 
 

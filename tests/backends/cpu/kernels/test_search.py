@@ -9,6 +9,8 @@ from afterglow.graph import Op
 from afterglow.ops.elementwise import Add
 from afterglow.ops.reduction import CumProd, CumSum
 from afterglow.ops.search import ArgMax, ArgMin, TopK
+from afterglow.testing.cases.case import Case
+from afterglow.testing.cases.search import CASES
 from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench
 from tests.backends.cpu.kernels.line_checks import (
@@ -20,8 +22,6 @@ from tests.backends.cpu.kernels.line_checks import (
     check_op,
     random,
 )
-from tests.ops.case import Case
-from tests.ops.cases_search import CASES
 
 BOTH = (False, True)
 SHAPES = [

@@ -7,6 +7,8 @@ import pytest
 
 from afterglow.graph import Op
 from afterglow.ops.softmax import Hardmax, LogSoftmax, Softmax
+from afterglow.testing.cases.activation import CASES
+from afterglow.testing.cases.case import Case
 from tests.backends.cpu.kernels.line_checks import (
     TARGETS,
     check_case,
@@ -15,8 +17,6 @@ from tests.backends.cpu.kernels.line_checks import (
     check_op,
     random,
 )
-from tests.ops.case import Case
-from tests.ops.cases_activation import CASES
 
 OPS = (Softmax, LogSoftmax, Hardmax)
 SHAPES = [(5, 7), (3, 4, 130), (2, 200, 3), (33, 2, 17), (1, 1000), (2, 1), (4, 64), (3, 5, 6, 7)]

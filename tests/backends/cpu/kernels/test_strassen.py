@@ -13,9 +13,13 @@ from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.choose import product_of as product_of_conv
 from afterglow.backends.cpu.kernels.matmul.choose import product_of
 from afterglow.backends.cpu.kernels.matmul.problem import problem_of
-from afterglow.backends.cpu.kernels.strassen import Product, StrassenPlan, strassen_algorithm
+from afterglow.backends.cpu.kernels.strassen import (
+    StrassenPlan,
+    StrassenProduct,
+    strassen_algorithm,
+)
 from afterglow.backends.cpu.kernels.table import ENTRIES
-from afterglow.backends.cpu.micro.kernel import Request
+from afterglow.backends.cpu.micro.kernel import KernelRequest
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.ops.activation import Gelu, Relu
 from afterglow.ops.convolution import Conv
@@ -35,7 +39,9 @@ def random(*shape: int) -> Array:
     return rng.standard_normal(shape).astype(np.float32)
 
 
-def plan_of(product: Product | None, target: Target, blocks: int | None = None) -> StrassenPlan:
+def plan_of(
+    product: StrassenProduct | None, target: Target, blocks: int | None = None
+) -> StrassenPlan:
     assert product is not None
     plan = StrassenPlan.of(product, target)
     assert plan is not None
@@ -50,13 +56,13 @@ def always(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, blocks: int | None = None) -> None:
-    def only(product: Product | None, target: Target) -> list[Algorithm]:
+    def only(product: StrassenProduct | None, target: Target) -> list[Algorithm]:
         return [strassen_algorithm(plan_of(product, target, blocks), 1.0)]
 
-    def matmuls(r: Request) -> list[Algorithm]:
+    def matmuls(r: KernelRequest) -> list[Algorithm]:
         return only(product_of(problem_of(r.step)), r.target)
 
-    def convs(r: Request) -> list[Algorithm]:
+    def convs(r: KernelRequest) -> list[Algorithm]:
         return only(product_of_conv(r.step), r.target)
 
     for op, listed in ((MatMul, matmuls), (Conv, convs)):

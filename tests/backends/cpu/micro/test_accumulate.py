@@ -20,7 +20,7 @@ from afterglow.backends.cpu.micro.accumulate import (
     vector_step,
 )
 from afterglow.backends.cpu.micro.rows import Axes
-from afterglow.backends.cpu.micro.tile import Tile
+from afterglow.backends.cpu.micro.tile import RegisterTile
 from afterglow.types import Array
 from afterglow.types.dtype import f32
 
@@ -54,7 +54,7 @@ def test_a_tile_is_rows_times_a_panel(rows: int, depth: int) -> None:
     x, w = numbers(rows, max(depth, 1)), numbers(max(depth, 1), 2 * LANES)
 
     def sums(e: Emitter, at: Factors) -> list[Value]:
-        found = accumulate(e, Tile(rows, 2, LANES), at.rows, at.panel, depth, f32)
+        found = accumulate(e, RegisterTile(rows, 2, LANES), at.rows, at.panel, depth, f32)
         return [vector for row in found for vector in row]
 
     wanted = x[:, :depth] @ w[:depth]

@@ -14,10 +14,10 @@ from afterglow.ops.grid_sample import GridSample
 from afterglow.ops.image import Interpolation
 from afterglow.ops.regions import MaxRoiPool, RegionMode, RoiAlign
 from afterglow.support.errors import TypeRuleError
+from afterglow.testing.cases.case import Case, f32, i64
+from afterglow.testing.cases.sampling import CASES
 from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
-from tests.ops.case import Case, f32, i64
-from tests.ops.cases_sampling import CASES
 
 SAMPLING = [case for case in CASES if not isinstance(case.op, DeformConv)]
 TARGETS = ["host", "x86-64-v3", "x86-64"]

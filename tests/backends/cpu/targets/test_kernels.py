@@ -11,12 +11,13 @@ import pytest
 from afterglow.backends.cpu import Target
 from afterglow.backends.cpu.codegen.write import can_write, keeps
 from afterglow.ops.linear import MatMul
+from afterglow.testing.arrays import assert_close
+from afterglow.testing.cases import CASES
+from afterglow.testing.cases.case import Case
 from afterglow.types.dtype import bf16, f16
 from tests.emulation.bench import EmulatedBench, machine_with
 from tests.emulation.machine import EmulatorError
 from tests.emulation.make import EMULATED, skip_without_emulator
-from tests.ops.case import Case
-from tests.ops.test_laws import CASES, assert_close
 
 AT_ONCE = 40
 """Kernels that are linked together."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from afterglow.backends.cpu import Emitter, Module, compile_module, load_host
-from afterglow.backends.cpu.llvm.emitter import Function
+from afterglow.backends.cpu.llvm.emitter import FunctionSymbol
 from afterglow.runtime.native.convention import counter_bytes
 from afterglow.runtime.native.pool import Pool
 from afterglow.types import Array
@@ -79,7 +79,7 @@ class Run:
         return bool((self.arrays == self.expected).all())
 
 
-def _write_step(module: Module, step: Step, source: int) -> Function:
+def _write_step(module: Module, step: Step, source: int) -> FunctionSymbol:
     with module.function("step", internal=True) as e:
         bases, scratch = e.pointer("bases", i64), e.pointer("scratch", i64)
         begin, end = e.count("begin"), e.count("end")
@@ -92,7 +92,7 @@ def _write_step(module: Module, step: Step, source: int) -> Function:
     return e.function
 
 
-def _write_main(e: Emitter, steps: list[tuple[Step, Function]]) -> None:
+def _write_main(e: Emitter, steps: list[tuple[Step, FunctionSymbol]]) -> None:
     bases, team = e.pointer("bases", i64), e.pointer("team", i64)
     parallel_for = e.load_pointer(team, 0, i8)
     for step, function in steps:

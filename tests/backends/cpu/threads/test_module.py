@@ -7,7 +7,7 @@ import pytest
 from afterglow.backends.cpu import Target, assembly, compile_module, verify_module
 from afterglow.backends.cpu.target import NAMED
 from afterglow.backends.cpu.threads import pool_module
-from afterglow.backends.cpu.threads.system import System
+from afterglow.backends.cpu.threads.system import ThreadSystem
 
 WITHOUT_THREADS = {"cortex-m4", "cortex-m7", "cortex-m33", "riscv32", "wasm32"}
 
@@ -41,7 +41,7 @@ def test_other_systems_sleep_on_a_condition_variable(triple: str) -> None:
 
 def test_an_unknown_system_runs_alone() -> None:
     target = Target.of("x86_64-pc-windows-msvc+x86-64-v3")
-    assert System.of(target) is None
+    assert ThreadSystem.of(target) is None
     assert compile_module(pool_module(target), target)
 
 

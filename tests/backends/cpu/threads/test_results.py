@@ -13,7 +13,7 @@ import pytest
 from afterglow.backends.cpu import Module, compile_module, load_host
 from afterglow.backends.cpu.codegen.pool import link_pool, shared_pool
 from afterglow.backends.cpu.threads import pool_module, write_run_alone
-from afterglow.backends.cpu.threads.system import System
+from afterglow.backends.cpu.threads.system import ThreadSystem
 from afterglow.runtime.native.pool import Pool
 from tests.backends.cpu.running import HOST
 from tests.backends.cpu.threads.chain import Chain, Run, Step
@@ -69,7 +69,7 @@ def test_more_threads_may_be_asked_for_later() -> None:
 
 @pytest.fixture(scope="module")
 def pool_with_condition() -> Pool:
-    system = System.of(HOST)
+    system = ThreadSystem.of(HOST)
     assert system is not None
     return Pool(link_pool(pool_module(HOST, dataclasses.replace(system, futex=None))))
 

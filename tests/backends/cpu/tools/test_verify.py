@@ -14,7 +14,7 @@ from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.table import ENTRIES
 from afterglow.backends.cpu.llvm.emitter import Value
 from afterglow.backends.cpu.micro.fusion import SinkRow
-from afterglow.backends.cpu.micro.kernel import Kernel, Request
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelRequest
 from afterglow.backends.cpu.tools.verify import _difference
 from afterglow.ops.linear import MatMul
 from afterglow.support.errors import VerifyError
@@ -68,7 +68,7 @@ def test_a_wrong_kernel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong_put(self: SinkRow, column, value: Value, mask: Value | None = None) -> None:
         put(self, column, value + 1, mask)
 
-    def wrong(r: Request) -> list[Algorithm]:
+    def wrong(r: KernelRequest) -> list[Algorithm]:
         return [replace(right, write=partial(write_wrong, right)) for right in entry.algorithms(r)]
 
     def write_wrong(right: Algorithm, kernel: Kernel) -> None:

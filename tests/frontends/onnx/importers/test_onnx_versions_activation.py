@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from afterglow.testing.cases.case import f16, f32, f64, i8, i32, i64
 from tests.frontends.onnx.one_node import Form, check, each_form, fed, form, giving, scalar
-from tests.ops.case import f16, f32, f64, i8, i32, i64
 
 X = f32(2, 3, 4)
 SPECIAL = np.array([-np.inf, -90, -1, -0.0, 0, 1, 90, np.inf, np.nan], np.float32)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from afterglow.testing.cases.case import boolean, f16, f32
 from tests.frontends.onnx.one_node import Form, check, each_form, form
-from tests.ops.case import boolean, f16, f32
 
 Q, K, V = f32(2, 4, 3, 8), f32(2, 4, 5, 8), f32(2, 4, 5, 6)
 HEADS = {"q_num_heads": 4, "kv_num_heads": 4}

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, numpy_helper
 
+from afterglow.testing.cases.case import boolean, f16, f32, f64, i32, i64
 from tests.frontends.onnx.one_node import Form, check, const, each_form, fed, form, giving, scalar
-from tests.ops.case import boolean, f16, f32, f64, i32, i64
 
 FRACTIONS = np.array([-2.7, -1.0, -0.5, 0.0, 0.5, 1.5, 2.5, 200.7], np.float32)
 SPECIAL = np.array([-np.inf, np.inf, np.nan, 1e30, -1e-30, 70000], np.float32)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from afterglow.testing.cases.case import bf16, boolean, f16, f32, f64, i8, i32, i64, u8, u32
 from tests.frontends.onnx.one_node import Form, check, const, each_form, form, giving, scalar
-from tests.ops.case import bf16, boolean, f16, f32, f64, i8, i32, i64, u8, u32
 
 NAN, INFINITY = np.nan, np.inf
 SPECIAL = np.array([-INFINITY, INFINITY, NAN, 0, -1, 1], np.float32)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from afterglow.testing.cases.case import f16, f32, f64, i8, i32, u8
 from tests.frontends.onnx.one_node import (
     Fixed,
     Form,
@@ -17,7 +18,6 @@ from tests.frontends.onnx.one_node import (
     giving,
     scalar,
 )
-from tests.ops.case import f16, f32, f64, i8, i32, u8
 
 X = f32(1, 2, 4, 5)
 MODES = ("nearest", "linear", "cubic")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from afterglow.testing.cases.case import f16, f32, f64, i8, i32, i64, u8
 from tests.frontends.onnx.one_node import Form, check, each_form, form, giving, scalar
-from tests.ops.case import f16, f32, f64, i8, i32, i64, u8
 
 A, B = f32(2, 3), f32(3, 4)
 

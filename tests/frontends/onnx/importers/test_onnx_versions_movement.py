@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from afterglow.testing.cases.case import boolean, f16, f32, i8, i64, string, u8
 from tests.frontends.onnx.one_node import Form, check, const, each_form, fed, form, giving, scalar
-from tests.ops.case import boolean, f16, f32, i8, i64, string, u8
 
 X = f32(2, 3, 4)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from afterglow.testing.cases.case import f16, f32, f64
 from tests.frontends.onnx.one_node import Form, check, each_form, form, giving
-from tests.ops.case import f16, f32, f64
 
 X = f32(2, 3, 4, 5)
 FOUR = (f32(3), f32(3), f32(3), f32(3))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from afterglow.testing.cases.case import f16, f32, f64, i8, u8
 from tests.frontends.onnx.one_node import Form, check, each_form, form, giving
-from tests.ops.case import f16, f32, f64, i8, u8
 
 X = f32(2, 3, 7, 6)
 KERNEL = {"kernel_shape": [3, 2]}

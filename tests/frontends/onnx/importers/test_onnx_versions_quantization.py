@@ -5,8 +5,8 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
+from afterglow.testing.cases.case import f16, f32, i8, i32, u8
 from tests.frontends.onnx.one_node import Fixed, Form, check, const, each_form, form, scalar
-from tests.ops.case import f16, f32, i8, i32, u8
 
 X = f32(2, 3, 4)
 TIES = np.array([-3, -1, 1, 3, 5, 7, -1000, 1000], np.float32) / 4

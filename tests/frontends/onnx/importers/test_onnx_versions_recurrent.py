@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from afterglow.testing.cases.case import f32
 from afterglow.types import TensorType
 from tests.frontends.onnx.one_node import Form, check, each_form, form
-from tests.ops.case import f32
 
 STEPS, BATCH, INPUTS, WIDTH = 5, 3, 4, 6
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}

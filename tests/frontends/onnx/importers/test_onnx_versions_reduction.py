@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from afterglow.testing.cases.case import boolean, f16, f32, f64, i8, i32, i64, u8
 from tests.frontends.onnx.one_node import Form, check, const, each_form, fed, form, giving
-from tests.ops.case import boolean, f16, f32, f64, i8, i32, i64, u8
 
 INFINITY = np.inf
 X = f32(2, 3, 4)

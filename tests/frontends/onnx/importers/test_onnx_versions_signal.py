@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import afterglow
+from afterglow.testing.cases.case import f32, f64
 from tests.frontends.models import info, model, node
 from tests.frontends.onnx.one_node import Fixed, Form, check, const, each_form, form, scalar
-from tests.ops.case import f32, f64
 
 ROUGH = {"tolerance": 1e-4}
 REAL, COMPLEX = f32(2, 10, 1), f32(2, 10, 2)

@@ -7,8 +7,8 @@ import pytest
 
 import afterglow
 from afterglow.support.errors import ModelError
+from afterglow.testing.cases.case import f32
 from tests.frontends.onnx.one_node import Form, check, const, each_form, fed, form, giving
-from tests.ops.case import f32
 
 IMAGE = f32(2, 3, 5, 4)
 

@@ -10,7 +10,7 @@ import numpy as np
 from afterglow.backends.capabilities import BundleExtent
 from afterglow.backends.cpu.bundle.code import ArenaLayout, BundleCode, EntryCode
 from afterglow.backends.cpu.bundle.entry import EntryWriter
-from afterglow.backends.cpu.bundle.join import Joined, Part, asking, join
+from afterglow.backends.cpu.bundle.join import BundlePart, Joined, asking, join
 from afterglow.backends.cpu.bundle.memory import MEMORY_FUNCTIONS, write_memory_functions
 from afterglow.backends.cpu.bundle.self_check import SelfCheck
 from afterglow.backends.cpu.bundle.survey import survey
@@ -190,8 +190,8 @@ def _join(
     small, target = options.small, common.target
     public = {f"{entry.prefix}_{function}" for entry in entries for function in _FUNCTIONS}
     public |= {*common.exports} - {*MEMORY_FUNCTIONS, *ROUTINES}
-    parts = [Part([asking(common.text, small=small)], {*common.exports, weights.symbol})]
+    parts = [BundlePart([asking(common.text, small=small)], {*common.exports, weights.symbol})]
     for code in generated:
         texts = [asking(module.text, small=small) for module in code.modules]
-        parts.append(Part(texts, public))
+        parts.append(BundlePart(texts, public))
     return join(parts, public, target)

@@ -9,7 +9,7 @@ from afterglow.backends.cpu.bundle.code import ArenaLayout
 from afterglow.backends.cpu.bundle.weights import Weights
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
-    Function,
+    FunctionSymbol,
     Module,
     Pointer,
     Value,
@@ -23,7 +23,7 @@ from afterglow.runtime.native.convention import ALARMS, ALIGNMENT, ARENA, CONSTA
 from afterglow.runtime.native.status import Status
 from afterglow.types.dtype import boolean, i32, i64, u8
 
-_MAIN = Function("main_0", "void", (POINTER, POINTER))
+_MAIN = FunctionSymbol("main_0", "void", (POINTER, POINTER))
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class EntryWriter:
     has_main: bool
     """Whether there is anything to do."""
 
-    def write_run(self) -> Function:
+    def write_run(self) -> FunctionSymbol:
         """`NAME_run(io, arena, weights)`: the calling thread does it all."""
         with self.module.function(f"{self.prefix}_run") as e:
             io, arena = e.pointer("io", e.index_type), e.pointer("arena", u8)
@@ -52,7 +52,7 @@ class EntryWriter:
             e.return_(status)
         return e.function
 
-    def write_run_team(self) -> Function:
+    def write_run_team(self) -> FunctionSymbol:
         """`NAME_run_team(io, arena, weights, team)`: each step is handed to the team."""
         with self.module.function(f"{self.prefix}_run_team") as e:
             io, arena = e.pointer("io", e.index_type), e.pointer("arena", u8)

@@ -12,7 +12,7 @@ from afterglow.backends.cpu.target import Target
 
 
 @dataclass(frozen=True)
-class Part:
+class BundlePart:
     """Modules that call each other by name; other parts see only what is shared."""
 
     texts: Sequence[str]
@@ -27,7 +27,7 @@ class Joined:
     stack: StackBound
 
 
-def join(parts: Sequence[Part], public: Collection[str], target: Target) -> Joined:
+def join(parts: Sequence[BundlePart], public: Collection[str], target: Target) -> Joined:
     """Link all modules into one and generate its code."""
     first, *others = parts
     with Compilation(first.texts[0], target) as compilation:
@@ -50,7 +50,7 @@ def asking(text: str, *, small: bool) -> str:
     return text.replace("attributes #0 = { nounwind", f"attributes #0 = {{ {wish}", 1)
 
 
-def _link(compilation: Compilation, module: Any, part: Part) -> None:
+def _link(compilation: Compilation, module: Any, part: BundlePart) -> None:
     """Link the other modules of a part into its first one."""
     for text in part.texts[1:]:
         module.link_in(compilation.parse(text))

@@ -15,7 +15,7 @@ import numpy as np
 from afterglow.backends.cpu.bundle.weights import Weights
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
-    Function,
+    FunctionSymbol,
     Module,
     Pointer,
     Value,
@@ -81,7 +81,7 @@ class SelfCheck:
         sizes = [-(-max(p.type.nbytes, 1) // ALIGNMENT) * ALIGNMENT for p in self.ports]
         return list(accumulate(sizes, initial=0))
 
-    def write(self, run: Function) -> None:
+    def write(self, run: FunctionSymbol) -> None:
         """Fill the inputs, run, compare the outputs."""
         with self.module.function(f"{self.prefix}_self_check") as e:
             arena = e.pointer("arena", u8)
@@ -96,7 +96,7 @@ class SelfCheck:
             e.return_(status[0])
 
     def _checked(
-        self, e: Emitter, run: Function, io: Pointer, given: list[Pointer], memory: Pointer
+        self, e: Emitter, run: FunctionSymbol, io: Pointer, given: list[Pointer], memory: Pointer
     ) -> list[Value]:
         askew = differ(e.number_of(memory) & (ALIGNMENT - 1), e.index(0))
         return e.branch(
@@ -106,7 +106,7 @@ class SelfCheck:
         )
 
     def _run_and_compare(
-        self, e: Emitter, run: Function, io: Pointer, given: list[Pointer], memory: Pointer
+        self, e: Emitter, run: FunctionSymbol, io: Pointer, given: list[Pointer], memory: Pointer
     ) -> list[Value]:
         places = [memory + offset for offset in self.offsets]
         for number, place in enumerate(places[:-1]):

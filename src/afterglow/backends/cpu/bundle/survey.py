@@ -12,14 +12,14 @@ _NARROW = ("<16xHHIIIIIHHHHHH", "<10I", "<IIIBBH")
 
 
 @dataclass(frozen=True)
-class Survey:
+class BundleSurvey:
     """Bytes that are there at run time, and the symbols that others must define."""
 
     size: int
     undefined: tuple[str, ...]
 
 
-def survey(data: bytes) -> Survey | None:
+def survey(data: bytes) -> BundleSurvey | None:
     """What an ELF object holds; None of other formats."""
     if data[:4] != b"\x7fELF" or data[5] != 1:
         return None
@@ -35,7 +35,7 @@ def survey(data: bytes) -> Survey | None:
         if row[1] == _SYMBOL_TABLE:
             strings = rows[row[6]]
             undefined += _undefined(data, row, strings[4], symbol, is_wide=is_wide)
-    return Survey(total, tuple(sorted(undefined)))
+    return BundleSurvey(total, tuple(sorted(undefined)))
 
 
 def _undefined(

@@ -1,8 +1,8 @@
-"""Calls of kernels: what they are given, in which steps they run, and the code of the steps.
+"""Calls of kernels: their arguments, the steps that they are grouped in, and the code of steps.
 
-The memory of a run is given by addresses, the *bases*: the arena, the constants, then each input,
-output and state. A *step* finds its operands there and calls kernels for some
-units of their work.
+The memory of a run is given by the *buffer table*: the addresses (*bases*) of the arena, the
+constants, then each input, output and state. A *step* finds its operands there and calls kernels
+for some units of their work.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from afterglow.backends.cpu.llvm.emitter import Emitter, Module, Pointer, Value
-from afterglow.backends.cpu.llvm.emitter import Function as Symbol
+from afterglow.backends.cpu.llvm.emitter import Emitter, FunctionSymbol, Module, Pointer, Value
 from afterglow.backends.cpu.llvm.types import POINTER, mangle
-from afterglow.backends.cpu.micro.kernel import Function
+from afterglow.backends.cpu.micro.cost import CHUNK
+from afterglow.backends.cpu.micro.kernel import KernelFunction
 from afterglow.instr import Instr
 from afterglow.types.dtype import boolean, u8
 
-WORK_OF_CHUNK = 1 << 16
-"""FLOPs below which work is not cut: handing out costs as much as some thousand of them."""
 MOST_CHUNKS = 16
 
 Place = tuple[int, int]
@@ -31,7 +29,7 @@ Bases = Callable[[int], Pointer]
 
 @dataclass(frozen=True)
 class Guard:
-    """A boolean in memory that must be as told, or what it guards does not run."""
+    """A condition of a call: a boolean in memory, and the value that it must have."""
 
     place: Place
     wanted: bool
@@ -44,15 +42,15 @@ class Call:
     It runs if all its guards hold.
     """
 
-    function: Function
+    function: KernelFunction
     arguments: tuple[Place, ...]
     guards: tuple[Guard, ...] = ()
 
     @property
     def chunks(self) -> int:
-        """Into how many pieces its units are handed out, whatever the number of threads."""
+        """The number of pieces that its units are divided into, for any number of threads."""
         most = min(self.function.units, MOST_CHUNKS)
-        return max(1, min(most, int(self.function.work / WORK_OF_CHUNK)))
+        return max(1, min(most, int(self.function.work / CHUNK)))
 
 
 @dataclass
@@ -86,8 +84,8 @@ def division(calls: Sequence[Call]) -> tuple[int, int]:
     return (calls[0].function.units, chunks) if chunks > 1 else (1, 1)
 
 
-def write_step(module: Module, name: str, calls: Sequence[Call]) -> Symbol:
-    """The function of a step, which finds the bases in a table that it is given."""
+def write_step(module: Module, name: str, calls: Sequence[Call]) -> FunctionSymbol:
+    """The function of a step, which takes the buffer table as an argument."""
     with module.function(name) as e:
         table, scratch = e.pointer("bases", e.index_type), e.pointer("scratch", u8)
         begin, end = e.count("begin"), e.count("end")
@@ -120,7 +118,7 @@ def _holds(guard: Guard, bases: Bases) -> Value:
     return flag if guard.wanted else ~flag
 
 
-def _declared(e: Emitter, call: Call) -> Symbol:
+def _declared(e: Emitter, call: Call) -> FunctionSymbol:
     count = mangle(e.index_type)
     operands = [POINTER] * len(call.arguments)
     return e.module.declare(call.function.symbol, "void", [POINTER, count, count, *operands])

@@ -26,7 +26,7 @@ class Constants:
         return self._place(id(buffer.data), buffer.type.nbytes, lambda: elements_of(buffer))
 
     def packed(self, buffer: Buffer, packed: Packed) -> int:
-        """Where a constant lies as a kernel wants it."""
+        """The offset of a constant, packed for a kernel."""
         key = (id(buffer.root.data), buffer.start, buffer.strides, packed)
         if key in self._offsets:
             return self._offsets[key]

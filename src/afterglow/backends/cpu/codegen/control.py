@@ -34,7 +34,7 @@ def is_control_flow(step: Instr) -> TypeGuard[OpInstr]:
 
 
 def control_refusal(step: OpInstr, refusal: Callable[[Instr], str]) -> str:
-    """Why the host must run control flow; nothing if it need not. `refusal` is for other steps."""
+    """Why the host must run control flow, or "". `refusal` is for other steps."""
     if type(step.op) not in (If, Loop, Scan) or not step.bodies:
         return f"there is no code for {step.op.mnemonic}"
     try:
@@ -151,7 +151,7 @@ def _carried_places(step: OpInstr) -> range:
 
 
 class _Operands:
-    """A step with operands and results as bodies want them: without gaps, through copies."""
+    """A step with dense operands and results, as bodies require: copies of those that are not."""
 
     def __init__(self, step: OpInstr) -> None:
         self.copies: list[Buffer] = []

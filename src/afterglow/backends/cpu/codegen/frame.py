@@ -27,7 +27,7 @@ class Frame:
 
     @staticmethod
     def of(program: Program, constants: Constants, *, interruptible: bool = False) -> Frame:
-        """The frame of a program that has a table of bases to itself."""
+        """The frame of a program that has a buffer table of its own."""
         numbers = number_bases(program)
         cell = (FIRST_OTHER + len(numbers), 0) if interruptible else None
         places = {b: (number, 0) for b, number in numbers.items()}
@@ -49,7 +49,7 @@ class Frame:
 
 
 def number_bases(program: Program) -> dict[Buffer, int]:
-    """The place in the table of bases of every buffer outside arena and constants."""
+    """The index in the buffer table of every buffer outside arena and constants."""
     others = (*program.inputs, *program.outputs, *program.states)
     return {buffer: FIRST_OTHER + number for number, buffer in enumerate(others)}
 

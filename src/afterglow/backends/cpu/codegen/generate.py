@@ -113,7 +113,7 @@ def generate(
 
     `apart`, each instruction is a segment of its own. Programs that are given the same constants
     share them. Indices out of range raise alarms unless they are `unchecked`. Loops that are
-    `interruptible` look at a cell that the table of bases ends with.
+    `interruptible` look at a cell that the buffer table ends with.
     """
     generated = Generated(program, target)
     if constants is not None:

@@ -20,7 +20,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     equal,
     load_atomic,
 )
-from afterglow.backends.cpu.micro.kernel import Function
+from afterglow.backends.cpu.micro.kernel import KernelFunction
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr, Program
 from afterglow.ops.control import Loop, Scan
@@ -36,7 +36,7 @@ RunBody = Callable[[Sequence[Pointer], Sequence[Pointer]], None]
 
 @dataclass(frozen=True)
 class Body:
-    """What runs in each iteration: a planned program, and its calls with bases of its own."""
+    """What runs in each iteration: a planned program, and its calls with their own buffer table."""
 
     program: Program
     calls: Sequence[Call]
@@ -44,7 +44,9 @@ class Body:
     """Whether loops are given a cell of interrupts, and end when there is one."""
 
 
-def write_loop(target: Target, name: str, step: OpInstr, body: Body) -> tuple[Module, Function]:
+def write_loop(
+    target: Target, name: str, step: OpInstr, body: Body
+) -> tuple[Module, KernelFunction]:
     """The code of a `Loop` or `Scan`, and how it is called.
 
     It is given the results, whose carried ones hold their first values, then the operands, the
@@ -54,15 +56,14 @@ def write_loop(target: Target, name: str, step: OpInstr, body: Body) -> tuple[Mo
     module = Module(target)
     with module.function(name) as e:
         _write(e, step, body)
-    return module, Function(name, units=1, work=0.0, scratch_bytes=scratch_of(body.calls))
+    return module, KernelFunction(name, units=1, work=0.0, scratch_bytes=scratch_of(body.calls))
 
 
 def may_run_long(step: OpInstr) -> bool:
-    """Whether a loop may have so many iterations that it looks for interrupts."""
+    """Whether a loop may run long enough to look for interrupts."""
     if isinstance(step.op, Scan):
         return step.op.length > SHORT
-    limit = step.ins[0]
-    assert limit is not None
+    limit = step.required[0]
     return limit.root.data is None or int(limit.root.data.max()) > SHORT
 
 
@@ -85,7 +86,7 @@ def _write(e: Emitter, step: OpInstr, body: Body) -> None:
         case Loop(_, count):
             _write_while(e, ins[:2], ins[2 + count :], run_body, looked_at)
         case Scan(_, length, count, scanned):
-            parts = list(zip(ins, step.ins, strict=True))[count : count + scanned]
+            parts = [(ins[i], step.operand(i)) for i in range(count, count + scanned)]
             stacked = list(zip(outs, step.outs, strict=True))[count:]
 
             def iterate(i: Value) -> None:
@@ -152,7 +153,6 @@ def _write_while(
     e.iterate([e.constant(i64, 0), condition], iterate, while_=proceeds)
 
 
-def _part(start: Pointer, buffer: Buffer | None, iteration: Value) -> Pointer:
+def _part(start: Pointer, buffer: Buffer, iteration: Value) -> Pointer:
     """Where one part of a buffer along its first axis begins."""
-    assert buffer is not None
     return start + iteration * (buffer.strides[0] * buffer.type.dtype.itemsize)

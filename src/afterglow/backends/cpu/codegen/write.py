@@ -1,4 +1,4 @@
-"""Which kernels there are for a job: their plans, and their code."""
+"""Kernel selection: which kernels exist for a job, their plans, and their code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from afterglow.backends.cpu.kernels.table import ENTRIES, has_machine_types
 from afterglow.backends.cpu.micro.cost import plain_cost, surrounding_cost
 from afterglow.backends.cpu.micro.fusion import reads_alike
 from afterglow.backends.cpu.micro.job import Job
-from afterglow.backends.cpu.micro.kernel import Kernel, Request
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelRequest
 from afterglow.backends.cpu.pointwise import has_expression, supports
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.policy import Policy
@@ -28,14 +28,14 @@ MOST_NAMES = 3
 
 
 def keeps(op: Op) -> bool:
-    """Whether an op need not be lowered: there is a kernel or an expression for it."""
+    """Whether there is a kernel or an expression for an op, so that it need not be lowered."""
     return type(op) in ENTRIES or has_expression(type(op))
 
 
 def is_left_to_host(op: Op) -> bool:
     """Whether the host computes an op whole rather than machine code in parts.
 
-    NumPy's inverse transform takes n log n steps, and others expect the rounding of such a way.
+    NumPy's inverse transform takes n log n steps, and tests expect the rounding of that algorithm.
     """
     return isinstance(op, Dft) and op.inverse
 
@@ -53,7 +53,7 @@ def can_write(job: Job) -> bool:
 
 
 def refusal(job: Job) -> str:
-    """Why there is no kernel for a job; nothing if there is one."""
+    """Why there is no kernel for a job; an empty string if there is one."""
     if not has_machine_types(job):
         return "its elements are not of the machine's types"
     for step in (*job.before, *job.after):
@@ -98,7 +98,7 @@ def _fits_around(job: Job, anchor: OpInstr) -> bool:
     )
 
 
-def algorithms_for(request: Request) -> list[Algorithm]:
+def algorithms_for(request: KernelRequest) -> list[Algorithm]:
     """The algorithms for a job that can be computed, the fastest by an estimate first."""
     anchor = request.job.anchor
     if anchor is None:
@@ -109,14 +109,14 @@ def algorithms_for(request: Request) -> list[Algorithm]:
 def plans_for(job: Job, target: Target, policy: Policy) -> list[KernelPlan]:
     """Plans for a job that can be computed, as far as the policy admits them, the best first."""
     extra = surrounding_cost(job)
-    found = algorithms_for(Request(job, target))
+    found = algorithms_for(KernelRequest(job, target))
     allowed = [algorithm for algorithm in found if algorithm.is_allowed(policy)]
     return [algorithm.plan(extra) for algorithm in allowed]
 
 
 def write_kernel(job: Job, target: Target, plan: KernelPlan, *, unchecked: bool = False) -> Kernel:
     """The kernel of a job, written by a plan for it."""
-    request = Request(job, target)
+    request = KernelRequest(job, target)
     chosen = next((each for each in algorithms_for(request) if each.follows(plan)), None)
     if chosen is None:
         raise CompileError(f"no kernel of {symbol_of(job, plan)} follows {plan.variant!r}")

@@ -1,11 +1,11 @@
-"""Ways to compute a job: what each of them costs and needs, and who writes its kernel."""
+"""Algorithms for a job: what each costs and needs, and the function that writes its kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds
 from afterglow.backends.policy import Policy
 from afterglow.instr import KernelPlan
 from afterglow.instr.kernel_plan import Setting
@@ -15,13 +15,13 @@ Writer = Callable[[Kernel], None]
 
 @dataclass(frozen=True, eq=False)
 class Algorithm:
-    """One way to compute a job."""
+    """An algorithm for a job: its cost, its needs, and the function that writes its kernel."""
 
     name: str
     cost: float
     """An estimate, in FLOPs that take as long."""
     write: Writer
-    needs: Needs = field(default_factory=Needs)
+    needs: KernelNeeds = field(default_factory=KernelNeeds)
     settings: Mapping[str, Setting] = field(default_factory=dict)
     is_exact: bool = True
     """Whether sums are formed as they are defined, without saving multiplications."""

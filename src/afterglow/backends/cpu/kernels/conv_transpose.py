@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from afterglow.backends.cpu.kernels.conv_transpose_plan import Plan
+from afterglow.backends.cpu.kernels.conv_transpose_plan import ConvTransposePlan
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
@@ -32,38 +32,38 @@ from afterglow.backends.cpu.micro.accumulate import (
     by_rows,
     vector_step,
 )
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
+from afterglow.backends.cpu.micro.cost import PACKED_ELEMENT
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.partial_sums import sum_blocks
 from afterglow.backends.cpu.micro.rows import Row, split
 from afterglow.backends.cpu.micro.sliding import load
-from afterglow.backends.cpu.micro.tile import Run, split_rows
+from afterglow.backends.cpu.micro.tile import TileRun, split_rows
 from afterglow.instr import OpInstr, Region
 from afterglow.ops.convolution import ConvTranspose
 
 
 def _name(step: OpInstr) -> str:
-    weight, op = step.ins[1], step.op
-    assert weight is not None
+    weight, op = step.required[1], step.op
     assert isinstance(op, ConvTranspose)
     extents = "x".join(map(str, weight.type.shape[1:-1]))
     return f"conv_transpose_{extents}_s{max(op.strides)}"
 
 
-def _needs(r: Request) -> Needs:
+def _needs(r: KernelRequest) -> KernelNeeds:
     """A padded copy of x, and a weight packed when the kernel runs, as far as there are such."""
-    plan = Plan(r.step, r.target)
+    plan = ConvTransposePlan(r.step, r.target)
     workspace = {}
     if plan.copies:
         workspace["padded"] = Storage(plan.read_type, math.prod(plan.padded_shape))
     if plan.weight.region is Region.CONSTANT:
-        return Needs(workspace, packed=(1,))
-    return Needs({**workspace, "panels": Storage(plan.sums, plan.packed_size)})
+        return KernelNeeds(workspace, packed=(1,))
+    return KernelNeeds({**workspace, "panels": Storage(plan.sums, plan.packed_size)})
 
 
 @kernel(ConvTranspose, name=_name, needs=_needs)
 def write_conv_transpose(k: Kernel) -> None:
     """Write the kernel of a transposed convolution."""
-    plan = Plan(k.step, k.target)
+    plan = ConvTransposePlan(k.step, k.target)
     if plan.copies:
         _write_copy(k, plan)
     if plan.weight.region is not Region.CONSTANT:
@@ -74,17 +74,17 @@ def write_conv_transpose(k: Kernel) -> None:
             product.write(unit)
 
 
-def _pointer_to_x(p: Phase, plan: Plan) -> Pointer:
+def _pointer_to_x(p: Phase, plan: ConvTransposePlan) -> Pointer:
     if not plan.copies:
         return p.pointer(plan.x)
     return p.workspace("padded")
 
 
-def _write_copy(k: Kernel, plan: Plan) -> None:
+def _write_copy(k: Kernel, plan: ConvTransposePlan) -> None:
     """A phase that copies x with zeros around it, a unit for each line along the last axis."""
     _, *extents, channels = plan.padded_shape
     lines = plan.batch * math.prod(extents[:-1])
-    with k.phase(lines, 4.0 * math.prod(plan.padded_shape), "pad") as p:
+    with k.phase(lines, PACKED_ELEMENT * math.prod(plan.padded_shape), "pad") as p:
         e, to, source = p.e, _pointer_to_x(p, plan), p.pointer(plan.x)
         with p.units() as line:
             target, length = to + line * (extents[-1] * channels), extents[-1] * channels
@@ -101,7 +101,7 @@ def _write_copy(k: Kernel, plan: Plan) -> None:
                 _copy_pixels(p, plan, begin, target)
 
 
-def _copy_pixels(p: Phase, plan: Plan, source: Pointer, to: Pointer) -> None:
+def _copy_pixels(p: Phase, plan: ConvTransposePlan, source: Pointer, to: Pointer) -> None:
     """Copy the elements of a line behind its margin."""
     columns, channels = plan.axes[-1], plan.x.type.shape[-1]
     across, step = plan.x.strides[-2:]
@@ -116,13 +116,13 @@ def _copy_pixels(p: Phase, plan: Plan, source: Pointer, to: Pointer) -> None:
             target.store(load(place, channel, 1, None, plan.read_type), channel)
 
 
-def _packed_weight(p: Phase, plan: Plan) -> Pointer:
+def _packed_weight(p: Phase, plan: ConvTransposePlan) -> Pointer:
     if plan.weight.region is Region.CONSTANT:
         return p.packed(plan.weight, "panels", plan.pack, plan.sums)
     return p.workspace("panels")
 
 
-def _write_packing(k: Kernel, plan: Plan) -> None:
+def _write_packing(k: Kernel, plan: ConvTransposePlan) -> None:
     """A phase that packs a weight which is known only then, a unit for each panel and tap."""
     channel_step, *tap_steps, column_step = plan.weight.strides
     columns, taps = plan.columns, len(plan.taps)
@@ -130,7 +130,7 @@ def _write_packing(k: Kernel, plan: Plan) -> None:
     places = [np.unravel_index(number, kernel) for number, _ in plan.taps]
     offsets = np.array([np.dot(place, tap_steps) for place in places], np.int32)
     units = plan.groups * plan.panels * taps
-    with k.phase(units, 4.0 * plan.packed_size, "pack") as p:
+    with k.phase(units, PACKED_ELEMENT * plan.packed_size, "pack") as p:
         e, weight, packed = p.e, p.pointer(plan.weight), _packed_weight(p, plan)
         table = p.table("offsets", offsets)
         with p.units() as unit:
@@ -150,10 +150,10 @@ def _write_packing(k: Kernel, plan: Plan) -> None:
 class _Product:
     """The phase that computes the results, while it is being written."""
 
-    def __init__(self, p: Phase, plan: Plan) -> None:
+    def __init__(self, p: Phase, plan: ConvTransposePlan) -> None:
         self.e, self.plan, self.tile = p.e, plan, plan.tile
         self.x, self.weight, self.sink = _pointer_to_x(p, plan), _packed_weight(p, plan), p.sink()
-        bias = p.step.ins[2] if len(p.step.ins) > 2 else None
+        bias = p.step.optional(2)
         self.bias = None if bias is None else Row(p.pointer(bias), bias.strides[0])
         self.starts = p.table("starts", plan.phase_starts)
         self.backs = p.table("backs", np.array([back for _, back in plan.taps] or [0], np.int64))
@@ -193,7 +193,7 @@ class _Product:
         place: Pointer,
         above: Index,
         first: Value,
-        tiles: list[tuple[Run, Index, Index]],
+        tiles: list[tuple[TileRun, Index, Index]],
     ) -> None:
         """The results of one phase in a line: tiles of them."""
         plan, e = self.plan, self.e
@@ -212,7 +212,7 @@ class _Product:
                     side.put(results + r * axis.stride, vectors)
 
     def _sums(
-        self, side: _Side, run: Run, place: Pointer, taps: tuple[Value, Value]
+        self, side: _Side, run: TileRun, place: Pointer, taps: tuple[Value, Value]
     ) -> list[list[Value]]:
         step = self.plan.strides[-2]
 
@@ -239,7 +239,7 @@ class _Product:
         return by_rows(sums, self.tile.vectors)
 
 
-def _tiles(plan: Plan, count: int, part: Value) -> list[tuple[Run, Index, Index]]:
+def _tiles(plan: ConvTransposePlan, count: int, part: Value) -> list[tuple[TileRun, Index, Index]]:
     """Which tiles of the results of a phase belong to a part of a line, by their heights."""
     runs = split_rows(count, plan.tile.rows)
     if plan.parts == 1:

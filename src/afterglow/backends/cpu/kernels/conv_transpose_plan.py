@@ -20,7 +20,7 @@ from afterglow.backends.cpu.llvm.types import is_arithmetic
 from afterglow.backends.cpu.micro.partial_sums import block_size
 from afterglow.backends.cpu.micro.rows import Strides
 from afterglow.backends.cpu.micro.sliding import Tail
-from afterglow.backends.cpu.micro.tile import Tile, most_rows, sum_type
+from afterglow.backends.cpu.micro.tile import RegisterTile, most_rows, sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr, row_major
 from afterglow.ops.convolution import ConvTranspose
@@ -32,13 +32,13 @@ MOST_VECTORS = 2
 MOST_ROWS = 8
 """Rows of a tile along the depth: enough to hide the latency of additions."""
 FEW_RESULTS = 4
-"""Vectors run along the depth if this many times the results are no more than a vector."""
+"""Vectors run along the depth if a vector has at least this many times as many lanes as results."""
 WANTED_UNITS = 16
 """Units that work is cut into, if there is enough of it."""
 
 
 @dataclass(frozen=True)
-class Reach:
+class ResultAxis:
     """How x reaches the results along one axis."""
 
     extent: int
@@ -82,14 +82,12 @@ class Reach:
         return [(start, stop, n) for start, stop, n in ranges if start < stop and n]
 
 
-class Plan:
+class ConvTransposePlan:
     """The geometry of a transposed convolution, and its tiles."""
 
     def __init__(self, step: OpInstr, target: Target) -> None:
-        op, (x, weight, *_) = step.op, step.ins
+        op, (x, weight, *_) = step.op, step.required
         assert isinstance(op, ConvTranspose)
-        assert x is not None
-        assert weight is not None
         self.x, self.weight, self.target = x, weight, target
         self.groups, self.batch = op.groups, x.type.shape[0]
         self.inner, self.results = x.type.shape[-1] // op.groups, weight.type.shape[-1]
@@ -101,7 +99,7 @@ class Plan:
             op.dilations,
             op.pads,
         )
-        self.axes = [Reach(*values) for values in zip(*facts, strict=False)]
+        self.axes = [ResultAxis(*values) for values in zip(*facts, strict=False)]
         self.sums = sum_type(x.type.dtype)
         self.work = 2.0 * x.type.size * math.prod(weight.type.shape[1:])
 
@@ -139,16 +137,16 @@ class Plan:
         return max(1, self.target.vector_bits // self.sums.bits)
 
     @cached_property
-    def tile(self) -> Tile:
+    def tile(self) -> RegisterTile:
         """The tile of registers that results are summed up in; along the depth, one a vector."""
         lanes = self._lanes
         if self.along_depth:
             rows = (self.target.vector_registers - self.results - 2) // self.results
-            return Tile(max(1, min(MOST_ROWS, rows)), self.results, lanes)
+            return RegisterTile(max(1, min(MOST_ROWS, rows)), self.results, lanes)
         while lanes > 1 and lanes // 2 >= self.results:
             lanes //= 2
         vectors = min(MOST_VECTORS, -(-self.results // lanes))
-        return Tile(most_rows(self.target, vectors, self.sums), vectors, lanes)
+        return RegisterTile(most_rows(self.target, vectors, self.sums), vectors, lanes)
 
     @property
     def columns(self) -> int:

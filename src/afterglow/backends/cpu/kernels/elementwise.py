@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from afterglow.backends.cpu.llvm.emitter import Index, Value, first_lanes, smaller
+from afterglow.backends.cpu.micro.cost import ELEMENTWISE_STEP
 from afterglow.backends.cpu.micro.fusion import Chain, ChainRow, chain_strides
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.rows import Strides, merge_alike, split
@@ -14,8 +15,6 @@ BLOCK = 4096
 """Columns that a unit has at most: enough to be worth handing out, few enough to share."""
 UNROLLED = 4
 """Vectors in one turn of the loop, so that the latency of one hides behind the others."""
-WORK = 8
-"""FLOPs that a step on one element is counted as, its memory included."""
 
 
 def write_elementwise(kernel: Kernel) -> None:
@@ -27,7 +26,7 @@ def write_elementwise(kernel: Kernel) -> None:
     for extent in shape[:-1]:
         rows *= extent
     blocks = -(-columns // BLOCK)
-    work = float(rows * columns * len(job.after) * WORK)
+    work = float(rows * columns * len(job.after) * ELEMENTWISE_STEP)
     with kernel.phase(rows * blocks, work) as p:
         stored = [out for step in job.after for out in step.outs if out not in job.locals]
         chain = Chain(p, job.after, shape, [], stored, strides)

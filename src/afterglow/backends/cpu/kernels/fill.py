@@ -9,7 +9,7 @@ import numpy as np
 
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.micro.kernel import Kernel
-from afterglow.backends.cpu.micro.move import Move, write_move
+from afterglow.backends.cpu.micro.move import StridedMove, write_move
 from afterglow.ops.fill import Fill
 from afterglow.ops.indexing import Iota
 from afterglow.types import Array
@@ -35,5 +35,5 @@ def write_iota(k: Kernel) -> None:
 def _write_table(k: Kernel, table: Array, axis: int | None) -> None:
     (out,) = k.step.outs
     source = tuple(int(at == axis) for at in range(out.type.rank))
-    move = Move.of(out.type.shape, out.strides, source)
+    move = StridedMove.of(out.type.shape, out.strides, source)
     write_move(k, lambda p: p.table("numbers", table), move)

@@ -7,6 +7,7 @@ from functools import reduce
 
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import Index, Value, convert, fma, rint
+from afterglow.backends.cpu.micro.cost import SAMPLED_POSITION
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.sampling import Corner, corners_of, taps_of
@@ -22,14 +23,13 @@ BLOCK = 16
 @kernel(GridSample)
 def write_grid_sample(k: Kernel) -> None:
     """Write a kernel that samples x [N, spatial…, C] at each position of a grid."""
-    x, result = k.step.ins[0], k.step.outs[0]
-    assert x is not None
+    x, result = k.step.required[0], k.step.outs[0]
     positions = math.prod(result.type.shape[:-1])
     blocks = -(-positions // BLOCK)
     channels = Channels.of(k.target, x.type.shape[-1], _computed(k), x.type.dtype, blocks)
     neighbours = {Interpolation.NEAREST: 1, Interpolation.LINEAR: 2, Interpolation.CUBIC: 4}
     corners = neighbours[_op(k).mode] ** (x.type.rank - 2)
-    work = 2.0 * corners * (result.type.size + 16 * positions)
+    work = 2.0 * corners * (result.type.size + SAMPLED_POSITION * positions)
     with k.phase(blocks * channels.blocks, work) as p:
         sampling = _Sampling(p, channels, positions)
         each_row(p, blocks, channels, sampling.write_block)
@@ -51,9 +51,7 @@ class _Sampling:
     """The phase while it is being written."""
 
     def __init__(self, p: Phase, channels: Channels, positions: int) -> None:
-        x, grid = p.step.ins
-        assert x is not None
-        assert grid is not None
+        x, grid = p.step.required
         self.e, self.op, self.dtype = p.e, _op(p.kernel), _computed(p.kernel)
         self.channels, self.positions = channels, positions
         self.x, self.grid, self.sink = p.pointer(x), p.pointer(grid), p.sink()

@@ -22,10 +22,10 @@ from afterglow.backends.cpu.llvm.emitter import (
     smaller,
     sqrt,
 )
-from afterglow.backends.cpu.micro.cost import plain_cost
+from afterglow.backends.cpu.micro.cost import GROUP_NORM_ELEMENT, plain_cost
 from afterglow.backends.cpu.micro.fusion import Source, SourceRow
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
-from afterglow.backends.cpu.micro.lines import arithmetic_type, full_lanes
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
+from afterglow.backends.cpu.micro.reduction_lines import arithmetic_type, full_lanes
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
@@ -37,8 +37,6 @@ VECTORS = 8
 BLOCK = 1 << 14
 """Elements of a block of rows, about."""
 MOST_BLOCKS = 64
-WORK = 6.0
-"""FLOPs that an element is counted as in one walk, its memory included."""
 
 Finish = Callable[[Value], Value]
 """What follows from the sum of a group."""
@@ -47,7 +45,7 @@ Term = Callable[[Value, Index], Value]
 
 
 @dataclass(frozen=True)
-class Channels:
+class NormalizedChannels:
     """Images as rows of channels, and the blocks that rows are cut into."""
 
     images: int
@@ -58,15 +56,14 @@ class Channels:
     lanes: int
 
     @staticmethod
-    def of(step: OpInstr, target: Target) -> Channels:
+    def of(step: OpInstr, target: Target) -> NormalizedChannels:
         """Those of a normalization whose channels are last."""
-        op, x = step.op, step.ins[0]
+        op, x = step.op, step.required[0]
         assert isinstance(op, GroupNorm)
-        assert x is not None
         images, *middle, channels = x.type.shape
         dtype = arithmetic_type(x.type.dtype)
         lanes = full_lanes(target, dtype)
-        return Channels(images, prod(middle), channels, op.groups, dtype, lanes)
+        return NormalizedChannels(images, prod(middle), channels, op.groups, dtype, lanes)
 
     @property
     def size(self) -> int:
@@ -97,36 +94,37 @@ class Channels:
     @property
     def work(self) -> float:
         """FLOPs of one walk."""
-        return WORK * self.images * self.rows * self.channels
+        return GROUP_NORM_ELEMENT * self.images * self.rows * self.channels
 
 
 def has_small_groups(step: OpInstr, target: Target) -> bool:
     """Whether groups lie side by side in a row, and do not fill vectors of their own."""
-    op, x = step.op, step.ins[0]
+    op, x = step.op, step.required[0]
     assert isinstance(op, GroupNorm)
-    assert x is not None
     if op.axis % x.type.rank != x.type.rank - 1 or not x.type.size or op.groups == 1:
         return False
-    plan = Channels.of(step, target)
+    plan = NormalizedChannels.of(step, target)
     is_narrow = plan.size < 2 * plan.lanes or plan.size % plan.lanes != 0
     return plan.size > 1 and is_narrow
 
 
-def small_groups_algorithm(r: Request) -> Algorithm:
+def small_groups_algorithm(r: KernelRequest) -> Algorithm:
     """The algorithm for such a normalization."""
-    plan = Channels.of(r.step, r.target)
+    plan = NormalizedChannels.of(r.step, r.target)
     line = Storage(plan.dtype, plan.images * plan.pitch)
     workspace = {
         "sums": Storage(plan.dtype, plan.units * plan.pitch),
         "means": line,
         "factors": line,
     }
-    return Algorithm("across-groups", plain_cost(r.job), _write_small_groups, Needs(workspace))
+    return Algorithm(
+        "across-groups", plain_cost(r.job), _write_small_groups, KernelNeeds(workspace)
+    )
 
 
 def _write_small_groups(k: Kernel) -> None:
     """Means, then mean squares of what differs from them, then the results."""
-    op, plan = k.step.op, Channels.of(k.step, k.target)
+    op, plan = k.step.op, NormalizedChannels.of(k.step, k.target)
     assert isinstance(op, GroupNorm)
     length = float(plan.rows * plan.size)
     _write_sums(k, plan, "sums", lambda p: lambda x, _: x)
@@ -139,7 +137,7 @@ def _write_small_groups(k: Kernel) -> None:
 class _Walk:
     """One walk through the rows of a block, some vectors of channels at a time."""
 
-    def __init__(self, p: Phase, plan: Channels, unit: Value) -> None:
+    def __init__(self, p: Phase, plan: NormalizedChannels, unit: Value) -> None:
         self.p, self.e, self.plan = p, p.e, plan
         self.image, block = split(unit, plan.blocks)
         first = block * plan.block
@@ -155,7 +153,7 @@ class _Walk:
 
 
 def _each_chunk(
-    e: Emitter, plan: Channels, body: Callable[[list[Index], Value | None], None]
+    e: Emitter, plan: NormalizedChannels, body: Callable[[list[Index], Value | None], None]
 ) -> None:
     """Do something for some vectors at a time: the columns of each, the mask of the last."""
     lanes = plan.lanes
@@ -174,7 +172,9 @@ def _masks(columns: list[Index], last: Value | None) -> list[Value | None]:
     return [*[None] * (len(columns) - 1), last]
 
 
-def _write_sums(k: Kernel, plan: Channels, name: str, term: Callable[[Phase], Term]) -> None:
+def _write_sums(
+    k: Kernel, plan: NormalizedChannels, name: str, term: Callable[[Phase], Term]
+) -> None:
     """For each block and channel, the sum of terms."""
     with k.phase(plan.units, plan.work, name) as p:
         made = p.workspace("sums")
@@ -206,7 +206,7 @@ def _sum_rows(walk: _Walk, source: Source, term: Term, made: Pointer) -> None:
     _each_chunk(e, plan, sum_up)
 
 
-def _squares(plan: Channels) -> Callable[[Phase], Term]:
+def _squares(plan: NormalizedChannels) -> Callable[[Phase], Term]:
     """The squares of what differs from the mean."""
 
     def open_means(p: Phase) -> Term:
@@ -221,7 +221,7 @@ def _squares(plan: Channels) -> Callable[[Phase], Term]:
     return open_means
 
 
-def _write_joined(k: Kernel, plan: Channels, name: str, finish: Finish) -> None:
+def _write_joined(k: Kernel, plan: NormalizedChannels, name: str, finish: Finish) -> None:
     """Join the sums of blocks and of the channels of a group; every channel gets what follows."""
     work = float(plan.units * plan.channels)
     with k.phase(plan.images, work, name) as p:
@@ -232,7 +232,7 @@ def _write_joined(k: Kernel, plan: Channels, name: str, finish: Finish) -> None:
             _join_channels(p.e, plan, line, finish)
 
 
-def _join_blocks(e: Emitter, plan: Channels, sums: Pointer, line: Pointer) -> None:
+def _join_blocks(e: Emitter, plan: NormalizedChannels, sums: Pointer, line: Pointer) -> None:
     """For each channel, the sum of what the blocks of an image have found."""
 
     def join(columns: list[Index], _: Value | None) -> None:
@@ -249,7 +249,7 @@ def _join_blocks(e: Emitter, plan: Channels, sums: Pointer, line: Pointer) -> No
     _each_chunk(e, plan, join)
 
 
-def _join_channels(e: Emitter, plan: Channels, line: Pointer, finish: Finish) -> None:
+def _join_channels(e: Emitter, plan: NormalizedChannels, line: Pointer, finish: Finish) -> None:
     """What follows from the sum of a group, at each of its channels."""
     zero = e.constant(plan.dtype, 0)
     with e.loop(plan.groups, name="group") as group:
@@ -260,7 +260,7 @@ def _join_channels(e: Emitter, plan: Channels, line: Pointer, finish: Finish) ->
             own.store(found, channel)
 
 
-def _write_results(k: Kernel, plan: Channels) -> None:
+def _write_results(k: Kernel, plan: NormalizedChannels) -> None:
     """(x - mean) factor scale + bias."""
     with k.phase(plan.units, plan.work, "results") as p:
         results = _Results(p, plan)
@@ -271,7 +271,7 @@ def _write_results(k: Kernel, plan: Channels) -> None:
 class _Results:
     """The last phase while it is being written."""
 
-    def __init__(self, p: Phase, plan: Channels) -> None:
+    def __init__(self, p: Phase, plan: NormalizedChannels) -> None:
         self.plan = plan
         self.means, self.factors = p.workspace("means"), p.workspace("factors")
         self.x, self.sink = p.source(0), p.sink()

@@ -1,4 +1,4 @@
-"""Elements picked by indices: rows of embeddings, single elements, slices by tuples."""
+"""Elements gathered by indices: rows of embeddings, single elements, slices by tuples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import convert
 from afterglow.backends.cpu.micro.index_check import IndexCheck
 from afterglow.backends.cpu.micro.kernel import Kernel
-from afterglow.backends.cpu.micro.move import Move, Term, write_picked
+from afterglow.backends.cpu.micro.move import StridedMove, Term, write_gathered
 from afterglow.backends.cpu.micro.rows import Strides
 from afterglow.instr import OpInstr
 from afterglow.ops.indexing import Gather, GatherElements, GatherND
@@ -16,63 +16,55 @@ from afterglow.ops.lengths import CheckLengths
 
 
 def _has_elements(step: OpInstr) -> bool:
-    """Of nothing nothing can be picked, not even a wrong element: the host complains."""
-    data = step.ins[0]
-    return data is not None and data.type.size > 0
+    """Whether the operand has elements: of an empty one the host reports the error."""
+    return step.required[0].type.size > 0
 
 
 @kernel(Gather, accepts=_has_elements)
 def write_gather(k: Kernel) -> None:
     """Slices along an axis, which the axes of the indices replace."""
-    op, (data, indices), (out,) = k.step.op, k.step.ins, k.step.outs
+    op, (data, indices), (out,) = k.step.op, k.step.required, k.step.outs
     assert isinstance(op, Gather)
-    assert data is not None
-    assert indices is not None
     axis = op.axis % data.type.rank
     before, after = data.strides[:axis], data.strides[axis + 1 :]
     source = (*before, *_none(indices.type.rank), *after)
-    picks = (*_none(len(before)), *indices.strides, *_none(len(after)))
-    move = Move.of(out.type.shape, out.strides, source, picks)
+    index_strides = (*_none(len(before)), *indices.strides, *_none(len(after)))
+    move = StridedMove.of(out.type.shape, out.strides, source, index_strides)
     term = Term(0, data.strides[axis])
-    write_picked(k, data, indices, move, [term])
+    write_gathered(k, data, indices, move, [term])
 
 
 @kernel(GatherElements, accepts=_has_elements)
 def write_gather_elements(k: Kernel) -> None:
     """The index replaces the place along the axis."""
-    op, (data, indices), (out,) = k.step.op, k.step.ins, k.step.outs
+    op, (data, indices), (out,) = k.step.op, k.step.required, k.step.outs
     assert isinstance(op, GatherElements)
-    assert data is not None
-    assert indices is not None
     axis = op.axis % data.type.rank
     source = tuple(0 if at == axis else stride for at, stride in enumerate(data.strides))
-    move = Move.of(out.type.shape, out.strides, source, indices.strides)
+    move = StridedMove.of(out.type.shape, out.strides, source, indices.strides)
     term = Term(0, data.strides[axis])
-    write_picked(k, data, indices, move, [term])
+    write_gathered(k, data, indices, move, [term])
 
 
 @kernel(GatherND, accepts=_has_elements)
 def write_gather_nd(k: Kernel) -> None:
     """The tuple of indices along the last axis stands for as many axes of data."""
-    op, (data, indices), (out,) = k.step.op, k.step.ins, k.step.outs
+    op, (data, indices), (out,) = k.step.op, k.step.required, k.step.outs
     assert isinstance(op, GatherND)
-    assert data is not None
-    assert indices is not None
     batch, depth = op.batch_axes, indices.type.shape[-1]
     picking = indices.type.rank - 1 - batch
     after = data.strides[batch + depth :]
     source = (*data.strides[:batch], *_none(picking), *after)
-    picks = (*indices.strides[:-1], *_none(len(after)))
+    index_strides = (*indices.strides[:-1], *_none(len(after)))
     terms = [Term(at * indices.strides[-1], data.strides[batch + at]) for at in range(depth)]
-    move = Move.of(out.type.shape, out.strides, source, picks)
-    write_picked(k, data, indices, move, terms)
+    move = StridedMove.of(out.type.shape, out.strides, source, index_strides)
+    write_gathered(k, data, indices, move, terms)
 
 
 @kernel(CheckLengths)
 def write_check_lengths(k: Kernel) -> None:
     """All of them by one unit, as they are few."""
-    lengths = k.step.ins[0]
-    assert lengths is not None
+    lengths = k.step.required[0]
     *rows, columns = lengths.type.shape or (1,)
     with k.phase(1, float(lengths.type.size)) as p:
         check, source, sink = IndexCheck(p, "lengths"), p.source(0), p.sink()

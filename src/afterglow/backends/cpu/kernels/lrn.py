@@ -17,13 +17,12 @@ from afterglow.backends.cpu.micro.access import (
     open_sink,
     open_source,
 )
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
-from afterglow.backends.cpu.micro.line import Line, Spot, each_line
-from afterglow.backends.cpu.micro.lines import Lines
+from afterglow.backends.cpu.micro.cost import LRN_ELEMENT
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
+from afterglow.backends.cpu.micro.reduction_line import Position, ReductionLine, each_line
+from afterglow.backends.cpu.micro.reduction_lines import ReductionLines
 from afterglow.ops.normalization import LRN
 
-WORK = 40
-"""FLOPs that an element is counted as."""
 MOST_UNROLLED = 64
 """Neighbours that are added one by one in the code; more are a loop."""
 
@@ -37,13 +36,13 @@ class _Squares:
     stride: int
     before: int
 
-    def store(self, spot: Spot, x: Value) -> None:
-        """Write the square at a spot; it is 0 in lanes that do not count."""
-        self.pointer.store(x * x, spot.place + self.before * self.stride)
+    def store(self, position: Position, x: Value) -> None:
+        """Write the square at a position; it is 0 in lanes that do not count."""
+        self.pointer.store(x * x, position.place + self.before * self.stride)
 
-    def around(self, spot: Spot, size: int) -> Value:
-        """The sum of `size` squares around a spot."""
-        first, lanes = self.pointer + spot.place, spot.line.lines.lanes
+    def around(self, position: Position, size: int) -> Value:
+        """The sum of `size` squares around a position."""
+        first, lanes = self.pointer + position.place, position.line.lines.lanes
         total = first.load(0, lanes)
         if size > MOST_UNROLLED:
             return self.e.fold(
@@ -57,15 +56,15 @@ class _Squares:
         return total
 
 
-def _needs(r: Request) -> Needs:
+def _needs(r: KernelRequest) -> KernelNeeds:
     op = r.step.op
     assert isinstance(op, LRN)
     lines = lines_along(r, op.axis)
     size = lines.layout.rows * lines.room_of_row + (op.size - 1) * _stride(lines)
-    return Needs(scratch={"squares": Storage(lines.dtype, size)})
+    return KernelNeeds(scratch={"squares": Storage(lines.dtype, size)})
 
 
-def _stride(lines: Lines) -> int:
+def _stride(lines: ReductionLines) -> int:
     """How far apart squares of neighbours along a line lie."""
     return lines.room_of_row if lines.layout.across else 1
 
@@ -73,31 +72,32 @@ def _stride(lines: Lines) -> int:
 @kernel(LRN, needs=_needs)
 def write_lrn(k: Kernel) -> None:
     """Write the kernel of local response normalization."""
-    op, x = k.step.op, k.step.ins[0]
+    op, x = k.step.op, k.step.required[0]
     assert isinstance(op, LRN)
-    assert x is not None
     lines = lines_along(k, op.axis)
-    with k.phase(lines.units, float(WORK * x.type.size)) as p:
+    with k.phase(lines.units, float(LRN_ELEMENT * x.type.size)) as p:
         source = open_source(p, lines.layout.shape, lines.layout.source)
         sink = open_sink(p, lines.layout.shape, lines.layout.sink)
         squares = _open_squares(p, op, lines)
         each_line(p, lines, lambda line: _normalize(line, op, source, squares, sink))
 
 
-def _open_squares(p: Phase, op: LRN, lines: Lines) -> _Squares:
+def _open_squares(p: Phase, op: LRN, lines: ReductionLines) -> _Squares:
     pointer = p.scratch("squares")
     p.e.zero(pointer, p.kernel.needs.scratch["squares"].count)
     return _Squares(p.e, pointer, _stride(lines), (op.size - 1) // 2)
 
 
-def _normalize(line: Line, op: LRN, source: Reader, squares: _Squares, sink: Writer) -> None:
-    line.each(lambda spot: squares.store(spot, spot.load(source)))
+def _normalize(
+    line: ReductionLine, op: LRN, source: Reader, squares: _Squares, sink: Writer
+) -> None:
+    line.each(lambda position: squares.store(position, position.load(source)))
 
-    def put(spot: Spot) -> None:
-        base = fma(squares.around(spot, op.size), op.alpha / op.size, op.bias)
-        spot.put(sink, spot.load(source) / _power(base, op.beta))
+    def put(position: Position) -> None:
+        base = fma(squares.around(position, op.size), op.alpha / op.size, op.bias)
+        position.put(sink, position.load(source) / _power(base, op.beta))
 
-    line.each(put, ways=1)
+    line.each(put, unroll=1)
 
 
 def _power(base: Value, beta: float) -> Value:

@@ -16,12 +16,13 @@ from afterglow.backends.cpu.llvm.emitter import (
     quotient,
     select,
 )
+from afterglow.backends.cpu.micro.cost import INDEXED_TAP
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.rows import Row
 from afterglow.backends.cpu.micro.sliding import (
-    Axis,
     Channels,
-    Field,
+    WindowAxis,
+    WindowField,
     arithmetic_type,
     each_row,
     fold_taps,
@@ -35,12 +36,11 @@ from afterglow.types.dtype import DType, i64
 @kernel(MaxPoolWithIndices, accepts=accepts_pooling)
 def write_pool_with_indices(k: Kernel) -> None:
     """Write a kernel that finds the largest element of each window, and where it is."""
-    x, op = k.step.ins[0], k.step.op
-    assert x is not None
+    x, op = k.step.required[0], k.step.op
     assert isinstance(op, MaxPoolWithIndices)
-    field, dtype = Field.of(op.windows, x), arithmetic_type(x.type.dtype)
+    field, dtype = WindowField.of(op.windows, x), arithmetic_type(x.type.dtype)
     channels = Channels.of(k.target, field.channels, dtype, x.type.dtype, field.rows)
-    work = 4.0 * k.step.outs[0].type.size * math.prod(op.kernel)
+    work = INDEXED_TAP * k.step.outs[0].type.size * math.prod(op.kernel)
     with k.phase(field.rows * channels.blocks, work) as p:
         writer = _Writer(p, field, channels, p.pointer(x), dtype)
         each_row(p, field.rows, channels, writer.write_row)
@@ -50,7 +50,7 @@ class _Writer:
     """The phase while it is being written."""
 
     def __init__(
-        self, p: Phase, field: Field, channels: Channels, x: Pointer, dtype: DType
+        self, p: Phase, field: WindowField, channels: Channels, x: Pointer, dtype: DType
     ) -> None:
         self.p, self.field, self.channels, self.x, self.dtype = p, field, channels, x, dtype
         self.values, self.indices = p.sink(0), p.sink(1)
@@ -79,7 +79,7 @@ class _Search:
     def __init__(
         self,
         p: Phase,
-        field: Field,
+        field: WindowField,
         dtype: DType,
         x: Pointer,
         image: Index,
@@ -122,7 +122,7 @@ class _Search:
         return best, index
 
 
-def _first_inside(p: Phase, axis: Axis, window: Index) -> Index:
+def _first_inside(p: Phase, axis: WindowAxis, window: Index) -> Index:
     """The first place of a window that lies inside x."""
     first = p.e.index(axis.first(window))
     missing = quotient(axis.dilation - 1 - first, axis.dilation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.micro.kernel import Kernel
-from afterglow.backends.cpu.micro.move import Move, write_move
+from afterglow.backends.cpu.micro.move import StridedMove, write_move
 from afterglow.backends.cpu.micro.rows import strides_within
 from afterglow.instr import OpInstr
 from afterglow.ops.movement import Expand, Transpose, taken
@@ -20,17 +20,15 @@ def _name(step: OpInstr) -> str:
 @kernel(Transpose, name=_name)
 def write_transpose(k: Kernel) -> None:
     """Axis i of the result is axis perm[i] of the operand."""
-    op, (x,), (out,) = k.step.op, k.step.ins, k.step.outs
+    op, (x,), (out,) = k.step.op, k.step.required, k.step.outs
     assert isinstance(op, Transpose)
-    assert x is not None
-    move = Move.of(out.type.shape, out.strides, taken(x.strides, op.perm))
+    move = StridedMove.of(out.type.shape, out.strides, taken(x.strides, op.perm))
     write_move(k, lambda p: p.pointer(x), move)
 
 
 @kernel(Expand)
 def write_expand(k: Kernel) -> None:
     """Along axes that are repeated, the operand has stride 0."""
-    (x,), (out,) = k.step.ins, k.step.outs
-    assert x is not None
-    move = Move.of(out.type.shape, out.strides, strides_within(x, out.type.shape))
+    (x,), (out,) = k.step.required, k.step.outs
+    move = StridedMove.of(out.type.shape, out.strides, strides_within(x, out.type.shape))
     write_move(k, lambda p: p.pointer(x), move)

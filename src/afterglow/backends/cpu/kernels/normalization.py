@@ -17,24 +17,27 @@ from afterglow.backends.cpu.micro.access import (
     placed_sink,
     placed_source,
 )
-from afterglow.backends.cpu.micro.cost import plain_cost
-from afterglow.backends.cpu.micro.kept import keep, must_compute, room_for
-from afterglow.backends.cpu.micro.kernel import Kernel, Phase, Request
-from afterglow.backends.cpu.micro.layout import Layout, lay_out
-from afterglow.backends.cpu.micro.line import Spot
-from afterglow.backends.cpu.micro.lines import Lines, arithmetic_type, full_lanes, lanes_of
+from afterglow.backends.cpu.micro.cost import NORMALIZED_ELEMENT, plain_cost
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelRequest, Phase
+from afterglow.backends.cpu.micro.layout import LineLayout, lay_out
+from afterglow.backends.cpu.micro.operand_cache import cache_for, cached, must_compute
+from afterglow.backends.cpu.micro.reduction_line import Position
+from afterglow.backends.cpu.micro.reduction_lines import (
+    ReductionLines,
+    arithmetic_type,
+    full_lanes,
+    lanes_of,
+)
 from afterglow.backends.cpu.micro.rows import Rows, Strides, strides_within
 from afterglow.backends.cpu.micro.staged import (
     Fold,
+    FoldStages,
     Results,
-    Stages,
     staged_needs,
     write_staged,
 )
 from afterglow.ops.normalization import GroupNorm, LayerNorm, RMSNorm
 
-WORK = 20
-"""FLOPs that an element is counted as, its memory included."""
 SIDE = 2
 """Vectors of lines side by side."""
 
@@ -60,20 +63,19 @@ class Parameters:
     scale: Reader | None
     bias: Reader | None
 
-    def applied(self, spot: Spot, x: Value) -> Value:
+    def applied(self, position: Position, x: Value) -> Value:
         """x scale + bias."""
         if self.scale is None:
-            return x if self.bias is None else x + spot.load(self.bias)
-        scale = spot.load(self.scale)
-        return x * scale if self.bias is None else fma(x, scale, spot.load(self.bias))
+            return x if self.bias is None else x + position.load(self.bias)
+        scale = position.load(self.scale)
+        return x * scale if self.bias is None else fma(x, scale, position.load(self.bias))
 
 
 @algorithms(LayerNorm, RMSNorm, fuses=("x",))
-def trailing_norm(r: Request) -> list[Algorithm]:
+def trailing_norm(r: KernelRequest) -> list[Algorithm]:
     """A normalization over the last axes."""
-    op, (x, *parameters) = r.step.op, r.step.ins
+    op, x, parameters = r.step.op, r.step.required[0], r.step.ins[1:]
     assert isinstance(op, LayerNorm | RMSNorm)
-    assert x is not None
     shape = x.type.shape
     axes = tuple(range(op.axis % len(shape), len(shape)))
     strides = [() if b is None else strides_within(b, shape) for b in parameters]
@@ -81,13 +83,12 @@ def trailing_norm(r: Request) -> list[Algorithm]:
 
 
 @algorithms(GroupNorm)
-def group_norm(r: Request) -> list[Algorithm]:
+def group_norm(r: KernelRequest) -> list[Algorithm]:
     """A normalization over groups of channels: they become an axis."""
     if has_small_groups(r.step, r.target):
         return [small_groups_algorithm(r)]
-    op, (x, *parameters) = r.step.op, r.step.ins
+    op, x, parameters = r.step.op, r.step.required[0], r.step.ins[1:]
     assert isinstance(op, GroupNorm)
-    assert x is not None
     shape = x.type.shape
     axis = op.axis % len(shape)
     size = shape[axis] // op.groups
@@ -101,15 +102,14 @@ def group_norm(r: Request) -> list[Algorithm]:
     return [_algorithm(r, Norm(grouped, axes, op.epsilon, True, place), strides)]
 
 
-def _algorithm(r: Request, norm: Norm, parameters: Sequence[Strides]) -> Algorithm:
+def _algorithm(r: KernelRequest, norm: Norm, parameters: Sequence[Strides]) -> Algorithm:
     """`parameters` are the strides of scale and bias in the norm's shape; none if they lack."""
-    x = r.step.ins[0]
-    assert x is not None
+    x = r.step.required[0]
     dtype = arithmetic_type(x.type.dtype)
     layout = _layout(r, norm, [s for s in parameters if s], full_lanes(r.target, dtype))
-    lines = Lines(layout, dtype, lanes_of(r.target, dtype, layout), SIDE)
+    lines = ReductionLines(layout, dtype, lanes_of(r.target, dtype, layout), SIDE)
     folds = 2 if norm.is_centred else 1
-    work = float(WORK * x.type.size)
+    work = float(NORMALIZED_ELEMENT * x.type.size)
 
     def write(k: Kernel) -> None:
         write_staged(k, lines, work, folds, lambda p, lines: _stages(p, lines, norm))
@@ -118,13 +118,13 @@ def _algorithm(r: Request, norm: Norm, parameters: Sequence[Strides]) -> Algorit
     return Algorithm(DIRECT, plain_cost(r.job), write, needs)
 
 
-def _layout(k: Request, norm: Norm, parameters: Sequence[Strides], lanes: int) -> Layout:
+def _layout(k: KernelRequest, norm: Norm, parameters: Sequence[Strides], lanes: int) -> LineLayout:
     source = {b: norm.place(s) for b, s in placed_source(k).items()}
     sink = {b: norm.place(s) for b, s in placed_sink(k).items()}
     return lay_out(norm.shape, norm.axes, source, sink, lanes, parameters)
 
 
-def _parameters(p: Phase, layout: Layout) -> Parameters:
+def _parameters(p: Phase, layout: LineLayout) -> Parameters:
     strides = iter(layout.others)
     scale, bias, *_ = [
         *(
@@ -137,25 +137,27 @@ def _parameters(p: Phase, layout: Layout) -> Parameters:
     return Parameters(scale, bias)
 
 
-def _stages(p: Phase, lines: Lines, norm: Norm) -> Stages:
+def _stages(p: Phase, lines: ReductionLines, norm: Norm) -> FoldStages:
     """The mean, then the mean square of what differs from it, then the results."""
     layout = lines.layout
-    x = keep(p, open_source(p, layout.shape, layout.source), room_for(p, lines))
+    x = cached(p, open_source(p, layout.shape, layout.source), cache_for(p, lines))
     parameters = _parameters(p, layout)
     sink = open_sink(p, layout.shape, layout.sink)
     length = float(layout.length)
 
-    def centred(spot: Spot, results: Results) -> Value:
-        return x.again(spot) - results[0][spot.which] if norm.is_centred else x.again(spot)
+    def centred(position: Position, results: Results) -> Value:
+        return (
+            x.again(position) - results[0][position.which] if norm.is_centred else x.again(position)
+        )
 
-    def square(spot: Spot, results: Results) -> Value:
-        value = centred(spot, results) if norm.is_centred else x.first(spot)
+    def square(position: Position, results: Results) -> Value:
+        value = centred(position, results) if norm.is_centred else x.first(position)
         return value * value
 
-    def put(spot: Spot, results: Results) -> None:
-        scaled = centred(spot, results) * results[-1][spot.which]
-        spot.put(sink, parameters.applied(spot, scaled))
+    def put(position: Position, results: Results) -> None:
+        scaled = centred(position, results) * results[-1][position.which]
+        position.put(sink, parameters.applied(position, scaled))
 
-    mean = Fold(0, lambda spot, _: x.first(spot), add, lambda total, _, __: total / length)
+    mean = Fold(0, lambda position, _: x.first(position), add, lambda total, _, __: total / length)
     factor = Fold(0, square, add, lambda total, _, __: 1.0 / sqrt(total / length + norm.epsilon))
-    return Stages((mean, factor) if norm.is_centred else (factor,), put)
+    return FoldStages((mean, factor) if norm.is_centred else (factor,), put)

@@ -24,10 +24,10 @@ from afterglow.backends.cpu.micro.partial_sums import FEW_TERMS
 from afterglow.backends.cpu.micro.rows import Row
 from afterglow.backends.cpu.micro.sliding import (
     WIDEST_KERNEL,
-    Axis,
     Channels,
-    Field,
-    Run,
+    WindowAxis,
+    WindowField,
+    WindowRun,
     arithmetic_type,
     cut_columns,
     each_row,
@@ -50,7 +50,7 @@ MOST_FACTORS = 8
 
 
 @dataclass(frozen=True)
-class Reduction:
+class WindowReduction:
     """How the elements of a window become one: `take` each, `combine` two, `finish` the last."""
 
     initial: float
@@ -61,8 +61,7 @@ class Reduction:
 
 def accepts_pooling(step: OpInstr) -> bool:
     """Whether the elements are floats, or integers of whole bytes."""
-    x = step.ins[0]
-    assert x is not None
+    x = step.required[0]
     return x.type.dtype.is_float or x.type.dtype.bits >= 8
 
 
@@ -78,11 +77,10 @@ class _WindowPool:
     """Windows reduced tile by tile: first each column of the window, then its columns."""
 
     def __init__(self, k: Kernel) -> None:
-        x, op = k.step.ins[0], k.step.op
-        assert x is not None
+        x, op = k.step.required[0], k.step.op
         assert isinstance(op, Pool)
         self.x, self.op = x, op
-        self.field = Field.of(op.windows, x)
+        self.field = WindowField.of(op.windows, x)
         self.dtype = arithmetic_type(x.type.dtype)
         self.reduction = _reduction(op, self.dtype)
         self.width = self._tile_width()
@@ -120,7 +118,7 @@ class _Writer:
         ranges = [axis.taps(self.e, window) for axis, window in axes]
         in_image = _row_major(field, windows)
 
-        def write_tile(run: Run, column: Index) -> None:
+        def write_tile(run: WindowRun, column: Index) -> None:
             places = [column + j for j in range(run.width)]
             rows = [self.sink.row(row * field.columns.count + place) for place in places]
             factors = [self.scale.of(in_image * field.columns.count + place) for place in places]
@@ -144,12 +142,12 @@ class _Tile:
 
     pool: _WindowPool
     p: Phase
-    run: Run
+    run: WindowRun
     column: Index
     start: Pointer
 
     @property
-    def axis(self) -> Axis:
+    def axis(self) -> WindowAxis:
         """The windows along columns."""
         return self.pool.field.columns
 
@@ -232,7 +230,7 @@ class _Tile:
         return reduction.combine(state, reduction.take(load(row, 0, lanes, mask, self.pool.dtype)))
 
 
-def _row_major(field: Field, windows: list[Index]) -> Index:
+def _row_major(field: WindowField, windows: list[Index]) -> Index:
     number: Index = 0
     for axis, window in zip(field.axes, windows, strict=False):
         number = number * axis.count + window
@@ -259,15 +257,15 @@ class _Scale:
         return self.constant if self.table is None else self.table.load(window)
 
 
-def _reduction(op: Pool, dtype: DType) -> Reduction:
+def _reduction(op: Pool, dtype: DType) -> WindowReduction:
     match op:
         case MaxPool():
-            return Reduction(lowest(dtype), maximum)
+            return WindowReduction(lowest(dtype), maximum)
         case LpPool(p=p):
-            return Reduction(
+            return WindowReduction(
                 0, lambda a, b: a + b, lambda x: _power(absolute(x), p), lambda x: _root(x, p)
             )
-    return Reduction(0, lambda a, b: a + b)
+    return WindowReduction(0, lambda a, b: a + b)
 
 
 def lowest(dtype: DType) -> float:

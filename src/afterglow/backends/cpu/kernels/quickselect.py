@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
-    Function,
+    FunctionSymbol,
     Index,
     Pointer,
     Value,
@@ -57,9 +57,9 @@ Before = Callable[[Entry, Entry], Value]
 
 
 def part_best(
-    e: Emitter, k: int, length: int, entries: Entries, before: Before, sort: Function
+    e: Emitter, k: int, length: int, entries: Entries, before: Before, sort: FunctionSymbol
 ) -> None:
-    """Leave the first k of an order in front; `sort` sorts so many entries by it."""
+    """Move the first k of an order to the front; `sort` sorts a number of entries by it."""
 
     def is_long(state: list[Value]) -> Value:
         start, stop, left = state

@@ -21,11 +21,17 @@ from afterglow.backends.cpu.micro.access import (
     placed_sink,
     placed_source,
 )
-from afterglow.backends.cpu.micro.cost import plain_cost
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request
-from afterglow.backends.cpu.micro.layout import Layout, lay_out, lifted
-from afterglow.backends.cpu.micro.line import Line, each_line
-from afterglow.backends.cpu.micro.lines import Cut, Lines, arithmetic_type, full_lanes, lanes_of
+from afterglow.backends.cpu.micro.cost import REDUCED_ELEMENT, plain_cost
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase
+from afterglow.backends.cpu.micro.layout import LineLayout, lay_out, lifted
+from afterglow.backends.cpu.micro.reduction_line import ReductionLine, each_line
+from afterglow.backends.cpu.micro.reduction_lines import (
+    LineCut,
+    ReductionLines,
+    arithmetic_type,
+    full_lanes,
+    lanes_of,
+)
 from afterglow.backends.cpu.micro.staged import Fold, Partials, Results, partials_storage
 from afterglow.backends.cpu.pointwise import compute
 from afterglow.graph import Op
@@ -46,8 +52,6 @@ SIDE = 8
 """Vectors of lines side by side, so that memory is read in long runs."""
 ENOUGH_GROUPS = 8
 """So many groups of lines side by side are enough for threads to share."""
-WORK = 8
-"""FLOPs that an element is counted as, its memory included."""
 
 _COMBINE: dict[type[Op], Callable[[Value, Value], Value]] = {
     ReduceSum: add,
@@ -59,70 +63,67 @@ _COMBINE: dict[type[Op], Callable[[Value, Value], Value]] = {
 
 
 @algorithms(ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd, fuses=("x",))
-def reduction(r: Request) -> list[Algorithm]:
+def reduction(r: KernelRequest) -> list[Algorithm]:
     """A reduction: of long lines in blocks."""
-    op, x = r.step.op, r.step.ins[0]
+    op, x = r.step.op, r.step.required[0]
     assert isinstance(op, Reduction)
-    assert x is not None
     dtype = arithmetic_type(x.type.dtype)
     lines = _lines(r, _layout(r, op, full_lanes(r.target, dtype)), dtype)
     blocks = replace(lines, cut=_cut(lines))
     cost = plain_cost(r.job)
     if blocks.cut is None:
         return [Algorithm(DIRECT, cost, lambda k: _write_in_one(k, op, lines))]
-    needs = Needs(workspace={"partials": partials_storage(blocks)})
+    needs = KernelNeeds(workspace={"partials": partials_storage(blocks)})
     return [Algorithm("in-blocks", cost, lambda k: _write_in_blocks(k, op, blocks), needs)]
 
 
 def _work(k: Kernel) -> float:
-    x = k.step.ins[0]
-    assert x is not None
-    return float(WORK * x.type.size)
+    x = k.step.required[0]
+    return float(REDUCED_ELEMENT * x.type.size)
 
 
-def _write_in_one(k: Kernel, op: Reduction, lines: Lines) -> None:
+def _write_in_one(k: Kernel, op: Reduction, lines: ReductionLines) -> None:
     """Reduce each line as a whole."""
     with k.phase(lines.units, _work(k)) as p:
         fold = _fold(p, op, lines.layout)
         _write_results(p, lines, fold, lambda line: fold.run(line, []))
 
 
-def _layout(k: Request, op: Reduction, lanes: int) -> Layout:
-    x = k.step.ins[0]
-    assert x is not None
+def _layout(k: KernelRequest, op: Reduction, lanes: int) -> LineLayout:
+    x = k.step.required[0]
     shape = x.type.shape
     axes = [axis % len(shape) for axis in op.axes]
     sink = {b: lifted(s, axes, keepdims=op.keepdims) for b, s in placed_sink(k).items()}
     return lay_out(shape, axes, placed_source(k), sink, lanes)
 
 
-def _lines(k: Request, layout: Layout, dtype: DType) -> Lines:
+def _lines(k: KernelRequest, layout: LineLayout, dtype: DType) -> ReductionLines:
     lanes = lanes_of(k.target, dtype, layout)
     side = max(1, min(SIDE, k.target.vector_registers // 2, layout.columns // lanes))
-    lines = Lines(layout, dtype, lanes, side)
+    lines = ReductionLines(layout, dtype, lanes, side)
     while lines.units < ENOUGH_GROUPS and lines.side > 2:
         lines = replace(lines, side=lines.side // 2)
     return lines
 
 
-def _cut(lines: Lines) -> Cut | None:
+def _cut(lines: ReductionLines) -> LineCut | None:
     """Blocks of lines that are long; None if they are not."""
     layout = lines.layout
     columns = lines.side * lines.lanes if layout.across else layout.columns
-    cut = Cut(layout, BLOCK)
+    cut = LineCut(layout, BLOCK)
     if not cut.is_along_row:
-        cut = Cut(layout, max(1, BLOCK // max(1, columns)))
+        cut = LineCut(layout, max(1, BLOCK // max(1, columns)))
     return cut if cut.blocks > 1 else None
 
 
-def _write_in_blocks(k: Kernel, op: Reduction, blocks: Lines) -> None:
+def _write_in_blocks(k: Kernel, op: Reduction, blocks: ReductionLines) -> None:
     """Reduce each block of each line in one phase, join what they have found in another."""
     with k.phase(blocks.units, _work(k), "blocks") as p:
         fold = _fold(p, op, blocks.layout)
         partials = Partials.of(p, "partials", blocks)
         each_line(p, blocks, lambda line: partials.save(line, fold.run(line, [])))
     assert blocks.cut is not None
-    lines, per_block = replace(blocks, cut=None), float(WORK * blocks.cut.blocks)
+    lines, per_block = replace(blocks, cut=None), float(REDUCED_ELEMENT * blocks.cut.blocks)
     with k.phase(lines.units, per_block * k.step.outs[0].type.size, "joined") as p:
         fold = _fold(p, op, blocks.layout)
         joining = Partials.of(p, "partials", blocks)
@@ -130,13 +131,13 @@ def _write_in_blocks(k: Kernel, op: Reduction, blocks: Lines) -> None:
 
 
 def _write_results(
-    p: Phase, lines: Lines, fold: Fold, reduced: Callable[[Line], list[Value]]
+    p: Phase, lines: ReductionLines, fold: Fold, reduced: Callable[[ReductionLine], list[Value]]
 ) -> None:
     sink = open_sink(p, lines.layout.result_shape, lines.layout.result_sink)
     each_line(p, lines, lambda line: line.put(sink, fold.finished(reduced(line), [])))
 
 
-def _fold(p: Phase, op: Reduction, layout: Layout) -> Fold:
+def _fold(p: Phase, op: Reduction, layout: LineLayout) -> Fold:
     source: Reader = open_source(p, layout.shape, layout.source)
 
     def mean(total: Value, _: Results, __: int) -> Value:
@@ -145,11 +146,10 @@ def _fold(p: Phase, op: Reduction, layout: Layout) -> Fold:
     def same(value: Value, _: Results, __: int) -> Value:
         return value
 
-    x = p.step.ins[0]
-    assert x is not None
+    x = p.step.required[0]
     return Fold(
         _initial(op, x.type.dtype),
-        lambda spot, _: spot.load(source),
+        lambda position, _: position.load(source),
         _COMBINE[type(op)],
         mean if isinstance(op, ReduceMean) else same,
     )

@@ -24,7 +24,7 @@ from afterglow.backends.cpu.llvm.emitter import ceil as round_up
 from afterglow.backends.cpu.micro.index_check import IndexCheck
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.rows import Row, split
-from afterglow.backends.cpu.micro.sampling import Tap, corners_of, taps_of
+from afterglow.backends.cpu.micro.sampling import SampleTap, corners_of, taps_of
 from afterglow.backends.cpu.micro.sliding import (
     Channels,
     arithmetic_type,
@@ -57,8 +57,7 @@ def write_max_roi_pool(k: Kernel) -> None:
 
 def _write(k: Kernel, pooling: type[_Pooling]) -> None:
     regions, rows, _, count = k.step.outs[0].type.shape
-    x = k.step.ins[0]
-    assert x is not None
+    x = k.step.required[0]
     dtype, lines = arithmetic_type(x.type.dtype), regions * rows
     channels = Channels.of(k.target, count, dtype, x.type.dtype, lines, MOST_VECTORS)
     work = 16.0 * GUESSED_SAMPLES * k.step.outs[0].type.size
@@ -70,15 +69,13 @@ class _Pooling:
     """The phase while it is being written: a unit is a row of cells of a region."""
 
     def __init__(self, p: Phase, channels: Channels, dtype: DType) -> None:
-        x, rois, *others = p.step.ins
-        assert x is not None
-        assert rois is not None
+        x, rois, *others = p.step.required
         self.e, self.channels, self.dtype = p.e, channels, dtype
         self.x, self.rois, self.sink = p.pointer(x), p.pointer(rois), p.sink()
         self.extents, self.strides = x.type.shape[1:-1], x.strides
         self.roi_strides = rois.strides
         self.cells = p.step.outs[0].type.shape[1:-1]
-        self.images = [(p.pointer(b), b.strides[0]) for b in others if b is not None]
+        self.images = [(p.pointer(b), b.strides[0]) for b in others]
         self.image = IndexCheck(p, "batch_indices" if self.images else "rois")
         self.op = p.step.op
 
@@ -216,7 +213,7 @@ class _Align(_Pooling):
 
     def _taps(
         self, axis: int, region: _Region, cell: Value, sample: Value, count: Value
-    ) -> list[Tap]:
+    ) -> list[SampleTap]:
         part = (convert(sample, self.dtype) + 0.5) / count
         place = convert(cell, self.dtype) + part
         at = fma(region.sizes[axis] / self.cells[axis], place, region.starts[axis])
@@ -225,7 +222,13 @@ class _Align(_Pooling):
         return [replace(tap, inside=inside) for tap in found]
 
     def _combined(
-        self, total: Value, image: Pointer, taps: list[list[Tap]], vector: _Vector, *, best: bool
+        self,
+        total: Value,
+        image: Pointer,
+        taps: list[list[SampleTap]],
+        vector: _Vector,
+        *,
+        best: bool,
     ) -> Value:
         for corner in corners_of(image, self.strides[1:-1], taps, self.dtype):
             value = corner.read(

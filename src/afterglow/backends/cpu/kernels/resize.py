@@ -23,6 +23,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     gather,
     rint,
 )
+from afterglow.backends.cpu.micro.cost import RESIZED_TAP
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.rows import Row, split
 from afterglow.backends.cpu.micro.sliding import Channels, each_row, load
@@ -60,8 +61,7 @@ class _Plan:
     """The shapes, with two axes at least, and the types."""
 
     def __init__(self, k: Kernel) -> None:
-        x, op = k.step.ins[0], k.step.op
-        assert x is not None
+        x, op = k.step.required[0], k.step.op
         assert isinstance(op, Resize)
         missing = max(0, 2 - x.type.rank)
         self.x, self.op, self.missing = x, op, missing
@@ -73,7 +73,7 @@ class _Plan:
         self.lines = math.prod(self.sizes[:-2])
         self.channels = Channels.of(k.target, self.sizes[-1], self.dtype, x.type.dtype, self.lines)
         taps = math.prod(self.table(axis)[0].shape[1] for axis in self.resized)
-        self.work = 4.0 * k.step.outs[0].type.size * taps
+        self.work = RESIZED_TAP * k.step.outs[0].type.size * taps
 
     def table(self, axis: int) -> tuple[Array, Array]:
         """For each element along an axis the elements of x that count, and their weights."""

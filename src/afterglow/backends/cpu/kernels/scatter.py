@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, maximum, minimum
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
-from afterglow.backends.cpu.micro.move.axes import Cut, Move, as_bits
+from afterglow.backends.cpu.micro.cost import MOVED_BYTE, UPDATED_ELEMENT
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
+from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove, as_bits
 from afterglow.backends.cpu.micro.move.blocks import Blocks
-from afterglow.backends.cpu.micro.move.pick import Picks, Term
-from afterglow.backends.cpu.micro.move.place import Memory, MemoryLine, load_first
-from afterglow.backends.cpu.micro.move.run import Run, fitting
-from afterglow.backends.cpu.micro.move.write import UNIT, WORK_OF_BYTE, Loops
+from afterglow.backends.cpu.micro.move.gather import IndexTuples, Term
+from afterglow.backends.cpu.micro.move.place import MemoryLine, MemoryPlace, load_first
+from afterglow.backends.cpu.micro.move.run import RowMove, fitting
+from afterglow.backends.cpu.micro.move.write import UNIT, Loops
 from afterglow.backends.cpu.micro.rows import Row, Strides, merge_alike
 from afterglow.instr import Buffer, OpInstr
 from afterglow.instr.buffer import row_major
@@ -27,13 +28,10 @@ from afterglow.ops.indexing import ScatterND, ScatterReduction
 from afterglow.ops.scatter import ScatterElements
 from afterglow.types.dtype import DType, boolean, f32
 
-WORK_OF_UPDATE = 16.0
-"""FLOPs that putting in one element counts as."""
-
 LINES = 64
 """Lines side by side that one unit has at most."""
 WIDEST_BITS = 32
-"""Elements are combined as ones of so many bits, mostly: lanes are no more than those."""
+"""Bits of the elements in which updates are usually combined, which bounds the lanes."""
 
 _COMBINE: dict[ScatterReduction, Callable[[Value, Value], Value]] = {
     ScatterReduction.ADD: lambda old, new: old + new,
@@ -73,13 +71,13 @@ def _accepts(step: OpInstr) -> bool:
     return op.reduction is ScatterReduction.NONE or dtype.bits >= 8 or dtype.is_float
 
 
-def _needs(r: Request) -> Needs:
+def _needs(r: KernelRequest) -> KernelNeeds:
     """A board, for narrow floats that are combined."""
     op, out = r.step.op, r.step.outs[0].type
     assert isinstance(op, ScatterElements | ScatterND)
     if op.reduction is ScatterReduction.NONE or not out.dtype.is_narrow_float:
-        return Needs()
-    return Needs(workspace={"board": Storage(f32, out.size)})
+        return KernelNeeds()
+    return KernelNeeds(workspace={"board": Storage(f32, out.size)})
 
 
 @kernel(ScatterElements, epilogue=False, accepts=_accepts, needs=_needs)
@@ -95,9 +93,8 @@ def write_scatter_nd(k: Kernel) -> None:
 
 
 def _write_scatter(k: Kernel, put: Callable[[Kernel, Board], None]) -> None:
-    op, data, out = k.step.op, k.step.ins[0], k.step.outs[0]
+    op, data, out = k.step.op, k.step.required[0], k.step.outs[0]
     assert isinstance(op, ScatterElements | ScatterND)
-    assert data is not None
     dtype, moved = out.type.dtype, op.reduction is ScatterReduction.NONE
     held = as_bits(dtype) if moved else dtype
 
@@ -122,8 +119,7 @@ def _write_scatter(k: Kernel, put: Callable[[Kernel, Board], None]) -> None:
 
 
 def _put(k: Kernel, put: Callable[[Kernel, Board], None], board: Board) -> None:
-    updates = k.step.ins[2]
-    if updates is not None and updates.type.size:
+    if k.step.required[2].type.size:
         put(k, board)
 
 
@@ -138,12 +134,12 @@ class _Side:
 def _write_copy(k: Kernel, name: str, source: _Side, to: _Side) -> None:
     """A phase that copies all elements and converts them, if they do not lie there already."""
     out = k.step.outs[0].type
-    move = Move.of(out.shape, to.strides, source.strides).in_memory()
+    move = StridedMove.of(out.shape, to.strides, source.strides).in_memory()
     lanes = max(1, k.target.vector_bits // WIDEST_BITS)
-    run = Run(lanes, move, out.dtype.itemsize)
+    run = RowMove(lanes, move, out.dtype.itemsize)
     loops = Loops(move.extents, [move.to, move.source], run.cut, [len(move.extents) - 1])
-    with k.phase(loops.units, out.nbytes * WORK_OF_BYTE, name) as p:
-        place, operand = Memory(to.at(p), move.to[-1]), source.at(p)
+    with k.phase(loops.units, out.nbytes * MOVED_BYTE, name) as p:
+        place, operand = MemoryPlace(to.at(p), move.to[-1]), source.at(p)
 
         def leaf(piece: Index, offsets: list[Index]) -> None:
             """Copy a piece of a row."""
@@ -158,33 +154,32 @@ def _write_copy(k: Kernel, name: str, source: _Side, to: _Side) -> None:
 
 def _put_elements(k: Kernel, board: Board) -> None:
     """A unit has whole lines along the axis, some side by side: only in a line updates meet."""
-    op, (data, indices, updates) = k.step.op, k.step.ins
+    op, (data, indices, updates) = k.step.op, k.step.required
     assert isinstance(op, ScatterElements)
-    assert data is not None
-    assert indices is not None
-    assert updates is not None
     axis, last, extents = op.axis % data.type.rank, data.type.rank - 1, indices.type.shape
     term = Term(0, board.strides[axis])
     to = tuple(0 if at == axis else stride for at, stride in enumerate(board.strides))
     lines = Blocks(1 if axis == last else extents[last], 1, LINES)
-    cut = Cut(lines.count, extents[axis] * min(lines.extent, LINES))
+    cut = MoveCut(lines.count, extents[axis] * min(lines.extent, LINES))
     loops = Loops(extents, [to, indices.strides, updates.strides], cut, {axis, last})
-    with k.phase(loops.units, updates.type.size * WORK_OF_UPDATE, "updates") as p:
+    with k.phase(loops.units, updates.type.size * UPDATED_ELEMENT, "updates") as p:
         result, news = board.at(p), board.updates(p, updates)
-        picks = Picks(p, indices, [term])
+        tuples = IndexTuples(p, indices, [term])
 
         def leaf(piece: Index, offsets: list[Index]) -> None:
             """Put in lines side by side, element by element."""
-            line, pick, update = offsets
+            line, index_at, update = offsets
             with p.e.loop(extents[axis]) as at:
-                pick_at = pick + at * indices.strides[axis]
+                index_at = index_at + at * indices.strides[axis]
                 new_at = news + update + at * updates.strides[axis]
 
                 def put(column: Index, _: int = 1) -> None:
                     """Put in one element."""
-                    place = picks.place(pick_at + column * indices.strides[last])
-                    spot = result + line + place + column * to[last]
-                    board.put(Row(spot, 1), 0, (new_at + column * updates.strides[last]).load(), 1)
+                    place = tuples.place(index_at + column * indices.strides[last])
+                    position = result + line + place + column * to[last]
+                    board.put(
+                        Row(position, 1), 0, (new_at + column * updates.strides[last]).load(), 1
+                    )
 
                 lines.write(p.e, piece, put, put)
 
@@ -194,10 +189,7 @@ def _put_elements(k: Kernel, board: Board) -> None:
 
 def _put_slices(k: Kernel, board: Board) -> None:
     """A unit has some columns of all slices: there updates meet."""
-    data, indices, updates = k.step.ins
-    assert data is not None
-    assert indices is not None
-    assert updates is not None
+    data, indices, updates = k.step.required
     depth, leading = indices.type.shape[-1], indices.type.rank - 1
     terms = [Term(at * indices.strides[-1], board.strides[at]) for at in range(depth)]
     tuples, (picked, taken) = merge_alike(
@@ -209,17 +201,17 @@ def _put_slices(k: Kernel, board: Board) -> None:
     count = math.prod(tuples)
     lanes = fitting(max(1, k.target.vector_bits // WIDEST_BITS), slices[-1])
     blocks = Blocks(slices[-1], lanes, max(1, UNIT // count // lanes) * lanes)
-    cut = Cut(blocks.count, count * min(slices[-1], blocks.block))
+    cut = MoveCut(blocks.count, count * min(slices[-1], blocks.block))
     loops = Loops(slices, [to, source], cut, [len(slices) - 1])
-    with k.phase(loops.units, updates.type.size * WORK_OF_UPDATE, "updates") as p:
+    with k.phase(loops.units, updates.type.size * UPDATED_ELEMENT, "updates") as p:
         result, news = board.at(p), board.updates(p, updates)
-        picks = Picks(p, indices, terms)
+        looked_up = IndexTuples(p, indices, terms)
 
         def leaf(piece: Index, offsets: list[Index]) -> None:
             """Put in some columns of all slices."""
 
-            def put_slice(pick: Index, update: Index) -> None:
-                place = offsets[0] + picks.place(pick)
+            def put_slice(index_at: Index, update: Index) -> None:
+                place = offsets[0] + looked_up.place(index_at)
                 line = Row(result + place, to[-1])
                 row = Row(news + (offsets[1] + update), source[-1])
 

@@ -16,16 +16,20 @@ from afterglow.backends.cpu.micro.access import (
     placed_sink,
     placed_source,
 )
-from afterglow.backends.cpu.micro.extreme import Search
+from afterglow.backends.cpu.micro.cost import SEARCHED_ELEMENT
+from afterglow.backends.cpu.micro.extreme import ExtremeSearch
 from afterglow.backends.cpu.micro.kernel import Kernel
 from afterglow.backends.cpu.micro.layout import lay_out, lifted
-from afterglow.backends.cpu.micro.line import Line, Spot, each_line
-from afterglow.backends.cpu.micro.lines import Lines, arithmetic_type, full_lanes, lanes_of
+from afterglow.backends.cpu.micro.reduction_line import Position, ReductionLine, each_line
+from afterglow.backends.cpu.micro.reduction_lines import (
+    ReductionLines,
+    arithmetic_type,
+    full_lanes,
+    lanes_of,
+)
 from afterglow.ops.reduction import CumProd, CumSum, Running
 from afterglow.ops.search import ArgExtreme, ArgMax, ArgMin
 
-WORK = 12
-"""FLOPs that an element is counted as, its memory included."""
 SIDE = 4
 """Vectors of lines side by side, so that one need not wait for the other."""
 
@@ -33,16 +37,15 @@ SIDE = 4
 @kernel(ArgMax, ArgMin)
 def write_arg_extreme(k: Kernel) -> None:
     """Write the kernel that finds the place of the largest or smallest of each line."""
-    op, x = k.step.op, k.step.ins[0]
+    op, x = k.step.op, k.step.required[0]
     assert isinstance(op, ArgExtreme)
-    assert x is not None
     shape, dtype = x.type.shape, arithmetic_type(x.type.dtype)
     axes = (op.axis % len(shape),)
     placed = {b: lifted(s, axes, keepdims=op.keepdims) for b, s in placed_sink(k).items()}
     layout = lay_out(shape, axes, placed_source(k), placed, full_lanes(k.target, dtype))
-    lines = Lines(layout, dtype, lanes_of(k.target, dtype, layout))
-    search = Search(largest=isinstance(op, ArgMax), last=op.last_index)
-    with k.phase(lines.units, float(WORK * x.type.size)) as p:
+    lines = ReductionLines(layout, dtype, lanes_of(k.target, dtype, layout))
+    search = ExtremeSearch(largest=isinstance(op, ArgMax), last=op.last_index)
+    with k.phase(lines.units, float(SEARCHED_ELEMENT * x.type.size)) as p:
         source = open_source(p, layout.shape, layout.source)
         sink = open_sink(p, layout.result_shape, layout.result_sink)
         each_line(p, lines, lambda line: line.put(sink, search.positions(line, source)))
@@ -51,18 +54,17 @@ def write_arg_extreme(k: Kernel) -> None:
 @kernel(CumSum, CumProd)
 def write_running(k: Kernel) -> None:
     """Write the kernel of running sums or products: vectors across lines, or else one by one."""
-    op, x = k.step.op, k.step.ins[0]
+    op, x = k.step.op, k.step.required[0]
     assert isinstance(op, Running)
-    assert x is not None
     along = lines_along(k, op.axis)
     lines = replace(along, lanes=along.lanes if along.layout.across else 1, side=SIDE)
-    with k.phase(lines.units, float(WORK * x.type.size)) as p:
+    with k.phase(lines.units, float(SEARCHED_ELEMENT * x.type.size)) as p:
         source = open_source(p, lines.layout.shape, lines.layout.source)
         sink = open_sink(p, lines.layout.shape, lines.layout.sink)
         each_line(p, lines, lambda line: _accumulate(line, op, source, sink))
 
 
-def _accumulate(line: Line, op: Running, source: Reader, sink: Writer) -> None:
+def _accumulate(line: ReductionLine, op: Running, source: Reader, sink: Writer) -> None:
     function, neutral = (add, 0) if isinstance(op, CumSum) else (mul, 1)
     e, lines = line.p.e, line.lines
     length = lines.layout.length
@@ -74,9 +76,9 @@ def _accumulate(line: Line, op: Running, source: Reader, sink: Writer) -> None:
     def one(place: Value, which: int, total: Value) -> Value:
         offset, mask = line.vectors[which]
         row, column = (place, line.start + offset) if lines.layout.across else (0, place)
-        spot = Spot(line, row, column, mask, which)
-        following: Value = function(total, spot.load(source))
-        spot.put(sink, total if op.exclusive else following)
+        position = Position(line, row, column, mask, which)
+        following: Value = function(total, position.load(source))
+        position.put(sink, total if op.exclusive else following)
         return following
 
     start = e.constant(lines.dtype, neutral, lines.lanes)

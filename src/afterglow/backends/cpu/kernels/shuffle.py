@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.micro.kernel import Kernel
-from afterglow.backends.cpu.micro.move import Move, write_move
+from afterglow.backends.cpu.micro.move import StridedMove, write_move
 from afterglow.backends.cpu.micro.rows import Strides
 from afterglow.instr import Buffer
 from afterglow.ops.movement import taken
@@ -24,13 +24,12 @@ def write_other_shuffle(k: Kernel) -> None:
 
 
 def _write_shuffle(k: Kernel) -> None:
-    op, (x,), (out,) = k.step.op, k.step.ins, k.step.outs
+    op, (x,), (out,) = k.step.op, k.step.required, k.step.outs
     assert isinstance(op, Shuffle)
-    assert x is not None
     split, perm, _ = op.steps(x.type.shape)
     parts = taken(split, perm)
     source = taken(_split_strides(x, split), perm)
-    write_move(k, lambda p: p.pointer(x), Move.of(parts, _split_strides(out, parts), source))
+    write_move(k, lambda p: p.pointer(x), StridedMove.of(parts, _split_strides(out, parts), source))
 
 
 def _split_strides(buffer: Buffer, parts: tuple[int, ...]) -> Strides:

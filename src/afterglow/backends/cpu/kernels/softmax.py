@@ -14,28 +14,32 @@ from afterglow.backends.cpu.micro.access import (
     open_sink,
     open_source,
 )
-from afterglow.backends.cpu.micro.extreme import Search, least
-from afterglow.backends.cpu.micro.kept import Kept, keep, must_compute, room_for
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request
-from afterglow.backends.cpu.micro.line import Line, Spot, each_line
-from afterglow.backends.cpu.micro.lines import Lines
+from afterglow.backends.cpu.micro.cost import SOFTMAX_ELEMENT
+from afterglow.backends.cpu.micro.extreme import ExtremeSearch, least
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase
+from afterglow.backends.cpu.micro.operand_cache import (
+    CachedOperand,
+    cache_for,
+    cached,
+    must_compute,
+)
+from afterglow.backends.cpu.micro.reduction_line import Position, ReductionLine, each_line
+from afterglow.backends.cpu.micro.reduction_lines import ReductionLines
 from afterglow.backends.cpu.micro.staged import (
     Fold,
+    FoldStages,
     Results,
-    Stages,
     staged_needs,
     write_staged,
 )
 from afterglow.ops.softmax import AlongAxis, Hardmax, LogSoftmax, Softmax
 
-WAYS = 2
+UNROLL = 2
 """Vectors in one turn of a loop that computes exponentials."""
-WORK = 30
-"""FLOPs that an element is counted as."""
 
 
-def _needs(r: Request) -> Needs:
-    """Softmax keeps exponentials, its logarithm what it must compute."""
+def _needs(r: KernelRequest) -> KernelNeeds:
+    """Memory to cache in: exponentials for softmax, a computed operand for its logarithm."""
     keeps = isinstance(r.step.op, Softmax) or must_compute(r)
     return staged_needs(_lines(r), 2, keeps=keeps)
 
@@ -58,64 +62,66 @@ def write_hardmax(k: Kernel) -> None:
         each_line(p, lines, lambda line: _hardmax(line, source, sink))
 
 
-def _lines(k: Request) -> Lines:
+def _lines(k: KernelRequest) -> ReductionLines:
     op = k.step.op
     assert isinstance(op, AlongAxis)
     return lines_along(k, op.axis)
 
 
 def _work(k: Kernel) -> float:
-    return float(WORK * k.step.outs[0].type.size)
+    return float(SOFTMAX_ELEMENT * k.step.outs[0].type.size)
 
 
-def _softmax(p: Phase, lines: Lines) -> Stages:
-    """The exponentials are kept, if there is room, and scaled in the end."""
-    room = room_for(p, lines)
-    x = keep(p, open_source(p, lines.layout.shape, lines.layout.source), room)
+def _softmax(p: Phase, lines: ReductionLines) -> FoldStages:
+    """The exponentials are cached if there is memory for it, and scaled in the end."""
+    cache = cache_for(p, lines)
+    x = cached(p, open_source(p, lines.layout.shape, lines.layout.source), cache)
     sink = open_sink(p, lines.layout.shape, lines.layout.sink)
 
-    def kept_power(spot: Spot, results: Results) -> Value:
-        found = _power(x, spot, results)
-        if room is not None:
-            room.store(spot, found)
+    def cached_power(position: Position, results: Results) -> Value:
+        found = _power(x, position, results)
+        if cache is not None:
+            cache.store(position, found)
         return found
 
-    def put(spot: Spot, results: Results) -> None:
-        found = _power(x, spot, results) if room is None else room.load(spot)
-        spot.put(sink, found * results[1][spot.which])
+    def put(position: Position, results: Results) -> None:
+        found = _power(x, position, results) if cache is None else cache.load(position)
+        position.put(sink, found * results[1][position.which])
 
-    total = Fold(0, kept_power, add, lambda total, r, n: 1.0 / total + _no_number(r[0][n]), WAYS)
-    return Stages((_peak(x, lines), total), put, WAYS)
+    total = Fold(
+        0, cached_power, add, lambda total, r, n: 1.0 / total + _no_number(r[0][n]), UNROLL
+    )
+    return FoldStages((_peak(x, lines), total), put, UNROLL)
 
 
-def _log_softmax(p: Phase, lines: Lines) -> Stages:
-    x = keep(p, open_source(p, lines.layout.shape, lines.layout.source), room_for(p, lines))
+def _log_softmax(p: Phase, lines: ReductionLines) -> FoldStages:
+    x = cached(p, open_source(p, lines.layout.shape, lines.layout.source), cache_for(p, lines))
     sink = open_sink(p, lines.layout.shape, lines.layout.sink)
 
-    def power(spot: Spot, results: Results) -> Value:
-        return _power(x, spot, results)
+    def power(position: Position, results: Results) -> Value:
+        return _power(x, position, results)
 
-    def put(spot: Spot, results: Results) -> None:
-        peak, logarithm = (found[spot.which] for found in results)
-        spot.put(sink, (x.again(spot) - peak) - logarithm)
+    def put(position: Position, results: Results) -> None:
+        peak, logarithm = (found[position.which] for found in results)
+        position.put(sink, (x.again(position) - peak) - logarithm)
 
-    total = Fold(0, power, add, lambda total, r, n: log(total) + _no_number(r[0][n]), WAYS)
-    return Stages((_peak(x, lines), total), put, WAYS)
+    total = Fold(0, power, add, lambda total, r, n: log(total) + _no_number(r[0][n]), UNROLL)
+    return FoldStages((_peak(x, lines), total), put, UNROLL)
 
 
-def _peak(x: Kept, lines: Lines) -> Fold:
+def _peak(x: CachedOperand, lines: ReductionLines) -> Fold:
     """The largest element; NaN if one is."""
     return Fold(
         least(lines.dtype),
-        lambda spot, _: x.first(spot),
+        lambda position, _: x.first(position),
         maximum,
         lambda peak, _, __: peak,
     )
 
 
-def _power(x: Kept, spot: Spot, results: Results) -> Value:
+def _power(x: CachedOperand, position: Position, results: Results) -> Value:
     """The exponential of an element, less the largest one."""
-    return exp_down(x.again(spot) - results[0][spot.which])
+    return exp_down(x.again(position) - results[0][position.which])
 
 
 def _no_number(peak: Value) -> Value:
@@ -123,12 +129,12 @@ def _no_number(peak: Value) -> Value:
     return peak - peak
 
 
-def _hardmax(line: Line, source: Reader, sink: Writer) -> None:
-    found = Search().positions(line, source)
+def _hardmax(line: ReductionLine, source: Reader, sink: Writer) -> None:
+    found = ExtremeSearch().positions(line, source)
 
-    def put(spot: Spot) -> None:
-        position = found[spot.which]
-        here = equal(spot.position(position.dtype), position)
-        spot.put(sink, convert(here, line.lines.dtype))
+    def put(position: Position) -> None:
+        index = found[position.which]
+        here = equal(position.index_in_line(index.dtype), index)
+        position.put(sink, convert(here, line.lines.dtype))
 
-    line.each(put, ways=WAYS)
+    line.each(put, unroll=UNROLL)

@@ -12,7 +12,7 @@ from afterglow.backends.cpu.kernels.algorithm import Algorithm, Writer
 from afterglow.backends.cpu.llvm.types import spell
 from afterglow.backends.cpu.micro.cost import plain_cost
 from afterglow.backends.cpu.micro.job import Job
-from afterglow.backends.cpu.micro.kernel import Needs, Request
+from afterglow.backends.cpu.micro.kernel import KernelNeeds, KernelRequest
 from afterglow.graph import Op
 from afterglow.instr import OpInstr
 
@@ -20,15 +20,15 @@ DIRECT = "direct"
 """The algorithm that computes a result as it is defined."""
 
 Accepts = Callable[[OpInstr], bool]
-Algorithms = Callable[[Request], list[Algorithm]]
-NeedsOf = Callable[[Request], Needs]
+Algorithms = Callable[[KernelRequest], list[Algorithm]]
+NeedsOf = Callable[[KernelRequest], KernelNeeds]
 
 
 @dataclass(frozen=True)
-class Entry:
+class KernelEntry:
     """How an op is computed as an anchor.
 
-    `algorithms` are the ways to compute it, the one with the least estimate first. `fuses` names
+    `algorithms` lists how it can be computed, the one with the least estimate first. `fuses` names
     the operands that may be computed by steps before it, while they are read; `epilogue` says
     whether steps after it may work on its result. `accepts` refuses steps that no algorithm can
     compute: they run on the host.
@@ -41,7 +41,7 @@ class Entry:
     accepts: Accepts = lambda step: True
 
 
-ENTRIES: dict[type[Op], Entry] = {}
+ENTRIES: dict[type[Op], KernelEntry] = {}
 
 
 def algorithms(
@@ -51,7 +51,7 @@ def algorithms(
     epilogue: bool = True,
     accepts: Accepts = lambda step: True,
 ) -> Callable[[Algorithms], Algorithms]:
-    """Declare that a function lists the algorithms for ops; see `Entry`.
+    """Declare that a function lists the algorithms for ops; see `KernelEntry`.
 
     `name` gives the beginning of the symbol, which profilers show: the mnemonic by default.
     """
@@ -59,7 +59,7 @@ def algorithms(
     def declare(listed: Algorithms) -> Algorithms:
         for op in ops:
             named = name or (lambda step: step.op.mnemonic)
-            ENTRIES[op] = Entry(listed, named, fuses, epilogue, accepts)
+            ENTRIES[op] = KernelEntry(listed, named, fuses, epilogue, accepts)
         return listed
 
     return declare
@@ -71,12 +71,12 @@ def kernel(
     fuses: tuple[str, ...] = (),
     epilogue: bool = True,
     accepts: Accepts = lambda step: True,
-    needs: NeedsOf = lambda request: Needs(),
+    needs: NeedsOf = lambda request: KernelNeeds(),
 ) -> Callable[[Writer], Writer]:
     """Declare that a function writes the kernels of ops, for which there is one algorithm."""
 
     def declare(write: Writer) -> Writer:
-        def only(request: Request) -> list[Algorithm]:
+        def only(request: KernelRequest) -> list[Algorithm]:
             return [Algorithm(DIRECT, plain_cost(request.job), write, needs(request))]
 
         algorithms(*ops, name=name, fuses=fuses, epilogue=epilogue, accepts=accepts)(only)

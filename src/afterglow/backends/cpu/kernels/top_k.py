@@ -1,4 +1,4 @@
-"""The k best of each line: kept in order by insertion, gathered and sorted now and then, or a heap.
+"""The k best of each line, by insertion, by sorting batches of candidates, or by a heap.
 
 Those that need not be sorted may as well be parted from the others (`quickselect.py`).
 
@@ -14,7 +14,7 @@ from afterglow.backends.cpu.kernels.quickselect import Before, Entries, Entry, p
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
-    Function,
+    FunctionSymbol,
     Pointer,
     Value,
     any_lane,
@@ -34,16 +34,15 @@ from afterglow.backends.cpu.micro.access import (
     placed_sink,
     placed_source,
 )
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
-from afterglow.backends.cpu.micro.lines import arithmetic_type, full_lanes
+from afterglow.backends.cpu.micro.cost import TOP_K_ELEMENT
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
+from afterglow.backends.cpu.micro.reduction_lines import arithmetic_type, full_lanes
 from afterglow.backends.cpu.micro.rows import Rows, Strides, strides_within
 from afterglow.ops.search import TopK
 from afterglow.types.dtype import DType, i32, i64
 
 FEW = 16
-"""So few are kept sorted by insertion."""
-WORK = 16
-"""FLOPs that an element is counted as."""
+"""The largest k for which the best are kept sorted by insertion."""
 
 Join = Callable[[Entry], None]
 """What is done to an entry that is better than the worst of the k best."""
@@ -104,20 +103,19 @@ class _Selection:
         return Entry(convert(row.load(place, 1), self.dtype), convert(place, self.place_dtype))
 
 
-def _selection(r: Request) -> _Selection:
-    op, x = r.step.op, r.step.ins[0]
+def _selection(r: KernelRequest) -> _Selection:
+    op, x = r.step.op, r.step.required[0]
     assert isinstance(op, TopK)
-    assert x is not None
     dtype, length = arithmetic_type(x.type.dtype), x.type.shape[op.axis % x.type.rank]
     return _Selection(op, length, dtype, full_lanes(r.target, dtype))
 
 
-def _needs(r: Request) -> Needs:
+def _needs(r: KernelRequest) -> KernelNeeds:
     """Memory for the candidates, and for as many that are being sorted."""
     chosen = _selection(r)
     count = 2 * (chosen.room + 1)
     places = chosen.place_dtype
-    return Needs(
+    return KernelNeeds(
         scratch={
             "values": Storage(chosen.dtype, count),
             "places": Storage(places, count),
@@ -129,14 +127,13 @@ def _needs(r: Request) -> Needs:
 @kernel(TopK, needs=_needs)
 def write_top_k(k: Kernel) -> None:
     """Write the kernel of the k best."""
-    op, x = k.step.op, k.step.ins[0]
+    op, x = k.step.op, k.step.required[0]
     assert isinstance(op, TopK)
-    assert x is not None
     axis = op.axis % x.type.rank
     length, chosen = x.type.shape[axis], _selection(k)
     shape = (*_last(x.type.shape, axis)[:-1], length)
     results = (*shape[:-1], op.k)
-    with k.phase(x.type.size // length, float(WORK * x.type.size)) as p:
+    with k.phase(x.type.size // length, float(TOP_K_ELEMENT * x.type.size)) as p:
         source = open_source(p, shape, {b: _last(s, axis) for b, s in placed_source(k).items()})
         sink = open_sink(p, results, {b: _last(s, axis) for b, s in placed_sink(k).items()})
         indices = k.step.outs[1]
@@ -270,7 +267,7 @@ def _visit_better(
                 join(entry)
 
 
-def _write_sort(p: Phase, chosen: _Selection, name: str, before: Before) -> Function:
+def _write_sort(p: Phase, chosen: _Selection, name: str, before: Before) -> FunctionSymbol:
     """A function that sorts the first entries, by merging; equal ones stay in order."""
 
     def write(e: Emitter) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import Pointer, Value, convert, differ, equal, select
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
+from afterglow.backends.cpu.micro.cost import TREE_DESCENT
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.graph.index_check import has_outside
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.trees import Aggregate, NodeKind, TreeEnsemble
@@ -40,16 +41,12 @@ _HOLDS = {
 MOST_NODES = 2**27
 """Places in the table of records are 32-bit integers."""
 
-WORK_OF_TREE = 100.0
-"""FLOPs that going down a tree counts as."""
-
 
 def _accepts(step: OpInstr) -> bool:
     """Sums over trees that are known, of floats that the machine computes with."""
-    op, (x, *tables) = step.op, step.ins
+    op, (x, *tables) = step.op, step.required
     assert isinstance(op, TreeEnsemble)
-    assert x is not None
-    known = all(b is not None and b.region is Region.CONSTANT and b.type.size for b in tables)
+    known = all(b.region is Region.CONSTANT and b.type.size for b in tables)
     sums = op.aggregate in (Aggregate.SUM, Aggregate.AVERAGE)
     if not (known and sums and x.type.dtype in (f32, f64)):
         return False
@@ -59,41 +56,37 @@ def _accepts(step: OpInstr) -> bool:
 def _points_inside(step: OpInstr) -> bool:
     """Whether all that nodes and leaves name is there: nothing is looked up elsewhere."""
     ranges = step.op.index_ranges([None if b is None else b.type for b in step.ins])
-    named = dict(zip(step.op.operand_names, step.ins, strict=False))
-    data = {n: b.data for n, b in named.items() if b is not None and b.data is not None}
+    named = dict(zip(step.op.operand_names, step.required, strict=True))
+    data = {n: b.data for n, b in named.items() if b.data is not None}
     if any(name not in data or has_outside(data[name], ranges[name]) for name in ranges):
         return False
     leaves = data["nodes"][data["nodes"][:, 0] == NodeKind.LEAF, 2]
     return bool((leaves < _rows(named["votes"])).all())
 
 
-def _rows(table: Buffer | None) -> int:
-    assert table is not None
+def _rows(table: Buffer) -> int:
     return table.type.shape[0]
 
 
-def _has_nan(limits: Buffer | None) -> bool:
+def _has_nan(limits: Buffer) -> bool:
     """Whether a comparison may fail for another reason than a feature that is missing."""
-    assert limits is not None
     return limits.data is None or bool(np.isnan(limits.data).any())
 
 
-def _needs(r: Request) -> Needs:
-    op, (x, *tables) = r.step.op, r.step.ins
+def _needs(r: KernelRequest) -> KernelNeeds:
+    op, (x, *tables) = r.step.op, r.step.required
     assert isinstance(op, TreeEnsemble)
-    assert x is not None
     room = -(-_rows(tables[2]) // IN_TURNS) * IN_TURNS
     scratch = {"leaves": Storage(i32, room), "scores": Storage(x.type.dtype, op.targets + 1)}
-    return Needs(scratch=scratch, packed=(1, 2, 3, 4, 5))
+    return KernelNeeds(scratch=scratch, packed=(1, 2, 3, 4, 5))
 
 
 @kernel(TreeEnsemble, accepts=_accepts, needs=_needs)
 def write_tree_ensemble(k: Kernel) -> None:
     """A unit is a row of features."""
-    x, _, _, roots, *_ = k.step.ins
-    assert x is not None
+    x, _, _, roots, *_ = k.step.required
     rows, trees = x.type.shape[0], _rows(roots)
-    with k.phase(rows, rows * trees * WORK_OF_TREE) as p:
+    with k.phase(rows, rows * trees * TREE_DESCENT) as p:
         ensemble = _Ensemble(p)
         with p.units() as row:
             ensemble.find_leaves(row)
@@ -104,10 +97,9 @@ class _Ensemble:
     """The phase while it is being written."""
 
     def __init__(self, p: Phase) -> None:
-        op, (x, *tables) = p.step.op, p.step.ins
+        op, (x, *tables) = p.step.op, p.step.required
         assert isinstance(op, TreeEnsemble)
-        assert x is not None
-        nodes, thresholds, roots, votes, weights = (b for b in tables if b is not None)
+        nodes, thresholds, roots, votes, weights = tables
         self.e, self.op, self.sink, self.dtype = p.e, op, p.sink(), x.type.dtype
         self.trees, self.votes_of_leaf = roots.type.size, votes.type.shape[1]
         self.nodes = nodes.type.shape[0]
@@ -217,5 +209,5 @@ def _places(roots: Array, room: int) -> Array:
 
 
 def _targets(votes: Array, spare: int) -> Array:
-    """Targets, with a spare one for what is no vote."""
+    """The target of each vote; negative votes go to a spare target."""
     return np.where(votes < 0, spare, votes).astype(np.int32).reshape(-1)

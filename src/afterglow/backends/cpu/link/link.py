@@ -9,7 +9,7 @@ import numpy as np
 
 from afterglow.backends.cpu.link.elf import EXECUTE, WRITE, ObjectFile, Section, read_object
 from afterglow.backends.cpu.link.merge import ABSENT, Merged, merge
-from afterglow.backends.cpu.link.relocate import Machine, Relocation, machine_of, write_word
+from afterglow.backends.cpu.link.relocate import LinkTarget, Relocation, machine_of, write_word
 from afterglow.runtime.native.convention import C_LIBRARY
 from afterglow.runtime.native.image import Image
 from afterglow.support.errors import CompileError
@@ -40,7 +40,7 @@ def link(objects: Sequence[bytes], exports: Sequence[str], imports: Collection[s
     return linking.image()
 
 
-def _common_machine(files: Sequence[ObjectFile]) -> Machine:
+def _common_machine(files: Sequence[ObjectFile]) -> LinkTarget:
     numbers = sorted({file.machine for file in files})
     if not numbers:
         raise CompileError("there is no object file to link")
@@ -84,7 +84,7 @@ def _part(section: Section) -> int:
     return _ZEROS if section.is_zero else _DATA
 
 
-def _lay_out(sections: Sequence[Section], machine: Machine, stubs: int, slots: int) -> _Layout:
+def _lay_out(sections: Sequence[Section], machine: LinkTarget, stubs: int, slots: int) -> _Layout:
     """Parts one after the other, sections of a part in their order."""
     places = np.zeros(len(sections), np.int64)
     parts = [_part(section) for section in sections]
@@ -113,14 +113,14 @@ def _round_up(number: int, multiple: int) -> int:
 
 
 def _distinct(numbers: Array) -> list[int]:
-    """Each number once, in order: NumPy's own way imports its masked arrays first."""
+    """Each number once, in order: `numpy.unique` would import masked arrays first."""
     return sorted(set(numbers.tolist()))
 
 
 class _Linking:
     """The image while it is being written."""
 
-    def __init__(self, machine: Machine, merged: Merged) -> None:
+    def __init__(self, machine: LinkTarget, merged: Merged) -> None:
         self.machine = machine
         self.merged = merged
         self.imported = list(merged.imported.values())
@@ -132,7 +132,7 @@ class _Linking:
         self.imports: dict[str, list[int]] = {name: [] for name in merged.imported}
 
     def _slotted_symbols(self) -> list[int]:
-        """Symbols whose address is kept in a word: imports, and what code refers to by such."""
+        """Symbols in the table of addresses: imports, and symbols that code loads from it."""
         kinds = [k for k, relocation in self._kinds() if relocation.through_slot]
         through_slots = _distinct(self.merged.target[np.isin(self.merged.kind, kinds)])
         return [*self.imported, *(s for s in through_slots if s not in self.imported)]

@@ -28,11 +28,11 @@ class Relocation:
     through_slot: bool = False
     """Whether it refers to a word that holds the symbol's address, rather than to the symbol."""
     is_pointer: bool = False
-    """Whether it wants an address, which is known only when the image is loaded."""
+    """Whether it needs an absolute address, which is known only when the image is loaded."""
 
 
 @dataclass(frozen=True)
-class Machine:
+class LinkTarget:
     """What linking needs to know of an architecture."""
 
     name: str
@@ -55,7 +55,7 @@ class Machine:
         return self.relocations[kind]
 
 
-def machine_of(number: int) -> Machine:
+def machine_of(number: int) -> LinkTarget:
     """The architecture by its number in object files."""
     if number not in _MACHINES:
         known = ", ".join(machine.name for machine in _MACHINES.values())
@@ -98,7 +98,7 @@ def _add_bits(code: Array, place: Array, bits: Array) -> None:
 
 
 def _branch(bits: int, shift: int) -> Writer:
-    """A distance in instructions, in a field of so many bits."""
+    """A distance in instructions, in a field of a number of bits."""
 
     def write(code: Array, place: Array, target: Array) -> None:
         _check_range(target - place, bits + 2)
@@ -130,7 +130,7 @@ def _write_page(code: Array, place: Array, target: Array) -> None:
     _split_distance(code, place, (target >> 12) - (place >> 12))
 
 
-_X86 = Machine(
+_X86 = LinkTarget(
     name="x86",
     page=1 << 12,
     relocations={
@@ -146,7 +146,7 @@ _X86 = Machine(
     stub_relocations=((2, 2, -4),),
 )
 
-_AARCH64 = Machine(
+_AARCH64 = LinkTarget(
     name="aarch64",
     page=1 << 16,
     relocations={

@@ -10,13 +10,25 @@ import ctypes
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import llvmlite
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from afterglow.backends.cpu.llvm.emitter import Module
 from afterglow.backends.cpu.target import Target
-from afterglow.support.errors import CompileError
+from afterglow.support.errors import CompileError, UnsupportedError
 
+ENTRY_POINTS = (
+    "LLVMPY_ParseAssembly",
+    "LLVMPY_TargetMachineEmitToMemory",
+    "LLVMPY_GetBufferStart",
+    "LLVMPY_GetBufferSize",
+    "LLVMPY_DisposeMemoryBuffer",
+)
+"""Functions of llvmlite's library that are called here though they are not part of its interface.
+
+`pyproject.toml` admits the versions of llvmlite that were tested with them.
+"""
 OPTIMISATION = 2
 """LLVM's level of code generation: above it nothing is gained, below it half the speed is lost."""
 
@@ -46,6 +58,16 @@ def _text(module: Module | str) -> str:
     return module.text if isinstance(module, Module) else module
 
 
+def check_entry_points(library: Any) -> None:
+    """Raise if llvmlite's library lacks a function that is called here."""
+    missing = [name for name in ENTRY_POINTS if not hasattr(library, name)]
+    if missing:
+        raise UnsupportedError(
+            f"llvmlite {llvmlite.__version__} has no {', '.join(missing)}, which compiling needs",
+            help="install a version that is tested: pip install 'llvmlite>=0.50,<0.51'",
+        )
+
+
 def _unlocked(name: str) -> Any:
     """A function of LLVM's that does not take llvmlite's global lock.
 
@@ -58,6 +80,7 @@ def _unlocked(name: str) -> Any:
     return function
 
 
+check_entry_points(ffi.lib)
 _LIBRARY = ctypes.CDLL(ffi.lib._name)
 _PARSE = _unlocked("LLVMPY_ParseAssembly")
 _EMIT = _unlocked("LLVMPY_TargetMachineEmitToMemory")

@@ -1,4 +1,10 @@
-"""Loading object code into this process."""
+"""Loading object code into this process, by LLVM's own linker: for kernels that are being written.
+
+Models are loaded by `runtime/native/load.py`, which maps an image that `link/` has linked, and so
+needs neither LLVM nor relocation when a model starts. This loader takes an object file as the
+compiler made it, so that one kernel can be tried without linking: the tests, the benchmarks and the
+documentation use it, and a fault of the linker cannot hide behind itself.
+"""
 
 from __future__ import annotations
 

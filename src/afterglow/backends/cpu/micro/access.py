@@ -11,9 +11,14 @@ from typing import Protocol
 
 from afterglow.backends.cpu.llvm.emitter import Index, Value, convert
 from afterglow.backends.cpu.micro.fusion import Chain, ChainRow, chain_strides
-from afterglow.backends.cpu.micro.kernel import Phase, Request
+from afterglow.backends.cpu.micro.kernel import KernelRequest, Phase
 from afterglow.backends.cpu.micro.layout import Placed, lay_out
-from afterglow.backends.cpu.micro.lines import Lines, arithmetic_type, full_lanes, lanes_of
+from afterglow.backends.cpu.micro.reduction_lines import (
+    ReductionLines,
+    arithmetic_type,
+    full_lanes,
+    lanes_of,
+)
 from afterglow.backends.cpu.micro.rows import Rows, Strides, strides_within
 from afterglow.instr import Buffer
 
@@ -78,10 +83,9 @@ class RowWriter:
         self.row.run({self.buffer: made}, column, made.lanes, mask)
 
 
-def placed_source(r: Request) -> dict[Buffer, Strides]:
+def placed_source(r: KernelRequest) -> dict[Buffer, Strides]:
     """The strides, in its shape, of what must be read to have the first operand."""
-    job, x = r.job, r.step.ins[0]
-    assert x is not None
+    job, x = r.job, r.step.required[0]
     shape = x.type.shape
     if not job.before:
         return {x: strides_within(x, shape)}
@@ -89,7 +93,7 @@ def placed_source(r: Request) -> dict[Buffer, Strides]:
     return {b: s for b, s in strides.items() if b not in job.locals}
 
 
-def placed_sink(r: Request) -> dict[Buffer, Strides]:
+def placed_sink(r: KernelRequest) -> dict[Buffer, Strides]:
     """The strides, in its shape, of all that is touched when the first result is written."""
     job, result = r.job, r.step.outs[0]
     shape = result.type.shape
@@ -99,8 +103,7 @@ def placed_sink(r: Request) -> dict[Buffer, Strides]:
 
 def open_source(p: Phase, shape: Sequence[int], placed: Placed) -> Reader:
     """The first operand of the anchor, by rows of a shape in which all that is read is placed."""
-    job, x = p.kernel.job, p.step.ins[0]
-    assert x is not None
+    job, x = p.kernel.job, p.step.required[0]
     if not job.before:
         return Rows(p.pointer(x), shape, placed[x])
     return ChainReader(Chain(p, job.before, shape, [], [], placed), x)
@@ -114,11 +117,10 @@ def open_sink(p: Phase, shape: Sequence[int], placed: Placed) -> Writer:
     return Writer(Chain(p, job.after, shape, [result], stored, placed), result)
 
 
-def lines_along(k: Request, axis: int) -> Lines:
+def lines_along(k: KernelRequest, axis: int) -> ReductionLines:
     """The lines along one axis of the first operand, where results have its shape."""
-    x = k.step.ins[0]
-    assert x is not None
+    x = k.step.required[0]
     shape, dtype = x.type.shape, arithmetic_type(x.type.dtype)
     full = full_lanes(k.target, dtype)
     layout = lay_out(shape, (axis % len(shape),), placed_source(k), placed_sink(k), full)
-    return Lines(layout, dtype, lanes_of(k.target, dtype, layout))
+    return ReductionLines(layout, dtype, lanes_of(k.target, dtype, layout))

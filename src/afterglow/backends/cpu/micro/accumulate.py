@@ -29,7 +29,7 @@ from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.tile import (
     ENOUGH_SUMS,
     LINE,
-    Tile,
+    RegisterTile,
     multiply_add,
 )
 from afterglow.types.dtype import DType, u8
@@ -308,7 +308,7 @@ class Ahead:
 
 def accumulate(
     e: Emitter,
-    tile: Tile,
+    tile: RegisterTile,
     rows: Sequence[Pointer],
     panel: Pointer,
     depth: Index,
@@ -354,7 +354,7 @@ def by_rows(flat: Sequence[Value], vectors: int) -> list[list[Value]]:
     return [list(flat[start : start + vectors]) for start in range(0, len(flat), vectors)]
 
 
-def _chains(tile: Tile, depth: Index) -> int:
+def _chains(tile: RegisterTile, depth: Index) -> int:
     """How many sums are made for each element, added at the end: a small tile needs several."""
     chains = 1
     most = min(tile.unroll, depth) if isinstance(depth, int) else tile.unroll

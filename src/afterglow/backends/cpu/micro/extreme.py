@@ -18,7 +18,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     smaller,
 )
 from afterglow.backends.cpu.micro.access import Reader
-from afterglow.backends.cpu.micro.line import Line, Spot
+from afterglow.backends.cpu.micro.reduction_line import Position, ReductionLine
 from afterglow.types.dtype import DType, i32, i64
 
 SHORT = 128
@@ -36,7 +36,7 @@ def most(dtype: DType) -> float:
 
 
 @dataclass(frozen=True)
-class Search:
+class ExtremeSearch:
     """What is looked for: the largest or the smallest, the first or the last of equal ones.
 
     NaN counts as more extreme than anything.
@@ -45,7 +45,7 @@ class Search:
     largest: bool = True
     last: bool = False
 
-    def positions(self, line: Line, source: Reader) -> list[Value]:
+    def positions(self, line: ReductionLine, source: Reader) -> list[Value]:
         """Where the element is that is looked for, in each of the lines side by side."""
         dtype = line.lines.dtype
         counter = i64 if dtype.bits > i32.bits or line.lines.layout.length >= 2**31 else i32
@@ -54,29 +54,31 @@ class Search:
         if not layout.across and layout.length <= SHORT:
             return [self._position_in_short(line, source, worst, counter)]
 
-        def step(spot: Spot, carried: list[Value]) -> list[Value]:
-            x = spot.load(source)
+        def step(position: Position, carried: list[Value]) -> list[Value]:
+            x = position.load(source)
             taken = self._replaces(x, carried[0])
-            position = spot.position(counter)
-            return [select(taken, x, carried[0]), select(taken, position, carried[1])]
+            index = position.index_in_line(counter)
+            return [select(taken, x, carried[0]), select(taken, index, carried[1])]
 
         found = line.fold([worst, e.constant(counter, 0)], step, self._combine)
-        return [position for _, position in found]
+        return [index for _, index in found]
 
-    def _position_in_short(self, line: Line, source: Reader, worst: Value, counter: DType) -> Value:
+    def _position_in_short(
+        self, line: ReductionLine, source: Reader, worst: Value, counter: DType
+    ) -> Value:
         """The extreme first, then where it is: fewer lanes to combine, but two walks."""
         extreme = maximum if self.largest else minimum
         nearer = larger if self.last else smaller
         nowhere = line.p.e.constant(counter, -1 if self.last else line.lines.layout.length)
 
-        def find(spot: Spot, carried: list[Value]) -> list[Value]:
-            return [extreme(carried[0], spot.load(source))]
+        def find(position: Position, carried: list[Value]) -> list[Value]:
+            return [extreme(carried[0], position.load(source))]
 
         ((best,),) = line.fold([worst], find, lambda a, b: [extreme(a[0], b[0])])
 
-        def locate(spot: Spot, carried: list[Value]) -> list[Value]:
-            here = _is_same(spot.load(source), best)
-            return [nearer(carried[0], select(here, spot.position(counter), nowhere))]
+        def locate(position: Position, carried: list[Value]) -> list[Value]:
+            here = _is_same(position.load(source), best)
+            return [nearer(carried[0], select(here, position.index_in_line(counter), nowhere))]
 
         ((found,),) = line.fold([nowhere], locate, lambda a, b: [nearer(a[0], b[0])])
         return found

@@ -1,4 +1,4 @@
-"""What runs before and after an anchor, on values in registers: prologues and epilogues."""
+"""Fusion: prologues and epilogues of an anchor, computed on values in registers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def chain_strides(steps: Sequence[OpInstr], shape: Sequence[int]) -> dict[Buffer
 
 
 def reads_alike(steps: Sequence[OpInstr], shape: Sequence[int]) -> bool:
-    """Whether every operand that several steps read is broadcast to the shape in one way."""
+    """Whether every operand that several steps read is broadcast to the shape alike."""
     strides: dict[Buffer, Strides] = {}
     return all(
         strides.setdefault(b, own) == own
@@ -168,8 +168,7 @@ class Source:
     """An operand of an anchor, computed by the steps before it as it is read."""
 
     def __init__(self, phase: Phase, anchor: OpInstr, operand: int) -> None:
-        job, buffer = phase.kernel.job, anchor.ins[operand]
-        assert buffer is not None
+        job, buffer = phase.kernel.job, anchor.operand(operand)
         self.buffer = buffer
         shape = buffer.type.shape or (1,)
         steps = _leading_to(buffer, job.before)

@@ -1,4 +1,4 @@
-"""The one way in which kernels use numbers that data give as indices, lengths or counts.
+"""Bounds checks of numbers that data give as indices, lengths or counts, for all kernels.
 
 A number that is out of range becomes the nearest that is not: whatever data hold, no kernel reads
 or writes the memory of others. Unless the model is compiled unchecked, it also raises alarms, which
@@ -31,8 +31,7 @@ class IndexCheck:
     def __init__(self, p: Phase, operand: str) -> None:
         types = [None if b is None else b.type for b in p.step.ins]
         place = p.step.op.operand_names.index(operand)
-        buffer = p.step.ins[place]
-        assert buffer is not None
+        buffer = p.step.operand(place)
         self.p, self.operand, self.dtype = p, operand, buffer.type.dtype
         self.ranges = p.step.op.index_ranges(types)[operand]
         self.raises = not p.kernel.unchecked

@@ -1,4 +1,4 @@
-"""What one kernel has to do: a step of a program, or a stack of them, with its parts told apart."""
+"""The work of one kernel: a step or a stack, divided into prologue, anchor and epilogue."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Job:
 
     @cached_property
     def key(self) -> str:
-        """Equal for jobs that equal code does: the same ops on operands that lie alike."""
+        """Key under which kernels are shared: jobs with equal keys need the same code."""
         numbers: dict[Buffer, int] = {}
         for buffer in self._operands():
             numbers.setdefault(buffer, len(numbers))

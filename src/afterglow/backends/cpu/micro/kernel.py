@@ -73,7 +73,7 @@ Parameter = Operand | Packed | Table | Workspace | Alarm
 
 
 @dataclass
-class Function:
+class KernelFunction:
     """A finished phase: its symbol, what it must be given, and how much there is to do."""
 
     symbol: str
@@ -84,7 +84,7 @@ class Function:
 
 
 @dataclass(eq=False)
-class Request:
+class KernelRequest:
     """A job to be computed on a target."""
 
     job: Job
@@ -116,7 +116,7 @@ LEAST_PADDED = 1 << 16
 
 
 @dataclass(frozen=True)
-class Needs:
+class KernelNeeds:
     """What a kernel needs besides its operands, known before it is written.
 
     `workspace` is shared by its threads from phase to phase, `scratch` is for each thread while a
@@ -134,11 +134,11 @@ class Needs:
         return (0,) if copy is not None and copy.nbytes >= LEAST_PADDED else ()
 
 
-class Kernel(Request):
+class Kernel(KernelRequest):
     """The kernel of a job while it is being written."""
 
     def __init__(
-        self, request: Request, name: str, needs: Needs, *, unchecked: bool = False
+        self, request: KernelRequest, name: str, needs: KernelNeeds, *, unchecked: bool = False
     ) -> None:
         super().__init__(request.job, request.target)
         self.name = name
@@ -147,7 +147,7 @@ class Kernel(Request):
         """Whether indices out of range are clamped without a word."""
         self.checks: list[Check] = []
         self.module = Module(request.target)
-        self.functions: list[Function] = []
+        self.functions: list[KernelFunction] = []
         self._tables: dict[tuple[str, bytes], Table] = {}
         self._packed: dict[tuple[int, str], Packed] = {}
 
@@ -159,7 +159,7 @@ class Kernel(Request):
         """
         symbol = f"{self.name}_{name}" if name else self.name
         with self.module.function(symbol) as emitter:
-            phase = Phase(self, emitter, Function(emitter.name, units, work))
+            phase = Phase(self, emitter, KernelFunction(emitter.name, units, work))
             yield phase
         self.functions.append(phase.function)
 
@@ -175,14 +175,14 @@ class Kernel(Request):
         return Alarm(self.checks.index(check))
 
     def packed(self, number: int, name: str, pack: Pack) -> Packed:
-        """A packed constant as a parameter; `name` tells ways to pack one constant apart."""
+        """A packed constant as a parameter; `name` distinguishes packings of one constant."""
         return self._packed.setdefault((number, name), Packed(number, pack))
 
 
 class Phase:
     """One function of a kernel while it is being written: `e` writes its code."""
 
-    def __init__(self, kernel: Kernel, emitter: Emitter, function: Function) -> None:
+    def __init__(self, kernel: Kernel, emitter: Emitter, function: KernelFunction) -> None:
         self.kernel = kernel
         self.e = emitter
         self.function = function

@@ -1,7 +1,7 @@
 """How a tensor is walked line by line: which axes count lines, and along which one vectors lie.
 
 A *line* is what is reduced, normalized or sorted together: all elements along some axes. The others
-are *kept*. Neighbouring elements of one axis, the *columns*, fill the lanes of a vector: either
+are *outer*. Neighbouring elements of one axis, the *columns*, fill the lanes of a vector: either
 columns of a line, whose lanes are then reduced in the end, or lines side by side, one a lane.
 """
 
@@ -11,28 +11,26 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from afterglow.backends.cpu.micro.cost import LANE_REDUCTION
 from afterglow.backends.cpu.micro.rows import Strides, merge_alike
 from afterglow.instr import Buffer
-
-LANE_REDUCTION = 8
-"""About how many vectors are loaded in the time in which the lanes of one are reduced."""
 
 Placed = Mapping[Buffer, Strides]
 """How far apart the elements of buffers lie along each axis of a shape."""
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Axes in the order in which they are walked: kept ones, those of a line, then the columns.
+class LineLayout:
+    """Axes in the order in which they are walked: outer ones, those of a line, then the columns.
 
     `source` and `sink` are the strides, in that order, of what is read and of what is written.
     """
 
-    kept: tuple[int, ...]
+    outer: tuple[int, ...]
     reduced: tuple[int, ...]
     columns: int
     across: bool
-    """Whether the columns are kept: a vector then holds elements of as many lines."""
+    """Whether the columns are outer: a vector then holds elements of as many lines."""
     source: Placed
     sink: Placed
     others: tuple[Strides, ...] = ()
@@ -41,22 +39,22 @@ class Layout:
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents of all axes."""
-        return (*self.kept, *self.reduced, self.columns)
+        return (*self.outer, *self.reduced, self.columns)
 
     @property
     def result_shape(self) -> tuple[int, ...]:
         """Extents of what is left if every line becomes one element."""
-        return (*self.kept, self.columns if self.across else 1)
+        return (*self.outer, self.columns if self.across else 1)
 
     @property
     def result_sink(self) -> Placed:
         """The strides of what is written, in that shape."""
-        return {b: (*s[: len(self.kept)], s[-1] * self.across) for b, s in self.sink.items()}
+        return {b: (*s[: len(self.outer)], s[-1] * self.across) for b, s in self.sink.items()}
 
     @property
     def lines(self) -> int:
         """How many lines there are, or rows of lines side by side."""
-        return math.prod(self.kept)
+        return math.prod(self.outer)
 
     @property
     def rows(self) -> int:
@@ -75,7 +73,7 @@ class _Axis:
 
     extent: int
     strides: Strides
-    is_cacheable: bool
+    is_outer: bool
 
 
 def lay_out(
@@ -85,25 +83,25 @@ def lay_out(
     sink: Placed,
     lanes: int,
     others: Sequence[Strides] = (),
-) -> Layout:
+) -> LineLayout:
     """The layout of lines along `axes`, given all strides in the operand's shape."""
     strides = [*source.values(), *sink.values(), *others]
     rank = range(len(shape))
     found = [
-        *_merged(shape, [a for a in rank if a not in axes], strides, is_cacheable=True),
-        *_merged(shape, [a for a in rank if a in axes], strides, is_cacheable=False),
+        *_merged(shape, [a for a in rank if a not in axes], strides, is_outer=True),
+        *_merged(shape, [a for a in rank if a in axes], strides, is_outer=False),
     ]
-    length = math.prod(axis.extent for axis in found if not axis.is_cacheable)
+    length = math.prod(axis.extent for axis in found if not axis.is_outer)
     columns = min(found, key=_cost(len(source), length, lanes))
-    kept = [axis for axis in found if axis.is_cacheable and axis is not columns]
-    reduced = [axis for axis in found if not axis.is_cacheable and axis is not columns]
-    ordered = [*kept, *reduced, columns]
+    outer = [axis for axis in found if axis.is_outer and axis is not columns]
+    reduced = [axis for axis in found if not axis.is_outer and axis is not columns]
+    ordered = [*outer, *reduced, columns]
     placed = [tuple(axis.strides[b] for axis in ordered) for b in range(len(strides))]
-    return Layout(
-        tuple(axis.extent for axis in kept),
+    return LineLayout(
+        tuple(axis.extent for axis in outer),
         tuple(axis.extent for axis in reduced),
         columns.extent,
-        columns.is_cacheable,
+        columns.is_outer,
         dict(zip(source, placed[: len(source)], strict=True)),
         dict(zip(sink, placed[len(source) :], strict=False)),
         tuple(placed[len(source) + len(sink) :]),
@@ -111,12 +109,12 @@ def lay_out(
 
 
 def _merged(
-    shape: Sequence[int], axes: Sequence[int], strides: Sequence[Strides], *, is_cacheable: bool
+    shape: Sequence[int], axes: Sequence[int], strides: Sequence[Strides], *, is_outer: bool
 ) -> list[_Axis]:
     own = [tuple(s[axis] for axis in axes) for s in strides]
     extents, merged = merge_alike([shape[axis] for axis in axes], own)
     return [
-        _Axis(extent, tuple(s[place] for s in merged), is_cacheable)
+        _Axis(extent, tuple(s[place] for s in merged), is_outer)
         for place, extent in enumerate(extents)
     ]
 
@@ -127,7 +125,7 @@ def _cost(sources: int, length: int, lanes: int) -> Callable[[_Axis], float]:
     def cost(axis: _Axis) -> float:
         contiguous = all(stride in (0, 1) for stride in axis.strides[:sources])
         vectors = -(-axis.extent // lanes) * (1 if contiguous else min(axis.extent, lanes))
-        at_end = 0.0 if axis.is_cacheable else LANE_REDUCTION / max(1, length)
+        at_end = 0.0 if axis.is_outer else LANE_REDUCTION / max(1, length)
         return vectors / max(1, axis.extent) + at_end
 
     return cost

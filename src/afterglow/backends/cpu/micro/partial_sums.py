@@ -18,7 +18,7 @@ FEW_TERMS = TERMS * 3 // 2
 
 
 def block_size(indices: int, step: int = 1, terms: float = 1) -> int:
-    """How many of these indices make a block, if each adds so many terms: all if terms are few.
+    """The number of indices in a block, given the terms that each adds: all if terms are few.
 
     Blocks are as even as whole steps allow.
     """

@@ -25,7 +25,7 @@ from afterglow.types.dtype import DType
 
 
 @dataclass(frozen=True)
-class Tap:
+class SampleTap:
     """A neighbour along one axis: its index, and its weight unless that is 1.
 
     Where `inside` is false, zero is read instead.
@@ -36,7 +36,7 @@ class Tap:
     inside: Value | None
 
 
-def taps_of(axis: Axis, at: Value) -> list[Tap]:
+def taps_of(axis: Axis, at: Value) -> list[SampleTap]:
     """The neighbours of a position along an axis, as `Axis.taps` finds them."""
     at = at if axis.mode is Interpolation.CUBIC else _folded(axis, at)
     base = floor(at)
@@ -48,7 +48,7 @@ def taps_of(axis: Axis, at: Value) -> list[Tap]:
             inside = (index >= 0) & (index <= axis.extent - 1)
         place = clamp(_folded(axis, index), 0, axis.extent - 1)
         whole = convert(place, at.code.index_type, saturate=True)  # NaN must lie somewhere, too
-        found.append(Tap(whole, weight, inside))
+        found.append(SampleTap(whole, weight, inside))
     return found
 
 
@@ -101,7 +101,7 @@ class Corner:
 
 
 def corners_of(
-    image: Pointer, strides: Sequence[int], taps: Sequence[Sequence[Tap]], dtype: DType
+    image: Pointer, strides: Sequence[int], taps: Sequence[Sequence[SampleTap]], dtype: DType
 ) -> Iterator[Corner]:
     """All combinations of neighbours, in the order of `afterglow.ops.sampling.corners`."""
     for choice in product(*taps):

@@ -43,7 +43,7 @@ LEAST_CHANNELS = 32
 
 
 @dataclass(frozen=True)
-class Axis:
+class WindowAxis:
     """Windows along one axis of x, whose neighbouring elements lie `step` apart."""
 
     count: int
@@ -89,7 +89,7 @@ def _quotient(count: Value, divisor: int) -> Value:
 
 
 @dataclass(frozen=True)
-class Run:
+class WindowRun:
     """Neighbouring tiles of columns, all of one width.
 
     The columns of a single tile are known, so that their windows may reach over the edge. If
@@ -102,7 +102,7 @@ class Run:
     clipped: bool = False
 
 
-def cut_columns(axis: Axis, width: int) -> list[Run]:
+def cut_columns(axis: WindowAxis, width: int) -> list[WindowRun]:
     """Tiles for all columns: single ones up to the last edge, a run of them inside."""
     inside = axis.whole
     edges = axis.count - len(inside)
@@ -113,7 +113,7 @@ def cut_columns(axis: Axis, width: int) -> list[Run]:
     if width > 2 and tiles > 1 and first + tiles * width + 1 == axis.count:
         tiles -= 1  # no single column is left over: it would not keep the machine busy
     last = first + tiles * width
-    within = [Run(first, width, tiles)] if tiles else []
+    within = [WindowRun(first, width, tiles)] if tiles else []
     return [
         *_cut_evenly(range(first), width),
         *within,
@@ -121,43 +121,43 @@ def cut_columns(axis: Axis, width: int) -> list[Run]:
     ]
 
 
-def _cut_clipped(axis: Axis, width: int) -> list[Run]:
+def _cut_clipped(axis: WindowAxis, width: int) -> list[WindowRun]:
     """Tiles where there are many windows at the edges."""
     inside = axis.whole
     tiles, rest = divmod(len(inside), width)
     runs = (
-        Run(0, 1, inside.start, clipped=True),
-        Run(inside.start, width, tiles),
-        Run(inside.stop - rest, rest, min(rest, 1)),
-        Run(inside.stop, 1, axis.count - inside.stop, clipped=True),
+        WindowRun(0, 1, inside.start, clipped=True),
+        WindowRun(inside.start, width, tiles),
+        WindowRun(inside.stop - rest, rest, min(rest, 1)),
+        WindowRun(inside.stop, 1, axis.count - inside.stop, clipped=True),
     )
     return [run for run in runs if run.tiles]
 
 
-def _cut_evenly(columns: range, width: int) -> list[Run]:
+def _cut_evenly(columns: range, width: int) -> list[WindowRun]:
     """Single tiles of about the same width."""
     tiles = -(-len(columns) // width)
     borders = [columns.start + len(columns) * i // max(1, tiles) for i in range(tiles + 1)]
-    return [Run(start, end - start, 1) for start, end in pairwise(borders)]
+    return [WindowRun(start, end - start, 1) for start, end in pairwise(borders)]
 
 
 @dataclass(frozen=True)
-class Field:
+class WindowField:
     """x and the windows on it, along two spatial axes or more: the last are columns."""
 
     batch: int
     batch_step: int
-    axes: tuple[Axis, ...]
+    axes: tuple[WindowAxis, ...]
     channels: int
     channel_step: int
 
     @staticmethod
-    def of(windows: Windows, x: Buffer) -> Field:
+    def of(windows: Windows, x: Buffer) -> WindowField:
         """The field of a buffer; x with one spatial axis gets columns of a single element."""
         batch, *extents, channels = x.type.shape
         batch_step, *steps, channel_step = x.strides
         axes = [
-            Axis(*facts)
+            WindowAxis(*facts)
             for facts in zip(
                 windows.counts(extents),
                 extents,
@@ -170,11 +170,11 @@ class Field:
             )
         ]
         while len(axes) < 2:
-            axes.append(Axis(1, 1, 1, 1, 1, 0, 0))
-        return Field(batch, batch_step, tuple(axes), channels, channel_step)
+            axes.append(WindowAxis(1, 1, 1, 1, 1, 0, 0))
+        return WindowField(batch, batch_step, tuple(axes), channels, channel_step)
 
     @property
-    def columns(self) -> Axis:
+    def columns(self) -> WindowAxis:
         """The last spatial axis."""
         return self.axes[-1]
 
@@ -191,7 +191,7 @@ class Field:
         return place
 
 
-def place_of_row(field: Field, row: Index) -> tuple[Index, list[Index]]:
+def place_of_row(field: WindowField, row: Index) -> tuple[Index, list[Index]]:
     """The image of a row of results, and its place along all axes but the last."""
     places: list[Index] = []
     for axis in reversed(field.axes[:-1]):
@@ -359,7 +359,9 @@ def each_row(
         body(row, channels.bounds(p.e, block))
 
 
-def each_tile(e: Emitter, runs: Sequence[Run], body: Callable[[Run, Index], None]) -> None:
+def each_tile(
+    e: Emitter, runs: Sequence[WindowRun], body: Callable[[WindowRun, Index], None]
+) -> None:
     """Repeat a body for each tile of columns: it gets its run and its first column."""
     for run in runs:
         with e.loop(run.start + run.width * run.tiles, start=run.start, step=run.width) as column:

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from afterglow.backends.cpu.llvm.emitter import Value
-from afterglow.backends.cpu.micro.kept import room_needs
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Storage
-from afterglow.backends.cpu.micro.line import WAYS, Line, Spot, each_line
-from afterglow.backends.cpu.micro.lines import Cut, Lines
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
+from afterglow.backends.cpu.micro.operand_cache import cache_needs
+from afterglow.backends.cpu.micro.reduction_line import UNROLL, Position, ReductionLine, each_line
+from afterglow.backends.cpu.micro.reduction_lines import LineCut, ReductionLines
 from afterglow.backends.cpu.micro.rows import Rows
 
 Results = list[list[Value]]
-"""What the folds so far have found, in each of the lines side by side."""
+"""The results of the folds before, for each of the lines side by side."""
 
 MANY_UNITS = 8
 """So many units are enough for threads to share."""
@@ -33,23 +33,23 @@ class Fold:
     """A walk along a line: its terms become one number, and that a result."""
 
     initial: float
-    term: Callable[[Spot, Results], Value]
+    term: Callable[[Position, Results], Value]
     combine: Callable[[Value, Value], Value]
     finish: Callable[[Value, Results, int], Value]
     """Takes the number, the results of folds before, and which of the lines it is."""
-    ways: int = WAYS
+    unroll: int = UNROLL
 
-    def run(self, line: Line, results: Results) -> list[Value]:
+    def run(self, line: ReductionLine, results: Results) -> list[Value]:
         """What the terms of each line become."""
 
-        def step(spot: Spot, carried: list[Value]) -> list[Value]:
-            return [self.combine(carried[0], self.term(spot, results))]
+        def step(position: Position, carried: list[Value]) -> list[Value]:
+            return [self.combine(carried[0], self.term(position, results))]
 
         def combine(a: list[Value], b: list[Value]) -> list[Value]:
             return [self.combine(a[0], b[0])]
 
         start = line.p.e.constant(line.lines.dtype, self.initial)
-        return [value for (value,) in line.fold([start], step, combine, ways=self.ways)]
+        return [value for (value,) in line.fold([start], step, combine, unroll=self.unroll)]
 
     def finished(self, found: list[Value], results: Results) -> list[Value]:
         """The result of each line."""
@@ -57,19 +57,19 @@ class Fold:
 
 
 @dataclass(frozen=True)
-class Stages:
-    """Folds one after the other, and what is done at every spot then."""
+class FoldStages:
+    """Folds one after the other, and what is done at every position then."""
 
     folds: tuple[Fold, ...]
-    put: Callable[[Spot, Results], None]
-    ways: int = WAYS
+    put: Callable[[Position, Results], None]
+    unroll: int = UNROLL
 
-    def run(self, line: Line) -> None:
+    def run(self, line: ReductionLine) -> None:
         """All of it for one line."""
         results: Results = []
         for fold in self.folds:
             results.append(fold.finished(fold.run(line, results), results))
-        line.each(lambda spot: self.put(spot, results), ways=self.ways)
+        line.each(lambda position: self.put(position, results), unroll=self.unroll)
 
 
 @dataclass(frozen=True)
@@ -80,20 +80,20 @@ class Partials:
     blocks: int
 
     @staticmethod
-    def of(p: Phase, name: str, lines: Lines) -> Partials:
+    def of(p: Phase, name: str, lines: ReductionLines) -> Partials:
         """The memory of that name, for lines that are cut."""
         assert lines.cut is not None
         rows, columns = partials_shape(lines)
         found = Rows(p.workspace(name), (rows, columns), (columns, 1))
         return Partials(found, lines.cut.blocks)
 
-    def save(self, line: Line, found: list[Value]) -> None:
+    def save(self, line: ReductionLine, found: list[Value]) -> None:
         """Leave what was found in the block that is being worked on."""
         row = self.rows.row(line.number * self.blocks + line.block)
         for (offset, mask), value in zip(line.vectors, found, strict=True):
             row.store(value, line.start + offset, mask)
 
-    def joined(self, line: Line, fold: Fold) -> list[Value]:
+    def joined(self, line: ReductionLine, fold: Fold) -> list[Value]:
         """What all blocks of a line have found, in their order."""
         lines = line.lines
         lanes = lines.lanes if lines.layout.across else 1
@@ -109,35 +109,39 @@ class Partials:
         return line.p.e.fold(self.blocks, [start] * len(line.vectors), step, name="block")
 
 
-def partials_shape(lines: Lines) -> tuple[int, int]:
+def partials_shape(lines: ReductionLines) -> tuple[int, int]:
     """Rows and columns of what a fold leaves, of lines that are cut."""
     layout, cut = lines.layout, lines.cut
     assert cut is not None
     return layout.lines * cut.blocks, layout.columns if layout.across else 1
 
 
-def partials_storage(lines: Lines) -> Storage:
+def partials_storage(lines: ReductionLines) -> Storage:
     """The memory for what one fold leaves."""
     return Storage(lines.dtype, math.prod(partials_shape(lines)))
 
 
-def staged_lines(lines: Lines) -> Lines:
+def staged_lines(lines: ReductionLines) -> ReductionLines:
     """The lines as the phases walk them: cut into blocks, where they are few and long."""
     return replace(lines, cut=_cut(lines))
 
 
-def staged_needs(lines: Lines, folds: int, *, keeps: bool) -> Needs:
-    """What a kernel needs that folds lines so often; and to keep what it reads, if it does so."""
+def staged_needs(lines: ReductionLines, folds: int, *, keeps: bool) -> KernelNeeds:
+    """Memory of a kernel that folds lines several times; with a cache of what it reads if asked."""
     walked = staged_lines(lines)
-    room = room_needs(walked) if keeps else Needs()
+    cache = cache_needs(walked) if keeps else KernelNeeds()
     if walked.cut is None:
-        return room
+        return cache
     partials = {f"partials{n}": partials_storage(walked) for n in range(folds)}
-    return replace(room, workspace={**partials, **room.workspace})
+    return replace(cache, workspace={**partials, **cache.workspace})
 
 
 def write_staged(
-    k: Kernel, lines: Lines, work: float, folds: int, prepare: Callable[[Phase, Lines], Stages]
+    k: Kernel,
+    lines: ReductionLines,
+    work: float,
+    folds: int,
+    prepare: Callable[[Phase, ReductionLines], FoldStages],
 ) -> None:
     """Write the kernel; `prepare` opens what a phase reads and writes, and says what is done."""
     blocks = staged_lines(lines)
@@ -151,29 +155,29 @@ def write_staged(
             _write_stage(p, blocks, number, prepare(p, blocks))
 
 
-def _write_stage(p: Phase, lines: Lines, number: int, stages: Stages) -> None:
+def _write_stage(p: Phase, lines: ReductionLines, number: int, stages: FoldStages) -> None:
     partials = [Partials.of(p, f"partials{n}", lines) for n in range(len(stages.folds))]
 
-    def body(line: Line) -> None:
+    def body(line: ReductionLine) -> None:
         results: Results = []
         for fold, found in zip(stages.folds[:number], partials, strict=False):
             results.append(fold.finished(found.joined(line, fold), results))
         if number == len(stages.folds):
-            line.each(lambda spot: stages.put(spot, results), ways=stages.ways)
+            line.each(lambda position: stages.put(position, results), unroll=stages.unroll)
         else:
             partials[number].save(line, stages.folds[number].run(line, results))
 
     each_line(p, lines, body)
 
 
-def _cut(lines: Lines) -> Cut | None:
+def _cut(lines: ReductionLines) -> LineCut | None:
     """Blocks of lines that are few and long; None for others."""
     layout = lines.layout
     columns = lines.side * lines.lanes if layout.across else layout.columns
     if lines.units >= MANY_UNITS or layout.rows * columns < 2 * BLOCK:
         return None
-    whole = Cut(layout, 1)
+    whole = LineCut(layout, 1)
     least = BLOCK if whole.is_along_row else max(1, BLOCK // columns)
     size = max(least, -(-whole.extent // MOST_BLOCKS))
-    cut = Cut(layout, -(-size // lines.lanes) * lines.lanes if whole.is_along_row else size)
+    cut = LineCut(layout, -(-size // lines.lanes) * lines.lanes if whole.is_along_row else size)
     return cut if cut.blocks > 1 else None

@@ -30,7 +30,7 @@ ENOUGH_SUMS = 8
 
 
 @dataclass(frozen=True)
-class Tile:
+class RegisterTile:
     """Extents of a tile: rows, vectors in a row, lanes in a vector."""
 
     rows: int
@@ -50,9 +50,9 @@ class Tile:
             steps //= 2
         return steps
 
-    def with_rows(self, rows: int) -> Tile:
+    def with_rows(self, rows: int) -> RegisterTile:
         """As wide, but with that many rows."""
-        return Tile(rows, self.vectors, self.lanes)
+        return RegisterTile(rows, self.vectors, self.lanes)
 
 
 def sum_type(dtype: DType) -> DType:
@@ -81,7 +81,7 @@ def most_rows(target: Target, vectors: int, dtype: DType) -> int:
 
 
 @dataclass(frozen=True)
-class Run:
+class TileRun:
     """Tiles of one height: numbers `first` to `last - 1`; tile j begins at row j * rows + shift."""
 
     rows: int
@@ -90,14 +90,16 @@ class Run:
     shift: int
 
 
-def split_rows(rows: int, most: int) -> list[Run]:
+def split_rows(rows: int, most: int) -> list[TileRun]:
     """As few tiles as cover all rows, as even as can be: high ones first, then lower by a row."""
     tiles = -(-rows // most)
     if tiles == 0:
         return []
     low, high_tiles = divmod(rows, tiles)
-    high = Run(low + 1, 0, high_tiles, 0)
-    return [run for run in (high, Run(low, high_tiles, tiles, high_tiles)) if run.last > run.first]
+    high = TileRun(low + 1, 0, high_tiles, 0)
+    return [
+        run for run in (high, TileRun(low, high_tiles, tiles, high_tiles)) if run.last > run.first
+    ]
 
 
 def tiles_of_block(e: Emitter, block: Index, tiles: int, blocks: int) -> tuple[Index, Index]:
@@ -108,7 +110,9 @@ def tiles_of_block(e: Emitter, block: Index, tiles: int, blocks: int) -> tuple[I
     return quotient(first, blocks), quotient(first + tiles, blocks)
 
 
-def within_run(e: Emitter, run: Run, first: Index, last: Index, tiles: int) -> tuple[Index, Index]:
+def within_run(
+    e: Emitter, run: TileRun, first: Index, last: Index, tiles: int
+) -> tuple[Index, Index]:
     """The tiles from `first` to `last` that belong to a run, of all the tiles there are."""
     start = larger(e.index(first), run.first) if run.first else first
     stop = smaller(e.index(last), run.last) if run.last < tiles else last

@@ -72,13 +72,13 @@ def power(op: Pow, lhs: Value, rhs: Value) -> Value:
 
 @expression(ops.Max)
 def max_(op: ops.Max, lhs: Value, rhs: Value) -> Value:
-    """The larger of two; a constant is no NaN, which saves a comparison."""
+    """The larger of two; a constant is not NaN, which saves a comparison."""
     return larger(rhs, lhs) if _is_number(rhs) else maximum(lhs, rhs)
 
 
 @expression(ops.Min)
 def min_(op: ops.Min, lhs: Value, rhs: Value) -> Value:
-    """The smaller of two; a constant is no NaN, which saves a comparison."""
+    """The smaller of two; a constant is not NaN, which saves a comparison."""
     return smaller(rhs, lhs) if _is_number(rhs) else minimum(lhs, rhs)
 
 

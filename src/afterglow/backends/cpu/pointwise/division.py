@@ -20,7 +20,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 )
 from afterglow.backends.cpu.llvm.emitter.arithmetic import fuses
 from afterglow.backends.cpu.llvm.math.double_word import two_product
-from afterglow.backends.cpu.llvm.math.number import scale, split_exponent
+from afterglow.backends.cpu.llvm.math.float_encoding import scale, split_exponent
 from afterglow.backends.cpu.pointwise.conversion import to_integer
 from afterglow.types.dtype import DType, f32, f64, i64, u64
 

@@ -82,7 +82,7 @@ def shift_right(op: ops.ShiftRight, lhs: Value, rhs: Value) -> Value:
 
 
 def _places(count: Value) -> tuple[Value, Value]:
-    """Numbers of places that machines can move bits by, and where they are the wanted ones."""
+    """Shift counts that machines can do, and a mask of the lanes in which they are exact."""
     bits = count.dtype.bits
     inside = convert(count, _UNSIGNED[bits]) < bits
     return select(inside, count, 0), inside

@@ -5,7 +5,7 @@ from __future__ import annotations
 import llvmlite.binding as llvm
 
 _UNUSED = ("shstk",)
-"""Features that change no code, and that a system may keep from programs."""
+"""Features that do not change code, and that a system may withhold from programs."""
 
 
 def host_triple() -> str:

@@ -37,7 +37,7 @@ def unknown_names(triple: str, cpu: str, features: Sequence[str]) -> tuple[list[
 
 @contextmanager
 def _standard_error_to(file: BinaryIO) -> Iterator[None]:
-    """Let what the process writes to standard error go to a file: LLVM has no other way to tell."""
+    """Redirect standard error to a file: LLVM reports unknown names only there."""
     sys.stderr.flush()
     saved = os.dup(_STDERR)
     try:

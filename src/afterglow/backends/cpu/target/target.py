@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from afterglow.backends.backend import MAIN_MEMORY, MemorySpace
 from afterglow.backends.cpu.target.host import host_cpu, host_features, host_triple
 from afterglow.backends.cpu.target.llvm_names import unknown_names
+from afterglow.memory import MAIN_MEMORY, MemorySpace
 from afterglow.runtime.native.machine import Needs, architecture_of, cache_sizes, usable_cores
 from afterglow.support.errors import UsageError
 from afterglow.types import DType
@@ -50,7 +50,7 @@ class Facts:
     vector_registers: int
     """How many vectors fit in registers."""
     general_registers: int
-    """How many integers fit in registers that are no vectors."""
+    """How many integers fit in general registers."""
     fma: bool
     """Whether a * b + c is one instruction, rounded once."""
     half_conversions: bool

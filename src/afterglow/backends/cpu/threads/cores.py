@@ -19,7 +19,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     smaller,
     store_atomic,
 )
-from afterglow.backends.cpu.threads.system import ROOM, System
+from afterglow.backends.cpu.threads.system import ROOM, ThreadSystem
 from afterglow.types.dtype import i32, u8
 
 MOST = 256
@@ -29,7 +29,7 @@ MOST = 256
 class Cores:
     """Which workers there are, and which of them are kept off a core, as one function sees it."""
 
-    def __init__(self, e: Emitter, system: System) -> None:
+    def __init__(self, e: Emitter, system: ThreadSystem) -> None:
         self.e = e
         self.system = system
         self.arrived = e.module.storage(e, "pool_arrived", i32, 16)

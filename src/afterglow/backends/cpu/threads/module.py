@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.llvm.emitter import Emitter, Function, Module, Pointer, Value, convert
+from afterglow.backends.cpu.llvm.emitter import (
+    Emitter,
+    FunctionSymbol,
+    Module,
+    Pointer,
+    Value,
+    convert,
+)
 from afterglow.backends.cpu.target import Target
-from afterglow.backends.cpu.threads.system import System
+from afterglow.backends.cpu.threads.system import ThreadSystem
 from afterglow.backends.cpu.threads.team import run_alone, zero_counters
 from afterglow.backends.cpu.threads.workers import Workers
 from afterglow.runtime.native.convention import RUN, RUN_ALONE
 from afterglow.types.dtype import boolean, i8, i32
 
 
-def pool_module(target: Target, system: System | None = None) -> Module:
+def pool_module(target: Target, system: ThreadSystem | None = None) -> Module:
     """The pool's code; where no system with threads is known, every run is alone."""
     module = Module(target)
-    system = system or System.of(target)
+    system = system or ThreadSystem.of(target)
     write_run_alone(module)
     with module.function(RUN) as e:
         _write_run(e, system)
     return module
 
 
-def write_run_alone(module: Module) -> Function:
+def write_run_alone(module: Module) -> FunctionSymbol:
     """Write `afterglow_run_alone`, which needs nothing of the pool: a model may have its own."""
     with module.function(RUN_ALONE) as e:
         run_alone(e, e.pointer("main", i8), e.pointer("bases", i8), e.pointer("scratch", i8))
     return e.function
 
 
-def _write_run(e: Emitter, system: System | None) -> None:
+def _write_run(e: Emitter, system: ThreadSystem | None) -> None:
     main, bases, scratch = (e.pointer(name, i8) for name in ("main", "bases", "scratch"))
     size, counters = e.count("scratch_bytes"), e.pointer("counters", i8)
     steps, threads = e.count("steps"), e.count("threads")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
-    Function,
+    FunctionSymbol,
     Pointer,
     Value,
     convert,
@@ -56,7 +56,7 @@ ROOM = 256
 
 
 @dataclass(frozen=True)
-class System:
+class ThreadSystem:
     """A system with POSIX threads, and the numbers by which it knows things."""
 
     monotonic_clock: int
@@ -67,15 +67,15 @@ class System:
     """The system call that numbers threads; without it, threads run on whatever core they are."""
 
     @staticmethod
-    def of(target: Target) -> System | None:
+    def of(target: Target) -> ThreadSystem | None:
         """The system of a target; None where there is none with threads that we know."""
         if "linux" in target.triple:
             kind = target.architecture
-            return System(1, 2, _FUTEX.get(kind), _THREAD_NUMBER.get(kind))
+            return ThreadSystem(1, 2, _FUTEX.get(kind), _THREAD_NUMBER.get(kind))
         if any(name in target.triple for name in ("darwin", "macos")):
-            return System(6, 3)
+            return ThreadSystem(6, 3)
         if "freebsd" in target.triple:
-            return System(4, 3)
+            return ThreadSystem(4, 3)
         return None
 
     def prepare_sleep(self, e: Emitter) -> None:
@@ -149,10 +149,10 @@ class System:
         if self.thread_number is not None:
             _run(e, self._affinity(e, "set"), thread, e.index(ROOM), cores)
 
-    def _affinity(self, e: Emitter, verb: str) -> Function:
+    def _affinity(self, e: Emitter, verb: str) -> FunctionSymbol:
         return _declare(e, f"sched_{verb}affinity", ["i32", e.index(0).type, POINTER])
 
-    def start_thread(self, e: Emitter, work: Function) -> None:
+    def start_thread(self, e: Emitter, work: FunctionSymbol) -> None:
         """Start a thread that runs a function and gets no signals; if it cannot be, go on."""
         blocked, before, attributes = (e.scratch(i8, ROOM) for _ in range(3))
         thread = e.scratch(e.index_type, 1)
@@ -181,11 +181,11 @@ def let_others_run(e: Emitter) -> None:
     _run(e, _declare(e, "sched_yield", []))
 
 
-def _declare(e: Emitter, name: str, parameters: Sequence[str]) -> Function:
+def _declare(e: Emitter, name: str, parameters: Sequence[str]) -> FunctionSymbol:
     return e.module.declare(name, "i32", parameters)
 
 
-def _run(e: Emitter, function: Function, *arguments: Value | Pointer) -> Value:
+def _run(e: Emitter, function: FunctionSymbol, *arguments: Value | Pointer) -> Value:
     return e.call(function, *arguments, result=i32)
 
 

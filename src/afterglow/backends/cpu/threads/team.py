@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
-    Function,
+    FunctionSymbol,
     Module,
     Pointer,
     Value,
@@ -27,7 +27,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     remainder,
     smaller,
 )
-from afterglow.backends.cpu.threads.system import System
+from afterglow.backends.cpu.threads.system import ThreadSystem
 from afterglow.backends.cpu.threads.waiting import YIELDS, count_up, wait_for, wake_sleepers
 from afterglow.runtime.native.convention import COUNTER_BYTES, MOST_SHARES
 from afterglow.types.dtype import i8, i32
@@ -54,7 +54,7 @@ def run_alone(e: Emitter, main: Pointer, bases: Pointer, scratch: Pointer) -> No
 
 def run_as_member(
     e: Emitter,
-    system: System,
+    system: ThreadSystem,
     main: Pointer,
     bases: Pointer,
     scratch: Pointer,
@@ -72,12 +72,12 @@ def run_as_member(
     e.run_at(main, bases, team)
 
 
-def alone_function(module: Module) -> Function:
+def alone_function(module: Module) -> FunctionSymbol:
     """The parallel_for of one thread."""
     return module.helper("pool_alone", _write_alone)
 
 
-def _new_team(e: Emitter, function: Function, scratch: Pointer) -> Pointer:
+def _new_team(e: Emitter, function: FunctionSymbol, scratch: Pointer) -> Pointer:
     team = e.scratch(e.index_type, _SHARES + 1)
     e.store_pointer(team, _FUNCTION, e.address_of(function, i8))
     e.store_pointer(team, _SCRATCH, scratch)
@@ -94,7 +94,7 @@ def _write_alone(e: Emitter) -> None:
     e.run_at(step, bases, e.load_pointer(team, _SCRATCH, i8), e.index(0), units)
 
 
-def _write_member(e: Emitter, system: System) -> None:
+def _write_member(e: Emitter, system: ThreadSystem) -> None:
     """Take chunks until none is left, then wait for those that others took."""
     team, step, bases, units, chunks = _parameters(e)
     scratch = e.load_pointer(team, _SCRATCH, i8)

@@ -16,7 +16,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     load_atomic,
     spin_pause,
 )
-from afterglow.backends.cpu.threads.system import System, let_others_run
+from afterglow.backends.cpu.threads.system import ThreadSystem, let_others_run
 from afterglow.types.dtype import i32
 
 SPIN_NANOSECONDS = 50_000
@@ -29,7 +29,9 @@ _SLEEPERS = 1
 """Where in a cell the number of sleepers is."""
 
 
-def wait_for(e: Emitter, system: System, cell: Pointer, target: Value, *, yields: int = 0) -> None:
+def wait_for(
+    e: Emitter, system: ThreadSystem, cell: Pointer, target: Value, *, yields: int = 0
+) -> None:
     """Return when the counter of a cell has reached a target, which may be past its overflow.
 
     Before the thread sleeps, it offers its core to others so many times.
@@ -43,7 +45,7 @@ def count_up(cell: Pointer, count: Operand = 1) -> Value:
     return fetch_add(cell, count, order=Order.SEQUENTIAL) + count
 
 
-def wake_sleepers(e: Emitter, system: System, cell: Pointer, count: Value) -> None:
+def wake_sleepers(e: Emitter, system: ThreadSystem, cell: Pointer, count: Value) -> None:
     """Wake so many of the threads that sleep on a cell, after its counter has changed."""
     with e.when(has_sleepers(cell), likely=False):
         system.wake(e, cell, count)
@@ -59,7 +61,7 @@ def clear_cell(e: Emitter, cell: Pointer) -> None:
     e.zero(cell, _SLEEPERS + 1)
 
 
-def _write_wait(e: Emitter, system: System) -> None:
+def _write_wait(e: Emitter, system: ThreadSystem) -> None:
     cell, target = e.pointer("cell", i32), e.argument("target", i32)
     yields = e.argument("yields", i32)
     _pause(e, cell, target)
@@ -87,7 +89,7 @@ def _pause(e: Emitter, cell: Pointer, target: Value) -> None:
     )
 
 
-def _spin(e: Emitter, system: System, cell: Pointer, target: Value) -> None:
+def _spin(e: Emitter, system: ThreadSystem, cell: Pointer, target: Value) -> None:
     """Look at the counter for as long as is allowed; how long a pause takes, machines differ."""
     start = system.nanoseconds(e)
 
@@ -110,7 +112,7 @@ def _give_way(e: Emitter, cell: Pointer, target: Value, yields: Value) -> None:
     e.iterate([yields], give_way, while_=lambda state: _behind(cell, target) & (state[0] > 0))
 
 
-def _sleep(e: Emitter, system: System, cell: Pointer, target: Value) -> None:
+def _sleep(e: Emitter, system: ThreadSystem, cell: Pointer, target: Value) -> None:
     """Sleep until woken. Sleepers are counted first: who counts up later sees them."""
     fetch_add(cell, 1, _SLEEPERS, Order.SEQUENTIAL)
 

@@ -20,7 +20,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     store_atomic,
 )
 from afterglow.backends.cpu.threads.cores import Cores
-from afterglow.backends.cpu.threads.system import System, process_number
+from afterglow.backends.cpu.threads.system import ThreadSystem, process_number
 from afterglow.backends.cpu.threads.team import run_as_member
 from afterglow.backends.cpu.threads.waiting import (
     YIELDS,
@@ -40,7 +40,7 @@ _MAIN, _BASES, _SCRATCH, _SCRATCH_BYTES, _COUNTERS, _THREADS = range(6)
 class Workers:
     """The memory of the pool, as one function sees it; each part has a cache line of its own."""
 
-    def __init__(self, e: Emitter, system: System) -> None:
+    def __init__(self, e: Emitter, system: ThreadSystem) -> None:
         self.e = e
         self.system = system
         self.holder = self._words("holder")

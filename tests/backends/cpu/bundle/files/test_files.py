@@ -108,22 +108,22 @@ def test_the_program_says_what_is_wrong(tmp_path: Path) -> None:
     weights = tmp_path / "net.weights"
     for arguments, message in (
         ((), "give each input"),
-        (("z=file",), "there is no such input: z=file"),
+        (("z=file",), "no such input: z=file"),
         (("x",), "write NAME=FILE"),
         ((f"x={tmp_path}/none",), "cannot read"),
-        ((f"x={small}",), "the file has another size"),
-        ((f"x={wide}",), "the elements have another type"),
-        (("--hello", "1"), "there is no such option"),
+        ((f"x={small}",), "the file has the wrong size"),
+        ((f"x={wide}",), "the file has the wrong element type"),
+        (("--hello", "1"), "no such option"),
         (("--output",), "needs a value"),
         (("--self-check", "--weights", tmp_path / "none"), "cannot read the weights"),
-        (("--self-check", "--weights", small), "the weights have another size"),
+        (("--self-check", "--weights", small), "the weights have the wrong size"),
     ):
         assert message in run(program, *arguments, status=1)
     damaged = bytearray(weights.read_bytes())
     damaged[0] ^= 1
     weights.write_bytes(damaged)
-    assert "another checksum" in run(program, "--self-check", status=1)
-    assert "another checksum" in run(program, status=1), "without inputs, as weights come first"
+    assert "the wrong checksum" in run(program, "--self-check", status=1)
+    assert "the wrong checksum" in run(program, status=1), "without inputs, as weights come first"
 
 
 def test_the_makefile_builds_and_checks(tmp_path: Path) -> None:

@@ -80,7 +80,9 @@ def test_the_readme_names_every_file(tmp_path: Path) -> None:
         folder = tmp_path / target
         export(DIGITS, folder, "digits", target)
         named = set(
-            re.findall(r"`([\w.]+)`", (folder / "README.md").read_text().split("It takes")[0])
+            re.findall(
+                r"`([\w.]+)`", (folder / "README.md").read_text().split("Inputs and outputs")[0]
+            )
         )
         assert {path.name for path in folder.iterdir()} - {"README.md"} == named - {"main"}
 

@@ -1,4 +1,4 @@
-"""The part of a header that is about several entries: how one is chosen, and what fits all."""
+"""The part of a header for several entries: the table, and how to select one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
 from afterglow.backends.cpu.bundle.files.template import Text
 
 _TABLE = Text("""
-/* All of these, to be chosen at run time; io is a pointer to the struct of that entry. */
+/* All entries, for selection at run time; io is a pointer to the struct of that entry. */
 typedef struct {
     const char *name;
     int32_t (*run)(const void *io, void *arena@given);
@@ -24,7 +24,7 @@ typedef struct {
 /* The table; its length is stored in *count. */
 const @{name}_entry *@{name}_entries(int32_t *count);
 
-/* What is enough for every entry. */
+/* Sizes that are sufficient for every entry. */
 #define @{upper}_ARENA_BYTES @arena
 #define @{upper}_ARENA_ALIGN @align
 #define @{upper}_SCRATCH_BYTES @scratch
@@ -32,7 +32,7 @@ const @{name}_entry *@{name}_entries(int32_t *count);
 """)
 
 _COMMON_IO = Text("""
-/* The members that the struct of every entry has, in the same order: any run takes it as io. */
+/* The members that the structs of all entries share: every run accepts it as io. */
 typedef struct {
 @members
 } @{name}_io;
@@ -41,8 +41,8 @@ typedef struct {
 _FIND = Text("""
 /* Find the entry for given extents:
 @parameters
- * It is stored in *entry. If no entry is for them, @{upper}_ERROR_EXTENT is returned, and *entry is
- * as it was. There are:
+ * It is stored in *entry. If there is none, @{upper}_ERROR_EXTENT is returned, and *entry is
+ * unchanged. The entries are for:
 @choices */
 int32_t @{name}_find(@declared, const @{name}_entry **entry);
 """)

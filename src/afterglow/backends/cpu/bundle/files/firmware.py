@@ -1,4 +1,4 @@
-"""What a bundle for firmware has besides the code: a check to link, and the weights as an object.
+"""Additional files of a bundle for firmware: a self-check to link, and the weights as an object.
 
 There is no operating system: no files, no threads, and `main` is called by the startup code of the
 device.
@@ -13,7 +13,7 @@ from afterglow.backends.cpu.bundle.files.template import Text
 _PROGRAM = Text("""\
 /* Checks @prefix on a device: link it with the startup code and the linker script of the board.
  *
- * main returns 0 if the code computes here what it computed where it was made.
+ * main returns 0 if the code gives the same results here as when it was compiled.
  */
 #include "@name.h"
 
@@ -26,7 +26,7 @@ int main(void) {
 """)
 
 _WEIGHTS = Text("""\
-/* The weights of @name as an object, where the linker puts what is only read. */
+/* The weights of @name as an object, in read-only memory. */
     .section .rodata.@{name}_weights, "a"
     .balign @align
     .global @{name}_weights
@@ -35,7 +35,7 @@ _WEIGHTS = Text("""\
 """)
 
 _MAKEFILE = Text("""\
-# Compiles what firmware links besides @name.o: @objects. Without GCC for the device:
+# Compiles the objects to link with @name.o: @objects. Without GCC for the device:
 #   make CC="python -m ziglang cc @zig" MACHINE=
 ifeq ($(origin CC),default)
 CC = @gcc
@@ -64,14 +64,14 @@ STEPS = Text("""\
 
 compiles @objects, with `@gcc`, or with any other compiler for
 the device: see the Makefile. Link them and `@name.o` with the startup code and the linker script
-of the board. `main` is the self-check, which compares what the code computes on the device with
-what it computed where it was made; call it once, and replace it by a program of your own:
+of the board. `main` is the self-check, which compares the results on the device with those when the
+model was compiled; call it once, and replace it by your own program:
 
     static _Alignas(@{upper}_ARENA_ALIGN) unsigned char arena[@{upper}_ARENA_BYTES];
     @{prefix}_io io = {@members};
     if (@{prefix}_run(&io, arena@given) != @{upper}_OK) { /* the header lists the codes */ }
 
-There is no file and no thread in it. @memory_functions
+It uses no files and no threads. @memory_functions
 """)
 
 

@@ -1,4 +1,4 @@
-"""The header of a bundle: all that a caller must know, and where it is read first."""
+"""The header of a bundle: the interface and its documentation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from afterglow.runtime.native.status import Status
 TEAM = """\
 #ifndef AFTERGLOW_TEAM
 #define AFTERGLOW_TEAM
-/* A team does the steps of a run. The model calls parallel_for once for each step, in order; it
- * must return when step(bases, scratch, begin, end) has been done for all units from 0 to
- * units - 1, in pieces of any size, by any threads. Each thread gives scratch memory of its own.
- * `chunks` is a hint: into how many pieces the units are worth being cut. Put the struct first into
- * one of your own to keep what your parallel_for needs. */
+/* A team executes the steps of a run. The model calls parallel_for once for each step, in order.
+ * It must call step(bases, scratch, begin, end) for all units from 0 to units - 1, in ranges of any
+ * size, on any threads, each with its own scratch memory, and return when all are done. `chunks` is
+ * a hint: the number of ranges worth making. To pass data to your parallel_for, make this struct
+ * the first member of your own. */
 typedef struct afterglow_team afterglow_team;
 typedef void (*afterglow_step)(void *bases, void *scratch, intptr_t begin, intptr_t end);
 struct afterglow_team {
@@ -30,8 +30,8 @@ struct afterglow_team {
 _HEADER = Text("""\
 /* @name: a neural network, compiled by Afterglow @version for @target.
  *
- * The code allocates nothing, keeps nothing between calls and starts no threads. All memory is the
- * caller's. Calls may run at the same time if each has an arena, outputs and states of its own;
+ * The code allocates nothing, stores nothing between calls and starts no threads. The caller
+ * provides all memory. Calls may run concurrently if each has its own arena, outputs and states;
  * they may share the weights. @needs
  */
 #ifndef @{upper}_H
@@ -49,7 +49,7 @@ extern "C" {
 #define @{upper}_TRIPLE "@triple"
 #define @{upper}_DIGEST "@digest"
 
-/* What functions return. */
+/* Status codes that functions return. */
 enum {
 @statuses
 };
@@ -64,53 +64,52 @@ enum {
 #endif
 """)
 
-_NEEDS = "Of a library only memcpy, memmove and memset are needed."
-_NEEDS_NOTHING = "No library is needed."
+_NEEDS = "It needs only memcpy, memmove and memset."
+_NEEDS_NOTHING = "It needs no library."
 
 _WEIGHTS = Text("""\
-/* The weights: the bytes of @name.weights, mapped or read to an address that is a multiple of
- * @{upper}_WEIGHTS_ALIGN. They are only read. */
+/* The weights: the contents of @name.weights, mapped or read to an address that is a multiple of
+ * @{upper}_WEIGHTS_ALIGN. They are read-only. */
 #define @{upper}_WEIGHTS_BYTES @size
 #define @{upper}_WEIGHTS_ALIGN @align
 
-/* Whether these are the weights that the code was made for: their size, and their checksum. Call it
- * once, before the first run, which believes them. It reads all of them and allocates nothing. */
+/* Check size and checksum of the weights. Call it once, before the first run: runs do not check. It
+ * reads all of them and allocates nothing. */
 int32_t @{name}_check_weights(const void *weights, size_t size);
 """)
 
 _ENTRY = Text("""\
 /* @heading
- * A pointer to each tensor: dense, the last axis innermost. What is written must not overlap
- * anything.@states */
+ * A pointer to each tensor: contiguous, in row-major order. Memory that is written must not overlap
+ * any other.@states */
 typedef struct {
 @members
 } @{prefix}_io;
 
 @sizes
 
-/* Memory of a run, which begins at a multiple of ARENA_ALIGN. What it holds before and after a run
- * does not matter. */
+/* Memory of a run, aligned to ARENA_ALIGN. Its contents before and after a run do not matter. */
 #define @{upper}_ARENA_BYTES @arena
 #define @{upper}_ARENA_ALIGN @align
-/* Memory of each thread of a team, aligned like the arena. */
+/* Scratch memory for each thread of a team, aligned like the arena. */
 #define @{upper}_SCRATCH_BYTES @scratch
-/* Stack that a call takes at most. */
+/* Maximum stack use of a call. */
 #define @{upper}_STACK_BYTES @stack
-/* How many steps a run has. */
+/* Number of steps of a run. */
 #define @{upper}_STEPS @steps
-/* Memory of the self-check, aligned like the arena. */
+/* Memory for the self-check, aligned like the arena. */
 #define @{upper}_SELF_CHECK_BYTES @self_check
 
 /* Run once, on the calling thread. */
 int32_t @{prefix}_run(const @{prefix}_io *io, void *arena@given);
 
-/* Run once, each step by a team: see afterglow_team. */
+/* Run once, on a team: see afterglow_team. */
 int32_t @{prefix}_run_team(const @{prefix}_io *io, void *arena@given, afterglow_team *team);
 
-/* Run on made inputs and compare with stored results; memory: @{upper}_SELF_CHECK_BYTES. */
+/* Run on generated inputs and compare with stored results; memory: @{upper}_SELF_CHECK_BYTES. */
 int32_t @{prefix}_self_check(void *arena@given, void *memory);
 
-/* What a step computes: kernels, and the nodes of the model; "" if there is no such step. */
+/* The kernels of a step and their nodes in the model; "" if there is no such step. */
 const char *@{prefix}_step_name(uint32_t step);
 """)
 
@@ -149,7 +148,7 @@ def _entry(entry: EntryCode, code: BundleCode, given: str) -> str:
     states = any(field.role == "state" for field in fields)
     return _ENTRY.substitute(
         heading=f"{entry.prefix}: {_signature(fields)}.",
-        states=" States are zero before the first run, and kept from run to run." * states,
+        states=" Set states to zero before the first run; pass them on to the next." * states,
         prefix=entry.prefix,
         upper=upper,
         members="\n".join(map(_member, fields)),

@@ -52,14 +52,14 @@ _README = Text("""\
 
 A neural network as machine code for @target, compiled by Afterglow @version.
 
-| file | what it is |
+| file | contents |
 |---|---|
 | `@name.o` | the code, @code bytes: link it |
 | `@name.h` | how to call it, from C or C++ |
-@weights_row| `@name.json` | everything about it, for programs |
-@rows| `@name.sha256` | the digests of all these: `sha256sum -c @name.sha256` |
+@weights_row| `@name.json` | machine-readable description |
+@rows| `@name.sha256` | digests of all these files: `sha256sum -c @name.sha256` |
 
-It takes and gives:
+Inputs and outputs:
 
 | | name | type |
 |---|---|---|
@@ -75,14 +75,14 @@ _STEPS = Text("""\
     ./main --self-check
     ./main @arguments
 
-A self-check compares what the code computes here with what it computed where it was made.
+The self-check compares the results on this machine with those when the model was compiled.
 """)
 
 _CMAKE_ROW = "| `CMakeLists.txt` | the model as a target to link |\n"
 _ROWS = {
     System.HOSTED: (
         "| `main.c` | a program that runs it on files |\n"
-        "| `pool.c`, `pool.h` | a pool of POSIX threads, for those who want several |\n"
+        "| `pool.c`, `pool.h` | a thread pool for POSIX |\n"
         "| `Makefile`, `CMakeLists.txt` | build `main` |\n"
     ),
     System.FIRMWARE: (
@@ -90,7 +90,7 @@ _ROWS = {
         "@weights_source| `Makefile` | compiles these |\n" + _CMAKE_ROW
     ),
     System.WEB: (
-        "| `Makefile` | links a module of WebAssembly |\n"
+        "| `Makefile` | links a WebAssembly module |\n"
         "| `check.mjs` | a self-check of the module, for Node |\n" + _CMAKE_ROW
     ),
 }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.bundle.files.header import TEAM
+from afterglow.runtime.native.convention import ALIGNMENT
 
 POOL_H = f"""\
 /* A pool of POSIX threads as the team of a compiled model: pass &pool->team to NAME_run_team.
- * A pool does one run at a time; models may share it one after the other. */
+ * A pool executes one run at a time; models may use it one after the other. */
 #ifndef AFTERGLOW_POOL_H
 #define AFTERGLOW_POOL_H
 
@@ -20,8 +21,8 @@ extern "C" {{
 {TEAM}
 typedef struct afterglow_pool afterglow_pool;
 
-/* Start a pool of so many threads, the calling one included; null if that cannot be. Scratch is
- * what each thread needs: NAME_SCRATCH_BYTES, of several models the largest. */
+/* Start a pool with this number of threads, including the calling one; null on failure. Scratch is
+ * the memory of each thread: NAME_SCRATCH_BYTES, or the largest of several models. */
 afterglow_pool *afterglow_pool_start(int threads, size_t scratch_bytes);
 
 /* The team to pass to NAME_run_team. */
@@ -46,7 +47,7 @@ POOL_C = """\
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { ALIGNMENT = 64, SPINS = 4000 };
+enum { ALIGNMENT = $ALIGNMENT, SPINS = 4000 };
 
 typedef struct {
     afterglow_pool *pool;
@@ -178,4 +179,4 @@ void afterglow_pool_stop(afterglow_pool *pool) {
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
 }
-"""
+""".replace("$ALIGNMENT", str(ALIGNMENT))

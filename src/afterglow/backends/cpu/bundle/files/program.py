@@ -30,11 +30,11 @@ _PROGRAM = Text(r"""/* Runs @prefix on files.
 #endif
 
 typedef struct {
-    const char *name, *descr, *shape; /* the type and the shape as .npy files spell them */
+    const char *name, *descr, *shape; /* type and shape in the format of .npy files */
     size_t count, bytes;
     int is_output;
     void *data;
-    const char *file; /* where an output goes */
+    const char *file; /* file to write an output to */
 } tensor;
 
 enum { TENSORS = @tensors, ALIGN = @{upper}_ARENA_ALIGN, TOP = 5 };
@@ -48,7 +48,7 @@ static void fail(const char *what, const char *about) {
     exit(1);
 }
 
-/* Zeros that begin at a multiple of ALIGN, and are kept until the program ends. */
+/* Zeroed memory, aligned to ALIGN, which is never freed. */
 static void *allocate(size_t bytes) {
     static struct block { struct block *next; } *blocks;
     struct block *block = calloc(1, sizeof *block + bytes + ALIGN);
@@ -72,7 +72,7 @@ static tensor *find(const char *name, size_t length, int is_output) {
             memcmp(t->name, name, length) == 0)
             return t;
     }
-    fail(is_output ? "there is no such output" : "there is no such input", name);
+    fail(is_output ? "no such output" : "no such input", name);
     return NULL;
 }
 
@@ -83,7 +83,7 @@ static tensor *split(const char *argument, int is_output, const char **file) {
     return find(argument, (size_t)(equals - argument), is_output);
 }
 
-/* The bytes after the header of a .npy file; the file is left there. */
+/* Skip the header of a .npy file, if there is one. */
 static void skip_npy_header(FILE *file, const tensor *t, const char *path) {
     unsigned char start[12];
     char header[4096];
@@ -94,14 +94,14 @@ static void skip_npy_header(FILE *file, const tensor *t, const char *path) {
     }
     length = start[8] | (size_t)start[9] << 8;
     if (start[6] > 1) {
-        if (fread(start + 10, 1, 2, file) != 2) fail("the header is cut off", path);
+        if (fread(start + 10, 1, 2, file) != 2) fail("the header is truncated", path);
         length |= (size_t)start[10] << 16 | (size_t)start[11] << 24;
     }
     if (length >= sizeof header || fread(header, 1, length, file) != length)
-        fail("the header is too long or cut off", path);
+        fail("the header is too long or truncated", path);
     header[length] = 0;
-    if (strstr(header, t->descr) == NULL) fail("the elements have another type", path);
-    if (strstr(header, "'fortran_order': False") == NULL) fail("the order is not C's", path);
+    if (strstr(header, t->descr) == NULL) fail("the file has the wrong element type", path);
+    if (strstr(header, "'fortran_order': False") == NULL) fail("the file is not in C order", path);
 }
 
 static void read_tensor(tensor *t, const char *path) {
@@ -109,7 +109,7 @@ static void read_tensor(tensor *t, const char *path) {
     if (file == NULL) fail("cannot read", path);
     skip_npy_header(file, t, path);
     if (fread(t->data, 1, t->bytes, file) != t->bytes || fgetc(file) != EOF)
-        fail("the file has another size than the input", path);
+        fail("the file has the wrong size", path);
     fclose(file);
 }
 
@@ -153,7 +153,7 @@ static void check(int32_t status) {
     if (status != 0) fail(@quoted_name, meanings[status]);
 }
 
-/* A file that lies beside this program. */
+/* The path of a file in the folder of this program. */
 static const char *beside(const char *program, const char *file) {
     const char *slash = strrchr(program, '/');
     size_t length = slash == NULL ? 0 : (size_t)(slash - program) + 1;
@@ -189,7 +189,7 @@ int main(int argc, char **argv) {
         } else if (strcmp(argv[i], "--repeat") == 0) {
             repeat = atoi(argv[++i]);
         } else {
-            fail("there is no such option", argv[i]);
+            fail("no such option", argv[i]);
         }
     }
     void *arena = allocate(@{upper}_ARENA_BYTES);
@@ -222,13 +222,13 @@ int main(int argc, char **argv) {
 """)
 
 _READ_WEIGHTS = Text(r"""
-/* The weights: mapped where that can be, else read. */
+/* The weights: mapped if possible, otherwise read. */
 static const void *read_weights(const char *path) {
 #ifdef HAS_MMAP
     struct stat status;
     int descriptor = open(path, O_RDONLY);
     if (descriptor < 0 || fstat(descriptor, &status) != 0) fail("cannot read the weights", path);
-    if (status.st_size != @{upper}_WEIGHTS_BYTES) fail("the weights have another size", path);
+    if (status.st_size != @{upper}_WEIGHTS_BYTES) fail("the weights have the wrong size", path);
     void *weights = mmap(NULL, @{upper}_WEIGHTS_BYTES, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (weights == MAP_FAILED) fail("cannot map the weights", path);
     close(descriptor);
@@ -239,7 +239,7 @@ static const void *read_weights(const char *path) {
     if (file == NULL) fail("cannot read the weights", path);
     if (fread(weights, 1, @{upper}_WEIGHTS_BYTES, file) != @{upper}_WEIGHTS_BYTES ||
         fgetc(file) != EOF)
-        fail("the weights have another size", path);
+        fail("the weights have the wrong size", path);
     fclose(file);
     return weights;
 #endif
@@ -253,7 +253,7 @@ _LOAD_WEIGHTS = Text("""\
 """)
 
 _ELEMENT = """\
-/* An element as a number; floats of less than 32 bits are shown as their bits. */
+/* An element as a number; for floats below 32 bits, their bits. */
 static double element(const tensor *t, size_t i) {
     const char *at = (const char *)t->data + i * (t->bytes / t->count);
     double number = 0;

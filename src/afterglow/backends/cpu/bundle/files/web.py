@@ -1,4 +1,4 @@
-"""What a bundle for WebAssembly has besides the code: how to link a module, and to check it."""
+"""Additional files of a bundle for WebAssembly: to link a module, and to check it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from afterglow.backends.cpu.bundle.files.systems import zig_target
 from afterglow.backends.cpu.bundle.files.template import Text
 
 LINK_OPTIONS = ("-nostdlib", "-Wl,--no-entry", "-Wl,--export-dynamic")
-"""Options of a C compiler that links a module: nothing is called at first, all can be."""
+"""Options of a C compiler to link a module without an entry point that exports all functions."""
 
 _MAKEFILE = Text("""\
 # Links @name.wasm. Without a clang that has WebAssembly:
@@ -29,7 +29,7 @@ clean:
 """)
 
 _CHECK = Text("""\
-// Checks @name.wasm, and shows how a module is given its memory: node check.mjs
+// Checks @name.wasm, and shows how to provide its memory: node check.mjs
 import { readFileSync } from "node:fs";
 
 const read = (name) => readFileSync(new URL(name, import.meta.url));
@@ -62,10 +62,9 @@ STEPS = Text("""\
     make check
 
 links `@name.wasm`, with clang, or with any other compiler for WebAssembly: see the Makefile; and
-runs the self-check in Node, which compares what the module computes with what was computed where it
-was made. `check.mjs` shows how a module is loaded and given its memory: it asks for nothing from
-outside, and a page loads it in the same way. `afterglow compile --shared` links it, too, with a
-description of itself.
+runs the self-check in Node, which compares the results with those when the model was compiled.
+`check.mjs` shows how to load a module and provide its memory: it has no imports, and a web page
+loads it in the same way. `afterglow compile --shared` links it, too, with a description of itself.
 """)
 
 

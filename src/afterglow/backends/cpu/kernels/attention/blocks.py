@@ -13,7 +13,7 @@ from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.attention.columns import lane_mask, panels_of
 from afterglow.backends.cpu.kernels.attention.masking import BlockMask, has_own_rows
 from afterglow.backends.cpu.kernels.attention.packing import pack_rows
-from afterglow.backends.cpu.kernels.attention.problem import Problem
+from afterglow.backends.cpu.kernels.attention.problem import AttentionProblem
 from afterglow.backends.cpu.kernels.attention.weights import LOWEST, finite_peak, weight
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
@@ -25,9 +25,9 @@ from afterglow.backends.cpu.llvm.emitter import (
     smaller,
 )
 from afterglow.backends.cpu.micro.accumulate import accumulate
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Storage
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
 from afterglow.backends.cpu.micro.rows import split
-from afterglow.backends.cpu.micro.tile import Tile, most_rows, sum_type
+from afterglow.backends.cpu.micro.tile import RegisterTile, most_rows, sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import DType
 
@@ -39,7 +39,7 @@ VECTORS = 2
 """Vectors of a tile: of queries for the scores, of columns for the mixed values."""
 
 
-def blocks_algorithm(problem: Problem, target: Target) -> Algorithm:
+def blocks_algorithm(problem: AttentionProblem, target: Target) -> Algorithm:
     """The algorithm for many queries."""
     dtype, queries = sum_type(problem.dtype), _queries_of_block(problem, target)
     columns = {
@@ -54,12 +54,12 @@ def blocks_algorithm(problem: Problem, target: Target) -> Algorithm:
         "by-block",
         problem.work,
         lambda k: _write_blocks(k, problem, queries),
-        Needs(scratch=scratch),
+        KernelNeeds(scratch=scratch),
         {"queries": queries, "keys": _keys_of_part(problem)},
     )
 
 
-def _write_blocks(kernel: Kernel, problem: Problem, queries: int) -> None:
+def _write_blocks(kernel: Kernel, problem: AttentionProblem, queries: int) -> None:
     """Write a kernel whose units are blocks of queries of one head."""
     blocks = -(-problem.queries // queries)
     with kernel.phase(problem.batch * problem.heads * blocks, problem.work) as p:
@@ -70,18 +70,18 @@ def _write_blocks(kernel: Kernel, problem: Problem, queries: int) -> None:
             writer.write(batch, head, p.e.index(block * queries))
 
 
-def _queries_of_block(problem: Problem, target: Target) -> int:
+def _queries_of_block(problem: AttentionProblem, target: Target) -> int:
     lanes = max(1, target.vector_bits // sum_type(problem.dtype).bits)
     return lanes * min(VECTORS, -(-problem.queries // lanes))
 
 
-def _keys_of_part(problem: Problem) -> int:
+def _keys_of_part(problem: AttentionProblem) -> int:
     """Keys that are seen at a time."""
     parts = -(-problem.keys // max(MOST_KEYS, 2 * isqrt(problem.keys)))
     return -(-problem.keys // parts)
 
 
-def _pitch(problem: Problem, target: Target) -> int:
+def _pitch(problem: AttentionProblem, target: Target) -> int:
     """Columns of the values, up to a whole vector."""
     lanes = max(1, target.vector_bits // sum_type(problem.dtype).bits)
     return -(-problem.value_width // lanes) * lanes
@@ -100,7 +100,7 @@ def _height(keys: int, most: int) -> int:
 
 
 def _pieces(count: Index, size: int) -> Index:
-    """How many pieces of a size cover so many elements."""
+    """The number of pieces of a size that cover a number of elements."""
     if isinstance(count, int):
         return -(-count // size)
     return quotient(count + (size - 1), size)
@@ -109,7 +109,7 @@ def _pieces(count: Index, size: int) -> Index:
 class _Blocks:
     """Writes what is done for one block of queries."""
 
-    def __init__(self, p: Phase, problem: Problem, queries: int) -> None:
+    def __init__(self, p: Phase, problem: AttentionProblem, queries: int) -> None:
         self.e, self.problem, self.queries = p.e, problem, queries
         self.dtype = sum_type(problem.dtype)
         self.lanes = p.e.lanes(self.dtype)
@@ -117,10 +117,10 @@ class _Blocks:
         self.part = _keys_of_part(problem)
         self.in_parts = self.part < problem.keys
         height = _height(self.part, _most_keys(p.target, self.vectors, self.dtype))
-        self.tile = Tile(height, self.vectors, self.lanes)
+        self.tile = RegisterTile(height, self.vectors, self.lanes)
         most = most_rows(p.target, VECTORS, self.dtype)
         rows = max(rows for rows in range(1, most + 1) if queries % rows == 0)
-        self.panels = panels_of(problem.value_width, Tile(rows, VECTORS, self.lanes))
+        self.panels = panels_of(problem.value_width, RegisterTile(rows, VECTORS, self.lanes))
         self.pitch = _pitch(problem, p.target)
         self.sink = p.sink()
         self.mask = BlockMask(p, problem, self.tile, queries)

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, first_lanes
 from afterglow.backends.cpu.micro.accumulate import LoadVector
 from afterglow.backends.cpu.micro.rows import Row
-from afterglow.backends.cpu.micro.tile import Tile
+from afterglow.backends.cpu.micro.tile import RegisterTile
 
 
 @dataclass(frozen=True)
 class Panel:
     """`count` panels of one tile from a column on; of the last vector, `valid` lanes exist."""
 
-    tile: Tile
+    tile: RegisterTile
     start: int
     count: int
     valid: int
 
     def load(self, e: Emitter, stride: int) -> LoadVector:
-        """How to read a vector of a line whose elements lie so far apart."""
+        """How to read a vector of a line, given the stride of its elements."""
         lanes = self.tile.lanes
         last = self.tile.vectors - 1
         partial = first_lanes(e.index(self.valid), lanes) if self.valid < lanes else None
@@ -32,20 +32,20 @@ class Panel:
         return load
 
 
-def panels_of(columns: int, tile: Tile) -> list[Panel]:
+def panels_of(columns: int, tile: RegisterTile) -> list[Panel]:
     """Whole panels, then one that is narrower."""
     whole, rest = divmod(columns, tile.columns)
     panels = [Panel(tile, 0, whole, tile.lanes)] if whole else []
     if rest:
         vectors = -(-rest // tile.lanes)
-        narrow = Tile(tile.rows, vectors, tile.lanes)
+        narrow = RegisterTile(tile.rows, vectors, tile.lanes)
         valid = rest - (vectors - 1) * tile.lanes
         panels.append(Panel(narrow, whole * tile.columns, 1, valid))
     return panels
 
 
 def lane_mask(e: Emitter, left: Index, lanes: int) -> Value | None:
-    """The lanes that exist if so many elements are left; None for all."""
+    """The mask of the lanes that exist if `left` elements remain; None for all lanes."""
     if isinstance(left, int) and left >= lanes:
         return None
     return first_lanes(e.index(left), lanes)

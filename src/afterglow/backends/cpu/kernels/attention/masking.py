@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.kernels.attention.packing import pack_rows
-from afterglow.backends.cpu.kernels.attention.problem import Heads, Problem
+from afterglow.backends.cpu.kernels.attention.problem import AttentionProblem, Heads
 from afterglow.backends.cpu.kernels.attention.weights import LOWEST
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
@@ -17,11 +17,11 @@ from afterglow.backends.cpu.llvm.emitter import (
     select,
 )
 from afterglow.backends.cpu.micro.kernel import Phase
-from afterglow.backends.cpu.micro.tile import Tile, sum_type
+from afterglow.backends.cpu.micro.tile import RegisterTile, sum_type
 from afterglow.types.dtype import i32
 
 
-def has_own_rows(problem: Problem) -> bool:
+def has_own_rows(problem: AttentionProblem) -> bool:
     """Whether there is a mask that differs between queries."""
     return problem.mask is not None and bool(problem.mask.row_stride)
 
@@ -32,7 +32,9 @@ class BlockMask:
     A mask that differs between queries is put beside the scores first, [key][query].
     """
 
-    def __init__(self, p: Phase, problem: Problem, tile: Tile, queries: int) -> None:
+    def __init__(
+        self, p: Phase, problem: AttentionProblem, tile: RegisterTile, queries: int
+    ) -> None:
         self.e, self.problem, self.tile, self.queries = p.e, problem, tile, queries
         self.dtype = sum_type(problem.dtype)
         self.mask = problem.mask
@@ -98,7 +100,7 @@ def _masked(product: Value, scale: float, mask: Value | None, *, adds: bool) -> 
 class RowMask:
     """Finishes scores of one query with neighbouring keys, one a lane."""
 
-    def __init__(self, p: Phase, problem: Problem) -> None:
+    def __init__(self, p: Phase, problem: AttentionProblem) -> None:
         self.e, self.problem = p.e, problem
         self.dtype = sum_type(problem.dtype)
         self.mask: Heads | None = problem.mask

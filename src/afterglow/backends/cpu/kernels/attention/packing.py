@@ -7,7 +7,7 @@ from afterglow.backends.cpu.kernels.matmul.packing import Packer
 from afterglow.backends.cpu.kernels.matmul.problem import Matrix
 from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value
 from afterglow.backends.cpu.micro.rows import Axes
-from afterglow.backends.cpu.micro.tile import Tile
+from afterglow.backends.cpu.micro.tile import RegisterTile
 
 
 def pack_rows(
@@ -18,7 +18,7 @@ def pack_rows(
     first: Value,
     rows: int,
     columns: int,
-    tile: Tile,
+    tile: RegisterTile,
 ) -> None:
     """Transpose the rows from `first` on that a tile has side by side.
 

@@ -42,7 +42,7 @@ class Heads:
 
 
 @dataclass(frozen=True)
-class Problem:
+class AttentionProblem:
     """`batch * heads` times softmax(scale q kᵀ + mask) v."""
 
     batch: int
@@ -89,20 +89,16 @@ class Problem:
         return LOG2_E if self.adds_mask else 1.0
 
 
-def problem_of(step: OpInstr) -> Problem:
+def problem_of(step: OpInstr) -> AttentionProblem:
     """What a step has to compute."""
     op = step.op
     assert isinstance(op, Attention)
-    q, k, v, *rest = step.ins
-    assert q is not None
-    assert k is not None
-    assert v is not None
-    mask = rest[0] if rest else None
+    (q, k, v), mask = step.required, step.optional(3)
     batch, heads, queries, width = q.type.shape
     keys, value_width = v.type.shape[2:]
     sharing = heads // k.type.shape[1]
     scores = (batch, heads, queries, keys)
-    return Problem(
+    return AttentionProblem(
         *scores,
         width,
         value_width,

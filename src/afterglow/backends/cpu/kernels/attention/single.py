@@ -5,7 +5,7 @@ from __future__ import annotations
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.attention.columns import lane_mask, panels_of
 from afterglow.backends.cpu.kernels.attention.masking import RowMask
-from afterglow.backends.cpu.kernels.attention.problem import Problem
+from afterglow.backends.cpu.kernels.attention.problem import AttentionProblem
 from afterglow.backends.cpu.kernels.attention.weights import LOWEST, finite_peak, weight
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
@@ -20,9 +20,9 @@ from afterglow.backends.cpu.llvm.emitter import (
     smaller,
 )
 from afterglow.backends.cpu.micro.accumulate import accumulate
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Storage
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
 from afterglow.backends.cpu.micro.rows import Row, split
-from afterglow.backends.cpu.micro.tile import Tile, sum_type
+from afterglow.backends.cpu.micro.tile import RegisterTile, sum_type
 from afterglow.backends.cpu.target import Target
 
 MOST_VECTORS = 8
@@ -31,7 +31,7 @@ MOST_UNROLLED = 4
 """Vectors along a key that are written out in a row."""
 
 
-def _write_single(kernel: Kernel, problem: Problem) -> None:
+def _write_single(kernel: Kernel, problem: AttentionProblem) -> None:
     """Write a kernel whose units are heads."""
     with kernel.phase(problem.batch * problem.heads, problem.work) as p:
         writer = _Single(p, problem)
@@ -41,14 +41,14 @@ def _write_single(kernel: Kernel, problem: Problem) -> None:
                 writer.write(batch, head, query)
 
 
-def single_algorithm(problem: Problem, target: Target) -> Algorithm:
+def single_algorithm(problem: AttentionProblem, target: Target) -> Algorithm:
     """The algorithm for few queries."""
     dtype = sum_type(problem.dtype)
-    needs = Needs(scratch={"scores": Storage(dtype, _padded_keys(problem, target))})
+    needs = KernelNeeds(scratch={"scores": Storage(dtype, _padded_keys(problem, target))})
     return Algorithm("by-query", problem.work, lambda k: _write_single(k, problem), needs)
 
 
-def _padded_keys(problem: Problem, target: Target) -> int:
+def _padded_keys(problem: AttentionProblem, target: Target) -> int:
     """Keys, up to a whole vector."""
     lanes = max(1, target.vector_bits // sum_type(problem.dtype).bits)
     return -(-problem.keys // lanes) * lanes
@@ -57,14 +57,14 @@ def _padded_keys(problem: Problem, target: Target) -> int:
 class _Single:
     """Writes what is done for one query."""
 
-    def __init__(self, p: Phase, problem: Problem) -> None:
+    def __init__(self, p: Phase, problem: AttentionProblem) -> None:
         self.e, self.problem = p.e, problem
         self.dtype = sum_type(problem.dtype)
         self.lanes = p.e.lanes(self.dtype)
         self.group = _power_of_two_within(min(self.lanes, problem.keys))
         self.padded = _padded_keys(problem, p.target)
         vectors = min(MOST_VECTORS, -(-problem.value_width // self.lanes))
-        self.panels = panels_of(problem.value_width, Tile(1, vectors, self.lanes))
+        self.panels = panels_of(problem.value_width, RegisterTile(1, vectors, self.lanes))
         self.sink, self.mask = p.sink(), RowMask(p, problem)
         self.q, self.k, self.v = (p.pointer(x.buffer) for x in (problem.q, problem.k, problem.v))
         self.scores = p.scratch("scores")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afterglow.backends.cpu.llvm.emitter import Value, clamp, equal, fma, reinterpret, select
 from afterglow.backends.cpu.llvm.math.coefficients import EXP2
-from afterglow.backends.cpu.llvm.math.number import nearest_whole, number_of
+from afterglow.backends.cpu.llvm.math.float_encoding import nearest_whole, number_of
 from afterglow.backends.cpu.llvm.math.polynomial import polynomial
 
 LOWEST = float("-inf")

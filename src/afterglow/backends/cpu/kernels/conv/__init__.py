@@ -1,4 +1,4 @@
-"""Convolutions: which way each is computed, and under which name."""
+"""Convolutions: which algorithm computes each, and the name of its kernel."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from afterglow.backends.cpu.kernels.conv.choose import conv_algorithms, conv_cos
 from afterglow.backends.cpu.kernels.conv.depthwise import depthwise_algorithm, is_depthwise
 from afterglow.backends.cpu.kernels.conv.geometry import conv_of
 from afterglow.backends.cpu.kernels.table import algorithms
-from afterglow.backends.cpu.micro.kernel import Request
+from afterglow.backends.cpu.micro.kernel import KernelRequest
 from afterglow.instr import OpInstr
 from afterglow.ops.convolution import Conv
 
 
 def _name(step: OpInstr) -> str:
     """The extents of the windows, and what is particular: `conv_3x3_s2`."""
-    conv, weight = conv_of(step), step.ins[1]
-    assert weight is not None
+    conv, weight = conv_of(step), step.required[1]
     parts = ["conv", "x".join(map(str, weight.type.shape[1:-1]))]
     if max(conv.strides) > 1:
         parts.append("s" + "x".join(map(str, dict.fromkeys(conv.strides))))
@@ -29,7 +28,7 @@ def _name(step: OpInstr) -> str:
 
 
 @algorithms(Conv, name=_name)
-def algorithms_of(r: Request) -> list[Algorithm]:
+def algorithms_of(r: KernelRequest) -> list[Algorithm]:
     """All algorithms for a convolution."""
     if conv_of(r.step).groups > 1 and is_depthwise(r.step):
         return [depthwise_algorithm(r, conv_cost(r.step))]

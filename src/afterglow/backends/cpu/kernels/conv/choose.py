@@ -1,4 +1,4 @@
-"""The algorithms for a convolution: as it is defined, by Winograd's way, or by Strassen's."""
+"""The algorithms for a convolution: direct, Winograd's, or Strassen's."""
 
 from __future__ import annotations
 
@@ -11,28 +11,32 @@ from afterglow.backends.cpu.kernels.conv.padding import needs_copy
 from afterglow.backends.cpu.kernels.conv.product import product_algorithm
 from afterglow.backends.cpu.kernels.conv.winograd import winograd_algorithm
 from afterglow.backends.cpu.kernels.conv.winograd.plan import (
-    INPUT_COST,
     WinogradPlan,
     can_transform,
 )
-from afterglow.backends.cpu.kernels.strassen import Product, plan_strassen, strassen_algorithm
-from afterglow.backends.cpu.micro.cost import FLOPS_PER_BYTE
-from afterglow.backends.cpu.micro.kernel import Request
+from afterglow.backends.cpu.kernels.strassen import (
+    StrassenProduct,
+    plan_strassen,
+    strassen_algorithm,
+)
+from afterglow.backends.cpu.micro.cost import (
+    WINOGRAD_GAIN,
+    WINOGRAD_INPUT,
+    WINOGRAD_OUTPUT,
+    memory_bound,
+)
+from afterglow.backends.cpu.micro.kernel import KernelRequest
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.types.dtype import f32
 
 LEAST_CHANNELS = 16
 """Fewer channels, of x or of the result, do not repay the transforms."""
-OUTPUT_COST = 300.0
-"""FLOPs that transforming a channel of a tile of 4 x 4 results takes as long as."""
 SIZES = (2, 4)
 """Sizes of tiles to choose from: of 6 is faster on large images, with errors five times larger."""
-LEAST_GAIN = 1.1
-"""How much faster an estimate must be than the plain way."""
 
 
-def conv_algorithms(r: Request) -> list[Algorithm]:
+def conv_algorithms(r: KernelRequest) -> list[Algorithm]:
     """All algorithms for a convolution whose groups have several channels, the fastest first."""
     step, target = r.step, r.target
     cost = conv_cost(step)
@@ -47,35 +51,31 @@ def conv_algorithms(r: Request) -> list[Algorithm]:
     plans = [WinogradPlan.of(step, target, size) for size in SIZES]
     others = [winograd_algorithm(step, plan, _winograd_cost(plan)) for plan in plans]
     others.sort(key=lambda algorithm: algorithm.cost)
-    if others[0].cost * LEAST_GAIN < cost:
+    if others[0].cost * WINOGRAD_GAIN < cost:
         return [*others, plain]
     return [plain, *others]
 
 
-def product_of(step: OpInstr) -> Product | None:
+def product_of(step: OpInstr) -> StrassenProduct | None:
     """A convolution as one product of matrices, if its windows are single pixels."""
-    x, weight, bias = (*step.ins, None)[:3]
-    assert x is not None
-    assert weight is not None
+    (x, weight), bias = step.required, step.optional(2)
     single = math.prod(weight.type.shape[1:-1]) == 1 and conv_of(step).groups == 1
     if not single or needs_copy(step) or x.strides[-1] != 1:
         return None
     pixels = Geometry.of(step, x.strides).pixels
     columns, depth = weight.type.shape[0], weight.type.shape[-1]
-    return Product(x, weight, bias, pixels, depth, columns, by_columns=True)
+    return StrassenProduct(x, weight, bias, pixels, depth, columns, by_columns=True)
 
 
 def conv_cost(step: OpInstr) -> float:
     """The cost of a convolution as it is defined: of its FLOPs, or of reading its weights."""
-    weight = step.ins[1]
-    assert weight is not None
-    work = 2.0 * conv_of(step).work(step.outs[0].type, [None, weight.type])
-    return _bound(work, weight.type.size)
+    x, weight = step.required
+    work = 2.0 * conv_of(step).work(step.outs[0].type, [x.type, weight.type])
+    return memory_bound(work, f32.itemsize * weight.type.size)
 
 
 def _suits_winograd(step: OpInstr, target: Target) -> bool:
-    weight = step.ins[1]
-    assert weight is not None
+    weight = step.required[1]
     enough = min(weight.type.shape[0], weight.type.shape[-1]) >= LEAST_CHANNELS
     return target.vector_bits > f32.bits and can_transform(step) and enough
 
@@ -83,12 +83,9 @@ def _suits_winograd(step: OpInstr, target: Target) -> bool:
 def _winograd_cost(plan: WinogradPlan) -> float:
     scale = (plan.side / 6) ** 3
     transforms = (
-        scale * plan.count * (INPUT_COST * plan.channels + OUTPUT_COST * plan.panels.columns)
+        scale
+        * plan.count
+        * (WINOGRAD_INPUT * plan.channels + WINOGRAD_OUTPUT * plan.panels.columns)
     )
     weights = plan.places * plan.channels * plan.panels.padded
-    return _bound(plan.work, weights) + transforms
-
-
-def _bound(work: float, weights: int) -> float:
-    """FLOPs, or the time that weights take to arrive if that is longer."""
-    return max(work, FLOPS_PER_BYTE * f32.itemsize * weights)
+    return memory_bound(plan.work, f32.itemsize * weights) + transforms

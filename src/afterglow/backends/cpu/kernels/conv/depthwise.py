@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.depthwise_plan import Depthwise
-from afterglow.backends.cpu.kernels.conv.depthwise_tile import Operands, RowTile, Tile, Vector
+from afterglow.backends.cpu.kernels.conv.depthwise_tile import (
+    DepthwiseTile,
+    Operands,
+    RowTile,
+    Vector,
+)
 from afterglow.backends.cpu.llvm.emitter import Index, Value, convert, smaller
 from afterglow.backends.cpu.micro.fusion import SinkRow
-from afterglow.backends.cpu.micro.kernel import Kernel, Phase, Request
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelRequest, Phase
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.micro.sliding import (
-    Field,
-    Run,
+    WindowField,
+    WindowRun,
     cut_columns,
     each_row,
     each_tile,
@@ -27,12 +32,11 @@ from afterglow.instr import OpInstr
 
 def is_depthwise(step: OpInstr) -> bool:
     """Whether a convolution has one channel of x for each of its results."""
-    weight = step.ins[1]
-    assert weight is not None
+    weight = step.required[1]
     return weight.type.shape[-1] == 1
 
 
-def depthwise_algorithm(r: Request, cost: float) -> Algorithm:
+def depthwise_algorithm(r: KernelRequest, cost: float) -> Algorithm:
     """The algorithm for such a convolution."""
     conv = Depthwise(r)
     tile = (conv.tile_rows, conv.tile_columns)
@@ -79,12 +83,12 @@ class _Writer:
         """Write all tiles of some rows."""
         tile = self._row_tile(number)
 
-        def write_tile(run: Run, column: Index) -> None:
+        def write_tile(run: WindowRun, column: Index) -> None:
             rows = self._sink_rows(tile, run, column)
 
             def write_vector(channel: Value, lanes: int, mask: Value | None) -> None:
                 vector = Vector(channel, lanes, mask)
-                made = Tile(self.e, self.conv, self.operands, tile, run, column, vector)
+                made = DepthwiseTile(self.e, self.conv, self.operands, tile, run, column, vector)
                 self._put(tile, rows, made.sums(), vector)
 
             self.conv.channels.each(self.e, bounds, write_vector)
@@ -95,7 +99,7 @@ class _Writer:
         conv, rows, e = self.conv, self.conv.rows, self.e
         tiles = -(-rows.count // conv.tile_rows)
         before, tile = split(number, tiles)
-        outer = Field(conv.field.batch, 0, (*conv.field.axes[:-2], rows), 0, 0)
+        outer = WindowField(conv.field.batch, 0, (*conv.field.axes[:-2], rows), 0, 0)
         image, windows = place_of_row(outer, before)
         first = tile * conv.tile_rows
         ranges = [
@@ -133,7 +137,7 @@ class _Writer:
             return None
         return self.e.index(first) + row < self.conv.rows.count
 
-    def _sink_rows(self, tile: RowTile, run: Run, column: Index) -> list[list[SinkRow]]:
+    def _sink_rows(self, tile: RowTile, run: WindowRun, column: Index) -> list[list[SinkRow]]:
         width, last = self.conv.field.columns.count, self.conv.rows.count - 1
         found = []
         for i, there in enumerate(tile.is_there):

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from afterglow.backends.cpu.llvm.emitter import Pointer
-from afterglow.backends.cpu.micro.kernel import Needs, Phase, Request, Storage
-from afterglow.backends.cpu.micro.sliding import Axis, Channels, Field, arithmetic_type
+from afterglow.backends.cpu.micro.kernel import KernelNeeds, KernelRequest, Phase, Storage
+from afterglow.backends.cpu.micro.sliding import Channels, WindowAxis, WindowField, arithmetic_type
 from afterglow.instr import Region
 from afterglow.ops.convolution import Conv
 from afterglow.types import Array
@@ -27,14 +27,12 @@ MOST_TAPS = 32
 class Depthwise:
     """The geometry of the convolution, and how it is cut into tiles."""
 
-    def __init__(self, k: Request) -> None:
-        op, (x, weight, *others) = k.step.op, k.step.ins
+    def __init__(self, k: KernelRequest) -> None:
+        op, (x, weight) = k.step.op, k.step.required
         assert isinstance(op, Conv)
-        assert x is not None
-        assert weight is not None
         self.x, self.weight = x, weight
-        self.bias = others[0] if others else None
-        self.field = Field.of(op.windows(weight.type.shape), x)
+        self.bias = k.step.optional(2)
+        self.field = WindowField.of(op.windows(weight.type.shape), x)
         self.dtype = arithmetic_type(x.type.dtype)
         self.results = weight.type.shape[0]
         self.multiplier = self.results // self.field.channels
@@ -58,7 +56,7 @@ class Depthwise:
         return min(TILE_ROWS, self.rows.count), min(width, columns.count)
 
     @property
-    def rows(self) -> Axis:
+    def rows(self) -> WindowAxis:
         """The windows along the last axis but one."""
         return self.field.axes[-2]
 
@@ -84,11 +82,11 @@ class Depthwise:
         return p.packed(self.weight, "by_place", self._pack, self.dtype)
 
     @property
-    def needs(self) -> Needs:
+    def needs(self) -> KernelNeeds:
         """Memory for a weight that is packed when the kernel runs."""
         if self.has_packed_weight:
-            return Needs(packed=(1,))
-        return Needs(workspace={"weight": Storage(self.dtype, self.taps * self.padded)})
+            return KernelNeeds(packed=(1,))
+        return KernelNeeds(workspace={"weight": Storage(self.dtype, self.taps * self.padded)})
 
     def channels_of_x(self, p: Phase) -> Pointer | None:
         """For each result channel where the one of x lies that it sees; None if it is the same.

@@ -8,7 +8,7 @@ from afterglow.backends.cpu.kernels.conv.depthwise_plan import Depthwise
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, convert, fma, gather
 from afterglow.backends.cpu.micro.kernel import Phase
 from afterglow.backends.cpu.micro.rows import Row
-from afterglow.backends.cpu.micro.sliding import WIDEST_KERNEL, Run, fold_taps, load
+from afterglow.backends.cpu.micro.sliding import WIDEST_KERNEL, WindowRun, fold_taps, load
 
 
 class Operands:
@@ -42,7 +42,7 @@ class Vector:
     mask: Value | None
 
 
-class Tile:
+class DepthwiseTile:
     """One tile while it is being written: rows and columns of results, a vector of channels."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Tile:
         conv: Depthwise,
         operands: Operands,
         rows: RowTile,
-        run: Run,
+        run: WindowRun,
         column: Index,
         vector: Vector,
     ) -> None:

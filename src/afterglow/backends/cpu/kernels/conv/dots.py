@@ -32,7 +32,8 @@ from afterglow.backends.cpu.llvm.emitter import (
 )
 from afterglow.backends.cpu.micro.access import Writer, open_sink, placed_sink
 from afterglow.backends.cpu.micro.accumulate import Accumulation, Factors, fold_axes, vector_step
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Pack, Phase, Request
+from afterglow.backends.cpu.micro.cost import CONV_UNIT
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Pack, Phase
 from afterglow.backends.cpu.micro.partial_sums import FEW_TERMS, sum_blocks
 from afterglow.backends.cpu.micro.rows import Axes, Strides, merge_alike, split
 from afterglow.backends.cpu.micro.tile import sum_type
@@ -46,14 +47,11 @@ MOST_RESULTS = 3
 LEAST_LANES = 4
 MOST_UNROLLED = 64
 """Multiplications in one turn of the innermost loop."""
-WORK_OF_UNIT = 5e5
-"""FLOPs that a unit has at least, if a line of pixels has so many."""
 
 
 def suits_dots(step: OpInstr, target: Target) -> bool:
     """Whether results are few, and windows are made of long runs."""
-    weight, result = step.ins[1], step.outs[0].type
-    assert weight is not None
+    weight, result = step.required[1], step.outs[0].type
     dtype = sum_type(result.dtype)
     lanes = target.vector_bits // dtype.bits
     if lanes < LEAST_LANES or not dtype.is_float or not result.size:
@@ -65,9 +63,9 @@ def suits_dots(step: OpInstr, target: Target) -> bool:
     return weight.type.shape[0] <= MOST_RESULTS and long
 
 
-def dots_algorithm(r: Request, cost: float) -> Algorithm:
+def dots_algorithm(r: KernelRequest, cost: float) -> Algorithm:
     """The sums along vectors of the windows."""
-    needs = Needs(workspace=padded_storage(r.step), packed=(1,))
+    needs = KernelNeeds(workspace=padded_storage(r.step), packed=(1,))
     return Algorithm("dot-products", cost, _write_dots, needs)
 
 
@@ -75,7 +73,7 @@ def _write_dots(k: Kernel) -> None:
     """Write the phase that multiplies x, or its padded copy, with the weight."""
     if needs_copy(k.step):
         write_padded(k)
-    plan = Plan.of(k)
+    plan = DotConvPlan.of(k)
     with k.phase(plan.lines * plan.blocks, plan.geometry.work) as p:
         dots = _Dots(p, plan)
         with p.units() as unit:
@@ -83,7 +81,7 @@ def _write_dots(k: Kernel) -> None:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DotConvPlan:
     """Pixels as lines that x and the result have in common, cut into tiles and blocks of them."""
 
     geometry: Geometry
@@ -96,7 +94,7 @@ class Plan:
     placed: dict[Buffer, Strides]
 
     @staticmethod
-    def of(k: Kernel) -> Plan:
+    def of(k: Kernel) -> DotConvPlan:
         """The plan of a kernel that suits."""
         result, strides = k.step.outs[0].type, strides_of_x(k.step)
         geometry, dtype = Geometry.of(k.step, strides), sum_type(result.dtype)
@@ -109,7 +107,7 @@ class Plan:
         placed = {b: (own[-1], *pixels) for (b, own), pixels in ends}
         room = (k.target.vector_registers - 1) // geometry.results - 1
         pixels = min(lanes, 1 << (max(1, room).bit_length() - 1))
-        return Plan(geometry, dtype, lanes, pixels, extents, merged[0], placed)
+        return DotConvPlan(geometry, dtype, lanes, pixels, extents, merged[0], placed)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -135,7 +133,7 @@ class Plan:
     def block(self) -> int:
         """Tiles of a block."""
         work = 2.0 * self.pixels * self.geometry.depth * self.geometry.results
-        return max(1, min(math.ceil(WORK_OF_UNIT / work), self.tiles))
+        return max(1, min(math.ceil(CONV_UNIT / work), self.tiles))
 
     @property
     def blocks(self) -> int:
@@ -146,10 +144,9 @@ class Plan:
 class _Dots:
     """The main phase while it is being written."""
 
-    def __init__(self, p: Phase, plan: Plan) -> None:
+    def __init__(self, p: Phase, plan: DotConvPlan) -> None:
         self.e, self.plan = p.e, plan
-        weight, bias = (*p.step.ins, None)[1:3]
-        assert weight is not None
+        (_, weight), bias = p.step.required, p.step.optional(2)
         self.weight = p.packed(weight, "lines", _pack_lines(plan.dtype), plan.dtype)
         self.x = pointer_to_x(p)
         self.sink: Writer = open_sink(p, plan.shape, plan.placed)
@@ -222,7 +219,7 @@ class _Dots:
 
 
 def _pack_lines(dtype: DType) -> Pack:
-    """What packs a weight [O, kernel…, C]: it keeps its order."""
+    """The packing of a weight [O, kernel…, C]: in its own order, as the type of the sums."""
 
     def pack(weight: Array) -> Array:
         return weight.reshape(-1).astype(dtype.numpy)

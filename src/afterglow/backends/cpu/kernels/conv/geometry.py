@@ -79,9 +79,7 @@ def padded_strides(step: OpInstr) -> Strides:
 
 
 def _shape(step: OpInstr, operand: int) -> tuple[int, ...]:
-    buffer = step.ins[operand]
-    assert buffer is not None
-    return buffer.type.shape
+    return step.required[operand].type.shape
 
 
 def _products(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:

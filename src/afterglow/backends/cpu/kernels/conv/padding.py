@@ -7,6 +7,7 @@ import math
 from afterglow.backends.cpu.kernels.conv.geometry import conv_of, padded_shape, padded_strides
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, convert, equal
 from afterglow.backends.cpu.llvm.types import is_arithmetic
+from afterglow.backends.cpu.micro.cost import PACKED_ELEMENT
 from afterglow.backends.cpu.micro.kernel import PADDED, Kernel, Phase, Storage
 from afterglow.backends.cpu.micro.rows import Axes, Strides, split
 from afterglow.instr import Buffer, OpInstr
@@ -45,7 +46,7 @@ def write_padded(k: Kernel) -> None:
     """Write the phase that makes the copy, a unit for each run of pixels along the last axis."""
     shape, strides = padded_shape(k.step), padded_strides(k.step)
     lines = math.prod(shape[:-2])
-    with k.phase(lines, 4.0 * math.prod(shape), "pad") as p:
+    with k.phase(lines, PACKED_ELEMENT * math.prod(shape), "pad") as p:
         to, source = pointer_to_x(p), p.pointer(_x(k.step))
         with p.units() as line:
             _write_line(p, source, to + line * strides[-3] if lines > 1 else to, line)
@@ -101,6 +102,5 @@ def _copy_run(e: Emitter, source: Pointer, to: Pointer, count: int, stride: int)
 
 
 def _x(step: OpInstr) -> Buffer:
-    x = step.ins[0]
-    assert x is not None
+    x = step.required[0]
     return x

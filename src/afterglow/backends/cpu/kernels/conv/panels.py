@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value, convert
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Pack, Phase, Storage
+from afterglow.backends.cpu.micro.cost import PACKED_ELEMENT
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Pack, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.tile import sum_type
@@ -43,11 +44,11 @@ def pack_channels(panels: Panels, groups: int, to: np.dtype[np.generic]) -> Pack
     return pack
 
 
-def factors_needs(step: OpInstr, panels: Panels, groups: int, depth: int) -> Needs:
-    """Workspaces for the weight and bias that are no constants; the others are packed."""
-    parts = zip((1, 2), ("panels", "channels"), (*step.ins, None)[1:3], (depth, 1), strict=True)
+def factors_needs(step: OpInstr, panels: Panels, groups: int, depth: int) -> KernelNeeds:
+    """Workspaces for a weight or bias that is not constant; constants are packed."""
+    parts = zip((1, 2), ("panels", "channels"), step.ins[1:], (depth, 1), strict=False)
     given = [(at, name, b, size) for at, name, b, size in parts if b is not None]
-    return Needs(
+    return KernelNeeds(
         workspace={
             name: Storage(sum_type(b.type.dtype), groups * panels.padded * size)
             for _, name, b, size in given
@@ -57,23 +58,23 @@ def factors_needs(step: OpInstr, panels: Panels, groups: int, depth: int) -> Nee
     )
 
 
-class Factors:
-    """The packed weight and bias of a convolution; those that are no constants, in workspaces."""
+class ConvWeights:
+    """The packed weight and bias of a convolution; if they are not constants, in workspaces."""
 
     def __init__(self, k: Kernel, panels: Panels, groups: int, depth: int) -> None:
         self.k = k
         self.panels = panels
         self.groups = groups
         self.depth = depth
-        self.weight, self.bias = (*k.step.ins, None)[1:3]
+        self.weight, self.bias = k.step.required[1], k.step.optional(2)
 
     @property
     def has_varying_bias(self) -> bool:
-        """Whether there is a bias that is no constant."""
+        """Whether there is a bias that is not constant."""
         return self.bias is not None and self.bias.region is not Region.CONSTANT
 
     def write_packing(self) -> None:
-        """Write the phase that packs what is no constant."""
+        """Write the phases that pack a weight or bias that is not constant."""
         if self.weight is not None and self.weight.region is not Region.CONSTANT:
             self._write(self.weight, "panels", self.depth)
         if self.bias is not None and self.has_varying_bias:
@@ -81,7 +82,6 @@ class Factors:
 
     def panels_in(self, p: Phase) -> Pointer:
         """Where the weight lies as panels."""
-        assert self.weight is not None
         return self._pointer(p, self.weight, "panels", pack_panels)
 
     def bias_in(self, p: Phase) -> Pointer | None:
@@ -107,7 +107,7 @@ class Factors:
         """One unit a group and panel."""
         panels = self.panels
         units = self.groups * panels.count
-        with self.k.phase(units, 4.0 * buffer.type.size, f"pack_{name}") as p:
+        with self.k.phase(units, PACKED_ELEMENT * buffer.type.size, f"pack_{name}") as p:
             source = p.pointer(buffer)
             to = p.workspace(name)
             with p.units() as unit:

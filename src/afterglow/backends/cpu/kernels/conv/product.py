@@ -15,20 +15,20 @@ from afterglow.backends.cpu.kernels.conv.padding import (
     strides_of_x,
     write_padded,
 )
-from afterglow.backends.cpu.kernels.conv.panels import Factors, factors_needs
+from afterglow.backends.cpu.kernels.conv.panels import ConvWeights, factors_needs
 from afterglow.backends.cpu.kernels.conv.sums import sums_over
-from afterglow.backends.cpu.kernels.conv.tiling import Plan
+from afterglow.backends.cpu.kernels.conv.tiling import ConvPlan
 from afterglow.backends.cpu.kernels.table import DIRECT
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
-from afterglow.backends.cpu.micro.kernel import Kernel, Phase, Request
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelRequest, Phase
 from afterglow.backends.cpu.micro.rows import split
-from afterglow.backends.cpu.micro.tile import Run, sum_type, tiles_of_block
+from afterglow.backends.cpu.micro.tile import TileRun, sum_type, tiles_of_block
 
 
-def product_algorithm(r: Request, cost: float) -> Algorithm:
+def product_algorithm(r: KernelRequest, cost: float) -> Algorithm:
     """The product of all windows with the weight, as it is defined."""
     geometry = Geometry.of(r.step, strides_of_x(r.step))
-    plan = Plan.of(geometry, r.target, sum_type(r.step.outs[0].type.dtype))
+    plan = ConvPlan.of(geometry, r.target, sum_type(r.step.outs[0].type.dtype))
     needs = factors_needs(r.step, plan.panels, geometry.groups, geometry.depth)
     copy = padded_storage(r.step)
     return Algorithm(
@@ -40,12 +40,12 @@ def product_algorithm(r: Request, cost: float) -> Algorithm:
     )
 
 
-def _write_product(k: Kernel, plan: Plan) -> None:
+def _write_product(k: Kernel, plan: ConvPlan) -> None:
     """Write the phases that multiply x, or its padded copy, with the weight."""
     if needs_copy(k.step):
         write_padded(k)
     geometry = plan.geometry
-    factors = Factors(k, plan.panels, geometry.groups, geometry.depth)
+    factors = ConvWeights(k, plan.panels, geometry.groups, geometry.depth)
     factors.write_packing()
     with k.phase(plan.units, geometry.work) as p:
         product = _Product(p, plan, factors)
@@ -56,7 +56,7 @@ def _write_product(k: Kernel, plan: Plan) -> None:
 class _Product:
     """The main phase while it is being written."""
 
-    def __init__(self, p: Phase, plan: Plan, factors: Factors) -> None:
+    def __init__(self, p: Phase, plan: ConvPlan, factors: ConvWeights) -> None:
         self.e = p.e
         self.plan = plan
         self.weight, self.bias = factors.panels_in(p), factors.bias_in(p)
@@ -96,8 +96,8 @@ class _Product:
                 with e.when(place < run.last if run.first == 0 else place >= run.first):
                     self._write_tile(side, run, line, place)
 
-    def _write_tile(self, side: _Side, run: Run, line: Index, place: Value) -> None:
-        """The sums of all pixels of a tile, and their way to the sink; the bias is added last."""
+    def _write_tile(self, side: _Side, run: TileRun, line: Index, place: Value) -> None:
+        """Sum up all pixels of a tile, add the bias, and write the results to the sink."""
         tiles, e = self.plan.tiles, self.e
         begin = place * run.rows + run.shift
         first = e.index(line) * tiles.pixels_in_line + begin * len(tiles.within)

@@ -1,17 +1,21 @@
-"""The algorithms for a product: by tiles, along vectors of the depth, or by Strassen's way."""
+"""The algorithms for a product: register tiles, vectors along the depth, or Strassen's."""
 
 from __future__ import annotations
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.matmul.dot import dot_algorithm, suits_dot
 from afterglow.backends.cpu.kernels.matmul.gemm import gemm_algorithms
-from afterglow.backends.cpu.kernels.matmul.problem import Problem, problem_of
-from afterglow.backends.cpu.kernels.strassen import Product, plan_strassen, strassen_algorithm
-from afterglow.backends.cpu.micro.kernel import Request
+from afterglow.backends.cpu.kernels.matmul.problem import GemmProblem, problem_of
+from afterglow.backends.cpu.kernels.strassen import (
+    StrassenProduct,
+    plan_strassen,
+    strassen_algorithm,
+)
+from afterglow.backends.cpu.micro.kernel import KernelRequest
 from afterglow.backends.cpu.micro.rows import Axes
 
 
-def matmul_algorithms(r: Request) -> list[Algorithm]:
+def matmul_algorithms(r: KernelRequest) -> list[Algorithm]:
     """All algorithms, the one that is fastest by an estimate first."""
     problem = problem_of(r.step)
     if suits_dot(problem, r.target):
@@ -25,12 +29,12 @@ def matmul_algorithms(r: Request) -> list[Algorithm]:
     return [strassen, *tiles] if plan.pays else [*tiles, strassen]
 
 
-def product_of(problem: Problem) -> Product | None:
+def product_of(problem: GemmProblem) -> StrassenProduct | None:
     """A problem as Strassen's algorithm sees it, if it can."""
     lhs = problem.lhs
     if problem.batches != 1 or lhs.column_stride != 1:
         return None
-    return Product(
+    return StrassenProduct(
         lhs.buffer,
         problem.rhs.buffer,
         None,

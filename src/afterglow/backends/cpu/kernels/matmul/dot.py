@@ -11,7 +11,7 @@ from functools import partial
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.matmul.pieces import pieces_of
-from afterglow.backends.cpu.kernels.matmul.problem import Problem
+from afterglow.backends.cpu.kernels.matmul.problem import GemmProblem
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
@@ -23,12 +23,12 @@ from afterglow.backends.cpu.llvm.emitter import (
     vector,
 )
 from afterglow.backends.cpu.micro.accumulate import Accumulation, Factors, join_chains, vector_step
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.micro.tile import (
     ENOUGH_SUMS,
     LINE,
-    Run,
+    TileRun,
     split_rows,
     sum_type,
 )
@@ -41,7 +41,7 @@ MOST_CHAINS = 4
 """Sums that are made for each element, at most, and added at the end."""
 
 
-def suits_dot(problem: Problem, target: Target) -> bool:
+def suits_dot(problem: GemmProblem, target: Target) -> bool:
     """Whether rows or columns are few, and vectors along the depth can be loaded and filled."""
     lanes = target.vector_bits // sum_type(problem.lhs.dtype).bits
     if problem.lhs.column_stride != 1 or lanes < 2 or problem.depth < 2 * lanes:
@@ -51,19 +51,19 @@ def suits_dot(problem: Problem, target: Target) -> bool:
     return problem.rhs.row_stride == 1 and (problem.rows <= FEW or problem.columns <= FEW)
 
 
-def dot_algorithm(problem: Problem) -> Algorithm:
+def dot_algorithm(problem: GemmProblem) -> Algorithm:
     """The sums along vectors of the depth."""
     packed = (1,) if _packs(problem) else ()
     write = partial(_write_dot, problem=problem)
-    return Algorithm("dot-products", problem.work, write, Needs(packed=packed))
+    return Algorithm("dot-products", problem.work, write, KernelNeeds(packed=packed))
 
 
-def _packs(problem: Problem) -> bool:
+def _packs(problem: GemmProblem) -> bool:
     """Whether columns of a constant are put next to each other."""
     return problem.rhs.is_constant and problem.rhs.row_stride != 1
 
 
-def _write_dot(kernel: Kernel, problem: Problem) -> None:
+def _write_dot(kernel: Kernel, problem: GemmProblem) -> None:
     """Write a product; a unit is a tile of the result."""
     rows, columns = _most(problem, kernel.target)
     row_runs, column_runs = split_rows(problem.rows, rows), split_rows(problem.columns, columns)
@@ -72,7 +72,7 @@ def _write_dot(kernel: Kernel, problem: Problem) -> None:
         _Dot(p, problem, row_runs, column_runs).write()
 
 
-def _most(problem: Problem, target: Target) -> tuple[int, int]:
+def _most(problem: GemmProblem, target: Target) -> tuple[int, int]:
     """Rows and columns of a tile at most: all of which there are few, some of the others."""
     sums = 2 * ENOUGH_SUMS if target.vector_registers >= 32 else ENOUGH_SUMS
     if problem.rows <= FEW:
@@ -84,7 +84,7 @@ class _Dot:
     """The function that computes tiles of the result."""
 
     def __init__(
-        self, p: Phase, problem: Problem, row_runs: list[Run], column_runs: list[Run]
+        self, p: Phase, problem: GemmProblem, row_runs: list[TileRun], column_runs: list[TileRun]
     ) -> None:
         self.p, self.e, self.problem = p, p.e, problem
         self.row_runs, self.column_runs = row_runs, column_runs
@@ -122,7 +122,7 @@ class _Dot:
                             self._put(batch * self.problem.rows + row, column, sums, columns.rows)
 
     @contextmanager
-    def _only(self, run: Run, runs: list[Run], tile: Index) -> Iterator[Value]:
+    def _only(self, run: TileRun, runs: list[TileRun], tile: Index) -> Iterator[Value]:
         """Do a block if a tile is one of a run; gives where the tile begins."""
         start = self.e.index(tile)
         stop = start + 1

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
-from afterglow.backends.cpu.kernels.matmul.output import Output, goes_through_memory
+from afterglow.backends.cpu.kernels.matmul.output import GemmOutput, goes_through_memory
 from afterglow.backends.cpu.kernels.matmul.packing import Packer, pack_panels
-from afterglow.backends.cpu.kernels.matmul.plan import Plan, Reading, plan_with, tile_costs
-from afterglow.backends.cpu.kernels.matmul.problem import Problem
+from afterglow.backends.cpu.kernels.matmul.plan import GemmPlan, PanelReading, plan_with, tile_costs
+from afterglow.backends.cpu.kernels.matmul.problem import GemmProblem
 from afterglow.backends.cpu.kernels.table import DIRECT
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
@@ -17,12 +17,12 @@ from afterglow.backends.cpu.llvm.emitter import (
     smaller,
 )
 from afterglow.backends.cpu.micro.accumulate import Ahead, LoadVector, accumulate
-from afterglow.backends.cpu.micro.held import load_held
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.rows import split
+from afterglow.backends.cpu.micro.storage_format import load_stored
 from afterglow.backends.cpu.micro.tile import (
     LINE,
-    Run,
+    TileRun,
     split_rows,
     sum_type,
     tiles_of_block,
@@ -33,7 +33,7 @@ MOST_TILES = 4
 """Tiles that are worth comparing: those with the least estimates."""
 
 
-def gemm_algorithms(r: Request, problem: Problem) -> list[Algorithm]:
+def gemm_algorithms(r: KernelRequest, problem: GemmProblem) -> list[Algorithm]:
     """Products by register tiles, the cheapest tile first."""
     tiles = tile_costs(problem, r.target)[:MOST_TILES]
     return [
@@ -41,24 +41,24 @@ def gemm_algorithms(r: Request, problem: Problem) -> list[Algorithm]:
     ]
 
 
-def _algorithm(r: Request, problem: Problem, plan: Plan, cost: float) -> Algorithm:
+def _algorithm(r: KernelRequest, problem: GemmProblem, plan: GemmPlan, cost: float) -> Algorithm:
     tile, dtype = plan.tile, sum_type(problem.lhs.dtype)
     scratch = {}
-    if plan.reading is Reading.PACKED:
+    if plan.reading is PanelReading.PACKED:
         scratch["panel"] = Storage(plan.panel_dtype, problem.depth * tile.columns)
     if goes_through_memory(r, problem.columns, tile):
         scratch["tile"] = Storage(dtype, tile.rows * tile.columns)
-    packed = (1,) if plan.reading is Reading.CONSTANT else ()
+    packed = (1,) if plan.reading is PanelReading.CONSTANT else ()
     return Algorithm(
         DIRECT,
         cost,
         lambda k: _write_gemm(k, problem, plan),
-        Needs(scratch=scratch, packed=packed),
+        KernelNeeds(scratch=scratch, packed=packed),
         {"tile": (tile.rows, tile.vectors, tile.lanes), "blocks": plan.blocks},
     )
 
 
-def _write_gemm(kernel: Kernel, problem: Problem, plan: Plan) -> None:
+def _write_gemm(kernel: Kernel, problem: GemmProblem, plan: GemmPlan) -> None:
     """Write a product; a unit is a panel of columns with a block of rows of a batch."""
     units = problem.batches * plan.blocks * plan.panels
     with kernel.phase(units, problem.work) as p:
@@ -68,11 +68,11 @@ def _write_gemm(kernel: Kernel, problem: Problem, plan: Plan) -> None:
 class _Gemm:
     """The function that multiplies blocks of rows by panels."""
 
-    def __init__(self, p: Phase, problem: Problem, plan: Plan) -> None:
+    def __init__(self, p: Phase, problem: GemmProblem, plan: GemmPlan) -> None:
         self.p, self.e = p, p.e
         self.problem, self.plan, self.tile = problem, plan, plan.tile
         self.dtype = sum_type(problem.lhs.dtype)
-        self.output = Output(p, problem.columns, plan.tile)
+        self.output = GemmOutput(p, problem.columns, plan.tile)
         self.lhs = p.pointer(problem.lhs.buffer)
         self.panel_size = problem.depth * self.tile.columns
         self.rhs = self._rhs()
@@ -80,7 +80,7 @@ class _Gemm:
 
     def _rhs(self) -> Pointer:
         rhs, width = self.problem.rhs, self.tile.columns
-        if self.plan.reading is not Reading.CONSTANT:
+        if self.plan.reading is not PanelReading.CONSTANT:
             return self.p.pointer(rhs.buffer)
         dtype = self.plan.panel_dtype
         pack = pack_panels(self.tile, dtype, self.problem.transposed_rhs)
@@ -88,7 +88,7 @@ class _Gemm:
 
     def _own_panel(self) -> Pointer | None:
         """Memory for a panel that each thread packs."""
-        if self.plan.reading is not Reading.PACKED:
+        if self.plan.reading is not PanelReading.PACKED:
             return None
         return self.p.scratch("panel")
 
@@ -113,7 +113,7 @@ class _Gemm:
     def _panel(self, batch: Index, panel: Index) -> Pointer:
         """Where the panel lies, or where it has been put."""
         matrix, tile = self.problem.rhs, self.tile
-        if self.plan.reading is Reading.CONSTANT:
+        if self.plan.reading is PanelReading.CONSTANT:
             number = matrix.numbers.offset(batch) * self.plan.panels + panel
             line = tile.columns * self.rhs.dtype.itemsize
             return (self.rhs + number * self.panel_size).aligned(min(LINE, line & -line))
@@ -125,10 +125,10 @@ class _Gemm:
         return self.panel
 
     def _sums(
-        self, run: Run, first: Pointer, rhs: Pointer, panel: Index, ahead: list[Ahead]
+        self, run: TileRun, first: Pointer, rhs: Pointer, panel: Index, ahead: list[Ahead]
     ) -> list[list[Value]]:
         """The sums of one tile, whose first row begins at `first`."""
-        direct = self.plan.reading is Reading.DIRECT
+        direct = self.plan.reading is PanelReading.DIRECT
         return accumulate(
             self.e,
             self.tile.with_rows(run.rows),
@@ -138,7 +138,7 @@ class _Gemm:
             self.dtype,
             row_step=self.problem.lhs.column_stride,
             panel_step=self.problem.rhs.row_stride if direct else None,
-            load=self._masked_load(panel) if direct else load_held(self.tile, rhs.dtype),
+            load=self._masked_load(panel) if direct else load_stored(self.tile, rhs.dtype),
             ahead=ahead,
         )
 
@@ -151,10 +151,10 @@ class _Gemm:
         masks = [first_lanes(left - v * tile.lanes, tile.lanes) for v in range(tile.vectors)]
         return lambda line, v: load_masked(line, masks[v], v * tile.lanes)
 
-    def _next_panel(self, run: Run, number: Value, rhs: Pointer) -> list[Ahead]:
+    def _next_panel(self, run: TileRun, number: Value, rhs: Pointer) -> list[Ahead]:
         """What to fetch of the next constant panel: a part of it for each tile of this one."""
         tiles = self.plan.tiles // self.plan.blocks
-        if self.plan.reading is not Reading.CONSTANT or tiles == 1:
+        if self.plan.reading is not PanelReading.CONSTANT or tiles == 1:
             return []
         unroll, itemsize = self.tile.with_rows(run.rows).unroll, self.rhs.dtype.itemsize
         lines = max(1, unroll * self.tile.columns * itemsize // LINE)
@@ -163,7 +163,7 @@ class _Gemm:
         place = smaller(number, -(-lines // share) - 1) * size
         return [Ahead(rhs + self.panel_size + place, share)]
 
-    def _next_rows(self, run: Run, rows: Pointer) -> list[Ahead]:
+    def _next_rows(self, run: TileRun, rows: Pointer) -> list[Ahead]:
         """The rows of the next tile, if there are more than the second cache holds."""
         matrix, depth = self.problem.lhs, self.problem.depth
         size = self.problem.rows * depth * matrix.dtype.itemsize

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from afterglow.backends.cpu.kernels.matmul.pieces import pieces_of
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, equal, first_lanes
-from afterglow.backends.cpu.micro.kernel import Phase, Request
-from afterglow.backends.cpu.micro.tile import Tile
+from afterglow.backends.cpu.micro.kernel import KernelRequest, Phase
+from afterglow.backends.cpu.micro.tile import RegisterTile
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add, Max, Min, Mul, Sub
 
@@ -15,7 +15,7 @@ MOST_LIGHT = 3
 """Light steps that are still little code."""
 
 
-def goes_through_memory(r: Request, columns: int, tile: Tile) -> bool:
+def goes_through_memory(r: KernelRequest, columns: int, tile: RegisterTile) -> bool:
     """Whether tiles of a product are put from memory, rather than from the accumulators."""
     after = r.job.after
     light = len(after) <= MOST_LIGHT and all(isinstance(step.op, LIGHT) for step in after)
@@ -24,14 +24,14 @@ def goes_through_memory(r: Request, columns: int, tile: Tile) -> bool:
     return columns % tile.columns != 0 and not r.target.avx512
 
 
-class Output:
+class GemmOutput:
     """The result of a product, of which tiles are put row by row.
 
     Light steps work on the accumulators. For others, and where the last panel is not whole, a tile
     goes through memory: a loop over its rows is less code than all its vectors.
     """
 
-    def __init__(self, p: Phase, columns: int, tile: Tile) -> None:
+    def __init__(self, p: Phase, columns: int, tile: RegisterTile) -> None:
         self.e, self.sink = p.e, p.sink()
         self.columns, self.tile = columns, tile
         self.whole = columns % tile.columns == 0

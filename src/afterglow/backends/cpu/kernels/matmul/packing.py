@@ -23,9 +23,9 @@ from afterglow.backends.cpu.llvm.emitter import (
     smaller,
     transpose,
 )
-from afterglow.backends.cpu.micro.held import held
 from afterglow.backends.cpu.micro.kernel import Pack
-from afterglow.backends.cpu.micro.tile import Tile
+from afterglow.backends.cpu.micro.storage_format import to_storage
+from afterglow.backends.cpu.micro.tile import RegisterTile
 from afterglow.types import Array
 from afterglow.types.dtype import DType
 
@@ -33,7 +33,7 @@ SIDE = 8
 """Side of the squares that are transposed in registers, at most."""
 
 
-def pack_panels(tile: Tile, dtype: DType, transposed: bool) -> Pack:
+def pack_panels(tile: RegisterTile, dtype: DType, transposed: bool) -> Pack:
     """How to put [..., depth, columns] (or its transpose) into panels of an element type."""
     width = tile.columns
 
@@ -44,7 +44,7 @@ def pack_panels(tile: Tile, dtype: DType, transposed: bool) -> Pack:
         padded = np.zeros((*batch, depth, panels * width), dtype.numpy)
         padded[..., :columns] = matrix
         cut = padded.reshape(*batch, depth, panels, width).swapaxes(-2, -3)
-        return held(cut, tile.lanes, dtype)
+        return to_storage(cut, tile.lanes, dtype)
 
     return pack
 
@@ -55,7 +55,7 @@ class Packer:
 
     e: Emitter
     matrix: Matrix
-    tile: Tile
+    tile: RegisterTile
     depth: int
     columns: int
 

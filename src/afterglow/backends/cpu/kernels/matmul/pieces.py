@@ -8,7 +8,7 @@ from afterglow.backends.cpu.llvm.emitter import Emitter, Value, first_lanes
 
 
 @dataclass(frozen=True)
-class Piece:
+class VectorPiece:
     """A vector of neighbouring columns, of which the first `count` are there."""
 
     start: int
@@ -20,15 +20,15 @@ class Piece:
         return None if self.count == self.lanes else first_lanes(e.index(self.count), self.lanes)
 
 
-def pieces_of(columns: int, lanes: int, *, masked: bool) -> list[Piece]:
+def pieces_of(columns: int, lanes: int, *, masked: bool) -> list[VectorPiece]:
     """Whole vectors, then a masked one for the rest, or shorter and shorter ones."""
-    pieces = [Piece(start, lanes, lanes) for start in range(0, columns - lanes + 1, lanes)]
+    pieces = [VectorPiece(start, lanes, lanes) for start in range(0, columns - lanes + 1, lanes)]
     start = len(pieces) * lanes
     if masked and start < columns:
-        return [*pieces, Piece(start, lanes, columns - start)]
+        return [*pieces, VectorPiece(start, lanes, columns - start)]
     while start < columns:
         while lanes > columns - start:
             lanes //= 2
-        pieces.append(Piece(start, lanes, lanes))
+        pieces.append(VectorPiece(start, lanes, lanes))
         start += lanes
     return pieces

@@ -6,35 +6,30 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from afterglow.backends.cpu.kernels.matmul.problem import Problem
-from afterglow.backends.cpu.micro.held import held_type
-from afterglow.backends.cpu.micro.tile import LINE, Tile, most_rows, sum_type
+from afterglow.backends.cpu.kernels.matmul.problem import GemmProblem
+from afterglow.backends.cpu.micro.cost import GEMM_UNITS, NO_FREE_REGISTER, TWO_HEIGHTS
+from afterglow.backends.cpu.micro.storage_format import storage_type
+from afterglow.backends.cpu.micro.tile import LINE, RegisterTile, most_rows, sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import DType
 
 MOST_ROWS = 16
 """Rows of a tile at most, however many registers there are."""
-WAYS = 8
-"""Lines that a cache keeps of those whose addresses differ by a multiple of its way's size."""
+ASSOCIATIVITY = 8
+"""Associativity of the first cache: lines with equal low address bits that it holds."""
 FEW_ROWS = 6
 """Rows up to which the panels are wide, since their memory is what takes time."""
 FEW_TO_PACK = 16
 """Rows below which it does not pay to put rhs into panels."""
 SHORT_LINE = 1024
 """Bytes between lines of rhs up to which a panel spans few pages, and may be read where it is."""
-TWO_HEIGHTS = 1.02
-"""How much slower code may be that has tiles of one height only."""
-TIGHT = 1.08
-"""How much slower code is that leaves no register free."""
 ENOUGH_UNITS = 32
 """Units that are enough for the threads of most machines."""
 LEAST_TILES = 4
 """Tiles in a block of rows at least, if it is cut to make units: they share a panel."""
-LEAST_WORK = 1 << 20
-"""FLOPs below which rows are not cut to make units."""
 
 
-class Reading(Enum):
+class PanelReading(Enum):
     """How a panel of rhs is read."""
 
     CONSTANT = "packed when the model is compiled"
@@ -43,55 +38,55 @@ class Reading(Enum):
 
 
 @dataclass(frozen=True)
-class Plan:
+class GemmPlan:
     """The largest tile, and into how many panels and blocks of rows a batch is cut."""
 
-    tile: Tile
+    tile: RegisterTile
     panels: int
     tiles: int
     blocks: int
-    reading: Reading
+    reading: PanelReading
     panel_dtype: DType
     """The element type of packed panels."""
 
 
-def plan_with(tile: Tile, problem: Problem, target: Target) -> Plan:
+def plan_with(tile: RegisterTile, problem: GemmProblem, target: Target) -> GemmPlan:
     """The plan for a problem, with a tile."""
     panels = -(-problem.columns // tile.columns)
     tiles = -(-problem.rows // tile.rows)
     blocks = _blocks(problem, target, tile, panels, tiles)
     reading = _reading(problem, target, tile)
-    return Plan(tile, panels, tiles, blocks, reading, _panel_dtype(problem, target))
+    return GemmPlan(tile, panels, tiles, blocks, reading, _panel_dtype(problem, target))
 
 
-def _reading(problem: Problem, target: Target, tile: Tile) -> Reading:
+def _reading(problem: GemmProblem, target: Target, tile: RegisterTile) -> PanelReading:
     rhs = problem.rhs
     if rhs.is_constant:
-        return Reading.CONSTANT
+        return PanelReading.CONSTANT
     whole = problem.columns % tile.columns == 0
     masks = target.avx512 or (target.vector_bits >= 256 and rhs.dtype.itemsize >= 4)
     few = problem.rows < FEW_TO_PACK and (whole or masks)
     near = whole and _stays_in_cache(problem, target)
-    return Reading.DIRECT if rhs.column_stride == 1 and (few or near) else Reading.PACKED
+    return PanelReading.DIRECT if rhs.column_stride == 1 and (few or near) else PanelReading.PACKED
 
 
-def _stays_in_cache(problem: Problem, target: Target) -> bool:
+def _stays_in_cache(problem: GemmProblem, target: Target) -> bool:
     """Whether rhs is read as fast where it lies: it is small and dense, or there is no cache."""
     line = problem.rhs.row_stride * problem.rhs.dtype.itemsize
     half = target.caches.l2 // 2
     return half == 0 or (line <= SHORT_LINE and problem.depth * line <= half)
 
 
-def _panel_dtype(problem: Problem, target: Target) -> DType:
-    """That in which constants are held: of integers their own, if few rows read them."""
+def _panel_dtype(problem: GemmProblem, target: Target) -> DType:
+    """The storage type of packed constants: of integers their own, if few rows read them."""
     own = problem.rhs.dtype
     if not problem.rhs.is_constant:
         return sum_type(own)
     few = own.is_integer and problem.rows <= FEW_ROWS
-    return own if few else held_type(own, target)
+    return own if few else storage_type(own, target)
 
 
-def tile_costs(problem: Problem, target: Target) -> list[tuple[Tile, float]]:
+def tile_costs(problem: GemmProblem, target: Target) -> list[tuple[RegisterTile, float]]:
     """The tiles to choose from, the cheapest first, with the cost of the product in FLOPs."""
     lanes = max(1, target.vector_bits // sum_type(problem.lhs.dtype).bits)
     scale = 2.0 * lanes * problem.batches * problem.rows * problem.depth
@@ -99,11 +94,11 @@ def tile_costs(problem: Problem, target: Target) -> list[tuple[Tile, float]]:
     return [(tile, scale * _cost(problem, tile, target)) for tile in tiles]
 
 
-def _tiles_by_cost(problem: Problem, target: Target) -> list[Tile]:
+def _tiles_by_cost(problem: GemmProblem, target: Target) -> list[RegisterTile]:
     dtype = sum_type(problem.lhs.dtype)
     full = max(1, target.vector_bits // dtype.bits)
     tiles = [
-        Tile(min(rows, max(1, problem.rows)), vectors, lanes)
+        RegisterTile(min(rows, max(1, problem.rows)), vectors, lanes)
         for lanes in _lanes(full, problem.columns, target)
         for vectors in (4, 3, 2, 1)
         for rows in _heights(problem, target, vectors)
@@ -122,7 +117,7 @@ def _lanes(full: int, columns: int, target: Target) -> list[int]:
     return [full, full // 2] if halves else [full]
 
 
-def _heights(problem: Problem, target: Target, vectors: int) -> list[int]:
+def _heights(problem: GemmProblem, target: Target, vectors: int) -> list[int]:
     """Rows of tiles to try: as many as registers and the first cache allow, or a part of all."""
     most = min(
         most_rows(target, vectors, sum_type(problem.lhs.dtype)),
@@ -132,16 +127,16 @@ def _heights(problem: Problem, target: Target, vectors: int) -> list[int]:
     return [most] + [n for n in range(most - 1, most // 2, -1) if problem.rows % n == 0]
 
 
-def _rows_in_cache(problem: Problem, target: Target) -> int:
-    """Rows that keep a line each in the first cache, though their addresses may be much alike."""
-    way = target.caches.l1 // WAYS
+def _rows_in_cache(problem: GemmProblem, target: Target) -> int:
+    """Rows of which each has a line in the first cache, even if their addresses share low bits."""
+    way = target.caches.l1 // ASSOCIATIVITY
     stride = problem.lhs.row_stride * problem.lhs.dtype.itemsize
     if way == 0 or stride == 0:
         return MOST_ROWS
-    return max(1, WAYS * way // max(LINE, math.gcd(stride, way)))
+    return max(1, ASSOCIATIVITY * way // max(LINE, math.gcd(stride, way)))
 
 
-def _cost(problem: Problem, tile: Tile, target: Target) -> float:
+def _cost(problem: GemmProblem, tile: RegisterTile, target: Target) -> float:
     """About the time of a step along the depth, for all columns and a row.
 
     There are two loads at a time, and two products, but only one of the longest vectors.
@@ -155,11 +150,13 @@ def _cost(problem: Problem, tile: Tile, target: Target) -> float:
     crowding = loads / (4 if bits >= 512 else 2)
     code = TWO_HEIGHTS if problem.rows % tiles else 1.0
     used = (tile.rows + 1) * tile.vectors + 1
-    tight = TIGHT if used >= target.vector_registers and problem.rows > FEW_ROWS else 1.0
+    tight = NO_FREE_REGISTER if used >= target.vector_registers and problem.rows > FEW_ROWS else 1.0
     return code * tight * panels * (max(products, loads) + crowding) / rows
 
 
-def _blocks(problem: Problem, target: Target, tile: Tile, panels: int, tiles: int) -> int:
+def _blocks(
+    problem: GemmProblem, target: Target, tile: RegisterTile, panels: int, tiles: int
+) -> int:
     """Blocks whose rows stay in the second cache; more if there were too few units."""
     blocks = 1
     row_bytes = problem.depth * problem.lhs.dtype.itemsize
@@ -167,7 +164,7 @@ def _blocks(problem: Problem, target: Target, tile: Tile, panels: int, tiles: in
     if target.caches.l2 and fitting > 2 * tile.columns:
         blocks = max(1, -(-problem.rows // fitting))
     units = problem.batches * panels * blocks
-    if units < ENOUGH_UNITS and problem.work >= LEAST_WORK:
+    if units < ENOUGH_UNITS and problem.work >= GEMM_UNITS:
         wanted = -(-ENOUGH_UNITS // (problem.batches * panels))
         blocks = max(blocks, min(wanted, tiles // LEAST_TILES))
     return min(blocks, tiles)

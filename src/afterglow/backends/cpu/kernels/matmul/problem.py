@@ -36,7 +36,7 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class Problem:
+class GemmProblem:
     """`batches` times lhs [rows, depth] by rhs [depth, columns].
 
     Row m of batch b is row b * rows + m of the result.
@@ -56,13 +56,11 @@ class Problem:
         return 2.0 * self.batches * self.rows * self.columns * self.depth
 
 
-def problem_of(step: OpInstr) -> Problem:
+def problem_of(step: OpInstr) -> GemmProblem:
     """What a step has to compute; batch axes that only lhs has are rows, if it lies like that."""
     op, out = step.op, step.outs[0]
     assert isinstance(op, MatMul)
-    lhs, rhs = step.ins
-    assert lhs is not None
-    assert rhs is not None
+    lhs, rhs = step.required
     shape = out.type.shape
     *left, row, depth = _aligned(lhs, len(shape), op.transpose_lhs)
     *right, line, column = _aligned(rhs, len(shape), op.transpose_rhs)
@@ -71,7 +69,7 @@ def problem_of(step: OpInstr) -> Problem:
     while batch and _continues(batch[-1], left[-1], right[-1], rows, row):
         rows, row = rows * batch[-1], row if rows > 1 else left[-1]
         batch, left, right = batch[:-1], left[:-1], right[:-1]
-    return Problem(
+    return GemmProblem(
         math.prod(batch),
         rows,
         shape[-1],

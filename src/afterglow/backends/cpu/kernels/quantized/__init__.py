@@ -7,7 +7,7 @@ from afterglow.backends.cpu.kernels.quantized.depthwise import depthwise_algorit
 from afterglow.backends.cpu.kernels.quantized.problem import operands
 from afterglow.backends.cpu.kernels.quantized.product import product_algorithm
 from afterglow.backends.cpu.kernels.table import algorithms
-from afterglow.backends.cpu.micro.kernel import Request
+from afterglow.backends.cpu.micro.kernel import KernelRequest
 from afterglow.instr import OpInstr
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 
@@ -25,12 +25,12 @@ def _name_of_matmul(step: OpInstr) -> str:
 
 
 @algorithms(QuantizedConv, name=_name_of_conv)
-def conv(r: Request) -> list[Algorithm]:
+def conv(r: KernelRequest) -> list[Algorithm]:
     """A convolution of bytes."""
     return [depthwise_algorithm(r) if is_depthwise(r.step) else product_algorithm(r)]
 
 
 @algorithms(QuantizedMatMul, name=_name_of_matmul)
-def matmul(r: Request) -> list[Algorithm]:
+def matmul(r: KernelRequest) -> list[Algorithm]:
     """A matrix product of bytes."""
     return [product_algorithm(r)]

@@ -1,40 +1,41 @@
-"""A copy of x without gaps, its padding in memory, in the type in which the machine wants it."""
+"""A dense copy of x with its padding, in the element type that the machine's instructions take."""
 
 from __future__ import annotations
 
 import math
 
-from afterglow.backends.cpu.kernels.quantized.problem import Reading
+from afterglow.backends.cpu.kernels.quantized.problem import ByteReading
 from afterglow.backends.cpu.llvm.emitter import Pointer, Value, convert, equal, reinterpret
+from afterglow.backends.cpu.micro.cost import COPIED_BYTE
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase, Storage
 from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.types.dtype import DType, i32, u8
 
 
-def pointer_to_x(p: Phase, reading: Reading) -> Pointer:
+def pointer_to_x(p: Phase, reading: ByteReading) -> Pointer:
     """What is read: x, or its copy."""
     if not reading.copied:
         return p.pointer(reading.x)
     return p.workspace("copy")
 
 
-def copy_storage(reading: Reading) -> dict[str, Storage]:
+def copy_storage(reading: ByteReading) -> dict[str, Storage]:
     """The workspace for the copy, if there is one."""
     return {"copy": Storage(reading.dtype, reading.size)} if reading.copied else {}
 
 
-def write_copy(k: Kernel, reading: Reading) -> None:
+def write_copy(k: Kernel, reading: ByteReading) -> None:
     """Write the phase that makes the copy if there is one, a unit for each line of it."""
     if not reading.copied:
         return
     lines = math.prod(reading.shape[:-2])
-    with k.phase(lines, 2.0 * reading.size, "copy") as p:
+    with k.phase(lines, COPIED_BYTE * reading.size, "copy") as p:
         copying = _Copying(p, reading)
         with p.units() as line:
             copying.write_line(line)
 
 
-def zero_point_in(p: Phase, reading: Reading, dtype: DType) -> Value:
+def zero_point_in(p: Phase, reading: ByteReading, dtype: DType) -> Value:
     """The zero point of x as it is read, which a type has to hold. Ask before loops."""
     if reading.zero is None:
         return p.e.constant(dtype, reading.zero_point)
@@ -45,7 +46,7 @@ def zero_point_in(p: Phase, reading: Reading, dtype: DType) -> Value:
 class _Copying:
     """The function that copies lines, which are the last two axes of x."""
 
-    def __init__(self, p: Phase, reading: Reading) -> None:
+    def __init__(self, p: Phase, reading: ByteReading) -> None:
         self.p, self.e, self.reading = p, p.e, reading
         self.source, self.to = p.pointer(reading.x), pointer_to_x(p, reading)
         self.zero = zero_point_in(p, reading, reading.dtype)
@@ -101,6 +102,6 @@ class _Copying:
             to.store(self._read((source + i * stride).load()), i)
 
     def _read(self, x: Value) -> Value:
-        """Bytes of x in the wanted type: 128 more or less where the sign differs."""
+        """Bytes of x in the type that is read: 128 more or less where the sign differs."""
         dtype = self.reading.dtype
         return x if x.dtype is dtype else reinterpret(x ^ (0x80 if x.dtype is u8 else -0x80), dtype)

@@ -21,7 +21,7 @@ from afterglow.backends.cpu.kernels.quantized.output import row_of
 from afterglow.backends.cpu.kernels.quantized.problem import operands, reading_of_conv
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, fma
 from afterglow.backends.cpu.micro.fusion import SinkRow
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase
 from afterglow.backends.cpu.micro.rows import Axes, Row
 from afterglow.backends.cpu.micro.sliding import Channels, each_row
 from afterglow.backends.cpu.micro.tile import split_rows
@@ -47,10 +47,10 @@ def is_depthwise(step: OpInstr) -> bool:
     return constant and few and inner == 1 and results == x.type.shape[-1]
 
 
-def depthwise_algorithm(r: Request) -> Algorithm:
+def depthwise_algorithm(r: KernelRequest) -> Algorithm:
     """The algorithm for such a convolution."""
     conv = _Depthwise(r)
-    needs = Needs(copy_storage(conv.reading), packed=(1,))
+    needs = KernelNeeds(copy_storage(conv.reading), packed=(1,))
     return Algorithm("depthwise", conv.work, lambda k: _write_depthwise(k, conv), needs)
 
 
@@ -64,7 +64,7 @@ def _write_depthwise(k: Kernel, conv: _Depthwise) -> None:
 class _Depthwise:
     """The geometry of the convolution."""
 
-    def __init__(self, k: Request) -> None:
+    def __init__(self, k: KernelRequest) -> None:
         op, (x, weight) = k.step.op, operands(k.step)
         assert isinstance(op, QuantizedConv)
         result = k.step.outs[0].type.shape
@@ -107,7 +107,7 @@ class _Writer:
         self.p, self.e, self.conv = p, p.e, conv
         self.x = pointer_to_x(p, conv.reading)
         self.weight = p.packed(conv.weight, "by_place", conv.pack, f32)
-        scale, bias = (*p.step.ins, None, None)[2:4]
+        scale, bias = p.step.optional(2), p.step.optional(3)
         self.scale = None if scale is None else row_of(p, scale)
         self.bias = None if bias is None else row_of(p, bias)
         self.zero = None if conv.reading.zero is None else zero_point_in(p, conv.reading, f32)

@@ -32,7 +32,7 @@ QUAD = 4
 
 
 class Dots(ABC):
-    """A way to multiply."""
+    """How four bytes of each row are multiplied by a line, with the instructions of a machine."""
 
     name: str
     weight: DType
@@ -55,7 +55,7 @@ class Dots(ABC):
         """Add the products of the next four bytes of each row to its sums, `vectors` a row."""
 
 
-class Quads(Dots):
+class QuadDots(Dots):
     """One instruction adds four products: weights are bytes, in the order of columns."""
 
     name = "quads"
@@ -84,7 +84,7 @@ class Quads(Dots):
         return added
 
 
-class Pairs(Dots):
+class PairDots(Dots):
     """One instruction adds two products of 16 bits: even weights, then odd ones."""
 
     name = "pairs"
@@ -116,7 +116,7 @@ class Pairs(Dots):
         return added
 
 
-class Words(Dots):
+class WordDots(Dots):
     """One instruction adds two products, of halves of scalars: weights are bytes, as they are."""
 
     name = "words"
@@ -149,7 +149,7 @@ class Words(Dots):
         return added
 
 
-class Lines(Dots):
+class ByteDots(Dots):
     """One byte of a row times a line of weights, widened: a line for each of the four bytes."""
 
     name = "lines"
@@ -181,16 +181,16 @@ class Lines(Dots):
 
 
 def dots_of(target: Target) -> Dots:
-    """The way that suits a machine."""
+    """The multiplication with the best instructions that a machine has."""
     if target.dot_mixed_signs or target.dot_same_sign:
-        return Quads()
+        return QuadDots()
     if not target.dot_pairs:
-        return Lines()
-    return Pairs() if target.has_vectors else Words()
+        return ByteDots()
+    return PairDots() if target.has_vectors else WordDots()
 
 
 def read_type(target: Target, stored: DType) -> DType:
-    """The type in which a machine wants bytes that are multiplied by signed weights."""
+    """The type of bytes that a machine's instructions multiply by signed weights."""
     if target.dot_mixed_signs:
         return u8
     return i8 if target.dot_same_sign else stored

@@ -22,12 +22,12 @@ from afterglow.instr import Buffer
 from afterglow.types.dtype import f32, i32
 
 MOST_LINES = 32
-"""Lines of a panel up to which tiles are so soon done that a way through memory would count."""
+"""Lines of a panel up to which a tile is so short that going through memory would be noticeable."""
 MOST_STEPS = 1
 """Steps after a product that may as well be written once for each vector of a tile."""
 
 
-class Output:
+class QuantizedOutput:
     """The result of a product, of which tiles are put row by row.
 
     A tile goes through memory, unless it was soon done: a loop over its rows is less code than all
@@ -36,7 +36,7 @@ class Output:
 
     def __init__(self, p: Phase, panels: BytePanels) -> None:
         self.e, self.sink, self.panels = p.e, p.sink(), panels
-        scale, bias = (*p.step.ins, None, None)[2:4]
+        scale, bias = p.step.optional(2), p.step.optional(3)
         self.scale = None if scale is None else row_of(p, scale)
         self.bias = None if bias is None else row_of(p, bias)
         reading = panels.problem.reading
@@ -79,7 +79,7 @@ class Output:
 class Side:
     """A panel of the result: what sums begin with, and what they are multiplied by."""
 
-    output: Output
+    output: QuantizedOutput
     is_last: Value
     column: Value
     initial: list[Value]
@@ -89,7 +89,7 @@ class Side:
     def put(self, row: Value, sums: list[Value], shifts: Pointer | None, *, often: bool) -> None:
         """Put the sums of neighbouring rows, less a shift for each.
 
-        `often` tells whether most tiles have so many rows: others need no fast code.
+        `often` says whether most tiles have this height: the others need no fast code.
         """
         output, panels = self.output, self.output.panels
         if often and output.is_direct:

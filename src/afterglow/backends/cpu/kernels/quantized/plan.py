@@ -6,34 +6,31 @@ import math
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD, dots_of
-from afterglow.backends.cpu.kernels.quantized.problem import Problem
+from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem
 from afterglow.backends.cpu.kernels.quantized.weights import BytePanels
+from afterglow.backends.cpu.micro.cost import BYTE_RESULT_VECTOR, BYTE_UNIT
 from afterglow.backends.cpu.micro.rows import Axes
-from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, Run, split_rows
+from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, TileRun, split_rows
 from afterglow.backends.cpu.target import Target
 
 MOST_VECTORS = 4
 """Vectors side by side in a panel."""
 MOST_ROWS = 14
 """Rows of a tile: more would make the code long, and nothing faster."""
-ROW_COST = 8
-"""What putting a vector of results costs, in multiplications of vectors."""
-WORK_OF_UNIT = 1e6
-"""Multiplications and additions that a unit has at least, if there are so many."""
 MOST_BLOCKS = 64
 LEAST_LANES = 4
 """Lanes of the shortest vectors."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class QuantizedPlan:
     """Panels, and runs of tiles along lines of rows: `outer` says where in x lines begin."""
 
     panels: BytePanels
     outer: Axes
     extent: int
     stride: int
-    runs: tuple[Run, ...]
+    runs: tuple[TileRun, ...]
     blocks: int
     by_block: bool
     """Whether neighbouring units share a block of rows, rather than a panel."""
@@ -44,7 +41,7 @@ class Plan:
         return self.runs[-1].last if self.runs else 0
 
     @property
-    def usual(self) -> Run:
+    def usual(self) -> TileRun:
         """The run with the most tiles."""
         return max(self.runs, key=lambda run: run.last - run.first)
 
@@ -54,7 +51,7 @@ class Plan:
         return math.prod(self.outer.extents) * self.in_line
 
 
-def plan_of(problem: Problem, target: Target) -> Plan:
+def plan_of(problem: QuantizedProblem, target: Target) -> QuantizedPlan:
     """The plan for a problem."""
     full, dots = max(1, target.vector_bits // 32), dots_of(target)
     registers = target.vector_registers if target.has_vectors else target.general_registers
@@ -74,7 +71,7 @@ def _lanes(full: int, columns: int) -> list[int]:
     return [full, full // 2] if halves else [full]
 
 
-def _cut(problem: Problem, panels: BytePanels, rows: int, target: Target) -> Plan:
+def _cut(problem: QuantizedProblem, panels: BytePanels, rows: int, target: Target) -> QuantizedPlan:
     """Tiles along the last axis of the rows."""
     *before, last = problem.pixels.extents or (1,)
     *jumps, stride = problem.pixels.strides or (0,)
@@ -82,13 +79,15 @@ def _cut(problem: Problem, panels: BytePanels, rows: int, target: Target) -> Pla
     outer = Axes(tuple(before), tuple(jumps))
     tiles = math.prod(before) * (runs[-1].last if runs else 0)
     blocks, by_block = _blocks(problem, panels, tiles, target)
-    return Plan(panels, outer, last, stride, runs, blocks, by_block)
+    return QuantizedPlan(panels, outer, last, stride, runs, blocks, by_block)
 
 
-def _blocks(problem: Problem, panels: BytePanels, tiles: int, target: Target) -> tuple[int, bool]:
+def _blocks(
+    problem: QuantizedProblem, panels: BytePanels, tiles: int, target: Target
+) -> tuple[int, bool]:
     """Units large enough to be handed out, in an order that reads slow memory least."""
     units = problem.batches * problem.groups * panels.count
-    wanted = math.ceil(problem.work / WORK_OF_UNIT / max(1, units))
+    wanted = math.ceil(problem.work / BYTE_UNIT / max(1, units))
     row_bytes = problem.rows * problem.depth
     fast = target.caches.l2 // 2
     by_block = row_bytes > fast and problem.lines * QUAD * problem.columns <= fast
@@ -97,13 +96,13 @@ def _blocks(problem: Problem, panels: BytePanels, tiles: int, target: Target) ->
     return max(1, min(wanted, MOST_BLOCKS, tiles)), by_block
 
 
-def _cost(plan: Plan, full: int) -> float:
+def _cost(plan: QuantizedPlan, full: int) -> float:
     """About the time, in multiplications of vectors of full length."""
     share = plan.panels.lanes / full
     vectors, lines = plan.panels.vectors, plan.panels.problem.lines
     total = 0.0
     for run in plan.runs:
         step = max(run.rows * vectors * share, ENOUGH_SUMS, run.rows + vectors)
-        tile = lines * step + ROW_COST * run.rows * vectors * share
+        tile = lines * step + BYTE_RESULT_VECTOR * run.rows * vectors * share
         total += (run.last - run.first) * tile
     return total * plan.panels.count

@@ -14,7 +14,7 @@ from afterglow.types.dtype import DType, u8
 
 
 @dataclass(frozen=True)
-class Reading:
+class ByteReading:
     """How x is read: where it lies, or a copy [batch…, K] of it with padding and no gaps.
 
     `begins` says how much padding comes before each axis, `strides` are those of what is read.
@@ -40,7 +40,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Weight:
+class ByteWeight:
     """Weights as [count, columns, depth]: where the elements lie.
 
     `zero_point` is what to subtract once they are signed bytes; `columns_first` tells whether the
@@ -68,15 +68,15 @@ class Weight:
 
 
 @dataclass(frozen=True)
-class Problem:
+class QuantizedProblem:
     """For each batch and group, rows of x times columns of a weight.
 
     A row is `outer` runs of `run` bytes. Batch b has rows from b * rows on, group g columns from
     g * columns on; `numbers` says which weight a batch has, groups have one each.
     """
 
-    reading: Reading
-    weight: Weight
+    reading: ByteReading
+    weight: ByteWeight
     batches: int
     batch: Axes
     numbers: Axes
@@ -109,7 +109,7 @@ class Problem:
         return 2.0 * self.batches * self.groups * self.rows * self.columns * self.depth
 
 
-def problem_of(step: OpInstr, target: Target) -> Problem:
+def problem_of(step: OpInstr, target: Target) -> QuantizedProblem:
     """What a step has to compute."""
     if isinstance(step.op, QuantizedConv):
         return _of_conv(step, step.op, target)
@@ -119,15 +119,13 @@ def problem_of(step: OpInstr, target: Target) -> Problem:
 
 def operands(step: OpInstr) -> tuple[Buffer, Buffer]:
     """The two factors of a step."""
-    x, weight = step.ins[:2]
-    assert x is not None
-    assert weight is not None
+    x, weight = step.required[:2]
     return x, weight
 
 
 def reading_of_conv(
     step: OpInstr, op: QuantizedConv, dtype: DType, whole: int | None = None
-) -> Reading:
+) -> ByteReading:
     """How the x of a convolution is read; copied, too, if runs are not of `whole` bytes."""
     x, weight = operands(step)
     batch, *extents, channels = x.type.shape
@@ -137,7 +135,7 @@ def reading_of_conv(
     run = _run(op, weight.type.shape, x.strides)
     odd = whole is not None and run % whole != 0
     found = _reading(x, x.strides, x.type.shape, shape, op.x_zero_point, dtype, odd, windows.begins)
-    return replace(found, zero=(*step.ins, None, None, None)[4])
+    return replace(found, zero=step.optional(4))
 
 
 def _reading(
@@ -149,13 +147,13 @@ def _reading(
     dtype: DType,
     odd: bool,
     begins: tuple[int, ...] = (),
-) -> Reading:
+) -> ByteReading:
     copied = odd or shape != own or strides[-1] != 1 or x.type.dtype is not dtype
     if x.type.dtype is not dtype:
         zero_point += 128 if dtype is u8 else -128
     before = (0, *begins, 0) if begins else (0,) * len(shape)
     used = row_major(shape) if copied else strides
-    return Reading(x, strides, own, shape, before, used, dtype, zero_point, None, copied)
+    return ByteReading(x, strides, own, shape, before, used, dtype, zero_point, None, copied)
 
 
 def _run(op: QuantizedConv, weight: tuple[int, ...], strides: Strides) -> int:
@@ -165,7 +163,7 @@ def _run(op: QuantizedConv, weight: tuple[int, ...], strides: Strides) -> int:
     return width * inner if joined else inner
 
 
-def _of_conv(step: OpInstr, op: QuantizedConv, target: Target) -> Problem:
+def _of_conv(step: OpInstr, op: QuantizedConv, target: Target) -> QuantizedProblem:
     x, weight = operands(step)
     reading = reading_of_conv(step, op, read_type(target, x.type.dtype), QUAD)
     shape, result, strides = weight.type.shape, step.outs[0].type.shape, reading.strides
@@ -175,7 +173,7 @@ def _of_conv(step: OpInstr, op: QuantizedConv, target: Target) -> Problem:
     holes = [s * n for s, n in zip(spatial, op.dilations, strict=True)]
     kernel = shape[1:-1] if run == shape[-1] else shape[1:-2]
     columns = shape[0] // op.groups
-    own = Weight(
+    own = ByteWeight(
         buffer=weight,
         columns_first=True,
         count=op.groups,
@@ -185,7 +183,7 @@ def _of_conv(step: OpInstr, op: QuantizedConv, target: Target) -> Problem:
         depths=Axes.merged(shape[1:], weight.strides[1:]),
         zero_point=op.weight_zero_point - (128 if weight.type.dtype is u8 else 0),
     )
-    return Problem(
+    return QuantizedProblem(
         reading=reading,
         weight=own,
         batches=1,
@@ -201,7 +199,7 @@ def _of_conv(step: OpInstr, op: QuantizedConv, target: Target) -> Problem:
     )
 
 
-def _of_matmul(step: OpInstr, op: QuantizedMatMul, target: Target) -> Problem:
+def _of_matmul(step: OpInstr, op: QuantizedMatMul, target: Target) -> QuantizedProblem:
     lhs, rhs = operands(step)
     shape = step.outs[0].type.shape
     left = _matrix_last(lhs.type.shape, op.transpose_lhs)
@@ -218,7 +216,7 @@ def _of_matmul(step: OpInstr, op: QuantizedMatMul, target: Target) -> Problem:
         row = jumps[-1] if rows == 1 else row
         rows *= batch[-1]
         batch, jumps, numbers = batch[:-1], jumps[:-1], numbers[:-1]
-    weight = Weight(
+    weight = ByteWeight(
         buffer=rhs,
         columns_first=op.transpose_rhs,
         count=math.prod(rhs.type.shape[:-2]),
@@ -228,7 +226,7 @@ def _of_matmul(step: OpInstr, op: QuantizedMatMul, target: Target) -> Problem:
         depths=Axes((left[-1],), (line,)),
         zero_point=op.rhs_zero_point - (128 if rhs.type.dtype is u8 else 0),
     )
-    return Problem(
+    return QuantizedProblem(
         reading=reading,
         weight=weight,
         batches=math.prod(batch),

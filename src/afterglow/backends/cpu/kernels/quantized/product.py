@@ -11,15 +11,16 @@ import numpy as np
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.quantized.copying import copy_storage, pointer_to_x, write_copy
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD
-from afterglow.backends.cpu.kernels.quantized.output import Output, Side
-from afterglow.backends.cpu.kernels.quantized.plan import Plan, plan_of
-from afterglow.backends.cpu.kernels.quantized.problem import Problem, problem_of
+from afterglow.backends.cpu.kernels.quantized.output import QuantizedOutput, Side
+from afterglow.backends.cpu.kernels.quantized.plan import QuantizedPlan, plan_of
+from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem, problem_of
 from afterglow.backends.cpu.kernels.table import DIRECT
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
 from afterglow.backends.cpu.micro.accumulate import Accumulation, Factors, even_unroll
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Request, Storage
+from afterglow.backends.cpu.micro.cost import BYTE_FLOP, PACKED_ELEMENT
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.rows import Axes, split
-from afterglow.backends.cpu.micro.tile import Run, tiles_of_block
+from afterglow.backends.cpu.micro.tile import TileRun, tiles_of_block
 from afterglow.types.dtype import i32
 
 MOST_PRODUCTS = 64
@@ -28,7 +29,7 @@ MOST_QUADS = 4
 """Quads of each row in one turn of the innermost loop."""
 
 
-def product_algorithm(r: Request) -> Algorithm:
+def product_algorithm(r: KernelRequest) -> Algorithm:
     """The algorithm for a product of bytes."""
     problem = problem_of(r.step, r.target)
     plan = plan_of(problem, r.target)
@@ -37,35 +38,35 @@ def product_algorithm(r: Request) -> Algorithm:
     if problem.weight.zero_point:
         count = problem.batches * problem.groups * problem.rows
         workspace["rows"] = Storage(i32, count)
-    needs = Needs(
+    needs = KernelNeeds(
         workspace,
         scratch={"tile": Storage(i32, rows * panels.width)},
         packed=(1,) if problem.weight.is_constant else (),
     )
     return Algorithm(
         DIRECT,
-        problem.work / 2,
+        BYTE_FLOP * problem.work,
         lambda k: _write_product(k, problem, plan),
         needs,
         {"tile": (rows, panels.vectors, panels.lanes), "blocks": plan.blocks},
     )
 
 
-def _write_product(k: Kernel, problem: Problem, plan: Plan) -> None:
+def _write_product(k: Kernel, problem: QuantizedProblem, plan: QuantizedPlan) -> None:
     """Write the phases of a product; a unit is a panel with a block of rows."""
     write_copy(k, problem.reading)
     plan.panels.write_packing(k)
     if problem.weight.zero_point:
         _write_sums_of_rows(k, problem, plan)
     units = problem.batches * problem.groups * plan.panels.count * plan.blocks
-    with k.phase(units, problem.work / 2) as p:
+    with k.phase(units, BYTE_FLOP * problem.work) as p:
         _Product(p, problem, plan).write()
 
 
 class _Rows:
     """Rows of x while they are multiplied by panels."""
 
-    def __init__(self, p: Phase, problem: Problem, plan: Plan) -> None:
+    def __init__(self, p: Phase, problem: QuantizedProblem, plan: QuantizedPlan) -> None:
         self.p, self.e = p, p.e
         self.problem, self.plan, self.panels = problem, plan, plan.panels
         self.x = pointer_to_x(p, problem.reading)
@@ -94,11 +95,11 @@ class _Rows:
 class _Product(_Rows):
     """The function that multiplies blocks of rows by panels."""
 
-    def __init__(self, p: Phase, problem: Problem, plan: Plan) -> None:
+    def __init__(self, p: Phase, problem: QuantizedProblem, plan: QuantizedPlan) -> None:
         super().__init__(p, problem, plan)
         self.factors, self.starts = plan.panels.pointer(p), plan.panels.starts(p)
         self.shifts = _shifts(p, problem)
-        self.output = Output(p, plan.panels)
+        self.output = QuantizedOutput(p, plan.panels)
 
     def write(self) -> None:
         """Write all of it."""
@@ -150,7 +151,7 @@ class _Product(_Rows):
             with self.e.when(inside):
                 self._write_run(task, run, at)
 
-    def _write_run(self, task: _Task, run: Run, at: Value) -> None:
+    def _write_run(self, task: _Task, run: TileRun, at: Value) -> None:
         first = at * run.rows + run.shift
         base = task.x + first * self.plan.stride
         rows = [base + r * self.plan.stride for r in range(run.rows)]
@@ -171,21 +172,21 @@ class _Task:
     shifts: Pointer | None
 
 
-def _shifts(p: Phase, problem: Problem) -> Pointer | None:
+def _shifts(p: Phase, problem: QuantizedProblem) -> Pointer | None:
     """What to subtract from the sums of each row, if there is something."""
     if not problem.weight.zero_point:
         return None
     return p.workspace("rows")
 
 
-def _write_sums_of_rows(k: Kernel, problem: Problem, plan: Plan) -> None:
+def _write_sums_of_rows(k: Kernel, problem: QuantizedProblem, plan: QuantizedPlan) -> None:
     """Write the phase that multiplies rows by ones, and the weight's zero point."""
     units = problem.batches * problem.groups * problem.rows
     lanes = plan.panels.lanes
     ones = np.arange(problem.quads * QUAD) < problem.run
     quads = ones.reshape(-1, 1, QUAD).repeat(lanes, 1)
     taps = (math.prod(problem.outer.extents), *[1] * quads.ndim)
-    with k.phase(units, 4.0 * units * problem.depth, "rows") as p:
+    with k.phase(units, PACKED_ELEMENT * units * problem.depth, "rows") as p:
         rows, shifts = _Rows(p, problem, plan), _shifts(p, problem)
         assert shifts is not None
         panel = p.table("ones", np.tile(plan.panels.dots.pack(quads), taps).reshape(-1))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD, Dots
-from afterglow.backends.cpu.kernels.quantized.problem import Problem
+from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
@@ -24,6 +24,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     load_masked,
     reinterpret,
 )
+from afterglow.backends.cpu.micro.cost import PACKED_ELEMENT
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import split
@@ -35,11 +36,11 @@ from afterglow.types.dtype import i8, i32
 class BytePanels(Panels):
     """The packed weight of a problem in panels, each of the same width."""
 
-    problem: Problem = field(kw_only=True)
+    problem: QuantizedProblem = field(kw_only=True)
     dots: Dots = field(kw_only=True)
 
     @staticmethod
-    def of(problem: Problem, dots: Dots, vectors: int, lanes: int) -> BytePanels:
+    def of(problem: QuantizedProblem, dots: Dots, vectors: int, lanes: int) -> BytePanels:
         """The weight of a problem in panels of some vectors."""
         cut = Panels.filled(problem.columns, lanes, vectors)
         return BytePanels(cut.columns, cut.whole, cut.widths, problem=problem, dots=dots)
@@ -111,12 +112,12 @@ class BytePanels(Panels):
         return np.pad(signed, ((0, 0), (0, missing), (0, 0), (0, 0)))
 
     def write_packing(self, k: Kernel) -> None:
-        """Write the phase that packs a weight that is no constant, a unit for each panel."""
+        """Write the phase that packs a weight that is not constant, a unit for each panel."""
         weight = self.problem.weight
         if weight.is_constant:
             return
         units = weight.count * self.count
-        with k.phase(units, 4.0 * units * self.size, "pack") as p:
+        with k.phase(units, PACKED_ELEMENT * units * self.size, "pack") as p:
             source, to, starts = p.pointer(weight.buffer), self.pointer(p), self.starts(p)
             ones = p.table("ones", np.ones(QUAD, self.problem.reading.dtype.numpy))
             with p.units() as unit:

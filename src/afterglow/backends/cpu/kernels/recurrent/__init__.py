@@ -11,7 +11,7 @@ from afterglow.backends.cpu.kernels.recurrent.problem import problem_of
 from afterglow.backends.cpu.kernels.recurrent.projection import projection_needs, write_projection
 from afterglow.backends.cpu.kernels.recurrent.steps import steps_needs, write_steps
 from afterglow.backends.cpu.kernels.table import kernel
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Request
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest
 from afterglow.instr import OpInstr
 from afterglow.ops.recurrent import GRU, LSTM, RNN
 
@@ -21,10 +21,10 @@ def _name(step: OpInstr) -> str:
     return f"{step.op.mnemonic}_{problem.steps}x{problem.batch}x{problem.width}"
 
 
-def _needs(r: Request) -> Needs:
+def _needs(r: KernelRequest) -> KernelNeeds:
     problem = problem_of(r.step)
     inputs, steps = projection_needs(problem, r.target), steps_needs(problem, r.target)
-    return Needs(
+    return KernelNeeds(
         {**inputs.workspace, **steps.workspace},
         {**inputs.scratch, **steps.scratch},
         (*inputs.packed, *steps.packed),

@@ -15,7 +15,7 @@ from afterglow.backends.cpu.llvm.emitter import Value
 from afterglow.ops.recurrent import GRU, LSTM, RNN, Recurrent
 
 
-class Place(Protocol):
+class CellState(Protocol):
     """Some hidden units of one state, a lane each, while a step is done."""
 
     def projected(self, gate: int) -> Value:
@@ -25,7 +25,7 @@ class Place(Protocol):
         """A part of an operand with a number for each hidden unit; None if it is not given."""
 
     def state(self, name: str) -> Value:
-        """What is kept under a name."""
+        """The part of the state of that name."""
 
     def keep(self, name: str, value: Value) -> None:
         """Keep something under a name, until the step is done."""
@@ -40,8 +40,8 @@ class Stage:
 
     source: str
     gates: Gates
-    addend: Callable[[int, Place], Value | None]
-    finish: Callable[[Place, list[Value]], None]
+    addend: Callable[[int, CellState], Value | None]
+    finish: Callable[[CellState, list[Value]], None]
 
 
 def stages_of(op: Recurrent) -> list[Stage]:
@@ -70,20 +70,20 @@ def kept_of(op: Recurrent) -> tuple[str, ...]:
     return ("z", "reset") if isinstance(op, GRU) and not op.linear_before_reset else ()
 
 
-def _projected(index: int, at: Place) -> Value | None:
+def _projected(index: int, at: CellState) -> Value | None:
     return at.projected(index)
 
 
-def _with_hidden_bias(index: int, at: Place) -> Value | None:
+def _with_hidden_bias(index: int, at: CellState) -> Value | None:
     bias = at.parameter("hidden_bias", 0)
     return at.projected(index) if bias is None else at.projected(index) + bias
 
 
-def _reset_last(index: int, at: Place) -> Value | None:
+def _reset_last(index: int, at: CellState) -> Value | None:
     return at.projected(index) if index < 2 else at.parameter("hidden_bias", 0)
 
 
-def _lstm(op: LSTM, at: Place, sums: list[Value]) -> None:
+def _lstm(op: LSTM, at: CellState, sums: list[Value]) -> None:
     i, o, f, c = sums
     cell = at.state("c")
     i = gate(op, 0, _seeing(at, 0, i, cell))
@@ -93,26 +93,26 @@ def _lstm(op: LSTM, at: Place, sums: list[Value]) -> None:
     at.finish({"h": o * activate(op, 2, cell), "c": cell})
 
 
-def _seeing(at: Place, part: int, x: Value, cell: Value) -> Value:
+def _seeing(at: CellState, part: int, x: Value, cell: Value) -> Value:
     """A gate that sees the cell through a peephole, if it has one."""
     peephole = at.parameter("peepholes", part)
     return x if peephole is None else x + peephole * cell
 
 
-def _gru_gates(op: GRU, at: Place, sums: list[Value]) -> None:
+def _gru_gates(op: GRU, at: CellState, sums: list[Value]) -> None:
     z, r = (gate(op, 0, x) for x in sums)
     at.keep("z", z)
     at.keep("reset", r * at.state("h"))
 
 
-def _gru_state(op: GRU, at: Place, sums: list[Value]) -> None:
+def _gru_state(op: GRU, at: CellState, sums: list[Value]) -> None:
     _mix(at, at.state("z"), gate(op, 1, sums[0]))
 
 
-def _gru_reset_last(op: GRU, at: Place, sums: list[Value]) -> None:
+def _gru_reset_last(op: GRU, at: CellState, sums: list[Value]) -> None:
     z, r = (gate(op, 0, x) for x in sums[:2])
     _mix(at, z, gate(op, 1, at.projected(2) + r * sums[2]))
 
 
-def _mix(at: Place, z: Value, candidate: Value) -> None:
+def _mix(at: CellState, z: Value, candidate: Value) -> None:
     at.finish({"h": (1.0 - z) * candidate + z * at.state("h")})

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.backends.cpu.kernels.recurrent.problem import Problem
+from afterglow.backends.cpu.kernels.recurrent.problem import RecurrentProblem
 from afterglow.backends.cpu.llvm.emitter import Pointer, convert, smaller
-from afterglow.backends.cpu.micro.held import held, held_type
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Pack, Phase, Storage
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Pack, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
+from afterglow.backends.cpu.micro.storage_format import storage_type, to_storage
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Region
 from afterglow.types import Array
@@ -23,31 +23,31 @@ FEW_STATES = 4
 Gates = tuple[int, ...]
 
 
-def panels_of(problem: Problem, target: Target) -> Panels:
+def panels_of(problem: RecurrentProblem, target: Target) -> Panels:
     """The panels of a layer, whose columns are its hidden units."""
     lanes = max(1, target.vector_bits // problem.dtype.bits)
     wide = problem.batch < FEW_STATES and problem.width > lanes
     return Panels.filled(problem.width, lanes, 2 if wide else 1)
 
 
-def open_panels(p: Phase, problem: Problem, panels: Panels, gates: Gates) -> Pointer:
+def open_panels(p: Phase, problem: RecurrentProblem, panels: Panels, gates: Gates) -> Pointer:
     """The recurrent weights of some gates, in panels."""
     recurrence, name = problem.given["recurrence"], _name(panels, gates)
     if recurrence.root.region is Region.CONSTANT:
-        dtype = held_type(recurrence.type.dtype, p.target)
+        dtype = storage_type(recurrence.type.dtype, p.target)
         return p.packed(recurrence, name, _pack(panels, gates, dtype), dtype)
     return p.workspace(name)
 
 
-def panels_needs(problem: Problem, panels: Panels, gates: Gates) -> Needs:
-    """Memory for the weights of some gates, if they are no constants."""
+def panels_needs(problem: RecurrentProblem, panels: Panels, gates: Gates) -> KernelNeeds:
+    """Memory for the weights of some gates, if they are not constants."""
     if problem.given["recurrence"].root.region is Region.CONSTANT:
-        return Needs(packed=(2,))
+        return KernelNeeds(packed=(2,))
     size = panels.padded * len(gates) * problem.width
-    return Needs(workspace={_name(panels, gates): Storage(problem.dtype, size)})
+    return KernelNeeds(workspace={_name(panels, gates): Storage(problem.dtype, size)})
 
 
-def write_panels(kernel: Kernel, problem: Problem, panels: Panels, gates: Gates) -> None:
+def write_panels(kernel: Kernel, problem: RecurrentProblem, panels: Panels, gates: Gates) -> None:
     """Put recurrent weights that are not constant into panels; a unit is a panel."""
     recurrence = problem.given["recurrence"]
     if recurrence.root.region is Region.CONSTANT:
@@ -78,6 +78,6 @@ def _pack(panels: Panels, gates: Gates, dtype: DType) -> Pack:
         padded[:, : panels.columns] = x.reshape(-1, panels.columns, depth)[list(gates)]
         cut = padded.reshape(len(gates), panels.count, panels.width, depth)
         lines = cut.transpose(1, 3, 0, 2).reshape(panels.count, depth, len(gates) * panels.width)
-        return held(lines, panels.lanes, dtype)
+        return to_storage(lines, panels.lanes, dtype)
 
     return pack

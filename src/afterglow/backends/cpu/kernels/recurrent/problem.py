@@ -11,7 +11,7 @@ from afterglow.types.dtype import DType
 
 
 @dataclass(frozen=True)
-class Problem:
+class RecurrentProblem:
     """`steps` times `batch` states of `width` hidden units, each with some gates.
 
     `given` are the operands by name, those left out excepted.
@@ -41,7 +41,7 @@ class Problem:
         return self.gates * self.width
 
 
-def problem_of(step: OpInstr) -> Problem:
+def problem_of(step: OpInstr) -> RecurrentProblem:
     """What a step has to compute."""
     op = step.op
     assert isinstance(op, Recurrent)
@@ -51,4 +51,4 @@ def problem_of(step: OpInstr) -> Problem:
     width = recurrence[1]
     steps, batch, inputs = given["x"].type.shape
     gates = recurrence[0] // max(width, 1)
-    return Problem(op, steps, batch, inputs, width, gates, given)
+    return RecurrentProblem(op, steps, batch, inputs, width, gates, given)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from afterglow.backends.cpu.kernels.matmul.packing import Packer, pack_panels
 from afterglow.backends.cpu.kernels.matmul.problem import Matrix
 from afterglow.backends.cpu.kernels.recurrent.panels import panels_of
-from afterglow.backends.cpu.kernels.recurrent.problem import Problem
+from afterglow.backends.cpu.kernels.recurrent.problem import RecurrentProblem
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, first_lanes
 from afterglow.backends.cpu.micro.accumulate import accumulate
-from afterglow.backends.cpu.micro.held import held_type, load_held
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Storage
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
 from afterglow.backends.cpu.micro.rows import Axes, Row
-from afterglow.backends.cpu.micro.tile import Tile, most_rows, split_rows
+from afterglow.backends.cpu.micro.storage_format import load_stored, storage_type
+from afterglow.backends.cpu.micro.tile import RegisterTile, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Region
 
@@ -19,14 +19,14 @@ VECTORS = 2
 """Vectors of a tile: panels so narrow that many rows of a tile fit in registers."""
 
 
-def projection_tile(problem: Problem, target: Target) -> Tile:
+def projection_tile(problem: RecurrentProblem, target: Target) -> RegisterTile:
     """The tile of the product: a row less than fits, or LLVM finds no registers for the bias."""
     lanes = max(1, target.vector_bits // problem.dtype.bits)
     most = max(1, most_rows(target, VECTORS, problem.dtype) - 1)
-    return Tile(min(most, max(1, problem.rows)), VECTORS, lanes)
+    return RegisterTile(min(most, max(1, problem.rows)), VECTORS, lanes)
 
 
-def projection_pitch(problem: Problem, target: Target) -> int:
+def projection_pitch(problem: RecurrentProblem, target: Target) -> int:
     """How far apart rows of the projection lie: whole panels may be written and read.
 
     A little more than that, or the rows of a tile would share a few places in the first cache.
@@ -38,22 +38,22 @@ def projection_pitch(problem: Problem, target: Target) -> int:
     return max(written, problem.columns + beyond) + tile.lanes
 
 
-def projection_needs(problem: Problem, target: Target) -> Needs:
+def projection_needs(problem: RecurrentProblem, target: Target) -> KernelNeeds:
     """Memory for the contributions of the inputs, [step, batch][gate][hidden unit].
 
-    Each thread packs panels of a weight that is no constant.
+    Each thread packs panels of a weight that is not constant.
     """
     size = problem.rows * projection_pitch(problem, target)
     panel = problem.inputs * projection_tile(problem, target).columns
     constant = problem.given["weight"].root.region is Region.CONSTANT
-    return Needs(
+    return KernelNeeds(
         workspace={"projection": Storage(problem.dtype, size)},
         scratch={} if constant else {"panel": Storage(problem.dtype, panel)},
         packed=(1,) if constant else (),
     )
 
 
-def write_projection(kernel: Kernel, problem: Problem) -> None:
+def write_projection(kernel: Kernel, problem: RecurrentProblem) -> None:
     """Write the product; a unit is a panel of columns."""
     tile = projection_tile(problem, kernel.target)
     panels = -(-problem.columns // tile.columns)
@@ -67,7 +67,7 @@ def write_projection(kernel: Kernel, problem: Problem) -> None:
 class _Product:
     """The function that multiplies all inputs by panels of the weights."""
 
-    def __init__(self, p: Phase, problem: Problem, tile: Tile) -> None:
+    def __init__(self, p: Phase, problem: RecurrentProblem, tile: RegisterTile) -> None:
         self.p, self.e, self.problem, self.tile = p, p.e, problem, tile
         self.dtype = problem.dtype
         self.x = problem.given["x"]
@@ -86,7 +86,7 @@ class _Product:
             self.matrix = self.p.pointer(self.weight)
             return self.p.scratch("panel")
         width = self.tile.columns
-        dtype = held_type(self.weight.type.dtype, self.p.target)
+        dtype = storage_type(self.weight.type.dtype, self.p.target)
         pack = pack_panels(self.tile, dtype, transposed=True)
         return self.p.packed(self.weight, f"panels{width}", pack, dtype)
 
@@ -110,7 +110,7 @@ class _Product:
                         problem.inputs,
                         self.dtype,
                         row_step=self.x.strides[2],
-                        load=load_held(tile, lines.dtype),
+                        load=load_stored(tile, lines.dtype),
                     )
                     bias = self._bias(column)
                     made = self.made + (step * rows + row) * self.pitch + column
@@ -120,7 +120,7 @@ class _Product:
                             made.store(total, r * self.pitch + v * tile.lanes)
 
     def _rows(self) -> tuple[int, int, int]:
-        """How often so many rows lie equally far apart: all at once if they do."""
+        """Groups of rows, rows in a group, and their stride: one group if all are evenly spaced."""
         steps, batch, _ = self.x.type.shape
         outer, inner, _ = self.x.strides
         if batch == 1:

@@ -11,17 +11,17 @@ from afterglow.backends.cpu.kernels.recurrent.panels import (
     panels_of,
     write_panels,
 )
-from afterglow.backends.cpu.kernels.recurrent.problem import Problem
+from afterglow.backends.cpu.kernels.recurrent.problem import RecurrentProblem
 from afterglow.backends.cpu.kernels.recurrent.projection import projection_pitch
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, first_lanes, select
 from afterglow.backends.cpu.micro.accumulate import accumulate
 from afterglow.backends.cpu.micro.fusion import SinkRow
-from afterglow.backends.cpu.micro.held import load_held
 from afterglow.backends.cpu.micro.index_check import IndexCheck
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Storage
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Row
-from afterglow.backends.cpu.micro.tile import Tile, most_rows, split_rows
+from afterglow.backends.cpu.micro.storage_format import load_stored
+from afterglow.backends.cpu.micro.tile import RegisterTile, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import i64
 
@@ -34,7 +34,7 @@ LEAST_SHARED_WIDTH = 256
 """Hidden units from which a step is worth being shared between threads."""
 
 
-def write_steps(kernel: Kernel, problem: Problem) -> None:
+def write_steps(kernel: Kernel, problem: RecurrentProblem) -> None:
     """Write what follows the projection of the inputs."""
     panels, stages = panels_of(problem, kernel.target), stages_of(problem.op)
     for stage in stages:
@@ -49,18 +49,18 @@ def write_steps(kernel: Kernel, problem: Problem) -> None:
         _write_end(p, problem, panels)
 
 
-def _shares_steps(problem: Problem) -> bool:
+def _shares_steps(problem: RecurrentProblem) -> bool:
     """Whether threads share each step, and wait for each other after it."""
     return 0 < problem.steps <= MOST_SHARED_STEPS and problem.width >= LEAST_SHARED_WIDTH
 
 
-def _work(problem: Problem, stage: Stage) -> float:
+def _work(problem: RecurrentProblem, stage: Stage) -> float:
     """Multiplications and additions in a stage of one step."""
     return 2.0 * problem.batch * len(stage.gates) * problem.width * problem.width
 
 
 def _write_steps_alone(
-    kernel: Kernel, problem: Problem, panels: Panels, stages: list[Stage]
+    kernel: Kernel, problem: RecurrentProblem, panels: Panels, stages: list[Stage]
 ) -> None:
     """All steps as one unit."""
     work = problem.steps * sum(_work(problem, stage) for stage in stages)
@@ -73,7 +73,7 @@ def _write_steps_alone(
 
 
 def _write_shared_steps(
-    kernel: Kernel, problem: Problem, panels: Panels, stages: list[Stage]
+    kernel: Kernel, problem: RecurrentProblem, panels: Panels, stages: list[Stage]
 ) -> None:
     """A function for each stage, which runs as often as there are steps; a unit is a panel.
 
@@ -91,7 +91,7 @@ def _write_shared_steps(
     kernel.functions += kernel.functions[before:] * (problem.steps - 1)
 
 
-def steps_needs(problem: Problem, target: Target) -> Needs:
+def steps_needs(problem: RecurrentProblem, target: Target) -> KernelNeeds:
     """Panels of the weights, counters of steps, and states [batch][hidden unit].
 
     Of h there is that of every other step, too.
@@ -105,7 +105,9 @@ def steps_needs(problem: Problem, target: Target) -> Needs:
     for name in (*states_of(problem.op), *kept_of(problem.op)):
         workspace[name] = Storage(problem.dtype, 2 * state if name == "h" else state)
     most = max(_tile(problem, panels, stage, target).rows * len(stage.gates) for stage in stages)
-    return Needs(workspace, {"sums": Storage(problem.dtype, most * panels.width)}, parts[0].packed)
+    return KernelNeeds(
+        workspace, {"sums": Storage(problem.dtype, most * panels.width)}, parts[0].packed
+    )
 
 
 def _open_counters(p: Phase, stage: int) -> Pointer:
@@ -113,7 +115,7 @@ def _open_counters(p: Phase, stage: int) -> Pointer:
     return p.workspace(f"steps{stage}").cast(p.e.index_type)
 
 
-def _write_begin(p: Phase, problem: Problem, panels: Panels) -> None:
+def _write_begin(p: Phase, problem: RecurrentProblem, panels: Panels) -> None:
     """The states before the first step."""
     if _shares_steps(problem):
         for number, _ in enumerate(stages_of(problem.op)):
@@ -134,7 +136,7 @@ def _write_begin(p: Phase, problem: Problem, panels: Panels) -> None:
                 state.store(loaded.splat(panels.lanes), row * panels.padded + unit)
 
 
-def _check_lengths(p: Phase, problem: Problem) -> None:
+def _check_lengths(p: Phase, problem: RecurrentProblem) -> None:
     """Once is enough: a step only asks whether it comes before the end of a sequence."""
     lengths = problem.given.get("lengths")
     if lengths is not None:
@@ -143,7 +145,7 @@ def _check_lengths(p: Phase, problem: Problem) -> None:
             check.place(line.load(row, 1))
 
 
-def _write_end(p: Phase, problem: Problem, panels: Panels) -> None:
+def _write_end(p: Phase, problem: RecurrentProblem, panels: Panels) -> None:
     """The states after the last step."""
     for number, name in enumerate(states_of(problem.op)):
         state, sink = p.workspace(name), p.sink(number + 1)
@@ -162,18 +164,20 @@ def _mask(p: Phase, panels: Panels, unit: Index) -> Value | None:
     return first_lanes(p.e.index(panels.columns) - unit, panels.lanes)
 
 
-def _tile(problem: Problem, panels: Panels, stage: Stage, target: Target) -> Tile:
+def _tile(problem: RecurrentProblem, panels: Panels, stage: Stage, target: Target) -> RegisterTile:
     """The tile of the product of a stage."""
     vectors = len(stage.gates) * panels.vectors
     most = most_rows(target, vectors, problem.dtype)
     rows = most - 1 if most > LOW_TILE else most
-    return Tile(min(rows, problem.batch), vectors, panels.lanes)
+    return RegisterTile(min(rows, problem.batch), vectors, panels.lanes)
 
 
 class _Steps:
     """The function that does the stages of steps."""
 
-    def __init__(self, p: Phase, problem: Problem, panels: Panels, stages: list[Stage]) -> None:
+    def __init__(
+        self, p: Phase, problem: RecurrentProblem, panels: Panels, stages: list[Stage]
+    ) -> None:
         self.p, self.e, self.problem, self.panels = p, p.e, problem, panels
         self.stages = stages
         self.weights = [open_panels(p, problem, panels, stage.gates) for stage in self.stages]
@@ -193,7 +197,7 @@ class _Steps:
         self.sink = p.sink()
         self.sums = p.scratch("sums")
 
-    def _tile(self, stage: Stage) -> Tile:
+    def _tile(self, stage: Stage) -> RegisterTile:
         return _tile(self.problem, self.panels, stage, self.p.target)
 
     def write(self, stage: Stage, step: Value, panel: Value) -> None:
@@ -206,7 +210,7 @@ class _Steps:
             with self.e.loop(run.last, start=run.first, name="tile") as number:
                 row = number * run.rows + run.shift
                 places = [
-                    _Place(self, step, time, row + r, panel * self.panels.width)
+                    _CellState(self, step, time, row + r, panel * self.panels.width)
                     for r in range(run.rows)
                 ]
                 start = source + row * self.panels.padded
@@ -217,7 +221,7 @@ class _Steps:
                     lines,
                     self.problem.width,
                     self.problem.dtype,
-                    load=load_held(tile, lines.dtype),
+                    load=load_stored(tile, lines.dtype),
                 )
                 self._finish(stage, places, sums)
 
@@ -231,7 +235,7 @@ class _Steps:
         """The state that a step ends with."""
         return self.source(name, step + 1)
 
-    def _finish(self, stage: Stage, places: list[_Place], sums: list[list[Value]]) -> None:
+    def _finish(self, stage: Stage, places: list[_CellState], sums: list[list[Value]]) -> None:
         """Of one state in registers; of several by a loop, which is less code."""
         vectors, lanes = self.panels.vectors, self.panels.lanes
         if len(places) == 1:
@@ -253,7 +257,7 @@ class _Steps:
                 _finish_vector(stage, place.vector(v), found)
 
 
-def _finish_vector(stage: Stage, place: _Place, sums: list[Value]) -> None:
+def _finish_vector(stage: Stage, place: _CellState, sums: list[Value]) -> None:
     """Add what is not a product to the sums of the gates, and finish the stage."""
     addends = [stage.addend(gate, place) for gate in stage.gates]
     made = [x if a is None else x + a for x, a in zip(sums, addends, strict=True)]
@@ -261,7 +265,7 @@ def _finish_vector(stage: Stage, place: _Place, sums: list[Value]) -> None:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _CellState:
     """A vector of hidden units, from `unit` on, of one state at a time; see `cells.Place`."""
 
     steps: _Steps
@@ -271,14 +275,14 @@ class _Place:
     unit: Value
     offset: int = 0
 
-    def vector(self, number: int) -> _Place:
+    def vector(self, number: int) -> _CellState:
         """A vector of the panel that begins here."""
         offset = number * self.steps.panels.lanes
-        return _Place(self.steps, self.step, self.time, self.row, self.unit, offset)
+        return _CellState(self.steps, self.step, self.time, self.row, self.unit, offset)
 
-    def below(self, rows: Value) -> _Place:
+    def below(self, rows: Value) -> _CellState:
         """The same hidden units of a later state."""
-        return _Place(self.steps, self.step, self.time, self.row + rows, self.unit)
+        return _CellState(self.steps, self.step, self.time, self.row + rows, self.unit)
 
     def projected(self, gate: int) -> Value:
         """What the inputs contribute to a gate."""
@@ -298,7 +302,7 @@ class _Place:
         return convert(loaded, steps.problem.dtype).splat(steps.panels.lanes)
 
     def state(self, name: str) -> Value:
-        """What is kept under a name."""
+        """The part of the state of that name."""
         return self._at(self.steps.source(name, self.step)).load(0, self.steps.panels.lanes)
 
     def keep(self, name: str, value: Value) -> None:

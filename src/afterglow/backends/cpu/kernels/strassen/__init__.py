@@ -16,6 +16,6 @@ seven products before the next, so that what lies between them stays in near cac
 
 from afterglow.backends.cpu.kernels.strassen.multiply import strassen_algorithm
 from afterglow.backends.cpu.kernels.strassen.plan import StrassenPlan, plan_strassen
-from afterglow.backends.cpu.kernels.strassen.product import Product
+from afterglow.backends.cpu.kernels.strassen.product import StrassenProduct
 
-__all__ = ["Product", "StrassenPlan", "plan_strassen", "strassen_algorithm"]
+__all__ = ["StrassenPlan", "StrassenProduct", "plan_strassen", "strassen_algorithm"]

@@ -19,9 +19,9 @@ from afterglow.backends.cpu.llvm.emitter import (
     smaller,
 )
 from afterglow.backends.cpu.micro.accumulate import Ahead, accumulate
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Phase, Storage
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
 from afterglow.backends.cpu.micro.rows import split
-from afterglow.backends.cpu.micro.tile import LINE, Run, tiles_of_block, within_run
+from afterglow.backends.cpu.micro.tile import LINE, TileRun, tiles_of_block, within_run
 from afterglow.types.dtype import f32
 
 
@@ -30,7 +30,7 @@ def strassen_algorithm(plan: StrassenPlan, cost: float) -> Algorithm:
     product, size = plan.product, plan.tile.rows * plan.tile.columns
     factors = {"factors": Storage(f32, PRODUCTS * plan.factor)}
     products = {"products": Storage(f32, (2 * plan.tiles_of_block + 1) * size)}
-    needs = Needs(
+    needs = KernelNeeds(
         workspace={} if plan.apart else factors,
         scratch={**factors, **products} if plan.apart else products,
         packed=(1,) if product.bias is None else (1, 2),
@@ -131,7 +131,7 @@ class _Multiply:
         return tiles_of_block(self.e, block, self.plan.tiles, self.plan.blocks)
 
     def _write_tile(
-        self, number: Value, run: Run, slot: Value, rows: Pointer, right: Pointer
+        self, number: Value, run: TileRun, slot: Value, rows: Pointer, right: Pointer
     ) -> None:
         """Add the product of a tile to x; the sum is y, the next x, or a quarter of the result."""
         width, lanes = self.tile.columns, self.tile.lanes
@@ -157,7 +157,7 @@ class _Multiply:
         later = select(equal(remainder(number, 2), 1), place, self.e.index(self.made))
         return self.memory + select(equal(number, 0), place + self.y, later)
 
-    def _put(self, number: Value, panel: Value, run: Run, row: Value, slot: Value) -> None:
+    def _put(self, number: Value, panel: Value, run: TileRun, row: Value, slot: Value) -> None:
         """Give a tile of a quarter to the sink, row by row; those of the right half with y."""
         plan, lower, e = self.plan, number >= 5, self.e
         right = equal(number, 4) | equal(number, 5)
@@ -182,7 +182,7 @@ class _Multiply:
                 mask = None if whole else first_lanes(left - start, lanes)
                 out.put(column + start, value, mask)
 
-    def _next_panel(self, run: Run, slot: Value, right: Pointer) -> list[Ahead]:
+    def _next_panel(self, run: TileRun, slot: Value, right: Pointer) -> list[Ahead]:
         """What to fetch of the panel of the next product: a part of it for each tile of this."""
         tiles = self.plan.tiles // self.plan.blocks
         unroll = self.tile.with_rows(run.rows).unroll
@@ -192,7 +192,7 @@ class _Multiply:
         place = smaller(slot, -(-lines // share) - 1) * size
         return [Ahead(right + self.plan.panel + place, share, locality=3)]
 
-    def _next_rows(self, run: Run, first: Pointer) -> list[Ahead]:
+    def _next_rows(self, run: TileRun, first: Pointer) -> list[Ahead]:
         """The rows of the next tile, if there are more than the second cache holds."""
         rows = self.plan.tiles_of_block * self.tile.rows
         size = PRODUCTS * rows * self.plan.line * f32.itemsize

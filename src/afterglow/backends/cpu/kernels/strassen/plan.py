@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from afterglow.backends.cpu.kernels.strassen.product import Product
-from afterglow.backends.cpu.micro.tile import LINE, Run, Tile, most_rows, split_rows
+from afterglow.backends.cpu.kernels.strassen.product import StrassenProduct
+from afterglow.backends.cpu.micro.cost import (
+    FAR_STRASSEN_RESULT,
+    FAR_STRASSEN_SUM,
+    NO_FREE_REGISTER,
+    STRASSEN_RESULT,
+    STRASSEN_SUM,
+    STRASSEN_WEIGHT,
+    TWO_HEIGHTS,
+)
+from afterglow.backends.cpu.micro.tile import LINE, RegisterTile, TileRun, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.types.dtype import f32
@@ -16,24 +25,10 @@ MOST_ROWS = 14
 """Rows of a tile at most, however many registers there are."""
 STRASSEN = "strassen"
 """The name of the algorithm among others."""
-TIGHT = 1.08
-"""How much slower code is that leaves no register free."""
-TWO_HEIGHTS = 1.02
-"""How much slower code may be that has tiles of one height only."""
 MOST_LOSS = 0.05
-"""What may be lost by the estimate for this way to be worth a trial."""
-SUM_COST = 18.0
-"""FLOPs that making the left factors takes as long as, for each element of lhs."""
-FAR_SUM_COST = 26.0
-"""The same, if the second cache does not hold the left factors."""
-RESULT_COST = 14.0
-"""FLOPs that sums between products take as long as, for each element of the result."""
-FAR_RESULT_COST = 34.0
-"""The same, if the result is so large that it goes to memory: it is written in small pieces."""
+"""The estimated loss up to which the algorithm is offered for tuning."""
 LARGE_RESULT = 4
 """How many times the second cache such a result takes."""
-WEIGHT_COST = 8.0
-"""FLOPs that the additional memory of rhs takes as long as, for each of its elements."""
 MOST_DEPTH = 8192
 """Products summed for an element, up to which errors stay below 1e-5 of the largest element."""
 CACHE_PART = 0.7
@@ -55,20 +50,20 @@ class StrassenPlan:
     Row m is paired with row m + `half_rows`, column n with column n + `half_columns`.
     """
 
-    product: Product
-    tile: Tile
+    product: StrassenProduct
+    tile: RegisterTile
     panels: int
     blocks: int
-    sum_cost: float = SUM_COST
-    result_cost: float = RESULT_COST
+    sum_cost: float = STRASSEN_SUM
+    result_cost: float = STRASSEN_RESULT
 
     @staticmethod
-    def of(product: Product, target: Target) -> StrassenPlan | None:
+    def of(product: StrassenProduct, target: Target) -> StrassenPlan | None:
         """With the cheapest tile that cuts columns into an even number of panels, if one does."""
         lanes = target.vector_bits // f32.bits
         half = -(-product.rows // 2)
         tiles = [
-            Tile(rows, vectors, lanes)
+            RegisterTile(rows, vectors, lanes)
             for vectors in (2, 3, 4)
             if -(-product.columns // (vectors * lanes)) % 2 == 0
             for rows in _heights(half, most_rows(target, vectors, f32))
@@ -79,16 +74,16 @@ class StrassenPlan:
         panels = -(-product.columns // tile.columns) // 2
         plan = StrassenPlan(product, tile, panels, _blocks(product, target, tile, panels))
         if PRODUCTS * plan.factor * f32.itemsize > target.caches.l2:
-            plan = replace(plan, sum_cost=FAR_SUM_COST)
+            plan = replace(plan, sum_cost=FAR_STRASSEN_SUM)
         if product.rows * product.columns * f32.itemsize > LARGE_RESULT * target.caches.l2:
-            plan = replace(plan, result_cost=FAR_RESULT_COST)
+            plan = replace(plan, result_cost=FAR_STRASSEN_RESULT)
         return plan
 
     @property
     def gain(self) -> float:
-        """The part of the time of the plain way that is saved, by an estimate."""
+        """The estimated part of the direct product's time that is saved."""
         rows, depth, columns = self.product.rows, self.product.depth, self.product.columns
-        costs = self.sum_cost / columns + self.result_cost / depth + WEIGHT_COST / rows
+        costs = self.sum_cost / columns + self.result_cost / depth + STRASSEN_WEIGHT / rows
         padded = 2 * self.half_columns / columns * PRODUCTS / (PRODUCTS + 1)
         return 1 - padded - costs / 2
 
@@ -113,7 +108,7 @@ class StrassenPlan:
         return self.panels * self.tile.columns
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[TileRun]:
         """The tiles of half of the rows."""
         return split_rows(self.half_rows, self.tile.rows)
 
@@ -161,7 +156,7 @@ class StrassenPlan:
         return self.half_depth * self.tile.columns
 
 
-def plan_strassen(product: Product, step: OpInstr, target: Target) -> StrassenPlan | None:
+def plan_strassen(product: StrassenProduct, step: OpInstr, target: Target) -> StrassenPlan | None:
     """The plan for a product, if it may be computed like that and might be faster.
 
     Sums of weights take three quarters more memory than weights, and results have errors of about
@@ -177,7 +172,7 @@ def plan_strassen(product: Product, step: OpInstr, target: Target) -> StrassenPl
     return plan if plan is not None and plan.gain > -MOST_LOSS else None
 
 
-def _blocks(product: Product, target: Target, tile: Tile, panels: int) -> int:
+def _blocks(product: StrassenProduct, target: Target, tile: RegisterTile, panels: int) -> int:
     """Blocks whose left factors stay in the second cache; more if there were too few units."""
     half = -(-product.rows // 2)
     row_bytes = PRODUCTS * -(-product.depth // 2) * f32.itemsize
@@ -193,7 +188,7 @@ def _heights(rows: int, most: int) -> list[int]:
     return [most, *(n for n in range(most - 1, 3 * most // 4, -1) if rows % n == 0)]
 
 
-def _step_cost(product: Product, target: Target, tile: Tile) -> float:
+def _step_cost(product: StrassenProduct, target: Target, tile: RegisterTile) -> float:
     """About the time of a step along the depth: products of vectors, and some of their loads."""
     half = -(-product.rows // 2)
     tiles = -(-half // tile.rows)
@@ -201,6 +196,6 @@ def _step_cost(product: Product, target: Target, tile: Tile) -> float:
     panels = -(-product.columns // tile.columns)
     code = TWO_HEIGHTS if half % tiles else 1.0
     if (tile.rows + 1) * tile.vectors + 1 >= target.vector_registers:
-        code *= TIGHT
+        code *= NO_FREE_REGISTER
     loads = (rows + tile.vectors) / (8 if target.vector_bits >= 512 else 2)
     return code * tiles * panels * (rows * tile.vectors + loads)

@@ -11,7 +11,7 @@ from afterglow.types.dtype import f32
 
 
 @dataclass(frozen=True)
-class Product:
+class StrassenProduct:
     """lhs [rows, depth] by rhs [depth, columns], perhaps with a bias for each column.
 
     `places` says where the rows of lhs begin; their elements are neighbours. `by_columns` means
@@ -33,7 +33,7 @@ class Product:
 
     @property
     def work(self) -> float:
-        """FLOPs of the plain way."""
+        """FLOPs of the product as it is defined."""
         return 2.0 * self.rows * self.depth * self.columns
 
     def is_suitable(self, step: OpInstr) -> bool:

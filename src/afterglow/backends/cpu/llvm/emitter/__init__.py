@@ -43,7 +43,7 @@ from afterglow.backends.cpu.llvm.emitter.dot import (
     multiply_add_pairs,
     widen_word,
 )
-from afterglow.backends.cpu.llvm.emitter.function import VOID, Emitter, Function
+from afterglow.backends.cpu.llvm.emitter.function import VOID, Emitter, FunctionSymbol
 from afterglow.backends.cpu.llvm.emitter.masked import (
     first_lanes,
     gather,
@@ -83,7 +83,7 @@ from afterglow.backends.cpu.llvm.emitter.value import Operand, Value, differ, eq
 __all__ = [
     "VOID",
     "Emitter",
-    "Function",
+    "FunctionSymbol",
     "Index",
     "Module",
     "Operand",

@@ -70,7 +70,7 @@ def clamp(x: Value, low: Operand | None, high: Operand | None) -> Value:
 
 
 def is_nan(x: Value) -> Value:
-    """Where a float is no number."""
+    """Where a float is NaN."""
     return differ(x, x)
 
 
@@ -105,13 +105,13 @@ def remainder(a: Operand, b: Operand) -> Value:
 
 
 def add_saturating(a: Operand, b: Operand) -> Value:
-    """a + b of integers, kept within their type's range."""
+    """a + b of integers, saturated to the range of their type."""
     x, y = unify(a, b)
     return intrinsic("sadd.sat" if x.dtype.is_signed else "uadd.sat", x, y)
 
 
 def subtract_saturating(a: Operand, b: Operand) -> Value:
-    """a - b of integers, kept within their type's range."""
+    """a - b of integers, saturated to the range of their type."""
     x, y = unify(a, b)
     return intrinsic("ssub.sat" if x.dtype.is_signed else "usub.sat", x, y)
 

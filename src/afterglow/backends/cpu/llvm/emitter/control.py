@@ -13,7 +13,7 @@ from afterglow.backends.cpu.llvm.emitter.value import Value
 Body = Callable[[Value, list[Value]], Sequence[Value]]
 """A step of a loop: takes the index and the carried values, returns the values carried on."""
 Results = Callable[[], Sequence[Value]]
-"""One way of a branch: returns its results."""
+"""One side of a branch: returns its results."""
 
 _LIKELY = {True: ", !prof !1", False: ", !prof !2", None: ""}
 
@@ -116,8 +116,8 @@ class Control(Code):
         self.start_block(inside)
         following = list(body(phis))
         self.perform(f"br label %{head}")
-        ways = zip(places, phis, state, following, strict=True)
-        for place, phi, before, next_ in ways:
+        edges = zip(places, phis, state, following, strict=True)
+        for place, phi, before, next_ in edges:
             self.fill(place, _phi(phi, (before, entry), (next_, self.block)))
         self.start_block(after)
         return phis
@@ -135,7 +135,7 @@ class Control(Code):
     def branch(
         self, condition: Value, then: Results, otherwise: Results, *, likely: bool | None = None
     ) -> list[Value]:
-        """Go one of two ways, and return the results of the way taken."""
+        """Run one of two blocks, and return the results of the one that ran."""
         first, second, after = (self.fresh(part) for part in ("then.", "else.", "end."))
         self.perform(f"br {condition.typed}, label %{first}, label %{second}{_LIKELY[likely]}")
         results: list[tuple[list[Value], str]] = []
@@ -157,7 +157,7 @@ class _Loop:
     """A loop that is being written: made before its body, closed after it.
 
     A loop that may not run at all is entered through a test, so that the body's own test stands
-    at its end, where machines like it. One that runs once is no loop.
+    at its end, which is the fastest place for it. One that runs once is not a loop.
     """
 
     def __init__(
@@ -202,14 +202,14 @@ class _Loop:
         again = index < self.stop
         last = code.block
         code.perform(f"br {again.typed}, label %{self.head}, label %{self.exit}")
-        ways = zip(
+        edges = zip(
             self.places,
             [self.index, *self.carried],
             [self.start, *self.initial],
             [index, *following],
             strict=True,
         )
-        for place, phi, before, next_ in ways:
+        for place, phi, before, next_ in edges:
             code.fill(place, _phi(phi, (before, self.before), (next_, last)))
         code.start_block(self.exit)
         if self.trips:
@@ -232,9 +232,9 @@ def _trips(start: Value, stop: Value, step: int) -> int | None:
     return len(range(int(start.constant), int(stop.constant), step))
 
 
-def _phi(result: Value, *ways: tuple[Value, str]) -> str:
-    for value, _ in ways:
+def _phi(result: Value, *edges: tuple[Value, str]) -> str:
+    for value, _ in edges:
         if value.type != result.type:
             raise TypeError(f"a carried {result.type} becomes {value.type}")
-    sources = ", ".join(f"[{value.text}, %{block}]" for value, block in ways)
+    sources = ", ".join(f"[{value.text}, %{block}]" for value, block in edges)
     return f"{result.text} = phi {result.type} {sources}"

@@ -20,7 +20,7 @@ VOID = "void"
 
 
 @dataclass(frozen=True)
-class Function:
+class FunctionSymbol:
     """Something that can be called: its symbol and LLVM's types of its result and parameters.
 
     A variadic one takes more arguments after those, of any type.
@@ -82,7 +82,7 @@ class Emitter(Control):
     def pointer(
         self, name: str, dtype: DType, *, align: int | None = None, alone: bool = False
     ) -> Pointer:
-        """The next parameter of the function: an address, of which the caller keeps promises.
+        """The next parameter of the function: an address, with guarantees of the caller.
 
         It is a multiple of `align` bytes; if `alone`, nothing else points to what is there.
         """
@@ -101,7 +101,7 @@ class Emitter(Control):
         self.scratch_lines.append(f"  {name} = alloca {kind}, align {align}")
         return Pointer(self, dtype, name, 0, align)
 
-    def call(self, function: Function, *arguments: Value | Pointer, result: DType) -> Value:
+    def call(self, function: FunctionSymbol, *arguments: Value | Pointer, result: DType) -> Value:
         """Call a function and return its result, of which the caller knows the element type."""
         lanes = 1
         if function.result.startswith("<"):
@@ -110,7 +110,7 @@ class Emitter(Control):
             raise TypeError(f"{function.symbol} returns {function.result}, not {result}")
         return Value(self, result, lanes, self.define(_call(function, arguments)))
 
-    def run(self, function: Function, *arguments: Value | Pointer) -> None:
+    def run(self, function: FunctionSymbol, *arguments: Value | Pointer) -> None:
         """Call a function for what it does."""
         self.perform(_call(function, arguments))
 
@@ -118,7 +118,7 @@ class Emitter(Control):
         """Call the function at an address, which takes these arguments and returns nothing."""
         self.perform(f"call void {address.address()}({_arguments(arguments)})")
 
-    def address_of(self, function: Function, dtype: DType) -> Pointer:
+    def address_of(self, function: FunctionSymbol, dtype: DType) -> Pointer:
         """Where a function's code begins."""
         return Pointer(self, dtype, function.symbol)
 
@@ -183,9 +183,9 @@ class Emitter(Control):
         self.perform(f"ret {self._result} {pair}")
 
     @property
-    def function(self) -> Function:
+    def function(self) -> FunctionSymbol:
         """The function, for others to call."""
-        return Function(self.name, self._result, tuple(kind for kind, _ in self._parameters))
+        return FunctionSymbol(self.name, self._result, tuple(kind for kind, _ in self._parameters))
 
     def close(self) -> str:
         """The text of the function."""
@@ -197,7 +197,7 @@ class Emitter(Control):
         return "\n".join([head, "entry:", *self.scratch_lines, *self.lines, "}", ""])
 
 
-def _call(function: Function, arguments: Sequence[Value | Pointer]) -> str:
+def _call(function: FunctionSymbol, arguments: Sequence[Value | Pointer]) -> str:
     kinds = tuple(POINTER if isinstance(a, Pointer) else a.type for a in arguments)
     fixed = len(function.parameters)
     if kinds[:fixed] != function.parameters or (len(kinds) > fixed and not function.variadic):

@@ -123,7 +123,7 @@ def _fallback(pointer: Pointer, otherwise: Value | float, lanes: int) -> str:
 
 
 def _vector(dtype: DType, lanes: int) -> str:
-    """LLVM's type of a vector in memory; intrinsics want one even of a single lane."""
+    """LLVM's type of a vector in memory; intrinsics require a vector even for a single lane."""
     return f"<{lanes} x {spell_in_memory(dtype)}>"
 
 

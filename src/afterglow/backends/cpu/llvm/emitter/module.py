@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from afterglow.backends.cpu.llvm.emitter.code import Code
-from afterglow.backends.cpu.llvm.emitter.function import Emitter, Function
+from afterglow.backends.cpu.llvm.emitter.function import Emitter, FunctionSymbol
 from afterglow.backends.cpu.llvm.emitter.pointer import Pointer
 from afterglow.backends.cpu.target import Target
 from afterglow.support.names import NameScope
@@ -25,7 +25,7 @@ class Module:
         self._globals: list[str] = []
         self._declarations: dict[str, str] = {}
         self._functions: list[str] = []
-        self._helpers: dict[str, Function] = {}
+        self._helpers: dict[str, FunctionSymbol] = {}
         self._tables: dict[tuple[str, bytes], str] = {}
         self._storage: dict[str, str] = {}
 
@@ -38,7 +38,7 @@ class Module:
         if not internal:
             self.exports.append(emitter.name)
 
-    def helper(self, name: str, write: Callable[[Emitter], None]) -> Function:
+    def helper(self, name: str, write: Callable[[Emitter], None]) -> FunctionSymbol:
         """An internal function that is written when it is first asked for."""
         if name not in self._helpers:
             with self.function(name, internal=True) as emitter:
@@ -48,11 +48,11 @@ class Module:
 
     def declare(
         self, name: str, result: str, parameters: Sequence[str], *, variadic: bool = False
-    ) -> Function:
+    ) -> FunctionSymbol:
         """A function from outside, by LLVM's types: found when the code is loaded or linked."""
         shown = ", ".join([*parameters, *(["..."] if variadic else [])])
         self._declarations[name] = f"declare {result} @{name}({shown})"
-        return Function(name, result, tuple(parameters), variadic)
+        return FunctionSymbol(name, result, tuple(parameters), variadic)
 
     def table(self, code: Code, name: str, numbers: Array) -> Pointer:
         """Constants that the code reads: a pointer to them, for one function."""

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from afterglow.backends.cpu.llvm.emitter import Value, equal, fma, select, sqrt
 from afterglow.backends.cpu.llvm.emitter.arithmetic import fuses
-from afterglow.backends.cpu.llvm.math.number import number_of
+from afterglow.backends.cpu.llvm.math.float_encoding import number_of
 
 
 @dataclass(frozen=True)

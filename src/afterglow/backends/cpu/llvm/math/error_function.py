@@ -5,7 +5,7 @@ from __future__ import annotations
 from afterglow.backends.cpu.llvm.emitter import Value, absolute, clamp, copy_sign, fma, select
 from afterglow.backends.cpu.llvm.math.coefficients import ERF, ERF_TAIL
 from afterglow.backends.cpu.llvm.math.exponential import reduced
-from afterglow.backends.cpu.llvm.math.number import power_of_two
+from afterglow.backends.cpu.llvm.math.float_encoding import power_of_two
 from afterglow.backends.cpu.llvm.math.polynomial import polynomial
 from afterglow.types.dtype import f32
 

@@ -15,7 +15,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 )
 from afterglow.backends.cpu.llvm.math.coefficients import EXP, EXP2
 from afterglow.backends.cpu.llvm.math.double_word import DoubleWord, ordered_sum
-from afterglow.backends.cpu.llvm.math.number import (
+from afterglow.backends.cpu.llvm.math.float_encoding import (
     LOG_2,
     nearest_whole,
     number_of,

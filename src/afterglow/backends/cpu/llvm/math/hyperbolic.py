@@ -15,8 +15,8 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.backends.cpu.llvm.math.coefficients import SINH, TANH
 from afterglow.backends.cpu.llvm.math.double_word import DoubleWord, two_product, two_sum
 from afterglow.backends.cpu.llvm.math.exponential import reduced
+from afterglow.backends.cpu.llvm.math.float_encoding import number_of, power_of_two, scale
 from afterglow.backends.cpu.llvm.math.logarithm import log1p_words
-from afterglow.backends.cpu.llvm.math.number import number_of, power_of_two, scale
 from afterglow.backends.cpu.llvm.math.polynomial import polynomial
 from afterglow.types.dtype import f32
 

@@ -15,7 +15,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     sqrt,
 )
 from afterglow.backends.cpu.llvm.math.coefficients import ASIN, ATAN
-from afterglow.backends.cpu.llvm.math.number import number_of, pi
+from afterglow.backends.cpu.llvm.math.float_encoding import number_of, pi
 from afterglow.backends.cpu.llvm.math.polynomial import polynomial
 from afterglow.types.dtype import f32
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from afterglow.backends.cpu.llvm.emitter import Value, clamp, equal, fma, select
 from afterglow.backends.cpu.llvm.math.coefficients import LOG, LOG_RATIO
 from afterglow.backends.cpu.llvm.math.double_word import DoubleWord, ordered_sum, two_sum
-from afterglow.backends.cpu.llvm.math.number import (
+from afterglow.backends.cpu.llvm.math.float_encoding import (
     LOG_2,
     LOG_10,
     as_float,

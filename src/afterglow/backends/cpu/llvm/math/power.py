@@ -16,8 +16,8 @@ from afterglow.backends.cpu.llvm.emitter import (
     sqrt,
 )
 from afterglow.backends.cpu.llvm.math.coefficients import EXP2
+from afterglow.backends.cpu.llvm.math.float_encoding import LOG_2, nearest_whole, number_of, scale
 from afterglow.backends.cpu.llvm.math.logarithm import log2_words
-from afterglow.backends.cpu.llvm.math.number import LOG_2, nearest_whole, number_of, scale
 from afterglow.backends.cpu.llvm.math.polynomial import polynomial
 from afterglow.types.dtype import f32
 

@@ -31,7 +31,7 @@ from afterglow.backends.cpu.llvm.math.double_word import (
     two_product,
     two_sum,
 )
-from afterglow.backends.cpu.llvm.math.number import number_of, pi, whole_of
+from afterglow.backends.cpu.llvm.math.float_encoding import number_of, pi, whole_of
 from afterglow.types.dtype import f32, i32, i64, u64
 
 _LEADING_ZEROS = 64
@@ -54,7 +54,7 @@ class Angle:
 def reduce_angle(size: Value) -> Angle:
     """Take the quarter turns out of an angle that is not negative; |rest| <= pi / 4 or so.
 
-    The slow way is gone only if a lane needs it; the other lanes are the same both ways.
+    The slow path runs only if a lane needs it; the other lanes give the same on both paths.
     """
     emitter = size.code
     assert isinstance(emitter, Emitter)
@@ -72,7 +72,7 @@ def reduce_angle(size: Value) -> Angle:
 
 
 def _call_reduce_large(emitter: Emitter, size: Value) -> Angle:
-    """The slow way as a function of its own, which is written once for all angles of a module."""
+    """The slow path as a function of its own, written once for all angles of a module."""
     dtype, bits, lanes = size.dtype, number_of(size).bits, size.lanes
 
     def write(inner: Emitter) -> None:
@@ -130,7 +130,7 @@ def _reduce_large(emitter: Emitter, size: Value) -> Angle:
 
 
 def _window(emitter: Emitter, start: Value, count: int) -> list[Value]:
-    """Words of 32 bits of 2/pi, from a bit on, each held in 64 bits; the highest first."""
+    """Words of 32 bits of 2/pi, from a bit on, each in 64 bits; the highest first."""
     word, shift = convert(start >> 5, i32), convert(start & 31, u64)
     table = _table(emitter)
     words = [convert(gather(table, word + place), u64) for place in range(count + 1)]

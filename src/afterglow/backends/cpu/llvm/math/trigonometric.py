@@ -5,7 +5,7 @@ from __future__ import annotations
 from afterglow.backends.cpu.llvm.emitter import Value, absolute, differ, fma, reinterpret, select
 from afterglow.backends.cpu.llvm.math.coefficients import COS, SIN
 from afterglow.backends.cpu.llvm.math.double_word import DoubleWord, ordered_sum
-from afterglow.backends.cpu.llvm.math.number import number_of
+from afterglow.backends.cpu.llvm.math.float_encoding import number_of
 from afterglow.backends.cpu.llvm.math.polynomial import polynomial
 from afterglow.backends.cpu.llvm.math.quarter_turns import reduce_angle
 

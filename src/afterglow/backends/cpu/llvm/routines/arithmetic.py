@@ -11,8 +11,8 @@ from afterglow.backends.cpu.llvm.emitter import (
     select,
     smaller,
 )
-from afterglow.backends.cpu.llvm.routines.form import (
-    Form,
+from afterglow.backends.cpu.llvm.routines.float_format import (
+    FloatFormat,
     Parts,
     normalised,
     put_together,
@@ -25,7 +25,7 @@ from afterglow.types.dtype import i32, u64
 _LOW = (1 << 32) - 1
 
 
-def add(e: Emitter, form: Form, a: Value, b: Value) -> Value:
+def add(e: Emitter, form: FloatFormat, a: Value, b: Value) -> Value:
     """a + b."""
     x, y = take_apart(a, form), take_apart(b, form)
     swap = x.size < y.size
@@ -44,12 +44,12 @@ def add(e: Emitter, form: Form, a: Value, b: Value) -> Value:
     return select(lost, made.like(form.nan), made)
 
 
-def subtract(e: Emitter, form: Form, a: Value, b: Value) -> Value:
+def subtract(e: Emitter, form: FloatFormat, a: Value, b: Value) -> Value:
     """a - b."""
     return add(e, form, a, b ^ form.sign)
 
 
-def multiply(e: Emitter, form: Form, a: Value, b: Value) -> Value:
+def multiply(e: Emitter, form: FloatFormat, a: Value, b: Value) -> Value:
     """a * b."""
     x, y = take_apart(a, form), take_apart(b, form)
     negative = x.negative ^ y.negative
@@ -61,7 +61,7 @@ def multiply(e: Emitter, form: Form, a: Value, b: Value) -> Value:
     return _with_specials(form, made, negative, x, y, is_zero, is_infinite)
 
 
-def divide(e: Emitter, form: Form, a: Value, b: Value) -> Value:
+def divide(e: Emitter, form: FloatFormat, a: Value, b: Value) -> Value:
     """a / b."""
     x, y = take_apart(a, form), take_apart(b, form)
     negative = x.negative ^ y.negative
@@ -84,7 +84,7 @@ def divide(e: Emitter, form: Form, a: Value, b: Value) -> Value:
     return _with_specials(form, made, negative, x, y, is_zero, is_infinite)
 
 
-def square_root(e: Emitter, form: Form, a: Value) -> Value:
+def square_root(e: Emitter, form: FloatFormat, a: Value) -> Value:
     """The square root, digit by digit."""
     x = take_apart(a, form)
     odd = differ((x.exponent - form.bias) & 1, 0)
@@ -110,7 +110,7 @@ def square_root(e: Emitter, form: Form, a: Value) -> Value:
 
 
 def _with_specials(
-    form: Form,
+    form: FloatFormat,
     made: Value,
     negative: Value,
     x: Parts,

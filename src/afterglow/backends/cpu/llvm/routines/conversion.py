@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.llvm.emitter import Value, convert, equal, larger, select, smaller
-from afterglow.backends.cpu.llvm.routines.form import (
-    Form,
+from afterglow.backends.cpu.llvm.routines.float_format import (
+    FloatFormat,
     no,
     normalised,
     put_together,
@@ -14,7 +14,7 @@ from afterglow.backends.cpu.llvm.routines.form import (
 from afterglow.types.dtype import DType, i64, u64
 
 
-def from_integer(form: Form, x: Value) -> Value:
+def from_integer(form: FloatFormat, x: Value) -> Value:
     """The nearest float of an integer with or without a sign."""
     negative = x < 0 if x.dtype.is_signed else no(x)
     wide = convert(convert(x, i64 if x.dtype.is_signed else u64), u64)
@@ -25,7 +25,7 @@ def from_integer(form: Form, x: Value) -> Value:
     return select(equal(size, 0), made.like(0), made)
 
 
-def to_integer(form: Form, x: Value, dtype: DType) -> Value:
+def to_integer(form: FloatFormat, x: Value, dtype: DType) -> Value:
     """An integer without the fraction; what has none that is near enough gives any."""
     parts = take_apart(x, form)
     places = (form.bias + 63) - parts.exponent
@@ -36,7 +36,7 @@ def to_integer(form: Form, x: Value, dtype: DType) -> Value:
     return convert(size, dtype)
 
 
-def to_form(x: Value, source: Form, wanted: Form) -> Value:
+def to_form(x: Value, source: FloatFormat, wanted: FloatFormat) -> Value:
     """The nearest float of another format."""
     parts = take_apart(x, source)
     exponent = parts.exponent + (wanted.bias - source.bias)

@@ -27,15 +27,18 @@ from afterglow.backends.cpu.llvm.routines.comparison import (
 )
 from afterglow.backends.cpu.llvm.routines.conversion import from_integer, to_form, to_integer
 from afterglow.backends.cpu.llvm.routines.division import divide as divide_integers
-from afterglow.backends.cpu.llvm.routines.form import DOUBLE, SINGLE, Form
+from afterglow.backends.cpu.llvm.routines.float_format import DOUBLE, SINGLE, FloatFormat
 from afterglow.backends.cpu.llvm.routines.routine import Routine
 from afterglow.types.dtype import DType, f32, f64, i32, i64, u32, u64
 
-_Binary = Callable[[Emitter, Form, Value, Value], Value]
+_Binary = Callable[[Emitter, FloatFormat, Value, Value], Value]
 Entry = tuple[str, Routine]
 """A name and what it names."""
 
-_FLOATS: dict[Form, tuple[str, str, DType]] = {SINGLE: ("f", "sf", f32), DOUBLE: ("d", "df", f64)}
+_FLOATS: dict[FloatFormat, tuple[str, str, DType]] = {
+    SINGLE: ("f", "sf", f32),
+    DOUBLE: ("d", "df", f64),
+}
 """How the two schemes name a format, and its element type."""
 _INTEGERS: dict[DType, tuple[str, str, str]] = {
     i32: ("i", "", "si"),
@@ -62,7 +65,7 @@ _UNORDERED = {"eq": 1, "ne": 1, "lt": 1, "le": 1, "gt": -1, "ge": -1}
 """The others compare by a number below, equal to or above 0; and what that is beside NaN."""
 
 
-def _arithmetic(form: Form) -> Iterator[Entry]:
+def _arithmetic(form: FloatFormat) -> Iterator[Entry]:
     letter, suffix, dtype = _FLOATS[form]
     for name, write in _ARITHMETIC.items():
 
@@ -77,7 +80,7 @@ def _arithmetic(form: Form) -> Iterator[Entry]:
     yield root, Routine((dtype,), dtype, lambda e, x: [square_root(e, form, x[0])])
 
 
-def _comparisons(form: Form) -> Iterator[Entry]:
+def _comparisons(form: FloatFormat) -> Iterator[Entry]:
     letter, suffix, dtype = _FLOATS[form]
     for name, ask in _ARM_COMPARISONS.items():
 
@@ -97,7 +100,7 @@ def _comparisons(form: Form) -> Iterator[Entry]:
         yield f"__{name}{suffix}2", Routine((dtype, dtype), i32, against_zero)
 
 
-def _conversions(form: Form) -> Iterator[Entry]:
+def _conversions(form: FloatFormat) -> Iterator[Entry]:
     letter, suffix, dtype = _FLOATS[form]
     for integer, (arm, sign, size) in _INTEGERS.items():
 

@@ -1,7 +1,7 @@
 """Strided moves: result[c] = operand[c], each with strides of its own. Most movement is one."""
 
-from afterglow.backends.cpu.micro.move.axes import Move
-from afterglow.backends.cpu.micro.move.pick import Term, write_picked
+from afterglow.backends.cpu.micro.move.axes import StridedMove
+from afterglow.backends.cpu.micro.move.gather import Term, write_gathered
 from afterglow.backends.cpu.micro.move.write import write_move
 
-__all__ = ["Move", "Term", "write_move", "write_picked"]
+__all__ = ["StridedMove", "Term", "write_gathered", "write_move"]

@@ -19,45 +19,47 @@ def as_bits(dtype: DType) -> DType:
 
 
 @dataclass(frozen=True)
-class Move:
+class StridedMove:
     """Elements to be moved; the result is written along the last axis.
 
-    Where an operand is indexed, `picks` are the strides of the indices that are looked up.
+    Where an operand is indexed, `index_strides` are the strides of the indices that are looked up.
     """
 
     extents: tuple[int, ...]
     to: Strides
     source: Strides
-    picks: Strides
+    index_strides: Strides
 
     @staticmethod
-    def of(extents: Strides, to: Strides, source: Strides, picks: Strides | None = None) -> Move:
+    def of(
+        extents: Strides, to: Strides, source: Strides, index_strides: Strides | None = None
+    ) -> StridedMove:
         """A move, by default one that looks up nothing."""
-        return Move(extents, to, source, picks or (0,) * len(extents))
+        return StridedMove(extents, to, source, index_strides or (0,) * len(extents))
 
-    def in_memory(self) -> Move:
+    def in_memory(self) -> StridedMove:
         """The same, with the axes in the order in which the result lies, and as few as possible."""
-        axes = zip(self.extents, self.to, self.source, self.picks, strict=True)
+        axes = zip(self.extents, self.to, self.source, self.index_strides, strict=True)
         kept = sorted((axis for axis in axes if axis[0] != 1), key=lambda axis: -abs(axis[1]))
         if not kept:
-            return Move((1,), (1,), (1,), (0,))
+            return StridedMove((1,), (1,), (1,), (0,))
         extents, *strides = zip(*kept, strict=True)
         merged, strides = merge_alike(extents, strides)
-        return Move(merged, *strides)
+        return StridedMove(merged, *strides)
 
-    def by_rows(self) -> Move:
+    def by_rows(self) -> StridedMove:
         """The same, with rows of the result by their number, and its columns along the last axis.
 
         So it is for results that are put through a sink, which knows rows and columns only.
         """
         if not self.extents:
-            return Move((1, 1), (0, 1), (0, 0), (0, 0))
+            return StridedMove((1, 1), (0, 1), (0, 0), (0, 0))
         leading = self.extents[:-1]
-        own = [row_major(leading), self.source[:-1], self.picks[:-1]]
-        merged, (to, source, picks) = merge_alike(leading, own)
-        last = self.extents[-1], 1, self.source[-1], self.picks[-1]
-        axes = zip((merged, to, source, picks), last, strict=True)
-        return Move(*((*leading, own) for leading, own in axes))
+        own = [row_major(leading), self.source[:-1], self.index_strides[:-1]]
+        merged, (to, source, index_strides) = merge_alike(leading, own)
+        last = self.extents[-1], 1, self.source[-1], self.index_strides[-1]
+        axes = zip((merged, to, source, index_strides), last, strict=True)
+        return StridedMove(*((*leading, own) for leading, own in axes))
 
     @property
     def size(self) -> int:
@@ -70,13 +72,13 @@ class Move:
         axes = [
             axis
             for axis in range(len(self.extents) - 1)
-            if self.source[axis] == 1 and self.picks[axis] == 0 and self.extents[axis] > 1
+            if self.source[axis] == 1 and self.index_strides[axis] == 0 and self.extents[axis] > 1
         ]
         return max(axes, key=lambda axis: self.extents[axis], default=None)
 
 
 @dataclass(frozen=True)
-class Cut:
+class MoveCut:
     """Into how many pieces a method cuts the elements along its axes, and how many a piece has."""
 
     pieces: int

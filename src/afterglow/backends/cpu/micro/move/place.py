@@ -21,23 +21,23 @@ from afterglow.backends.cpu.micro.rows import Row
 from afterglow.types.dtype import boolean
 
 
-class Line(Protocol):
+class ResultRow(Protocol):
     """One row of a result."""
 
     def put(self, column: Index, value: Value, count: int) -> None:
         """Write the first `count` lanes to neighbouring columns."""
 
 
-class Place(Protocol):
+class ResultPlace(Protocol):
     """A result."""
 
-    def at(self, offset: Index) -> Line:
+    def at(self, offset: Index) -> ResultRow:
         """The row that begins there."""
 
 
 @dataclass(frozen=True)
-class Memory:
-    """A result in memory; rows begin so many elements from its beginning."""
+class MemoryPlace:
+    """A result in memory; rows are given by their offset in elements."""
 
     pointer: Pointer
     stride: int
@@ -90,7 +90,7 @@ class FusedLine:
 
 
 def load_first(row: Row, column: Index, count: int, lanes: int) -> Value:
-    """The first `count` of so many lanes from memory; what the others hold is not said."""
+    """The first `count` lanes of a vector from memory; the others are undefined."""
     if count == lanes:
         return row.load(column, lanes).splat(lanes)
     if row.stride == 1 and _has_masks(row.pointer):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, reverse
-from afterglow.backends.cpu.micro.move.axes import Cut, Move
+from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove
 from afterglow.backends.cpu.micro.move.blocks import Blocks
-from afterglow.backends.cpu.micro.move.place import Place, load_first
+from afterglow.backends.cpu.micro.move.place import ResultPlace, load_first
 from afterglow.backends.cpu.micro.rows import Row
 
 BLOCK_BYTES = 1 << 15
@@ -14,19 +14,19 @@ UNROLLED = 4
 """Vectors in one turn of the loop."""
 
 
-class Run:
+class RowMove:
     """Rows along the last axis, whatever its strides."""
 
-    def __init__(self, lanes: int, move: Move, itemsize: int) -> None:
+    def __init__(self, lanes: int, move: StridedMove, itemsize: int) -> None:
         extent, self.stride = move.extents[-1], move.source[-1]
         # Machines gather elements of 32 bits and more, if any; others are moved one by one.
         is_plain = self.stride in (-1, 0, 1) and move.to[-1] == 1
         self.lanes = fitting(lanes, extent) if is_plain or itemsize >= 4 else 1
         turn = self.lanes * UNROLLED
         self.blocks = Blocks(extent, turn, max(1, BLOCK_BYTES // itemsize // turn) * turn)
-        self.cut = Cut(self.blocks.count, min(extent, self.blocks.block))
+        self.cut = MoveCut(self.blocks.count, min(extent, self.blocks.block))
 
-    def write(self, e: Emitter, out: Place, piece: Index, to: Index, source: Pointer) -> None:
+    def write(self, e: Emitter, out: ResultPlace, piece: Index, to: Index, source: Pointer) -> None:
         """Move a block of one row: whole turns, then vectors, then what is left."""
         line, row, lanes = out.at(to), Row(source, self.stride), self.lanes
 
@@ -44,7 +44,7 @@ class Run:
 
 
 def fitting(lanes: int, needed: int) -> int:
-    """The least power of two that is needed, if there are so many lanes."""
+    """The least power of two that covers an extent, at most the number of lanes."""
     while lanes > 1 and lanes // 2 >= needed:
         lanes //= 2
     return lanes

@@ -6,31 +6,31 @@ The operand is read along its own fast axis, the result written along its last o
 from __future__ import annotations
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, equal, transpose
-from afterglow.backends.cpu.micro.move.axes import Cut, Move
+from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove
 from afterglow.backends.cpu.micro.move.blocks import Blocks
-from afterglow.backends.cpu.micro.move.place import Place, load_first
+from afterglow.backends.cpu.micro.move.place import ResultPlace, load_first
 from afterglow.backends.cpu.micro.move.run import fitting
 from afterglow.backends.cpu.micro.rows import Row, split
 
 MOST_LANES = 16
-"""The side of a tile, at most: as many vectors are held at once."""
+"""The largest side of a tile: that many vectors are in registers at once."""
 TILES_OF_BLOCK = 16
 """Tiles that one piece has at most."""
 
 
-class Tile:
+class TransposeMove:
     """Strips along the operand's fast axis, as wide as a tile; tiles along the last axis."""
 
-    def __init__(self, lanes: int, move: Move, fast: int) -> None:
+    def __init__(self, lanes: int, move: StridedMove, fast: int) -> None:
         self.width, self.height = move.extents[fast], move.extents[-1]
         self.row_step, self.column_step = move.to[fast], move.source[-1]
         self.side = fitting(min(lanes, MOST_LANES), max(self.width, self.height))
         self.blocks = Blocks(self.height, self.side, self.side * TILES_OF_BLOCK)
         self.strips = -(-self.width // self.side)
         elements = min(self.width, self.side) * min(self.height, self.blocks.block)
-        self.cut = Cut(self.strips * self.blocks.count, elements)
+        self.cut = MoveCut(self.strips * self.blocks.count, elements)
 
-    def write(self, e: Emitter, out: Place, piece: Index, to: Index, source: Pointer) -> None:
+    def write(self, e: Emitter, out: ResultPlace, piece: Index, to: Index, source: Pointer) -> None:
         """Move a block of one strip; the last strip may be narrower than the others."""
         # Strips side by side read on in the same pages; a strip's next block is in others.
         block, strip = split(piece, self.strips) if self.strips > 1 else (piece, 0)
@@ -49,7 +49,7 @@ class Tile:
                 self._write_strip(e, out, block, to, source, left)
 
     def _write_strip(
-        self, e: Emitter, out: Place, block: Index, to: Index, source: Pointer, width: int
+        self, e: Emitter, out: ResultPlace, block: Index, to: Index, source: Pointer, width: int
     ) -> None:
         def step(column: Value) -> None:
             self._write_tile(out, to, source, column, width, self.side)
@@ -60,7 +60,7 @@ class Tile:
         self.blocks.write(e, block, step, rest)
 
     def _write_tile(
-        self, out: Place, to: Index, source: Pointer, column: Index, width: int, height: int
+        self, out: ResultPlace, to: Index, source: Pointer, column: Index, width: int, height: int
     ) -> None:
         """One tile; of those that are not whole, quarters, which are much faster to compile."""
         side = self.side if width == height == self.side else max(1, self.side // 2)
@@ -71,7 +71,7 @@ class Tile:
                 self._write_square(out, at, place, column + skipped, *size)
 
     def _write_square(
-        self, out: Place, to: Index, source: Pointer, column: Index, width: int, height: int
+        self, out: ResultPlace, to: Index, source: Pointer, column: Index, width: int, height: int
     ) -> None:
         side = fitting(self.side, max(width, height))
         place = source + column * self.column_step

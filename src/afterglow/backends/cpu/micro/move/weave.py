@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, shuffle
-from afterglow.backends.cpu.micro.move.axes import Cut, Move
+from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove
 from afterglow.backends.cpu.micro.move.blocks import Blocks
-from afterglow.backends.cpu.micro.move.place import Memory, Place, powers
+from afterglow.backends.cpu.micro.move.place import MemoryPlace, ResultPlace, powers
 
 MOST_PLANES = 4
 """Planes from which on tiles are turned instead."""
@@ -19,22 +19,22 @@ VECTORS_OF_BLOCK = 64
 class Weave:
     """Planes woven together: result[i, plane] = operand[plane, i], the result without gaps."""
 
-    def __init__(self, lanes: int, move: Move, fast: int) -> None:
+    def __init__(self, lanes: int, move: StridedMove, fast: int) -> None:
         self.planes, self.plane_step = move.extents[-1], move.source[-1]
         self.lanes = min(lanes, MOST_LANES)
         extent = move.extents[fast]
         self.blocks = Blocks(extent, self.lanes, self.lanes * VECTORS_OF_BLOCK)
-        self.cut = Cut(self.blocks.count, self.planes * min(extent, self.blocks.block))
+        self.cut = MoveCut(self.blocks.count, self.planes * min(extent, self.blocks.block))
 
     @staticmethod
-    def fits(move: Move, fast: int) -> bool:
+    def fits(move: StridedMove, fast: int) -> bool:
         """Whether the result is written without gaps along the two axes."""
         planes = move.extents[-1]
         return planes <= MOST_PLANES and move.to[-1] == 1 and move.to[fast] == planes
 
-    def write(self, e: Emitter, out: Place, piece: Index, to: Index, source: Pointer) -> None:
+    def write(self, e: Emitter, out: ResultPlace, piece: Index, to: Index, source: Pointer) -> None:
         """Weave a block of each plane."""
-        assert isinstance(out, Memory)
+        assert isinstance(out, MemoryPlace)
         result = out.pointer + to
 
         def weave(index: Index, lanes: int) -> None:
@@ -53,20 +53,20 @@ class Weave:
 class Unweave:
     """The reverse: result[plane, i] = operand[i, plane], the operand without gaps."""
 
-    def __init__(self, lanes: int, move: Move, fast: int) -> None:
+    def __init__(self, lanes: int, move: StridedMove, fast: int) -> None:
         self.planes, self.plane_step = move.extents[fast], move.to[fast]
         self.lanes = min(lanes, MOST_LANES)
         extent = move.extents[-1]
         self.blocks = Blocks(extent, self.lanes, self.lanes * VECTORS_OF_BLOCK)
-        self.cut = Cut(self.blocks.count, self.planes * min(extent, self.blocks.block))
+        self.cut = MoveCut(self.blocks.count, self.planes * min(extent, self.blocks.block))
 
     @staticmethod
-    def fits(move: Move, fast: int) -> bool:
+    def fits(move: StridedMove, fast: int) -> bool:
         """Whether the operand lies without gaps along the two axes."""
         planes = move.extents[fast]
         return planes <= MOST_PLANES and move.source[-1] == planes
 
-    def write(self, e: Emitter, out: Place, piece: Index, to: Index, source: Pointer) -> None:
+    def write(self, e: Emitter, out: ResultPlace, piece: Index, to: Index, source: Pointer) -> None:
         """Take a block of all planes apart."""
         lines = [out.at(to + n * self.plane_step) for n in range(self.planes)]
 

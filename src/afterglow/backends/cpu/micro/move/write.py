@@ -6,21 +6,20 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer
+from afterglow.backends.cpu.micro.cost import MOVED_BYTE
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
-from afterglow.backends.cpu.micro.move.axes import Cut, Move, Nest, as_bits
-from afterglow.backends.cpu.micro.move.place import Fused, Memory, Place
-from afterglow.backends.cpu.micro.move.run import Run
-from afterglow.backends.cpu.micro.move.tile import Tile
+from afterglow.backends.cpu.micro.move.axes import MoveCut, Nest, StridedMove, as_bits
+from afterglow.backends.cpu.micro.move.place import Fused, MemoryPlace, ResultPlace
+from afterglow.backends.cpu.micro.move.run import RowMove
+from afterglow.backends.cpu.micro.move.tile import TransposeMove
 from afterglow.backends.cpu.micro.move.weave import Unweave, Weave
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.types.dtype import DType
 
 UNIT = 4096
 """Elements that a unit has, about."""
-WORK_OF_BYTE = 2.0
-"""FLOPs that moving a byte counts as."""
 COMPUTED_BITS = 32
-"""Steps after a move compute with elements at least as wide, so their lanes are no more."""
+"""Bits of the narrowest elements that steps after a move compute with, which bounds the lanes."""
 
 Leaf = Callable[[Index, list[Index]], None]
 """What is done for one piece, given an offset for each set of strides."""
@@ -29,19 +28,19 @@ Leaf = Callable[[Index, list[Index]], None]
 class Method(Protocol):
     """Moves the elements along one axis or two, a piece at a time."""
 
-    cut: Cut
+    cut: MoveCut
 
-    def write(self, e: Emitter, out: Place, piece: Index, to: Index, source: Pointer) -> None:
+    def write(self, e: Emitter, out: ResultPlace, piece: Index, to: Index, source: Pointer) -> None:
         """Move one piece; the element that it counts from is there in result and operand."""
 
 
-def write_move(kernel: Kernel, operand: Callable[[Phase], Pointer], move: Move) -> None:
+def write_move(kernel: Kernel, operand: Callable[[Phase], Pointer], move: StridedMove) -> None:
     """Write the kernel that moves an operand to the result of the anchor."""
     plain, dtype = not kernel.job.after, kernel.step.outs[0].type.dtype
     move = move.in_memory() if plain else move.by_rows()
     method, inner = choose_method(move, lanes_of(kernel), dtype, plain)
     loops = Loops(move.extents, [move.to, move.source], method.cut, inner)
-    with kernel.phase(loops.units, move.size * dtype.itemsize * WORK_OF_BYTE) as p:
+    with kernel.phase(loops.units, move.size * dtype.itemsize * MOVED_BYTE) as p:
         out, source = place_of(p, move.to[-1]), operand_of(p, operand(p))
 
         def leaf(piece: Index, offsets: list[Index]) -> None:
@@ -65,25 +64,25 @@ def operand_of(p: Phase, pointer: Pointer) -> Pointer:
     return pointer if p.kernel.job.after else pointer.cast(as_bits(pointer.dtype))
 
 
-def place_of(p: Phase, stride: int) -> Place:
+def place_of(p: Phase, stride: int) -> ResultPlace:
     """The result of the anchor, as bits if nothing more is computed from it."""
     if p.kernel.job.after:
         return Fused(p.sink())
-    return Memory(operand_of(p, p.pointer(p.step.outs[0])), stride)
+    return MemoryPlace(operand_of(p, p.pointer(p.step.outs[0])), stride)
 
 
 def choose_method(
-    move: Move, lanes: int, dtype: DType, plain: bool
+    move: StridedMove, lanes: int, dtype: DType, plain: bool
 ) -> tuple[Method, tuple[int, ...]]:
     """How to move, and the axes that the method goes along."""
     last, fast = len(move.extents) - 1, move.fast_axis
     if fast is None or move.source[-1] in (0, 1) or move.to[-1] != 1:
-        return Run(lanes, move, dtype.itemsize), (last,)
+        return RowMove(lanes, move, dtype.itemsize), (last,)
     if plain and Weave.fits(move, fast):
         return Weave(lanes, move, fast), (fast, last)
     if Unweave.fits(move, fast):
         return Unweave(lanes, move, fast), (fast, last)
-    return Tile(lanes, move, fast), (fast, last)
+    return TransposeMove(lanes, move, fast), (fast, last)
 
 
 class Loops:
@@ -93,7 +92,7 @@ class Loops:
         self,
         extents: Sequence[int],
         strides: Sequence[Sequence[int]],
-        cut: Cut,
+        cut: MoveCut,
         inner: Collection[int],
     ) -> None:
         self.pieces = cut.pieces

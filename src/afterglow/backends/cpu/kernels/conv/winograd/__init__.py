@@ -11,17 +11,18 @@ import numpy as np
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.columns import Columns, each_kind
 from afterglow.backends.cpu.kernels.conv.panels import (
-    Factors,
+    ConvWeights,
     factors_needs,
     pack_panels,
 )
 from afterglow.backends.cpu.kernels.conv.sums import sums_over
 from afterglow.backends.cpu.kernels.conv.winograd.input import InputTransform, has_edges
 from afterglow.backends.cpu.kernels.conv.winograd.output import OutputTransform
-from afterglow.backends.cpu.kernels.conv.winograd.plan import INPUT_COST, WinogradPlan
+from afterglow.backends.cpu.kernels.conv.winograd.plan import WinogradPlan
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import weight_matrix
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer
-from afterglow.backends.cpu.micro.kernel import Kernel, Needs, Pack, Phase, Storage
+from afterglow.backends.cpu.micro.cost import WINOGRAD_INPUT
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Pack, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.instr import OpInstr
@@ -48,7 +49,7 @@ def winograd_algorithm(step: OpInstr, plan: WinogradPlan, cost: float) -> Algori
         "winograd",
         cost,
         lambda k: _write_winograd(k, plan),
-        Needs(workspace, scratch, factors.packed),
+        KernelNeeds(workspace, scratch, factors.packed),
         {"size": plan.size},
         is_exact=False,
         grows_weights=True,
@@ -57,7 +58,7 @@ def winograd_algorithm(step: OpInstr, plan: WinogradPlan, cost: float) -> Algori
 
 def _write_winograd(k: Kernel, plan: WinogradPlan) -> None:
     """Write the kernel: blocks one by one; where they are few, panels are shared too."""
-    factors = Factors(k, plan.panels, 1, plan.channels * plan.places)
+    factors = ConvWeights(k, plan.panels, 1, plan.channels * plan.places)
     factors.write_packing()
     if plan.shares_panels:
         _write_apart(k, plan, factors)
@@ -65,7 +66,7 @@ def _write_winograd(k: Kernel, plan: WinogradPlan) -> None:
         _write_in_one(k, plan, factors)
 
 
-def _write_in_one(k: Kernel, plan: WinogradPlan, factors: Factors) -> None:
+def _write_in_one(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
     """One phase: a unit transforms the tiles of a block, then computes all their results."""
     with k.phase(plan.blocks, plan.work, f"winograd{plan.size}") as p:
         matrices = p.scratch("matrices")
@@ -78,10 +79,10 @@ def _write_in_one(k: Kernel, plan: WinogradPlan, factors: Factors) -> None:
                 products.write(matrices, block, panel)
 
 
-def _write_apart(k: Kernel, plan: WinogradPlan, factors: Factors) -> None:
+def _write_apart(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
     """Two phases: all tiles are transformed; then a unit is a panel of a block."""
     size = plan.places * plan.matrix
-    work = plan.count * plan.channels * INPUT_COST
+    work = plan.count * plan.channels * WINOGRAD_INPUT
     with k.phase(plan.count, work, f"winograd{plan.size}_input") as p:
         matrices = p.workspace("matrices")
         transform = InputTransform(p, plan)
@@ -97,12 +98,11 @@ def _write_apart(k: Kernel, plan: WinogradPlan, factors: Factors) -> None:
 
 
 class _Products:
-    """Writes the products of a block with a panel, and their way into the result."""
+    """Writes the products of a block with a panel, and their transformation into results."""
 
-    def __init__(self, p: Phase, plan: WinogradPlan, factors: Factors) -> None:
+    def __init__(self, p: Phase, plan: WinogradPlan, factors: ConvWeights) -> None:
         self.e, self.plan = p.e, plan
-        weight = p.step.ins[1]
-        assert weight is not None
+        weight = p.step.required[1]
         pack = pack_transformed(plan.panels, plan.points)
         self.weight = p.packed(weight, f"winograd{plan.size}", pack)
         self.products = p.scratch("products")

@@ -28,8 +28,7 @@ class InputTransform:
     """
 
     def __init__(self, p: Phase, plan: WinogradPlan) -> None:
-        x = p.step.ins[0]
-        assert x is not None
+        x = p.step.required[0]
         self.e, self.plan, self.x = p.e, plan, x
         self.pads = conv_of(p.step).pads
         self.pointer = p.pointer(x)
@@ -86,8 +85,7 @@ class InputTransform:
 
 def has_edges(step: OpInstr, plan: WinogradPlan) -> bool:
     """Whether some tiles reach beyond x."""
-    x = step.ins[0]
-    assert x is not None
+    x = step.required[0]
     wanted = (count * plan.size + 2 for count in plan.grid)
     short = any(n < w for n, w in zip(x.type.shape[1:3], wanted, strict=True))
     return short or any(conv_of(step).pads)

@@ -9,7 +9,7 @@ from afterglow.backends.cpu.kernels.conv.geometry import conv_of
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import POINTS
 from afterglow.backends.cpu.llvm.emitter import Emitter, Value, smaller
 from afterglow.backends.cpu.micro.panels import Panels
-from afterglow.backends.cpu.micro.tile import Run, most_rows, split_rows
+from afterglow.backends.cpu.micro.tile import TileRun, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr, Region
 from afterglow.types.dtype import f32
@@ -26,8 +26,6 @@ FEW_PANELS = 8
 """With fewer panels than that, even a small image is cut into blocks, for threads to share."""
 FEW_BLOCKS = 8
 """With fewer blocks than that, threads also share the panels of a block."""
-INPUT_COST = 400.0
-"""FLOPs that transforming a channel of a tile of x for 4 x 4 results takes as long as."""
 GAP = 16
 """Elements between lines of transformed tiles, against powers of two that collide in caches."""
 
@@ -47,14 +45,13 @@ class WinogradPlan:
     tiles: int
     blocks: int
     lanes: int
-    runs: tuple[Run, ...]
+    runs: tuple[TileRun, ...]
 
     @staticmethod
     def of(step: OpInstr, target: Target, size: int) -> WinogradPlan:
         """Blocks that are even, and not too large for caches."""
         batch, height, width, results = step.outs[0].type.shape
-        weight = step.ins[1]
-        assert weight is not None
+        weight = step.required[1]
         channels, lanes = weight.type.shape[-1], max(1, target.vector_bits // f32.bits)
         count = batch * math.ceil(height / size) * math.ceil(width / size)
         rows = min(MOST_ROWS, most_rows(target, VECTORS, f32))
@@ -128,9 +125,7 @@ class WinogradPlan:
 
 def can_transform(step: OpInstr) -> bool:
     """Whether Winograd's algorithm is meant for a convolution: 3 x 3, without holes or jumps."""
-    conv, (x, weight, *_) = conv_of(step), step.ins
-    assert x is not None
-    assert weight is not None
+    conv, (x, weight, *_) = conv_of(step), step.required
     plain = (conv.strides, conv.dilations, conv.groups) == ((1, 1), (1, 1), 1)
     in_lines = x.type.dtype is f32 and x.strides[-1] == 1
     return (

@@ -1,0 +1,15 @@
+"""Cases of afterglow.ops.random."""
+
+from __future__ import annotations
+
+from afterglow.ops.random import RandomUniform
+from afterglow.testing.cases.case import case, i64
+from afterglow.types import dtype as d
+
+CASES = [
+    case(RandomUniform(()), i64()),
+    case(RandomUniform((2, 5)), i64()),
+    case(RandomUniform((0, 3)), i64()),
+    case(RandomUniform((7,), d.f64, seed=2**64 - 1), i64()),
+    case(RandomUniform((2, 3, 4), seed=5, stream=1), i64(), low=-9, high=9),
+]

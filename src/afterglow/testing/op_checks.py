@@ -1,0 +1,69 @@
+"""Every case of every op on a backend, in the forms in which models have ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from afterglow.graph.function import subgraphs_of
+from afterglow.instr import OpInstr, Program, Stack, ops_of, parse_program, print_program
+from afterglow.runtime import CompiledFunction
+from afterglow.testing.arrays import assert_close
+from afterglow.testing.base import Checks
+from afterglow.testing.case_functions import FORMS, CaseFunction
+from afterglow.testing.cases import CASES, Case
+
+
+class OpChecks(Checks):
+    """Whatever becomes of an op, it computes what `Op.evaluate` says."""
+
+    cases: ClassVar[Sequence[Case]] = CASES
+    """The cases that are run: all, unless a class says otherwise."""
+
+    def parameters(self, metafunc: pytest.Metafunc) -> dict[str, Sequence[object]]:
+        """The cases."""
+        own: dict[str, Sequence[object]] = {}
+        if "case" in metafunc.fixturenames:
+            own["case"] = list(self.cases)
+        return super().parameters(metafunc) | own
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_op(self, case: Case) -> None:
+        """A case in all its forms; only if there is no kernel for the op alone it is skipped."""
+        for form, function_of in FORMS.items():
+            made = function_of(case)
+            if made is not None:
+                self._check_form(form, made, case)
+
+    def _check_form(self, form: str, made: CaseFunction, case: Case) -> None:
+        try:
+            compiled = self.compiled(made.function, lend_inputs=form == "in place")
+            self.check_results(compiled, made, case)
+            self.check_plans(compiled.program)
+        except pytest.skip.Exception:
+            if form == "alone":
+                raise
+        except Exception as error:
+            error.add_note(f"in the form {form!r} of {case}")
+            raise
+
+    def check_results(self, compiled: CompiledFunction, made: CaseFunction, case: Case) -> None:
+        """Run a case, and compare; inputs that are not donated stay as they are."""
+        inputs = [np.array(array) for array in made.inputs]
+        results = compiled.run(inputs)
+        assert_close(results, made.wanted, max(case.tolerance, self.tolerance))
+        for port, array, given in zip(compiled.interface.inputs, inputs, made.inputs, strict=True):
+            assert port.lent or array.tobytes() == np.array(given).tobytes()
+
+    def check_plans(self, program: Program) -> None:
+        """Asked again, the backend has the same plans for each step, and they print and parse."""
+        backend, again = self.made_backend(), self.made_backend()
+        for step in program.body:
+            if isinstance(step, (OpInstr, Stack)):
+                assert list(backend.plans(step)) == list(again.plans(step))
+        if not any(subgraphs_of(op.op) for step in program.body for op in ops_of(step)):
+            text = print_program(program)
+            assert print_program(parse_program(text)) == text
