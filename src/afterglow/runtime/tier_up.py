@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Versions that are compiled once they are asked for often enough, and interpreted until then."""
-=======
-"""Tier-up: a version for new shapes is interpreted until it was used often enough to compile."""
->>>>>>> h/front
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ from typing import Any
 
 from afterglow.runtime.versions import Shapes, Versions, VersionT
 
-<<<<<<< HEAD
 EARLY_VERSIONS = 4
 """How many versions tier up at the first threshold: most often there are no others."""
 
@@ -30,25 +25,6 @@ class TieredVersions(Versions[VersionT]):
     """Versions of something whose shapes may change with every call.
 
     Calls are counted rather than timed, so that the same calls give the same bits.
-=======
-FIRST_VERSIONS = 4
-"""The first versions, which have a low threshold: most often there are no others."""
-
-FIRST_THRESHOLD = 8
-"""Number of requests after which one of the first versions is compiled."""
-
-LATER_THRESHOLD = 40
-"""Number of requests for later versions: by then interpreting took about as long as compiling."""
-
-_REMEMBERED = 1024
-"""Maximum number of shapes whose requests are counted."""
-
-
-class TieredVersions(Versions[VersionT]):
-    """Versions of a subgraph whose shapes may change often, compiled above a tier-up threshold.
-
-    Requests are counted rather than timed, so that the same calls give the same bits.
->>>>>>> h/front
     """
 
     def __init__(self, most: int) -> None:
@@ -62,11 +38,7 @@ class TieredVersions(Versions[VersionT]):
         names: Iterable[str],
         make: Callable[[Mapping[str, Any]], VersionT],
     ) -> VersionT | None:
-<<<<<<< HEAD
         """The version for arrays; None below the tier-up threshold."""
-=======
-        """The version for arrays; None if there is none and its threshold is not reached."""
->>>>>>> h/front
         names = [*names]
         with self._lock:
             key = self.key(arrays, names)
@@ -75,13 +47,9 @@ class TieredVersions(Versions[VersionT]):
             return self.find(arrays, names, make)
 
     def _is_hot(self, shapes: Shapes) -> bool:
-        """Count a request; whether the threshold for compiling these shapes is reached."""
+        """Whether shapes have reached the threshold; if so, their version counts as made."""
         asked = self._asked.pop(shapes, 0) + 1
-<<<<<<< HEAD
         if asked >= (EARLY_THRESHOLD if self._made < EARLY_VERSIONS else LATER_THRESHOLD):
-=======
-        if asked >= (FIRST_THRESHOLD if self._made < FIRST_VERSIONS else LATER_THRESHOLD):
->>>>>>> h/front
             self._made += 1
             return True
         self._asked[shapes] = asked
