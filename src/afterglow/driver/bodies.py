@@ -25,7 +25,7 @@ from afterglow.runtime.version import Version
 from afterglow.support.errors import UnsupportedError
 
 MOST_BODIES = 256
-"""So many bodies of one model are kept, with their versions; the least recently used goes."""
+"""How many bodies of a model are cached, with their versions; the least recently used goes."""
 
 MakeBuild: TypeAlias = Callable[[Source, Options], Build]
 """Makes what compiles a source."""
@@ -59,7 +59,7 @@ class Bodies:
 
 
 def _kind(value: Any) -> object:
-    """What all values must have in common for which versions of one body are kept together."""
+    """What values have in common whose versions of one body share a cache."""
     return value.dtype if isinstance(value, np.ndarray) else type(value)
 
 
@@ -104,7 +104,7 @@ class _BodyWork:
 
     def _version(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion | None:
         try:
-            return self.versions.find_if_worth(feed, feed, self._compile)
+            return self.versions.find_if_hot(feed, feed, self._compile)
         except UnsupportedError:
             self.is_compiled = False
             return None

@@ -16,7 +16,7 @@ MOST_VALUES = 8
 class BoundValues:
     """Counts the values of each input that shapes depend on.
 
-    Once it had too many different ones, it is bound no more: the model is cut behind it.
+    Once it had too many different ones, it is bound no more: the model is partitioned behind it.
     """
 
     def __init__(self, most: int = MOST_VALUES) -> None:

@@ -81,6 +81,6 @@ class _UnreadSource(Specialiser):
         """Write the model as a bundle; `shared`, with a shared library."""
         return self.recipe.export(request, folder, shared=shared)
 
-    def source_left(self, cuts: Sequence[Collection[str]]) -> SourceLeft:
-        """What a file needs to go on once the values that cross one of the cuts are known."""
-        return self.recipe.source_left(cuts)
+    def source_left(self, boundaries: Sequence[Collection[str]]) -> SourceLeft:
+        """What a file needs to go on once the values of one of the boundaries are known."""
+        return self.recipe.source_left(boundaries)

@@ -128,9 +128,9 @@ class Recipe(Specialiser):
         bundle, never = compile_bundle(self.source, self.options, request), self.source.files()
         return bundle.write(folder, shared=shared, force=request.force, never=never)
 
-    def source_left(self, cuts: Sequence[Collection[str]]) -> SourceLeft:
-        """The model without what comes before all cuts, with options to compile it."""
-        left = remainder_of(self.source.graph, cuts, self.options.values)
+    def source_left(self, boundaries: Sequence[Collection[str]]) -> SourceLeft:
+        """The model without what comes before all boundaries, with options to compile it."""
+        left = remainder_of(self.source.graph, boundaries, self.options.values)
         return SourceLeft(describe_options(self.options), left.graph, left.weights)
 
     def title(self) -> str:
@@ -139,9 +139,10 @@ class Recipe(Specialiser):
 
     def stage(self, name: str) -> str:
         """The text of a stage, made anew with the binding used last."""
-        if name not in STAGES:
-            raise UsageError(f"no stage {name!r}", help=f"there are {', '.join(STAGES)}")
         stages = Stages(replace(self.last, progress=None))
+        known = dict.fromkeys((*STAGES, *stages.languages))
+        if name not in known:
+            raise UsageError(f"no stage {name!r}", help=f"there are {', '.join(known)}")
         module, _ = self.source.load(self.last)
         if name == "import":
             return print_module(module)

@@ -1,4 +1,4 @@
-"""Going on with a saved model where its code ends, because data decide shapes in it."""
+"""Compiling the rest of a saved model whose shapes depend on data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from afterglow.runtime.version import SourceLeft
 
 
 class ResumedModel:
-    """Compiles what is left of a source, for models that were cut before they were saved."""
+    """Compiles what is left of a source, for models that were partitioned when they were saved."""
 
     def __init__(
         self,
@@ -35,14 +35,14 @@ class ResumedModel:
         graph = open_remainder(Remainder(source.graph, source.weights))
         self.recipe = Recipe(open_source(graph), options)
 
-    def continuation(self, crossing: Sequence[str], data: Mapping[str, Any]) -> Continuation:
-        """A cut where it was, given what was known and tried before."""
-        boundary = Boundary((), tuple(crossing), tuple(data["host"]), data["twins"])
+    def continuation(self, values: Sequence[str], data: Mapping[str, Any]) -> Continuation:
+        """A boundary where it was, given what was known and tried before."""
+        boundary = Boundary((), tuple(values), tuple(data["host"]), data["twins"])
         self.recipe.bound.unbound.update(data["unbound"])
         partition = Partition(dict.fromkeys(data["given"])) if data["given"] else None
         specialiser = self.recipe.specialiser(replace(self.recipe.options, partition=partition))
         return PartitionedModel(replace(specialiser, tried=frozenset(data["tried"])), boundary)
 
-    def source_left(self, cuts: Sequence[Collection[str]]) -> SourceLeft:
+    def source_left(self, boundaries: Sequence[Collection[str]]) -> SourceLeft:
         """What a file needs to do the same."""
-        return self.recipe.source_left(cuts)
+        return self.recipe.source_left(boundaries)

@@ -1,4 +1,4 @@
-"""Compiling a model for one call: whole, or in parts where data decide shapes."""
+"""Compiling a model for one call: whole, or in partitions where shapes depend on data."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ Build: TypeAlias = Callable[[Options, Iterable[str]], Version]
 class CallSpecialiser:
     """Compiles a model for what a call brings.
 
-    Few integers that decide shapes are bound to their values. At other data that do so the model is
-    cut: what comes before is compiled, the host runs the nodes in question, and the rest is
-    compiled for the shapes that came out. `tried` are results that the host was asked for before.
-    `run_body` runs bodies for the host. If `tiered`, the rest is interpreted until it is
-    worth compiling. `bound` knows for which values there are versions.
+    A few integers that decide shapes are bound to their values. Where other data do so, the model
+    is partitioned: what comes before is compiled, the host runs the nodes in question, and what
+    follows is compiled for the shapes that came out. `tried` are results that the host was asked
+    for before. `run_body` runs the bodies that the host drives. A `tiered` specialiser interprets
+    what follows until it reaches the tier-up threshold. `bound` counts the values with versions.
     """
 
     source: Source
@@ -75,7 +75,7 @@ class CallSpecialiser:
     def compile_first(
         self, error: NeedsValuesError, inputs: Sequence[TensorInfo]
     ) -> SegmentedVersion | None:
-        """What comes before the cut that an error asks for; None if values are asked for first."""
+        """The partition before the boundary of an error; None if values are asked for first."""
         if error.boundary is None or not all(info.is_exact for info in inputs):
             return None
         feed = {info.name: _made_up(info) for info in inputs}
@@ -110,7 +110,7 @@ class CallSpecialiser:
 
 @dataclass(frozen=True)
 class PartitionedModel:
-    """How a model goes on behind a cut that a specialiser came to."""
+    """How a model goes on behind a boundary that a specialiser came to."""
 
     specialiser: CallSpecialiser
     boundary: Boundary
@@ -126,7 +126,7 @@ class PartitionedModel:
 
     @cached_property
     def ends_here(self) -> bool:
-        """Whether no node is left behind the cut."""
+        """Whether no node is left behind the boundary."""
         return is_done(self.specialiser.source.graph.main, self._known_names)
 
     def run_rest(self, known: Mapping[str, Any]) -> list[Any]:

@@ -143,7 +143,7 @@ class _Saved(Specialiser):
         """Refuse: only code was saved, for one machine."""
         raise UsageError("a loaded model cannot be exported", help="compile it from its source")
 
-    def source_left(self, cuts: Sequence[Collection[str]]) -> SourceLeft:
+    def source_left(self, boundaries: Sequence[Collection[str]]) -> SourceLeft:
         """What the file had."""
         assert self.resumer is not None
-        return self.resumer.source_left(cuts)
+        return self.resumer.source_left(boundaries)

@@ -121,8 +121,8 @@ class CompiledModel:
         """The rest of the source that a saved model compiles as it runs, if any."""
         if not self.versions():
             raise self._not_compiled()
-        cuts = [v.crossing for v in self.versions() if isinstance(v, SegmentedVersion)]
-        return self._specialiser.source_left(cuts) if cuts else None
+        boundaries = [v.boundary for v in self.versions() if isinstance(v, SegmentedVersion)]
+        return self._specialiser.source_left(boundaries) if boundaries else None
 
     def _not_compiled(self) -> UsageError:
         free = not all(info.is_exact for info in self.inputs)

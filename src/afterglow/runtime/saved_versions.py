@@ -61,7 +61,7 @@ class VersionWriter:
     def _segmented(self, version: SegmentedVersion) -> dict[str, Any]:
         return {
             "first": None if version.first is None else self._whole(version.first),
-            "crossing": list(version.crossing),
+            "boundary": list(version.boundary),
             "continuation": version.continuation.describe(),
             "value_inputs": sorted(version.value_inputs),
             "unbound": sorted(version.unbound),
@@ -93,7 +93,7 @@ def _describe_artifact(artifact: Artifact) -> dict[str, Any]:
 
 
 def _describe_port(port: Port) -> list[Any]:
-    return [port.name, port.type.dtype.name, list(port.type.shape), port.lent]
+    return [port.name, port.type.dtype.name, list(port.type.shape), port.donated]
 
 
 def _restore_artifact(data: Mapping[str, Any], sections: StoredSections) -> Artifact:
@@ -109,8 +109,8 @@ def _restore_artifact(data: Mapping[str, Any], sections: StoredSections) -> Arti
 def _restore_interface(data: Mapping[str, Any]) -> Interface:
     ports = {
         kind: tuple(
-            Port(name, TensorType(DTYPES[dtype], tuple(shape)), lent)
-            for name, dtype, shape, lent in described
+            Port(name, TensorType(DTYPES[dtype], tuple(shape)), donated)
+            for name, dtype, shape, donated in described
         )
         for kind, described in data.items()
     }
@@ -120,10 +120,10 @@ def _restore_interface(data: Mapping[str, Any]) -> Interface:
 class Resumer(Protocol):
     """What goes on with a model where the code in a file ends."""
 
-    def continuation(self, crossing: list[str], data: Mapping[str, Any]) -> Continuation:
+    def continuation(self, boundary: list[str], data: Mapping[str, Any]) -> Continuation:
         """How a segmented version goes on behind its first part, which was described so."""
 
-    def source_left(self, cuts: Sequence[Collection[str]]) -> SourceLeft:
+    def source_left(self, boundaries: Sequence[Collection[str]]) -> SourceLeft:
         """What a file needs to do the same."""
 
 
@@ -179,8 +179,8 @@ class VersionReader:
         assert self.resumer is not None
         version = SegmentedVersion(
             None if data["first"] is None else self.whole(data["first"]),
-            data["crossing"],
-            self.resumer.continuation(data["crossing"], data["continuation"]),
+            data["boundary"],
+            self.resumer.continuation(data["boundary"], data["continuation"]),
             frozenset(data["value_inputs"]),
             unbound=frozenset(data["unbound"]),
         )

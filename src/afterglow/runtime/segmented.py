@@ -1,4 +1,4 @@
-"""A model in which data decide shapes: compiled parts, and work of the host between them."""
+"""Models with data-dependent shapes: compiled partitions, and host nodes between them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from afterglow.runtime.versions import Versions
 from afterglow.support.errors import UsageError
 
 CONTINUATIONS = 64
-"""How many versions of the rest are kept, for the shapes that came out of the host's work."""
+"""How many versions of what follows are cached, by the shapes that the host computed."""
 
 
 class Continuation(Protocol):
-    """How a model goes on where it is cut."""
+    """How a model goes on behind a boundary."""
 
     @property
     def ends_here(self) -> bool:
@@ -33,20 +33,20 @@ class Continuation(Protocol):
         """The outputs, with the rest run by its definition."""
 
     def describe(self) -> dict[str, Any]:
-        """Where the cut is, as what JSON can hold."""
+        """Where the boundary is, as what JSON can hold."""
 
 
 @dataclass(frozen=True)
 class SegmentedVersion:
-    """What can be computed first, what the host makes of it, and versions of the rest.
+    """A compiled partition, what the host makes of its results, and versions of what follows.
 
-    `first` gives the values that `crossing` names. `value_inputs` are the inputs whose values the
-    first part depends on, `unbound` those that had too many values to depend on them. `rest` is
-    kept under the shapes of what the host computes.
+    `first` computes the values that `boundary` names. `value_inputs` are the inputs whose values it
+    depends on, `unbound` those that had too many values to depend on them. `rest` is cached by the
+    shapes of what the host computes.
     """
 
     first: Version | None
-    crossing: Sequence[str]
+    boundary: Sequence[str]
     continuation: Continuation
     value_inputs: frozenset[str] = frozenset()
     rest: Versions[Version | SegmentedVersion] = field(
@@ -62,12 +62,12 @@ class SegmentedVersion:
         """The outputs as a caller gets them."""
         known = dict(arrays)
         if self.first is not None:
-            known.update(zip(self.crossing, self.first.run(known), strict=True))
+            known.update(zip(self.boundary, self.first.run(known), strict=True))
         results = self.continuation.run_host(known)
         known.update(results)
         if self.continuation.ends_here:
             return self.continuation.run_rest(known)
-        version = self.rest.find_if_worth(known, results, self.continuation.compile_rest)
+        version = self.rest.find_if_hot(known, results, self.continuation.compile_rest)
         return self.continuation.run_rest(known) if version is None else version.run(known)
 
     @property

@@ -84,14 +84,14 @@ class Specialiser:
         """Write the model as a bundle; `shared`, with a shared library."""
         raise NotImplementedError
 
-    def source_left(self, cuts: Sequence[Collection[str]]) -> SourceLeft:
-        """What a file needs to go on once the values that cross one of the cuts are known."""
+    def source_left(self, boundaries: Sequence[Collection[str]]) -> SourceLeft:
+        """What a file needs to go on once the values of one of the boundaries are known."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class SourceLeft:
-    """What is left of a source behind cuts, and how to compile it: as a file holds it."""
+    """What is left of a source behind its boundaries, and how to compile it: as a file holds it."""
 
     options: Mapping[str, Any]
     """What JSON can hold."""

@@ -1,4 +1,4 @@
-"""Versions of a model, kept under the shapes and values that they were compiled for."""
+"""A cache of a model's versions, by the shapes and values that they were compiled for."""
 
 from __future__ import annotations
 
@@ -106,17 +106,17 @@ class Versions(Generic[VersionT]):
             self._versions.move_to_end(key)
             return found
 
-    def find_if_worth(
+    def find_if_hot(
         self,
         arrays: Mapping[str, Any],
         names: Iterable[str],
         make: Callable[[Mapping[str, Any]], VersionT],
     ) -> VersionT | None:
-        """The same; other kinds of versions may decline, with None, to make one now."""
+        """The same; versions that tier up return None below their threshold."""
         return self.find(arrays, names, make)
 
     def key(self, arrays: Mapping[str, Any], names: Iterable[str]) -> Key:
-        """What a version for arrays is kept under."""
+        """The key under which a version for arrays is cached."""
         shapes = tuple([shape for name in names for shape in _shapes(arrays[name])])
         values = (content_of(arrays.get(name)) for name in sorted(self.value_inputs))
         return Key(shapes, tuple(values))

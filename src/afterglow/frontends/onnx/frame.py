@@ -39,7 +39,7 @@ class TooLargeError(UnsupportedError):
 class Session:
     """What the import of one model shares among its graphs.
 
-    Where all values are known, `run_body` runs the bodies of If, Loop and Scan, `kept` has the
+    Where all values are known, `run_body` runs the bodies of If, Loop and Scan, `cached` has the
     arrays, by their identity, that will be the same ones next time, and `graphs` bodies that were
     met before. `given_run_number` makes the value that random numbers depend on, if that is not
     state of the module.
@@ -51,7 +51,7 @@ class Session:
     """The model's own functions by domain, name and overload."""
     known: KnownValues = field(default_factory=KnownValues)
     run_body: RunBody | None = None
-    kept: Mapping[int, Array] = field(default_factory=dict)
+    cached: Mapping[int, Array] = field(default_factory=dict)
     graphs: dict[object, BodyGraph] = field(default_factory=dict)
     given_run_number: Callable[[], Value] | None = None
     max_memory: int | None = None

@@ -68,7 +68,7 @@ class HostNodes:
         if self.replayed is not None:
             try:
                 return self._replay(self.replayed, values)
-            except UnsupportedError:  # a map between two nodes is no value that can be kept
+            except UnsupportedError:  # a map between two nodes cannot be cached
                 pass
         return self._compute(self.nodes, self.wanted, {**self.fixed, **known})
 
@@ -115,7 +115,7 @@ class HostNodes:
         session.run_body, session.graphs = self.run_body, self.graphs
         session.known.unchecked = self.limits.unchecked
         session.max_memory = self.limits.max_memory
-        session.kept = {id(x): x for x in self.fixed.values() if isinstance(x, np.ndarray)}
+        session.cached = {id(x): x for x in self.fixed.values() if isinstance(x, np.ndarray)}
         if RUN_NUMBER in known:
             number = module.constant("run_number", known[RUN_NUMBER])
             session.given_run_number = lambda: number

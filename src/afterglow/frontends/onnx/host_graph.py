@@ -176,11 +176,11 @@ class _Builder:
                 function.output(_free_output(function, name), inner.find(name))
         return self.called[key]
 
-    def _free_name(self, wish: str) -> str:
-        count, name = 0, wish
+    def _free_name(self, base: str) -> str:
+        count, name = 0, base
         while name in self.module.functions:
             count += 1
-            name = f"{wish}_{count}"
+            name = f"{base}_{count}"
         return name
 
 
@@ -365,10 +365,10 @@ def _attribute(entry: Sequence[object]) -> tuple[str, AttributeDef]:
     return str(name), found
 
 
-def _free_output(function: Function, wish: str) -> str:
+def _free_output(function: Function, base: str) -> str:
     """A name that no output of a body has: a body may return one value twice."""
     taken = {output.name for output in function.outputs}
-    names = (wish, *(f"{wish}_{count}" for count in range(1, len(taken) + 1)))
+    names = (base, *(f"{base}_{count}" for count in range(1, len(taken) + 1)))
     return next(name for name in names if name not in taken)
 
 

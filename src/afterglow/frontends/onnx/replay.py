@@ -18,7 +18,7 @@ from afterglow.support.errors import AfterglowError, UnsupportedError
 from afterglow.types import Array, TensorType
 
 MOST_TAPES = 256
-"""For so many types and values a node is kept; the least recently used goes."""
+"""How many tapes of a node are cached; the least recently used goes."""
 
 _FEW_BYTES = 1024
 """Values that decide shapes are worth a tape of their own up to this size."""
@@ -30,9 +30,9 @@ Functions: TypeAlias = Mapping[tuple[str, str, str], FunctionDef]
 class ReplayedNode:
     """One node of a model, and what it does for operands of some types.
 
-    Of operands whose values decide shapes, it is kept under the values. `results` are the names of
-    those results that matter, `reads` those that it reads, in bodies too; `fixed` has the values by
-    name that are always the same.
+    Where values of operands decide shapes, tapes are cached by those values. `results` are the
+    names of those results that matter, `reads` those that it reads, in bodies too; `fixed` has the
+    values by name that are always the same.
     """
 
     def __init__(
