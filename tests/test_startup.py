@@ -68,6 +68,12 @@ def test_importing_the_package_imports_nothing() -> None:
     assert not imported("import afterglow; dir(afterglow)", of=(*COMPILER, "numpy"))
 
 
+def test_compiling_a_model_imports_no_tests(source: Path) -> None:
+    kit = ("afterglow.testing", "pytest", "hypothesis")
+    compiled = RUN.format(way="compile(sys.argv[1], backend='interpreter', cache=False)")
+    assert not imported(f"{compiled}import afterglow.cli.main", source, of=kit)
+
+
 def test_running_a_saved_model_imports_no_compiler(tmp_path: Path) -> None:
     afterglow.compile(networks.tiny()).save(tmp_path / "model.agc")
     assert not imported(RUN.format(way="load(sys.argv[1])"), tmp_path / "model.agc")

@@ -16,10 +16,11 @@ from afterglow.graph import (
     run_function,
     verify_function,
 )
+from afterglow.ops.coupling import PairwiseCoupling
 from afterglow.ops.elementwise import Add, Floor, Mul
 from afterglow.ops.functions import Exp, Sin
 from afterglow.ops.movement import Expand
-from afterglow.ops.regions import MaxRoiPool
+from afterglow.ops.recurrent import RNN
 from afterglow.ops.search import TopK
 from afterglow.support.errors import UnsupportedError
 from afterglow.types import TensorType
@@ -81,7 +82,7 @@ def test_each_variable_is_independent_of_the_others() -> None:
     h = b.emit(Exp(), x)
     y = b.emit(Mul(), h, x)
     alone, of_h = gradients(b, [y], [x, h])
-    (held,) = gradients(b, [y], [x], held=[h])
+    (held,) = gradients(b, [y], [x], fixed=[h])
     (total,) = gradients(b, [y], [x])
     for value in (alone, of_h, held, total):
         assert value is not None
@@ -135,21 +136,30 @@ def test_empty_tensors_have_gradients() -> None:
 
 def test_an_op_without_gradient_is_named() -> None:
     f = Function("main")
-    x = f.input("x", TensorType(f32, (1, 4, 4, 2)))
-    rois = f.input("rois", TensorType(f32, (1, 5)))
+    x = f.input("x", TensorType(f32, (2, 3)))
+    pairs = f.input("pairs", TensorType(f32, (1, 2, 2)))
     b = Builder(f)
-    scaled = b.emit(Mul(), x, x, name="scaled")
-    y = b.emit(MaxRoiPool((2, 2)), scaled, rois, name="cells", origin="RoiPool_3")
+    y = b.emit(PairwiseCoupling(), pairs, name="classes", origin="SVM_3")
     with pytest.raises(UnsupportedError) as caught:
-        gradients(b, [y], [x])
+        gradients(b, [y], [pairs])
     assert str(caught.value) == inspect.cleandoc("""
-        error: max_roi_pool has no gradient, and node 'RoiPool_3' needs one
-          in function @main, node %cells (RoiPool_3)
-              %scaled = mul(%x, %x) : f32[1, 4, 4, 2]
-            > %cells = max_roi_pool(%scaled, %rois) {cells = (2, 2), scale = 1.0}
+        error: pairwise_coupling has no gradient, and node 'SVM_3' needs one
+          in function @main, node %classes (SVM_3)
+            > %classes = pairwise_coupling(%pairs)
           help: compute it from ops that have one, or differentiate only what comes after it
     """)
-    assert gradients(b, [y], [f.input("other", x.type)]) == [None]
+    assert gradients(b, [y], [x]) == [None]
+
+
+def test_an_op_whose_lowering_has_no_gradient_is_named_itself() -> None:
+    f = Function("main")
+    shapes = ((3, 1, 2), (4, 2), (4, 4))
+    operands = [f.input(f"x{i}", TensorType(f32, shape)) for i, shape in enumerate(shapes)]
+    b = Builder(f)
+    y, _ = b.emit_all(RNN(), *operands, name="hidden", origin="RNN_3")
+    with pytest.raises(UnsupportedError) as caught:
+        gradients(b, [y], operands[:1])
+    assert caught.value.what == "rnn has no gradient, and node 'RNN_3' needs one"
 
 
 def test_values_are_computed_again_for_others() -> None:

@@ -42,7 +42,7 @@ def check(proto: onnx.ModelProto, *feeds: Mapping[str, Array]) -> CompiledModel:
 
 @pytest.fixture
 def compile_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tier_up, "FIRST_THRESHOLD", 2)
+    monkeypatch.setattr(tier_up, "EARLY_THRESHOLD", 2)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_few_shapes_are_compiled_and_the_others_interpreted(
     compile_soon: None, body_builds: list[str]
 ) -> None:
     check(growing(), *({"x": X + k / 100, "limit": np.array(900, np.float32)} for k in range(3)))
-    assert len(body_builds) == tier_up.FIRST_VERSIONS
+    assert len(body_builds) == tier_up.EARLY_VERSIONS
 
 
 def test_shapes_that_come_often_are_compiled(
@@ -101,7 +101,7 @@ def test_shapes_that_come_often_are_compiled(
     monkeypatch.setattr(tier_up, "LATER_THRESHOLD", 3)
     feed = {"x": X, "limit": np.array(900, np.float32)}
     _, sums = check(growing(), feed, feed).run(None, feed)
-    assert len(body_builds) == len(sums) > tier_up.FIRST_VERSIONS
+    assert len(body_builds) == len(sums) > tier_up.EARLY_VERSIONS
 
 
 def test_a_body_of_one_shape_is_compiled_once(body_builds: list[str]) -> None:
@@ -328,11 +328,11 @@ def test_the_cache_on_disk_has_bodies_too(tmp_path: Path, body_builds: list[str]
     onnx.save(growing(), path)
     feed = {"x": X, "limit": np.array(900, np.float32)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tier_up, "FIRST_THRESHOLD", 1)
+        patch.setattr(tier_up, "EARLY_THRESHOLD", 1)
         want = afterglow.compile(path, cache=tmp_path).run(None, feed)
         patch.setattr("afterglow.driver.compile.Stages.finish", None)
         got = afterglow.compile(path, cache=tmp_path).run(None, feed)
-    assert len(body_builds) == 2 * tier_up.FIRST_VERSIONS
+    assert len(body_builds) == 2 * tier_up.EARLY_VERSIONS
     for one, other in zip(got, want, strict=True):
         np.testing.assert_array_equal(one, other)
 

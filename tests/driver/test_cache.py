@@ -110,7 +110,7 @@ def test_equal_kernels_are_found_in_another_model(
 
 OTHER_OPTIONS = {
     "no optimisation": {"optimize": False},
-    "lent inputs": {"lend_inputs": True},
+    "donated inputs": {"donate_inputs": True},
     "a small arena": {"max_arena": 1 << 20},
     "another target": {"target": "x86-64-v3"},
     "exact": {"exact": True},

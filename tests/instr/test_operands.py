@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from afterglow.instr import OpInstr, parse_program
-from afterglow.support.errors import CompileError
+from afterglow.support.errors import InternalError
 
 CONV = """
 program @main {
@@ -33,6 +33,9 @@ def test_required_operands_are_told_from_optional_ones() -> None:
 def test_a_required_operand_that_is_missing_is_an_internal_error() -> None:
     step = convolution()
     step.ins = (step.ins[0], None)
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(InternalError) as caught:
         _ = step.required
-    assert caught.value.what == "internal error: conv lacks an operand of x, weight"
+    assert caught.value.what == "conv lacks one of its operands x, weight"
+    with pytest.raises(InternalError) as caught:
+        step.operand(1)
+    assert caught.value.what == "conv lacks its operand weight"

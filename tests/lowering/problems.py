@@ -47,8 +47,8 @@ def random_problem(seed: int, count: int, reach: int | None = None) -> Problem:
             joins = fits if makers[made[i]] == 1 else []
         touches = dict.fromkeys([*(made[p] for p in needs[i]), made[i]])
         steps.append(Step(tuple(touches), needs[i], frozenset(joins), tuple(yields)))
-    kept = frozenset(buffer for buffer in range(len(sizes)) if rng.random() < 0.05)
-    return Problem(tuple(sizes), tuple(steps), kept)
+    live_out = frozenset(buffer for buffer in range(len(sizes)) if rng.random() < 0.05)
+    return Problem(tuple(sizes), tuple(steps), live_out)
 
 
 def _chosen(rng: random.Random, steps: Sequence[int]) -> tuple[int, ...]:
@@ -114,19 +114,19 @@ def bytes_by_definition(problem: Problem, done: Sequence[int], stack: Sequence[i
 
     def is_live_after(buffer: int, steps: Sequence[int]) -> bool:
         started = any(number in steps for number in touching(buffer))
-        ended = buffer not in problem.kept and {*touching(buffer)} <= {*steps}
+        ended = buffer not in problem.live_out and {*touching(buffer)} <= {*steps}
         return started and not ended
 
     buffers = range(len(problem.sizes))
     before = [b for b in buffers if is_live_after(b, done)]
     touched = {b for number in stack for b in problem.steps[number].touches}
     inside = {b for b in touched if len(touching(b)) > 1 and {*touching(b)} <= {*stack}}
-    inside -= problem.kept
+    inside -= problem.live_out
     made = sorted(b for b in touched - inside if b not in before)
     rooms = [b for number in stack for b in problem.steps[number].yields]
     for room in rooms:
         last_touch = [number for number in touching(room) if number not in done]
-        if room in before and room not in problem.kept and len(last_touch) == 1:
+        if room in before and room not in problem.live_out and len(last_touch) == 1:
             fitting = [b for b in made if problem.sizes[b] <= problem.sizes[room]]
             if fitting:
                 made.remove(max(fitting, key=lambda b: problem.sizes[b]))

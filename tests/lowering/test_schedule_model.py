@@ -164,7 +164,7 @@ def test_values_stored_in_states_are_kept_to_the_end() -> None:
         """)
     )
     problem = model_of(given, lambda program: None).problem
-    assert [problem.sizes[buffer] for buffer in problem.kept] == [256]
+    assert [problem.sizes[buffer] for buffer in problem.live_out] == [256]
     assert peak_bytes(given) == 512
 
 

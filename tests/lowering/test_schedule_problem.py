@@ -44,8 +44,8 @@ def test_a_result_that_nobody_reads_takes_memory_while_it_is_made() -> None:
 def test_what_is_kept_stays_to_the_end() -> None:
     steps = (Step((0,)), Step((1,)))
     assert Problem((3, 4), steps).peak([0, 1]) == 4
-    assert Problem((3, 4), steps, kept=frozenset([0])).peak([0, 1]) == 7
-    assert Problem((3, 4), steps, kept=frozenset([0])).peak([1, 0]) == 4
+    assert Problem((3, 4), steps, live_out=frozenset([0])).peak([0, 1]) == 7
+    assert Problem((3, 4), steps, live_out=frozenset([0])).peak([1, 0]) == 4
 
 
 def test_a_concatenation_lives_from_its_first_part_on() -> None:
@@ -58,7 +58,7 @@ def test_a_concatenation_lives_from_its_first_part_on() -> None:
 
 def test_an_operand_that_others_still_need_is_not_overwritten() -> None:
     steps = (Step((0,)), Step((0, 1), (0,), yields=(0,)), Step((0, 2), (0,), yields=(0,)))
-    assert Problem((4, 4, 4), steps, kept=frozenset([1, 2])).peak([0, 1, 2]) == 8
+    assert Problem((4, 4, 4), steps, live_out=frozenset([1, 2])).peak([0, 1, 2]) == 8
 
 
 def test_a_sum_joins_the_summand_that_comes_last() -> None:
@@ -82,7 +82,7 @@ def test_going_back_restores_everything(problem: Problem, seed: int) -> None:
     facts = tracker.live, list(tracker.left), list(tracker.missing), list(tracker.has_run)
     moves = tracker.run_all(some_order(problem, seed))
     assert sorted(step for move in moves for step in move.stack) == [*range(len(problem.steps))]
-    assert tracker.live == sum(problem.sizes[buffer] for buffer in problem.kept)
+    assert tracker.live == sum(problem.sizes[buffer] for buffer in problem.live_out)
     for move in reversed(moves):
         tracker.undo(move)
     assert facts == (tracker.live, tracker.left, tracker.missing, tracker.has_run)

@@ -132,7 +132,7 @@ def test_the_best_order_is_never_worse_than_simple_ones(problem: Problem) -> Non
 @settings(THOROUGH, max_examples=8)
 @given(problems(30, 60))
 def test_the_same_problem_has_the_same_order(problem: Problem) -> None:
-    again = Problem(problem.sizes, problem.steps, problem.kept)
+    again = Problem(problem.sizes, problem.steps, problem.live_out)
     assert best_order(problem) == best_order(again)
 
 

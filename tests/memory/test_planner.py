@@ -14,7 +14,7 @@ import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.instr import parse_program, verify_program
 from afterglow.memory import MemorySpace, plan_memory
 from afterglow.memory.exact import improve
-from afterglow.memory.liveness import Lifetime, aligned, lower_bound, peak
+from afterglow.memory.lifetimes import Lifetime, aligned, lower_bound, peak
 from afterglow.memory.placement import arena_of, place
 from afterglow.support.errors import UnsupportedError
 

@@ -148,9 +148,9 @@ def test_states_begin_anew(tmp_path: Path) -> None:
     assert [loaded(one)[0] for _ in range(3)] == [0, 1, 2]
 
 
-def test_inputs_stay_lent(tmp_path: Path) -> None:
+def test_inputs_stay_donated(tmp_path: Path) -> None:
     nodes = [node("Exp", ["x"], ["a"]), node("Softmax", ["a"], ["y"])]
-    compiled = afterglow.compile(model(nodes), lend_inputs=True)
+    compiled = afterglow.compile(model(nodes), donate_inputs=True)
     want = compiled(X.copy())
     frozen = X.copy()
     frozen.flags.writeable = False
@@ -357,7 +357,7 @@ def test_where_a_model_cannot_be_saved(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         compiled.save(None)  # type: ignore[arg-type]
     assert caught.value.what == (
-        "the path of a saved model must be text or a pathlib.Path, got None"
+        "the path of a saved model must be a string or a pathlib.Path, got None"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
@@ -373,13 +373,13 @@ def test_where_a_bundle_cannot_be_written(tmp_path: Path) -> None:
     )
     with pytest.raises(UsageError, match=f"cannot write {file}/below: not a directory"):
         compiled.export_bundle(file / "below")
-    with pytest.raises(UsageError, match="the path of a folder must be text"):
+    with pytest.raises(UsageError, match="the path of a folder must be a string"):
         compiled.export_bundle(3)  # type: ignore[arg-type]
 
 
 def test_what_is_no_path_of_a_saved_model() -> None:
     for given in (None, 3, b"model.agc"):
-        with pytest.raises(UsageError, match="the path of a saved model must be text"):
+        with pytest.raises(UsageError, match="the path of a saved model must be a string"):
             afterglow.load(given)  # type: ignore[arg-type]
 
 

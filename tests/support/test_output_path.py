@@ -18,8 +18,8 @@ def test_paths_may_be_text_or_objects() -> None:
 @pytest.mark.parametrize(
     ("path", "what"),
     [
-        (None, "the path of a file must be text or a pathlib.Path, got None"),
-        (b"name", "the path of a file must be text or a pathlib.Path, got b'name'"),
+        (None, "the path of a file must be a string or a pathlib.Path, got None"),
+        (b"name", "the path of a file must be a string or a pathlib.Path, got b'name'"),
         ("", "no file can be called ''"),
         ("a\0b", "no file can be called 'a\\x00b'"),
     ],

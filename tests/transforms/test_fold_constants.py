@@ -172,7 +172,7 @@ def test_quantized_weights_stay_quantized_until_told() -> None:
     """
     check_declines(FoldConstants(), text)
     check_rewrites(
-        FoldConstants(unpack=True),
+        FoldConstants(dequantize=True),
         before=text,
         after="""
             const @v : f32[2] = [0.5, 1.0]

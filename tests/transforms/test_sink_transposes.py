@@ -5,7 +5,7 @@ import pytest
 
 from afterglow.graph import Function, parse_module, verify_module
 from afterglow.ops.movement import Transpose
-from afterglow.transforms.permutations import keeps_order
+from afterglow.transforms.layouts.permutations import keeps_order
 from afterglow.transforms.sink_transposes import SinkTransposes
 from tests.transforms.rewriting import assert_same_meaning, check_declines, check_rewrites, program
 

@@ -16,9 +16,9 @@ from afterglow.ops.normalization import LayerNorm
 from afterglow.ops.reduction import ReduceMax, ReduceSum
 from afterglow.ops.softmax import Softmax
 from afterglow.transforms.drop_dead import drop_dead_nodes
-from afterglow.transforms.layout_choice import TRANSPOSE_COST
+from afterglow.transforms.layouts.choice import TRANSPOSE_COST
+from afterglow.transforms.layouts.permutations import keeps_order
 from afterglow.transforms.merge_equal import MergeEqualNodes
-from afterglow.transforms.permutations import keeps_order
 from afterglow.transforms.sink_transposes import BEFORE, SinkTransposes
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32

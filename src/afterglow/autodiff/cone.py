@@ -1,4 +1,4 @@
-"""The nodes between values and what they are computed from."""
+"""The nodes that a value depends on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from afterglow.graph.order import in_order
 
 
 def nodes_behind(values: Iterable[Value], stops: Container[Value]) -> list[Node]:
-    """The nodes that values take, each after those that it reads; not those behind `stops`."""
+    """The nodes that values depend on, in topological order; not those behind `stops`."""
 
     def producers(read: Iterable[Value]) -> list[Node | None]:
         return [None if value in stops else value.producer for value in read]

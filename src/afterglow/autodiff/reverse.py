@@ -1,8 +1,8 @@
-"""Reverse mode: from the gradients of results back to those of what they are computed from.
+"""Reverse-mode differentiation: from gradients of results to gradients of inputs.
 
-The nodes between are visited last to first. Each adds to the gradients of its operands what follows
-from those of its results, by `Op.gradient`. An op that has none is lowered, and the nodes of its
-lowering are visited instead. What comes out are ordinary nodes, so it can be differentiated again.
+The nodes between are visited last to first. Each adds to the gradients of its operands, by
+`Op.gradient`. An op without a gradient rule is lowered, and the nodes of its lowering are visited
+instead. The results are ordinary nodes, which can be differentiated again.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ def gradients(
     ys: Sequence[Value],
     xs: Sequence[Value],
     seeds: Sequence[Value] | None = None,
-    held: Sequence[Value] = (),
+    fixed: Sequence[Value] = (),
 ) -> list[Value | None]:
-    """Emit the gradients of `ys` with respect to each of `xs`; None where no float leads there.
+    """Emit the gradients of `ys` with respect to each of `xs`; None where `ys` do not depend on it.
 
     `seeds` are the gradients of `ys` themselves, ones if not given: then it is their sum that is
-    differentiated. Each of `xs` is a variable of its own: what leads through another of them, or
-    through one of `held`, does not count. The builder must emit after all that `ys` take.
+    differentiated. Each of `xs` is a variable of its own: paths through another of them, or
+    through one of `fixed`, do not count. The builder must emit behind all that `ys` depend on.
     """
     start = len(b.emitted)
     if seeds is None:
         seeds = [b.emit(Fill(y.type.shape, 1.0, y.type.dtype)) for y in ys]
-    reverse = _Reverse(b, xs, held)
+    reverse = _Reverse(b, xs, fixed)
     reverse.run(ys, seeds)
     found = [reverse.sums.get(x) for x in xs]
     _drop_unused(b, start, found)
@@ -47,14 +47,14 @@ def gradients(
 class _Reverse:
     """One pass from results to variables; `sums` are the gradients so far."""
 
-    def __init__(self, b: Builder, xs: Sequence[Value], held: Sequence[Value]) -> None:
+    def __init__(self, b: Builder, xs: Sequence[Value], fixed: Sequence[Value]) -> None:
         self.b = b
         self.sums: dict[Value, Value] = {}
-        self._stops = {*xs, *held}
+        self._stops = {*xs, *fixed}
         self._varying = {x for x in xs if _has_gradient(x)}
 
     def run(self, ys: Sequence[Value], seeds: Sequence[Value]) -> None:
-        """Go back from results whose gradients are the seeds."""
+        """Propagate the gradients of results, the seeds, backwards."""
         nodes = nodes_behind(ys, self._stops)
         for node in nodes:
             self._mark(node)
@@ -64,13 +64,13 @@ class _Reverse:
             self._visit(node)
 
     def _mark(self, node: Node) -> None:
-        """Note which results vary with the variables."""
+        """Note which results of the node depend on the variables."""
         if any(operand in self._varying for operand in node.given):
             results = (result for result in node.results if result not in self._stops)
             self._varying.update(result for result in results if _has_gradient(result))
 
     def _add(self, value: Value, grad: Value) -> None:
-        """Add to the gradient of a value, if that leads to a variable."""
+        """Add to the gradient of a value, if it depends on a variable."""
         if value not in self._varying or not grad.type.size:
             return
         grad = _fitted(self.b, grad, value.type)
@@ -78,7 +78,7 @@ class _Reverse:
         self.sums[value] = grad if known is None else self.b.emit(Add(), known, grad)
 
     def _visit(self, node: Node) -> None:
-        """Add to the gradients of the operands what those of the results tell."""
+        """Propagate the gradients of the results of a node to its operands."""
         grads = tuple(
             None if result in self._stops else self.sums.get(result) for result in node.results
         )
@@ -93,13 +93,13 @@ class _Reverse:
                 self._add(operand, grad)
 
     def _own_gradient(self, node: Node, grads: Gradients) -> Gradients | None:
-        """What the op itself says."""
+        """The gradients by the op's own rule; None if it has none."""
         if len(grads) == 1:
             return node.op.gradient(self.b, node.result, grads[0], *node.operands)
         return node.op.gradient(self.b, node.results, grads, *node.operands)
 
     def _visit_lowering(self, node: Node, grads: Gradients) -> None:
-        """Visit the simpler nodes that compute the same."""
+        """Lower the node, and visit the nodes of its lowering instead."""
         start = len(self.b.emitted)
         lowered = node.op.lower(self.b, *node.operands)
         if lowered is None:
@@ -119,7 +119,7 @@ class _Reverse:
 
 
 def _has_gradient(value: Value) -> bool:
-    """Whether there is anything that could change by a little."""
+    """Whether the value holds floats, and any at all."""
     return value.type.dtype.is_float and value.type.size > 0
 
 

@@ -1,4 +1,4 @@
-"""Evaluating what is computed already once more, for other values of what it is computed from."""
+"""Clone the nodes between some inputs and an output, with other values for those inputs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from afterglow.graph import Builder, Value
 
 
 def substituted(b: Builder, y: Value, new: Mapping[Value, Value]) -> Value:
-    """Emit `y` as it would be if some values were others of the same types.
+    """Clone what computes `y` from the keys of `new`, with their new values; return the new `y`.
 
-    Only what depends on these values is computed anew.
+    Nodes that do not depend on these values are shared.
     """
     values = dict(new)
     for node in nodes_behind([y], new):

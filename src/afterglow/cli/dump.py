@@ -43,10 +43,14 @@ from afterglow.instr import Program, print_program
 from afterglow.lowering.splitting import FitArena
 from afterglow.passes import Dump, Instrument, StopAfter, Timing
 from afterglow.support.errors import UnsupportedError, UsageError
+from afterglow.support.plugins import BACKENDS, plugin_names
 from afterglow.types import Array
 
 _KINDS = {"instructions": PROGRAM, "llvm": LLVM, "asm": ASSEMBLY}
 """The kind of file that is written for a stage; a graph for all others."""
+
+_STAGE = click.STRING if plugin_names(BACKENDS) else click.Choice(STAGES)
+"""Backends of other packages may have listings in languages of their own."""
 
 
 @dataclass
@@ -134,7 +138,7 @@ class Watch:
 
 @click.command()
 @takes_model
-@click.option("--stage", type=click.Choice(STAGES), default="graph", show_default=True)
+@click.option("--stage", type=_STAGE, default="graph", show_default=True)
 @click.option("--dot", is_flag=True, help="Print the graph in Graphviz's DOT format.")
 @click.option("--svg", is_flag=True, help="Draw the graph; needs Graphviz.")
 @click.option("--origins", is_flag=True, help="Show which node of the model each node came from.")

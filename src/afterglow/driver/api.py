@@ -31,7 +31,7 @@ def compile(
     dims: Dims | None = None,
     values: Mapping[str, Array] | None = None,
     optimize: bool = True,
-    lend_inputs: bool = False,
+    donate_inputs: bool = False,
     max_arena: int | str | None = None,
     max_memory: int | str | None = None,
     exact: bool = False,
@@ -58,7 +58,7 @@ def compile(
             tuple is the first and last extent that calls may have.
         values: inputs that become constants, by name.
         optimize: False disables all optimisations.
-        lend_inputs: let a run use the memory of its input arrays, whose contents are undefined
+        donate_inputs: let a run use the memory of its input arrays, whose contents are undefined
             afterwards.
         max_arena: limit for intermediate results and workspace, in bytes or as text such as
             "256KiB"; if it is exceeded, nodes are split and computed in parts.
@@ -84,7 +84,7 @@ def compile(
         dims=dim_options.fixed,
         values=values or {},
         optimize=optimize,
-        lend_inputs=lend_inputs,
+        donate_inputs=donate_inputs,
         max_arena=None if max_arena is None else as_size(max_arena),
         max_memory=max_memory_by_default() if max_memory is None else as_size(max_memory),
         policy=policy_of(exact, optimize_for, unchecked),

@@ -159,7 +159,7 @@ def model_key(digest: str, options: Options) -> str:
     values = [f"{name} {_content(value)}" for name, value in options.values.items()]
     bound = [f"{name} {tuple(shape)}" for name, shape in sorted(options.shapes.items())]
     dims = [f"{name} {extent}" for name, extent in sorted(options.dims.items())]
-    flags = f"{options.optimize} {options.lend_inputs} {options.max_arena} {options.max_memory}"
+    flags = f"{options.optimize} {options.donate_inputs} {options.max_arena} {options.max_memory}"
     choice = f"{options.policy} {options.precision} {options.tune}"
     target = f"{options.backend} {options.target} {_identity(options)}"
     part = repr(options.partition)

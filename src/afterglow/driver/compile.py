@@ -139,9 +139,10 @@ class Recipe(Specialiser):
 
     def stage(self, name: str) -> str:
         """The text of a stage, made anew with the binding used last."""
-        if name not in STAGES:
-            raise UsageError(f"no stage {name!r}", help=f"there are {', '.join(STAGES)}")
         stages = Stages(replace(self.last, progress=None))
+        known = dict.fromkeys((*STAGES, *stages.languages))
+        if name not in known:
+            raise UsageError(f"no stage {name!r}", help=f"there are {', '.join(known)}")
         module, _ = self.source.load(self.last)
         if name == "import":
             return print_module(module)

@@ -42,7 +42,7 @@ class Options:
     partition: Partition | None = None
     """The part of the model to compile; None for all of it."""
     optimize: bool = True
-    lend_inputs: bool = False
+    donate_inputs: bool = False
     """Whether inputs may be overwritten once they have been read."""
     max_arena: int | None = None
     """The most bytes that the arena may have: nodes are split until it fits."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from afterglow.lowering import HasKernel, LowerOps, Schedule
-from afterglow.lowering.unpack_per_reader import UnpackPerReader
+from afterglow.lowering.dequantize_per_reader import DequantizePerReader
 from afterglow.memory import AlternativePlans, Memories, PlanStep, remove_copies
 from afterglow.memory.passes import (
     AddHalos,
@@ -21,7 +21,6 @@ from afterglow.memory.passes import (
 )
 from afterglow.passes import Pipeline, ProgramPipeline
 from afterglow.transforms.arithmetic import ARITHMETIC
-from afterglow.transforms.blind_taps import DROP_BLIND_TAPS
 from afterglow.transforms.bodies import SIMPLIFY_BODIES
 from afterglow.transforms.casts import SIMPLIFY_CASTS
 from afterglow.transforms.clips import RAISE_CLIPS, SIMPLIFY_CLIPS
@@ -35,6 +34,7 @@ from afterglow.transforms.logic import SIMPLIFY_LOGIC
 from afterglow.transforms.merge_equal import MergeEqualConstants, MergeEqualNodes
 from afterglow.transforms.merge_matmuls import MergeMatMuls
 from afterglow.transforms.narrow_weights import NarrowWeights
+from afterglow.transforms.padding_only_taps import DROP_PADDING_ONLY_TAPS
 from afterglow.transforms.pads import FOLD_PADS
 from afterglow.transforms.recognise_activations import RECOGNISE_ACTIVATIONS
 from afterglow.transforms.recognise_attention import RECOGNISE_ATTENTION
@@ -84,7 +84,7 @@ def optimising_pipeline() -> Pipeline:
             FoldConstants(),  # transposed weights
             RECOGNISE_SHUFFLES,  # in their channels-last form
             FOLD_PADS,
-            DROP_BLIND_TAPS,  # with all padding in the convolutions
+            DROP_PADDING_ONLY_TAPS,  # with all padding in the convolutions
             SPLIT_SPARSE_WINDOWS,  # what still sees little but padding
             RECOGNISE_QUANTIZED,  # while quantized weights are as stored, and their pads folded
             RECOGNISE_INTEGERS,
@@ -110,12 +110,12 @@ def narrowing_pipeline(stored: DType | None, every: bool) -> Pipeline:
 def lowering_pipeline(has_kernel: HasKernel, *, optimize: bool) -> Pipeline:
     """From ops to those that the backend has kernels for, in the order in which they run."""
     tidy = (
-        FoldConstants(unpack=True),  # what lowering computes of constants
+        FoldConstants(dequantize=True),  # what lowering computes of constants
         SIMPLIFY_CASTS,
         SIMPLIFY_RESHAPES,
         ARITHMETIC,
         MergeEqualNodes(),  # lowering repeats itself
-        UnpackPerReader(),  # after merging, which would undo it
+        DequantizePerReader(),  # after merging, which would undo it
     )
     return Pipeline(
         "lower",

@@ -104,7 +104,7 @@ class Stages:
             first_plan(backend),
             backend.plans,
             optimize=options.optimize,
-            donate=options.lend_inputs,
+            donate=options.donate_inputs,
             memories=Memories.of(backend.target.memories),
         )
 
@@ -136,15 +136,24 @@ class Stages:
         lowering.run(module, self._instruments())
         missing = [n for n in unsupported_nodes(module.main, has_kernel) if not self._has_plan(n)]
         if missing:
-            lines = [f"{node.op.mnemonic} (%{node.name}, {node.origin})" for node in missing]
-            raise UnsupportedError(
-                f"backend {self.backend.name!r} has no kernel for {len(missing)} nodes",
-                excerpt=lines,
-                help="use backend='interpreter', which runs every op",
-            )
+            raise self._no_kernel([(n.op.mnemonic, n.name, n.origin) for n in missing])
         if self.options.max_arena is not None:
             self._fit_arena(module, self.options.max_arena)
         return module
+
+    def _no_kernel(self, nodes: Sequence[tuple[str, str, str]]) -> UnsupportedError:
+        """The error about nodes, by op, name and origin."""
+        return UnsupportedError(
+            f"backend {self.backend.name!r} has no kernel for {len(nodes)} nodes",
+            excerpt=[f"{op} (%{name}, {origin})" for op, name, origin in nodes],
+            help="use backend='interpreter', which runs every op",
+        )
+
+    def _check_planned(self, program: Program) -> None:
+        """Raise if an op that was selected for another one has no kernel."""
+        steps = [s for s in program.body if isinstance(s, OpInstr) and s.plan is None]
+        if steps:
+            raise self._no_kernel([(s.op.mnemonic, s.outs[0].name, s.origin) for s in steps])
 
     def _has_plan(self, node: Node) -> bool:
         """Whether the backend has the host run a node that it has no kernel for."""
@@ -166,6 +175,7 @@ class Stages:
 
     def check_memory(self, program: Program) -> MemoryPlan:
         """Make a planned program fit the arena that options allow, and verify it if asked to."""
+        self._check_planned(program)
         plan = _memory_plan(program)
         budget = self.options.max_arena
         if budget is not None and plan.arena_bytes > budget:
@@ -205,7 +215,17 @@ class Stages:
                 f"backend {backend.name!r} generates no code to print",
                 help="use the default backend",
             )
+        if language not in backend.languages:
+            raise UsageError(
+                f"backend {backend.name!r} has no listing in {language!r}",
+                help=f"there are {', '.join(backend.languages)}",
+            )
         return backend.listing(program, language)
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """The languages in which the backend shows its code."""
+        return self.backend.languages if isinstance(self.backend, Listing) else ()
 
     def _place(
         self, program: Program, backend: Backend, instruments: Sequence[Instrument] = ()
@@ -221,6 +241,11 @@ class Stages:
 
     def _fit_arena(self, module: Module, budget: int) -> None:
         """Split nodes until the arena fits."""
+        if Memories.of(self.backend.target.memories) is not None:
+            raise UsageError(
+                f"max_arena cannot bound the memories of target {self.options.target!r}",
+                help="leave max_arena out: the target says how large its memories are",
+            )
         self._tell("fit arena")
         fit = FitArena(budget, self.memory)
         Pipeline("fit", (fit,)).run(module, self._instruments())

@@ -47,5 +47,5 @@ class Band:
 
 
 def with_extent(extents: tuple[int, ...], axis: int, extent: int) -> tuple[int, ...]:
-    """A shape, or whatever has one entry an axis, with another entry for one axis."""
+    """A tuple with one entry per axis, with the entry of one axis replaced."""
     return (*extents[:axis], extent, *extents[axis + 1 :])

@@ -52,9 +52,9 @@ class Builder:
         """Apply an op and return the node."""
         operands = _without_trailing_none(operands)
         origin = origin or self.origin
-        wish = name or self.name or op.mnemonic
-        types = self._infer(op, operands, wish, origin)
-        names = [self.function.names.claim(wish + _suffix(op, i, types)) for i in range(len(types))]
+        base = name or self.name or op.mnemonic
+        types = self._infer(op, operands, base, origin)
+        names = [self.function.names.claim(base + _suffix(op, i, types)) for i in range(len(types))]
         node = Node(op, operands, types, names, origin)
         if self.predicate is not None:
             node.predicate = self.predicate

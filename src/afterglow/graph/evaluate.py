@@ -48,7 +48,7 @@ def evaluate_op(
     origin: str = "",
     unchecked: bool = False,
 ) -> tuple[Array, ...]:
-    """The same where NumPy's warnings are off already."""
+    """As `run_op`, for callers that have NumPy's warnings off."""
     if all(0 in type.shape for type in types) and not _has_body(op):
         return tuple(np.empty(type.shape, type.dtype.numpy) for type in types)
     try:
@@ -73,7 +73,7 @@ def _evaluated(
 
 
 def _widened(x: Array) -> Array:
-    if isinstance(x, str):  # the only text of a tensor without axes
+    if isinstance(x, str):  # NumPy unwraps the element of a string tensor without axes
         return np.asarray(x, object)
     narrow = x.dtype.itemsize <= 2 and (
         x.dtype.kind == "f" or x.dtype.name.startswith(("bf", "fl"))

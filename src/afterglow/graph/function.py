@@ -1,4 +1,4 @@
-"""Functions and modules: who owns nodes, inputs, constants and state."""
+"""Functions, which own nodes and inputs, and modules, which own functions, constants and state."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Function:
         self.updates.append(Update(state, value))
 
     def escaping(self) -> Iterator[Value]:
-        """The values that must exist at the end: outputs and updates of state."""
+        """The values that leave the function: its outputs and the updates of state."""
         for output in self.outputs:
             yield output.value
         for update in self.updates:
@@ -118,7 +118,7 @@ class Function:
         self._count -= 1
 
     def replace(self, old: Value, new: Value) -> None:
-        """Let everything in this function that takes `old` take `new`, which has the same type."""
+        """Replace all uses of `old` in this function by `new`, which has the same type."""
         if old.type != new.type:
             raise CompileError(
                 f"cannot replace {old.name} of type {old.type} by {new.name} of type {new.type}"
@@ -135,10 +135,10 @@ class Function:
         for update in self.updates:
             update.value = new if update.value is old else update.value
 
-    def rename(self, value: Value, wish: str) -> None:
-        """Give a result of this function the name `wish`, or one like it."""
+    def rename(self, value: Value, name: str) -> None:
+        """Rename a result of this function to `name`, or a name like it."""
         self.names.release(value.name)
-        value.name = self.names.claim(wish)
+        value.name = self.names.claim(name)
 
     def reorder(self, order: Sequence[Node]) -> None:
         """Put the nodes in another order; it must hold each of them once."""
@@ -195,7 +195,7 @@ class Module:
         return next(reversed(self.functions.values())) if named is None else named
 
     def add_function(self, function: Function) -> None:
-        """Own a function whose name is free."""
+        """Add a function whose name is not taken."""
         if function.name in self.functions:
             raise CompileError(f"the module has a function @{function.name} already")
         self.functions[function.name] = function
@@ -206,7 +206,7 @@ class Module:
         return Function(next(free for free in names if free not in self.functions), self)
 
     def constant(self, name: str, data: Array, type: TensorType | None = None) -> Constant:
-        """Own an array under `name`, or a name like it."""
+        """Add a constant under `name`, or a name like it."""
         constant = Constant(self._names.claim(name), data, type)
         self.constants[constant.name] = constant
         return constant
@@ -218,12 +218,12 @@ class Module:
         return placeholder
 
     def erase_constant(self, constant: Constant) -> None:
-        """Forget a constant that nothing uses."""
+        """Remove a constant that nothing uses."""
         del self.constants[constant.name]
         self._names.release(constant.name)
 
     def erase_function(self, name: str) -> None:
-        """Forget a function that no node carries; its nodes give up their operands."""
+        """Remove a function that no node carries, and disconnect its nodes."""
         function = self.functions.pop(name)
         for node in function.nodes:
             node.disconnect()

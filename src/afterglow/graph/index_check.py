@@ -1,4 +1,4 @@
-"""Numbers of operands that point into memory: whether they are in range, and the nearest if not."""
+"""Range checks of operands that index memory."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from afterglow.support.errors import IndexRangeError
 from afterglow.types import Array, IndexRange, IndexRanges, TensorType
 
 _LEAST = -(2**63)
-"""What stands for a number that is none, as in machine code."""
+"""The integer that NaN converts to, as in machine code."""
 
 
 def in_range(
     op: Op, operands: Sequence[Array | None], *, unchecked: bool = False
 ) -> Sequence[Array | None]:
-    """The operands, if their numbers are as the op wants them; otherwise `IndexRangeError`.
+    """The operands, with indices in the ranges that the op requires; otherwise `IndexRangeError`.
 
     `unchecked`, numbers out of range become the nearest that are not.
     """
@@ -87,7 +87,7 @@ def _checked(op: Op, name: str, indices: Array, ranges: IndexRanges, unchecked: 
 
 
 def _outside(part: Array, allowed: IndexRange) -> Array | None:
-    """Where numbers are out of range; None if none is."""
+    """A mask of the numbers that are out of range; None if all are in range."""
     whole = _whole(part)
     outside = ~np.asarray((whole >= allowed.low) & (whole <= allowed.high))
     return outside if outside.any() else None

@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from afterglow.graph.band import Band, Cut
-from afterglow.support.errors import CompileError
+from afterglow.support.errors import InternalError
 from afterglow.types import Array, IndexRanges, TensorType
 
 if TYPE_CHECKING:
@@ -65,23 +65,23 @@ class Op:
     mnemonic: ClassVar[str] = ""
     operand_names: ClassVar[tuple[str, ...]] = ()
     required: ClassVar[int] = 0
-    """How many leading operands must be given."""
+    """The number of leading operands that are required."""
     variadic: ClassVar[bool] = False
     """Whether the last operand name stands for any number of operands."""
     result_names: ClassVar[tuple[str, ...]] = ("",)
     """Suffixes that tell several results apart; one empty name for a single result."""
     inplace: ClassVar[tuple[str, ...]] = ()
-    """Operands whose memory the result may take over, element for element."""
+    """Operands that the result may overwrite in place, element for element."""
     reads_once: ClassVar[tuple[str, ...]] = ()
-    """Operands each element of which serves one line of results: best computed as they are read."""
+    """Operands that are read once, for one row of results: fusing their producer is free."""
     elementwise: ClassVar[bool] = False
     """Whether result element i depends on nothing but the (broadcast) operand elements i."""
     pure: ClassVar[bool] = True
     """Whether equal operands give equal results, so that it may be folded, merged and dropped."""
     moves_only: ClassVar[bool] = False
     """Whether it only moves elements, so that their type does not matter to it."""
-    unpacks: ClassVar[bool] = False
-    """Whether an operand is a compact form of the result, which is better kept than computed."""
+    dequantizes: ClassVar[bool] = False
+    """Whether its operand is a smaller, quantized form of the result: the one to store."""
     takes_any_order: ClassVar[bool] = False
     """Whether axes of operands and results, but the last, may lie in memory in any order."""
     states_types: ClassVar[bool] = False
@@ -92,11 +92,11 @@ class Op:
     """Operands that, if they are vectors, run along the op's own axis: `permuted` keeps them."""
 
     def required_of(self, operands: Sequence[OperandT | None]) -> tuple[OperandT, ...]:
-        """The operands that must be given, in order, whatever stands for operands."""
+        """The required ones of the operands, which may be types, values or buffers."""
         found = tuple(x for x in operands[: self.required] if x is not None)
         if len(found) < self.required:
             names = ", ".join(self.operand_names[: self.required])
-            raise CompileError(f"internal error: {self.mnemonic} lacks an operand of {names}")
+            raise InternalError(f"{self.mnemonic} lacks one of its operands {names}")
         return found
 
     def infer(self, *operands: Any) -> TensorType | tuple[TensorType, ...]:
@@ -134,9 +134,9 @@ class Op:
         return self if self.elementwise else None
 
     def index_ranges(self, operands: Sequence[TensorType | None]) -> Mapping[str, IndexRanges]:
-        """The operands whose numbers point into memory, or count what is there, and their ranges.
+        """The operands that hold indices, lengths or counts, and the ranges these must lie in.
 
-        Whoever runs the op sees to it that they are kept: `evaluate` may rely on them.
+        Whoever runs the op checks them first: `evaluate` may rely on them.
         """
         return {}
 
@@ -147,7 +147,7 @@ class Op:
     def parallel(
         self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
     ) -> tuple[int | None, ...] | None:
-        """Along which axis of each operand the given axis of the result runs, if it is parallel.
+        """For a parallel axis of the result, the axis of each operand that it corresponds to.
 
         If so, a part of the result along `axis` follows from the same part of the operands along
         those axes; an operand with None is read whole. The answer is None if it is not so.
@@ -170,20 +170,20 @@ class Op:
         return Band(self, tuple(None if axis is None else replace(cut, axis=axis) for axis in runs))
 
     def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
-        """About how many numbers are computed on the way: by default, as many as the result has."""
+        """An estimate of its arithmetic operations; by default the number of result elements."""
         return 0 if self.moves_only else result.size
 
     def weight_uses(self, operands: Sequence[TensorType | None]) -> Mapping[str, int]:
-        """The operands that may be held in 16 bits where it computes in f32, if they are constant.
+        """Constant operands that may be stored in 16 bits where the op computes in f32.
 
-        With each: for how many products an element is used each time it is read.
+        Each with the number of products that use an element each time it is read.
         """
         return {}
 
     def carried_values(self) -> tuple[tuple[int, int], ...]:
-        """Of an op that runs a function again and again: which inputs hold which results then.
+        """Of an op that iterates: pairs of an input of the body and the result that it holds next.
 
-        Both are numbers of the function's own inputs and outputs.
+        Both are indices, into the inputs and the outputs of the body.
         """
         return ()
 
@@ -199,11 +199,11 @@ class Op:
 
     @classmethod
     def has_own_selection(cls) -> bool:
-        """Whether its instructions can be other ones than the one that carries it."""
+        """Whether the op may become other instructions than its own `OpInstr`."""
         return cls.select is not Op.select
 
     def selects_itself(self) -> bool:
-        """Whether its instructions are other ones, with the attributes that it has."""
+        """Whether, with these attributes, it becomes other instructions than its own `OpInstr`."""
         return self.has_own_selection()
 
 

@@ -288,7 +288,7 @@ class _FunctionParser:
         self.tokens.expect("to")
         state = self._value()
         if not isinstance(state, Placeholder):
-            raise self.tokens.error(f"{state.name} is no state")
+            raise self.tokens.error(f"{state.name} is not a state")
         self.function.update(state, value)
 
     def _outputs(self) -> None:

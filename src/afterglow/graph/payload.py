@@ -8,11 +8,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from afterglow.graph.value import Constant
+from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.types import Array
 from afterglow.types.dtype import DTYPES, Kind
-
-ALIGNMENT = 64
-"""The offsets of constants are multiples of it."""
 
 _LENGTH_BYTES = 8
 

@@ -14,7 +14,7 @@ from afterglow.support.names import spell
 from afterglow.types.dtype import Kind
 
 INLINE_ELEMENTS = 8
-"""Constants with so many elements are written out; larger ones are a payload beside the text."""
+"""Constants with at most this many elements are printed; larger ones are in the payload."""
 
 
 def print_module(module: Module, *, origins: bool = False) -> str:

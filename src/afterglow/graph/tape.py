@@ -1,4 +1,4 @@
-"""A function as a list of steps, to be run by the definition of its ops again and again."""
+"""A function compiled to a flat list of steps, for running it many times by definition."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from afterglow.types import Array, TensorType
 
 @dataclass(frozen=True)
 class _Step:
-    """An op, where its operands lie, and where its results go from a place on."""
+    """An op, the slots of its operands, and the first slot of its results."""
 
     op: Op
     operands: tuple[int | None, ...]
@@ -26,9 +26,9 @@ class _Step:
 
 
 class Tape:
-    """What a function does, without its graph: it has no state, and does not change any more.
+    """The steps of a function without state; later changes of the function have no effect.
 
-    `unchecked`, indices out of range become the nearest that are not.
+    With `unchecked`, indices out of range are clamped.
     """
 
     def __init__(self, function: Function, *, unchecked: bool = False) -> None:

@@ -31,17 +31,17 @@ class Value:
 
     @property
     def uses(self) -> list[tuple[Node, int]]:
-        """Who takes it: (node, operand index) in the order of connection; -1 for a predicate."""
+        """The uses, (node, operand index), in the order of connection; index -1 is a predicate."""
         return list(self._uses)
 
     @property
     def users(self) -> list[Node]:
-        """The nodes that take it, each once."""
+        """The nodes that use it, each once."""
         return list(dict.fromkeys(node for node, _ in self._uses))
 
     @property
     def use_count(self) -> int:
-        """How many operands it is."""
+        """The number of uses."""
         return len(self._uses)
 
     def has_use(self, node: Node, index: int) -> bool:
@@ -128,7 +128,7 @@ class Node:
 
     @property
     def given(self) -> list[Value]:
-        """The operands that are there."""
+        """The operands without those that were not given."""
         return [operand for operand in self._operands if operand is not None]
 
     @property
@@ -151,7 +151,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        """The name of the first result: a node has no other."""
+        """The name of the first result, which stands for the node."""
         return self.results[0].name
 
     def operand(self, name: str) -> Value | None:
@@ -174,7 +174,7 @@ class Node:
             yield self._predicate
 
     def disconnect(self) -> None:
-        """Give up all operands: the node is about to be erased."""
+        """Drop all operands, before the node is erased."""
         for index, operand in enumerate(self._operands):
             if operand is not None:
                 del operand._uses[(self, index)]

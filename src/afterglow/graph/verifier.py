@@ -88,7 +88,7 @@ def _use_problems(function: Function, node: Node) -> Iterator[str]:
     for result in node.results:
         for user, index in result.uses:
             if user.function is function and index >= 0 and user.operands[index] is not result:
-                yield f"%{result.name} lists a use by %{user.name} that is none"
+                yield f"%{result.name} lists a use by %{user.name} that does not exist"
 
 
 def _predicate_problems(function: Function, node: Node, seen: set[Value]) -> Iterator[str]:

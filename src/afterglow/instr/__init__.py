@@ -13,11 +13,10 @@ from afterglow.instr.instruction import (
     Wait,
     ops_of,
 )
-from afterglow.instr.interface import interface_of
 from afterglow.instr.kernel_plan import ON_HOST, KernelPlan
 from afterglow.instr.parser import parse_program
 from afterglow.instr.printer import print_program
-from afterglow.instr.program import Program, ProgramBuilder
+from afterglow.instr.program import Program, ProgramBuilder, interface_of
 from afterglow.instr.verifier import verify_program
 
 __all__ = [

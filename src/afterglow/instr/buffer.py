@@ -78,8 +78,8 @@ class Buffer:
         """Byte offset in the arena, once planned; of whole buffers in the arena only."""
         self.memory = ""
         """Which arena that is, where a program has several; the only one has no name."""
-        self.lent = False
-        """Whether the caller lends an input: once read, it may be overwritten."""
+        self.donated = False
+        """Whether the caller donates an input: once read, it may be overwritten."""
 
     @property
     def root(self) -> Buffer:
@@ -94,7 +94,7 @@ class Buffer:
     @property
     def is_reusable(self) -> bool:
         """Whether something else may lie in it once nobody needs what it holds."""
-        return self.region is Region.ARENA or self.root.lent
+        return self.region is Region.ARENA or self.root.donated
 
     @property
     def is_dense(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from afterglow.graph import Op
 from afterglow.instr.buffer import Access, Buffer
 from afterglow.instr.kernel_plan import KernelPlan
-from afterglow.support.errors import CompileError
+from afterglow.support.errors import InternalError
 
 if TYPE_CHECKING:
     from afterglow.instr.program import Program
@@ -122,7 +122,7 @@ class OpInstr(Instr):
         found = self.optional(index)
         if found is None:
             name = self.op.operand_names[index]
-            raise CompileError(f"internal error: {self.op.mnemonic} lacks operand {name}")
+            raise InternalError(f"{self.op.mnemonic} lacks its operand {name}")
         return found
 
     def optional(self, index: int) -> Buffer | None:

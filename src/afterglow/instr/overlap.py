@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -121,3 +121,20 @@ def placed_inside(view: Buffer, container: Buffer) -> tuple[int, tuple[int, ...]
         index * stride for index, stride in zip(starts, container.strides, strict=True)
     )
     return start, tuple(container.strides[axis] * step for axis, step in moves)
+
+
+def slabs_around(
+    outer: Sequence[int], starts: Sequence[int], inner: Sequence[int]
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Starts and extents of windows that, with the inner one, cover a tensor, each place once."""
+    first, extents = [0] * len(outer), list(outer)
+    for axis, (begin, extent) in enumerate(zip(starts, inner, strict=True)):
+        end = begin + extent
+        for start, count in ((0, begin), (end, outer[axis] - end)):
+            if count:
+                yield _with(first, axis, start), _with(extents, axis, count)
+        first[axis], extents[axis] = begin, extent
+
+
+def _with(values: Sequence[int], index: int, value: int) -> list[int]:
+    return [value if place == index else old for place, old in enumerate(values)]

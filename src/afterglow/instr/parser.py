@@ -111,7 +111,7 @@ class _Parser:
         self.tokens.expect(":")
         type = parse_type(self.tokens)
         buffer = self.program.declare(region, name, type, self.payload.get(name))
-        buffer.lent = region is Region.INPUT and self.tokens.accept("lent")
+        buffer.donated = region is Region.INPUT and self.tokens.accept("donated")
         self.buffers[name] = buffer
 
     def _definition(self) -> None:

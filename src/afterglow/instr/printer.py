@@ -67,8 +67,8 @@ def _lifetimes(body: Sequence[Instr]) -> dict[Buffer, str]:
 
 
 def _declaration(buffer: Buffer) -> str:
-    lent = " lent" if buffer.lent else ""
-    return _sized(f"{buffer.region.value} {buffer} : {buffer.type}{lent}", buffer)
+    donated = " donated" if buffer.donated else ""
+    return _sized(f"{buffer.region.value} {buffer} : {buffer.type}{donated}", buffer)
 
 
 def _sized(text: str, buffer: Buffer) -> str:

@@ -9,7 +9,7 @@ from afterglow.instr.buffer import Buffer, Region, row_major
 from afterglow.instr.instruction import Alloc, Copy, DeclareView, Instr, OpInstr
 from afterglow.support.errors import VerifyError
 from afterglow.support.names import NameScope
-from afterglow.types import Array, MemoryPlan, TensorType
+from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
 
 
 class Program:
@@ -71,6 +71,18 @@ class Program:
     def arena(self) -> list[Buffer]:
         """The whole buffers of the arena, in order of their allocation."""
         return [step.buffer for step in self.body if isinstance(step, Alloc)]
+
+
+def interface_of(program: Program) -> Interface:
+    """The ports of a program."""
+    groups = (program.inputs, program.outputs, program.states)
+    inputs, outputs, states = (tuple(map(_port, buffers)) for buffers in groups)
+    return Interface(inputs, outputs, states)
+
+
+def _port(buffer: Buffer) -> Port:
+    """What a buffer outside the arena is to a caller."""
+    return Port(buffer.name, buffer.type, buffer.donated)
 
 
 class ProgramBuilder:

@@ -2,7 +2,7 @@
 
 A stack has at most one anchor (a matrix product, a convolution, a reduction …) and element-wise
 instructions before and after it. What may join is read off facts about ops: `parallel`,
-`elementwise`, `reads_once`, `unpacks`; there is no list of patterns. The pass that forms stacks
+`elementwise`, `reads_once`, `dequantizes`; there is no list of patterns. The pass that forms stacks
 asks these rules, and so does the scheduler, which has to know what that pass will do.
 """
 
@@ -47,12 +47,12 @@ class StackGroup:
 def may_join(first: StackGroup, second: StackGroup) -> bool:
     """Whether one kernel may do the work of a group and of one that reads its results.
 
-    Nothing may be computed twice, and the values must fit the registers. What unpacks a compact
-    form does so for its reader, not after its producer: what it reads is better stored as it is.
+    Nothing may be computed twice, and the values must fit the registers. A dequantization joins
+    its reader, not its producer: the quantized form is the better one to store.
     """
     if first.anchor is not None and second.anchor is not None:
         return False
-    if second.members[-1].op.unpacks or not _fits(first, second):
+    if second.members[-1].op.dequantizes or not _fits(first, second):
         return False
     predicate = second.members[0].predicate
     if any(step.predicate is not predicate for step in (*first.members, *second.members)):
@@ -73,11 +73,11 @@ def _is_computed_once(first: StackGroup, second: StackGroup, passed: Iterable[Bu
     """Whether no tile of what passes between two groups is computed again for another tile.
 
     Values pass in one shape. To an anchor they do only if it reads each element once: a convolution
-    or a matrix product would compute it again for every tile. Unpacking a compact form again costs
-    less than storing what comes out.
+    or a matrix product would compute it again for every tile. To dequantize again costs less than
+    to store the result.
     """
     if second.anchor is not None:
-        unpacked = {b for step in first.members if step.op.unpacks for b in step.outs}
-        return all(b in unpacked or reads_once(second.anchor, b) for b in passed)
+        dequantized = {b for step in first.members if step.op.dequantizes for b in step.outs}
+        return all(b in dequantized or reads_once(second.anchor, b) for b in passed)
     shape = second.members[0].outs[0].type.shape
     return all(buffer.type.shape == shape for buffer in passed)

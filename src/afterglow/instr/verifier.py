@@ -3,7 +3,7 @@
 1. Names are unique; every operand is declared, allocated or a view declared before its use.
 2. A buffer of the arena is allocated once, freed once at most, and used only in between.
 3. Only written memory is read, element by element, except where a predicate said "not needed".
-4. Constants are never written, nor are inputs, unless the caller lends them.
+4. Constants are never written, nor are inputs, unless the caller donates them.
 5. A view lies inside its buffer, and its elements are not wider: it is aligned for those.
 6. An instruction's operands have the types that its op infers; a copy's sides have one type.
 7. What an instruction writes overlaps none of its other operands, unless the op works in place
@@ -169,7 +169,7 @@ class _Checker:
                 yield f"{buffer} is not declared"
             if root.region is Region.ARENA and root not in self.live:
                 yield f"{buffer} is used {'after its end' if root in self.freed else 'too early'}"
-            if access.writes and root.region in _READ_ONLY and not root.lent:
+            if access.writes and root.region in _READ_ONLY and not root.donated:
                 yield f"{buffer} is written, but it is {root.region.value} memory"
             if access.reads and not self._is_written(buffer):
                 yield f"{buffer} is read before it is written"

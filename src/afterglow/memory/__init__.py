@@ -1,10 +1,10 @@
 """Memory of a program: lifetimes, copies, sharing, and where each buffer lies."""
 
+from afterglow.memory.aliasing import alias_memory, donate_inputs
 from afterglow.memory.copies import remove_copies
 from afterglow.memory.dead_stores import drop_dead_stores
 from afterglow.memory.halos import add_halos
 from afterglow.memory.kernel_plans import PlanStep, by_definition, plan_kernels
-from afterglow.memory.lending import borrow_memory, lend_inputs
 from afterglow.memory.lifetimes import place_lifetimes
 from afterglow.memory.memories import MAIN_MEMORY, Memories, MemorySpace
 from afterglow.memory.planner import plan_memory
@@ -22,11 +22,11 @@ __all__ = [
     "MemorySpace",
     "PlanStep",
     "add_halos",
-    "borrow_memory",
+    "alias_memory",
     "by_definition",
+    "donate_inputs",
     "drop_dead_stores",
     "form_stacks",
-    "lend_inputs",
     "place_lifetimes",
     "plan_kernels",
     "plan_memories",

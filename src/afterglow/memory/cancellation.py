@@ -19,7 +19,7 @@ def cancellation_sensitive(program: Program) -> set[Instr]:
     wanted: set[Buffer] = set()
     for instruction in reversed(program.body):
         for step in reversed(ops_of(instruction)):
-            small = _magnified_operand(step)
+            small = _sensitive_operand(step)
             if small is not None:
                 wanted.add(small.root)
             if wanted.isdisjoint(result.root for result in step.outs):
@@ -31,8 +31,8 @@ def cancellation_sensitive(program: Program) -> set[Instr]:
     return found
 
 
-def _magnified_operand(step: OpInstr) -> Buffer | None:
-    """The operand whose small values a step makes large, or moves far."""
+def _sensitive_operand(step: OpInstr) -> Buffer | None:
+    """The operand whose small values a step makes large, so that errors in them matter."""
     match step.op:
         case Log() | Sqrt() | Reciprocal():
             return step.ins[0]

@@ -18,7 +18,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from afterglow.memory.liveness import Lifetime, lower_bound
+from afterglow.memory.lifetimes import Lifetime, lower_bound
 from afterglow.memory.placement import arena_of
 
 MOST_LIFETIMES = 400

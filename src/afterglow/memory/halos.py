@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from afterglow.graph import Halo
 from afterglow.instr import Buffer, Instr, OpInstr, Program, Region
-from afterglow.instr.overlap import placed_inside
-from afterglow.instr.slabs import slabs_around
+from afterglow.instr.overlap import placed_inside, slabs_around
 from afterglow.memory.kernel_plans import PlanStep
 from afterglow.memory.uses import Uses
 from afterglow.ops.fill import Fill

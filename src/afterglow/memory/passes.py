@@ -7,11 +7,11 @@ last.
 from __future__ import annotations
 
 from afterglow.instr import Program
+from afterglow.memory.aliasing import alias_memory, donate_inputs
 from afterglow.memory.copies import remove_copies
 from afterglow.memory.dead_stores import drop_dead_stores
 from afterglow.memory.halos import add_halos
 from afterglow.memory.kernel_plans import PlanStep, plan_kernels
-from afterglow.memory.lending import borrow_memory, lend_inputs
 from afterglow.memory.lifetimes import place_lifetimes
 from afterglow.memory.memories import Memories
 from afterglow.memory.planner import EXACT_STEPS, plan_memory
@@ -120,7 +120,7 @@ class DonateInputs(MemoryPass):
 
     def change(self, program: Program) -> bool:
         """See the class."""
-        lend_inputs(program)
+        donate_inputs(program)
         return True
 
 
@@ -144,7 +144,7 @@ class AliasOutputs(MemoryPass):
 
     def change(self, program: Program) -> bool:
         """See the class."""
-        return bool(borrow_memory(program))
+        return bool(alias_memory(program))
 
 
 class ReduceWorkspace(MemoryPass):

@@ -1,4 +1,4 @@
-"""Addresses for lifetimes, quickly: several ways to fill an arena, of which the best counts.
+"""Addresses for lifetimes, quickly: several strategies to fill an arena, of which the best counts.
 
 Each way takes the lifetimes in some order and gives each a gap between those that were placed
 before and live at the same time. What ends up above the bound is then placed again, together with
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from afterglow.memory.liveness import Lifetime
+from afterglow.memory.lifetimes import Lifetime
 
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Key: TypeAlias = Callable[[Lifetime], tuple[int, ...]]
@@ -28,7 +28,7 @@ PATIENCE = 20
 
 
 def place(lifetimes: Sequence[Lifetime], bound: int) -> list[int]:
-    """The best of all ways; none is tried any more once the arena is as small as the bound."""
+    """The best of all strategies; none is tried once the arena is as small as the bound."""
     best = list(accumulate((life.size for life in lifetimes), initial=0))[:-1]
     arena = arena_of(lifetimes, best)
     if arena <= bound:

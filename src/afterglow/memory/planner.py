@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from afterglow.instr import Access, Buffer, OpInstr, Program, Stack
 from afterglow.memory.exact import improve
-from afterglow.memory.liveness import Lifetime, lifetimes_of, lower_bound
+from afterglow.memory.lifetimes import Lifetime, lifetimes_of, lower_bound
 from afterglow.memory.memories import MAIN_MEMORY, MemorySpace
 from afterglow.memory.placement import arena_of, place
 from afterglow.support.errors import UnsupportedError
 from afterglow.types import MemoryPlan
 
 EXACT_STEPS = 100_000
-"""Effort of the search for the best plan, where quick ways miss the bound: less than a second."""
+"""Effort of the search for the best plan, where heuristics miss the bound: less than a second."""
 
 
 def plan_memory(
@@ -22,7 +22,7 @@ def plan_memory(
 ) -> MemoryPlan:
     """Set the address of every buffer and the size of the arena.
 
-    Where quick ways miss the lower bound, a search looks for the best plan; `exact` says how many
+    Where heuristics miss the lower bound, a search looks for the best plan; `exact` says how many
     steps it may take, 0 to leave it out.
     """
     memory = replace(memory, alignment=alignment_of(program, memory))

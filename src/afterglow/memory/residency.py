@@ -9,7 +9,7 @@ import numpy as np
 
 from afterglow.instr import Access, Buffer, Copy, Instr, Program, Region, Stack, ops_of
 from afterglow.instr.printer import instruction_text
-from afterglow.memory.liveness import Lifetime, aligned
+from afterglow.memory.lifetimes import Lifetime, aligned
 from afterglow.memory.memories import Memories
 from afterglow.memory.uses import Uses
 from afterglow.support.errors import UnsupportedError
@@ -136,7 +136,7 @@ class _Chooser:
                 yield _Candidate(buffer, tuple(uses), uses[0].index, uses[-1].index)
 
     def _is_worth_a_copy(self, buffer: Buffer, uses: list[_Use]) -> bool:
-        unchanging = buffer.region in (Region.CONSTANT, Region.INPUT) and not buffer.root.lent
+        unchanging = buffer.region in (Region.CONSTANT, Region.INPUT) and not buffer.root.donated
         return unchanging and len(uses) > 1 and self.memories.computes_in_fast
 
     def _admit(self, candidate: _Candidate) -> bool:

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from afterglow.instr import Buffer, Copy, Instr, Prefetch, Program, Wait
-from afterglow.memory.lifetimes import place_lifetimes, working_steps
-from afterglow.memory.liveness import lifetimes_of, lower_bound
+from afterglow.memory.lifetimes import lifetimes_of, lower_bound, place_lifetimes, working_steps
 from afterglow.memory.memories import Memories, MemorySpace
 from afterglow.memory.placement import arena_of, place
 from afterglow.memory.planner import place_buffers

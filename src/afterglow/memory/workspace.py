@@ -16,7 +16,7 @@ import numpy as np
 from afterglow.instr import KernelPlan, OpInstr, Program, Region, Stack
 from afterglow.memory.cancellation import cancellation_sensitive
 from afterglow.memory.kernel_plans import set_plan
-from afterglow.memory.liveness import aligned, lifetimes_of
+from afterglow.memory.lifetimes import aligned, lifetimes_of
 from afterglow.memory.memories import MAIN_MEMORY
 from afterglow.memory.planner import alignment_of
 
@@ -68,7 +68,7 @@ class _Step:
 
 
 def _changes(steps: Sequence[_Step], level: int) -> list[tuple[_Step, KernelPlan]] | None:
-    """The cheapest plans with which no more than so many bytes are live; None if there are none."""
+    """The cheapest plans with which at most `level` bytes are live; None if there are none."""
     found = []
     for step in steps:
         if step.live > level:

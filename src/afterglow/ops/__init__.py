@@ -32,7 +32,7 @@ from afterglow.ops import (
     shuffle,
     signal,
     softmax,
-    text,
+    strings,
     trees,
     vocabulary,
 )
@@ -69,7 +69,7 @@ __all__ = [
     "shuffle",
     "signal",
     "softmax",
-    "text",
+    "strings",
     "trees",
     "vocabulary",
 ]

@@ -110,7 +110,7 @@ class Sigmoid(FloatUnary):
         return (b.emit(Mul(), grad, slope),)
 
     def lower(self, b: Builder, x: Value) -> Value:
-        """As it is written."""
+        """By the definition."""
         one = scalar(b, 1, x)
         return b.emit(Div(), one, b.emit(Add(), one, b.emit(Exp(), b.emit(Neg(), x))))
 
@@ -137,7 +137,7 @@ class HardSwish(FloatUnary):
     """x times (x / 6 + 1 / 2, clipped to 0 … 1)."""
 
     def evaluate(self, x: Array) -> Array:
-        """As it is written."""
+        """By the definition."""
         return x * np.clip(x / 6 + 0.5, 0, 1)
 
     def lower(self, b: Builder, x: Value) -> Value:
@@ -152,11 +152,11 @@ class Swish(FloatUnary):
     alpha: float = 1.0
 
     def evaluate(self, x: Array) -> Array:
-        """As it is written."""
+        """By the definition."""
         return x * _sigmoid(self.alpha * x)
 
     def lower(self, b: Builder, x: Value) -> Value:
-        """As it is written."""
+        """By the definition."""
         scaled = x if self.alpha == 1 else b.emit(Mul(), x, scalar(b, self.alpha, x))
         return b.emit(Mul(), x, b.emit(Sigmoid(), scaled))
 
@@ -223,7 +223,7 @@ class Selu(FloatUnary):
         return self.gamma * np.where(x < 0, self.alpha * np.expm1(x), x)
 
     def lower(self, b: Builder, x: Value) -> Value:
-        """As it is written."""
+        """By the definition."""
         return b.emit(Mul(), b.emit(Elu(self.alpha), x), scalar(b, self.gamma, x))
 
 
@@ -271,11 +271,11 @@ class Softsign(FloatUnary):
     """x / (1 + |x|)."""
 
     def evaluate(self, x: Array) -> Array:
-        """As it is written."""
+        """By the definition."""
         return x / (1 + np.abs(x))
 
     def lower(self, b: Builder, x: Value) -> Value:
-        """As it is written."""
+        """By the definition."""
         return b.emit(Div(), x, b.emit(Add(), b.emit(Abs(), x), scalar(b, 1, x)))
 
 
@@ -284,11 +284,11 @@ class Mish(FloatUnary):
     """x tanh(softplus(x))."""
 
     def evaluate(self, x: Array) -> Array:
-        """As it is written."""
+        """By the definition."""
         return x * np.tanh(_softplus(x))
 
     def lower(self, b: Builder, x: Value) -> Value:
-        """As it is written."""
+        """By the definition."""
         return b.emit(Mul(), x, b.emit(Tanh(), b.emit(Softplus(), x)))
 
 

@@ -52,7 +52,7 @@ class Cast(Op):
         if x.dtype.kind == "O":
             x = _parsed(x, self.dtype)
         if self.dtype is d.string:
-            return _texts(x)
+            return _strings(x)
         if self.dtype is d.f8e8m0:
             return _powers_of_two(x, self.saturate, self.round_mode)
         if self.dtype in FLOAT8:
@@ -91,14 +91,14 @@ def _powers_of_two(x: Array, saturate: bool, mode: PowerRounding) -> Array:
     return np.where(valid, code, 255).astype(np.uint8).view(d.f8e8m0.numpy)
 
 
-def _texts(x: Array) -> Array:
-    texts = np.empty(x.size, np.object_)
-    texts[:] = [str(element) for element in x.reshape(-1)]
-    return texts.reshape(x.shape)
+def _strings(x: Array) -> Array:
+    strings = np.empty(x.size, np.object_)
+    strings[:] = [str(element) for element in x.reshape(-1)]
+    return strings.reshape(x.shape)
 
 
 def _parsed(x: Array, dtype: DType) -> Array:
-    """Numbers from their texts; texts stay if texts are wanted."""
+    """Numbers parsed from strings; strings unchanged if those are the target."""
     if dtype is d.string:
         return x
     if not dtype.is_integer:
@@ -115,7 +115,7 @@ def _integer(text: str) -> int:
 
 
 def _number(text: object, parse: Callable[[str], float]) -> float:
-    """The number that a text spells; an error about what the model was given if it spells none."""
+    """The number that a string spells; a usage error if it spells none."""
     try:
         return parse(str(text))
     except (ValueError, OverflowError):

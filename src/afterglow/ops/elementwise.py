@@ -25,7 +25,7 @@ def scalar(b: Builder, number: float, like: Value) -> Value:
     dtype = like.type.dtype
     try:
         return b.constant(np.array(number, dtype.numpy), name="scalar")
-    except (OverflowError, ValueError):  # NaN and infinities are no integers, either
+    except (OverflowError, ValueError):  # NaN and infinities are not integers, either
         raise TypeRuleError(f"{dtype} has no {number}") from None
 
 

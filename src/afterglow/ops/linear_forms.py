@@ -34,12 +34,12 @@ _MOST_TERMS = 16
 """Forms of more unknowns, and values that take more conditions, are unknowns themselves."""
 
 _MOST_BOUNDED = 64
-"""So many values are looked at for the bounds of one form, at most."""
+"""The most values that are visited for the bounds of one form."""
 
 _HUGE = 2**63
 
 Unknown: TypeAlias = tuple[Value, int]
-"""One element of a value that is no sum of others."""
+"""One element of a value that is not a sum of others."""
 
 _ARITHMETIC = (Add, Sub, Mul, Neg)
 _MOVING = (Reshape, Transpose, Expand, Concat, Slice, Tile)
@@ -136,7 +136,7 @@ class LinearForms:
         self._conditions: dict[Value, tuple[Condition, ...]] = {}
 
     def of(self, value: Value) -> list[LinearForm] | None:
-        """The form of each element; None if there are too many, or they are no i32 or i64."""
+        """The form of each element; None if there are too many, or they are not i32 or i64."""
         value = self._outermost(value)
         if not _has_forms(value):
             return None

@@ -13,7 +13,7 @@ from afterglow.graph import Band, Builder, Cut, Gradients, Op, Value, op
 from afterglow.graph.band import with_extent
 from afterglow.graph.op import aligned_axis
 from afterglow.instr import Buffer, ProgramBuilder
-from afterglow.instr.slabs import slabs_around
+from afterglow.instr.overlap import slabs_around
 from afterglow.ops.elementwise import Sub
 from afterglow.ops.fill import Fill
 from afterglow.ops.rules import (
@@ -32,7 +32,7 @@ def taken(entries: Sequence[int], perm: Sequence[int]) -> tuple[int, ...]:
 
 
 class Movement(Op):
-    """Base: the elements themselves stay as they are."""
+    """Base: data movement, the elements themselves do not change."""
 
     moves_only = True
 

@@ -102,7 +102,7 @@ class BatchNorm(Op):
         return x
 
     def evaluate(self, x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Array:
-        """As it is written."""
+        """By the definition."""
         axis = self.axis % x.ndim
         factor = scale / np.sqrt(variance + self.epsilon)
         centred = x - _along(mean, axis, x.ndim)
@@ -167,7 +167,7 @@ class LayerNorm(TrailingNorm):
         return x
 
     def evaluate(self, x: Array, scale: Array | None = None, bias: Array | None = None) -> Array:
-        """As it is written."""
+        """By the definition."""
         y = _standardized(x, _axes_from(self.axis, x.ndim), self.epsilon)
         y = y if scale is None else y * scale
         return y if bias is None else y + bias
@@ -194,7 +194,7 @@ class RMSNorm(TrailingNorm):
         return x
 
     def evaluate(self, x: Array, scale: Array | None = None) -> Array:
-        """As it is written."""
+        """By the definition."""
         square = np.square(x).mean(_axes_from(self.axis, x.ndim), keepdims=True)
         y = x / np.sqrt(square + self.epsilon)
         return y if scale is None else y * scale

@@ -1,6 +1,6 @@
 """Quantization of values, and back.
 
-The scale is a scalar, or a vector along `axis`, or (with `block_size`) one number for so many
+The scale is a scalar, or a vector along `axis`, or (with `block_size`) one number for that many
 neighbours along `axis`: then it has the shape of x, but for fewer along that axis.
 """
 
@@ -146,7 +146,7 @@ class QuantizeLinear(Quantizing):
 class DequantizeLinear(Quantizing):
     """(x - zero point) scale, as elements of `dtype`."""
 
-    unpacks = True
+    dequantizes = True
     axis: int = 1
     dtype: DType = d.f32
 

@@ -105,7 +105,7 @@ def _thresholded(b: Builder, x: Value, alpha: float) -> Value:
     return b.emit(Where(), below, scalar(b, 0, x), x)
 
 
-Step: TypeAlias = Callable[[Builder, Value, Values, Values], Values]
+RecurrentStep: TypeAlias = Callable[[Builder, Value, Values, Values], Values]
 """Emits one step in time: from projected inputs, states and weights, the new states."""
 
 
@@ -180,7 +180,7 @@ class Recurrent(Op):
         lengths: Value | None,
         states: Values,
         weights: Values,
-        step: Step,
+        step: RecurrentStep,
     ) -> tuple[Value, ...]:
         """Emit a scan over time of projected inputs: every first state, then the last states.
 

@@ -70,7 +70,7 @@ class RNN(Recurrent):
         lengths: Array | None = None,
         initial_h: Array | None = None,
     ) -> tuple[Array, ...]:
-        """As it is written."""
+        """By the definition."""
 
         def step(gate: Array, h: Array) -> tuple[Array, ...]:
             return (self.gate(0, gate + times(recurrence, h)),)
@@ -141,7 +141,7 @@ class GRU(Recurrent):
         lengths: Array | None = None,
         initial_h: Array | None = None,
     ) -> tuple[Array, ...]:
-        """As it is written."""
+        """By the definition."""
         width = recurrence.shape[1]
         for_gates, for_hidden = recurrence[: 2 * width], recurrence[2 * width :]
         constant = np.zeros(width, x.dtype) if hidden_bias is None else hidden_bias
@@ -254,7 +254,7 @@ class LSTM(Recurrent):
         initial_c: Array | None = None,
         peepholes: Array | None = None,
     ) -> tuple[Array, ...]:
-        """As it is written."""
+        """By the definition."""
         width = recurrence.shape[1]
         see = np.zeros(3 * width, x.dtype) if peepholes is None else peepholes
         see_i, see_o, see_f = np.split(see, 3)

@@ -146,7 +146,9 @@ class ReduceMin(Extreme):
         return x.min(self.axes, keepdims=self.keepdims, initial=_limits(x)[1])
 
     def lower(self, b: Builder, x: Value) -> Value:
-        """The largest in the reversed order."""
+        """The largest in the reversed order; x itself if nothing is reduced."""
+        if not self.axes:
+            return x
         largest = b.emit(ReduceMax(self.axes, self.keepdims), order_reversed(b, widened(b, x)))
         return narrowed(b, order_reversed(b, largest), x)
 

@@ -49,9 +49,9 @@ MARGIN = 4
 MOST_COUNTED = 2**62
 """Samples behind this one are outside, wherever they are."""
 MOST_SAMPLES = 2**10
-"""Samples of a cell along an axis, where an attribute tells how many."""
+"""The most samples of a cell along an axis that an attribute may ask for."""
 MOST_SAMPLES_IN_ALL = 2**29
-"""Samples of the cells of all regions, where an attribute tells how many: they take seconds."""
+"""The most samples in all that an attribute may ask for: they take seconds."""
 
 
 class RegionMode(Enum):

@@ -1,4 +1,4 @@
-"""Pieces that type rules share: each checks one thing and says what is wrong with which operand."""
+"""Checks that type rules share, each with an error that names the operand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from afterglow.types import DType, TensorType
 from afterglow.types.dtype import bf16, f16, f32
 
 STORED_FOR_F32 = (f16, bf16)
-"""Types in which weights may be held that are multiplied in f32."""
+"""Storage types of weights that are multiplied in f32."""
 
 
 def require(condition: bool, what: str, help: str = "") -> None:
@@ -57,7 +57,7 @@ def require_same_dtype(**operands: TensorType) -> DType:
 
 
 def require_weights(**operands: TensorType) -> None:
-    """The operands after the first hold what it does, or numbers of 16 bits if that is f32."""
+    """The operands after the first have its type, or a 16-bit storage type if that is f32."""
     (first, x), *weights = operands.items()
     for name, weight in weights:
         if x.dtype is not f32 or weight.dtype not in STORED_FOR_F32:

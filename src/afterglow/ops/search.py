@@ -65,12 +65,12 @@ class TopK(Op):
         if self.sorted or not x.size:
             indices = order.take(np.arange(self.k), self.axis)
         else:
-            way = _heap if self.keeps_heap(x.shape[self.axis]) else _quickselect
-            indices = np.apply_along_axis(way, self.axis, np.argsort(order, self.axis), self.k)
+            select = _heap if self.keeps_heap(x.shape[self.axis]) else _quickselect
+            indices = np.apply_along_axis(select, self.axis, np.argsort(order, self.axis), self.k)
         return np.take_along_axis(x, indices, self.axis), indices
 
     def keeps_heap(self, length: int) -> bool:
-        """Whether those that are not sorted are a heap: few, or few of so many."""
+        """Whether unsorted results come from a heap: k is small, in itself or for the length."""
         return self.k < FEW or math.log2(self.k) / math.log2(length) < FEW_OF_MANY
 
     def gradient(self, b: Builder, out: tuple[Value, ...], grad: Gradients, x: Value) -> Gradients:

@@ -1,4 +1,4 @@
-"""Ops that look elements up in a list of known ones: numbers as well as texts."""
+"""Look-ups of numbers and strings in tables of known ones."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class LookUp(Op):
         return x.with_dtype(values.dtype)
 
     def evaluate(self, x: Array, keys: Array, values: Array, default: Array) -> Array:
-        """By a dictionary for texts, else by bisection."""
-        positions = _positions_of_texts(x, keys) if x.dtype == object else _positions(x, keys)
+        """By a dictionary for strings, else by bisection."""
+        positions = _positions_of_strings(x, keys) if x.dtype == object else _positions(x, keys)
         found = np.full(x.shape, default[()], values.dtype)
         found[positions >= 0] = values[positions[positions >= 0]]
         return found
@@ -47,10 +47,10 @@ class LookUp(Op):
         return axis, None, None, None
 
 
-def _positions_of_texts(x: Array, keys: Array) -> Array:
+def _positions_of_strings(x: Array, keys: Array) -> Array:
     """Where each element is among the keys, or -1."""
     position_of = {key: position for position, key in enumerate(keys)}
-    found = [position_of.get(text, -1) for text in x.reshape(-1)]
+    found = [position_of.get(string, -1) for string in x.reshape(-1)]
     return np.array(found, np.int64).reshape(x.shape)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from afterglow.runtime.buffers import HostExecutable, arrays_of
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.device import DeviceBuffer, Footprint, StepName
-from afterglow.runtime.lent import spare_lent
+from afterglow.runtime.donation import donatable
 from afterglow.runtime.library_file import check_library
 from afterglow.runtime.native.convention import alarm_bytes
 from afterglow.runtime.native.executable import address_of
@@ -132,7 +132,7 @@ def _version(
 
 def _port(data: Mapping[str, Any]) -> Port:
     type = TensorType(DTYPES[data["dtype"]], tuple(data["shape"]))
-    return Port(data["name"], type, data["lent"])
+    return Port(data["name"], type, data["donated"])
 
 
 def _function(library: ctypes.CDLL, name: str, pointers: int) -> Any:
@@ -167,7 +167,7 @@ class LibraryExecutable(HostExecutable):
         self._run = _function(library, f"{self._prefix}_run", given)
         self._run_team = _function(library, f"{self._prefix}_run_team", given + 1)
         self._arenas: list[Array] = []
-        self._lends = any(port.lent for port in interface.inputs)
+        self._donates = any(port.donated for port in interface.inputs)
 
     @property
     def footprint(self) -> Footprint:
@@ -194,8 +194,8 @@ class LibraryExecutable(HostExecutable):
     def _call(
         self, run: Any, inputs: Sequence[Array], states: Mapping[str, Array], *others: int
     ) -> list[Array]:
-        if self._lends:
-            inputs = spare_lent(self.interface, inputs, states)
+        if self._donates:
+            inputs = donatable(self.interface, inputs, states)
         inputs = [np.require(array, requirements=("C", "A")) for array in inputs]
         ports = self.interface.outputs
         outputs = [np.empty(port.type.shape, port.type.dtype.numpy) for port in ports]

@@ -93,7 +93,7 @@ def _describe_artifact(artifact: Artifact) -> dict[str, Any]:
 
 
 def _describe_port(port: Port) -> list[Any]:
-    return [port.name, port.type.dtype.name, list(port.type.shape), port.lent]
+    return [port.name, port.type.dtype.name, list(port.type.shape), port.donated]
 
 
 def _restore_artifact(data: Mapping[str, Any], sections: StoredSections) -> Artifact:
@@ -109,8 +109,8 @@ def _restore_artifact(data: Mapping[str, Any], sections: StoredSections) -> Arti
 def _restore_interface(data: Mapping[str, Any]) -> Interface:
     ports = {
         kind: tuple(
-            Port(name, TensorType(DTYPES[dtype], tuple(shape)), lent)
-            for name, dtype, shape, lent in described
+            Port(name, TensorType(DTYPES[dtype], tuple(shape)), donated)
+            for name, dtype, shape, donated in described
         )
         for kind, described in data.items()
     }

@@ -1,4 +1,4 @@
-"""Tier-up: a version for new shapes is interpreted until it was used often enough to compile."""
+"""Versions that are compiled once they are asked for often enough, and interpreted until then."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any
 
 from afterglow.runtime.versions import Shapes, Versions, VersionT
 
-FIRST_VERSIONS = 4
-"""The first versions, which have a low threshold: most often there are no others."""
+EARLY_VERSIONS = 4
+"""How many versions tier up at the first threshold: most often there are no others."""
 
-FIRST_THRESHOLD = 8
-"""Number of requests after which one of the first versions is compiled."""
+EARLY_THRESHOLD = 8
+"""How often one of the first versions is asked for before it is compiled."""
 
 LATER_THRESHOLD = 40
-"""Number of requests for later versions: by then interpreting took about as long as compiling."""
+"""How often each further one is: by then interpreting has cost about what compiling will."""
 
 _REMEMBERED = 1024
-"""Maximum number of shapes whose requests are counted."""
+"""How many shapes are remembered with the number of calls that asked for them."""
 
 
 class TieredVersions(Versions[VersionT]):
-    """Versions of a subgraph whose shapes may change often, compiled above a tier-up threshold.
+    """Versions of something whose shapes may change with every call.
 
-    Requests are counted rather than timed, so that the same calls give the same bits.
+    Calls are counted rather than timed, so that the same calls give the same bits.
     """
 
     def __init__(self, most: int) -> None:
@@ -38,7 +38,7 @@ class TieredVersions(Versions[VersionT]):
         names: Iterable[str],
         make: Callable[[Mapping[str, Any]], VersionT],
     ) -> VersionT | None:
-        """The version for arrays; None if there is none and its threshold is not reached."""
+        """The version for arrays; None below the tier-up threshold."""
         names = [*names]
         with self._lock:
             key = self.key(arrays, names)
@@ -47,9 +47,9 @@ class TieredVersions(Versions[VersionT]):
             return self.find(arrays, names, make)
 
     def _is_hot(self, shapes: Shapes) -> bool:
-        """Count a request; whether the threshold for compiling these shapes is reached."""
+        """Whether shapes have reached the threshold; if so, their version counts as made."""
         asked = self._asked.pop(shapes, 0) + 1
-        if asked >= (FIRST_THRESHOLD if self._made < FIRST_VERSIONS else LATER_THRESHOLD):
+        if asked >= (EARLY_THRESHOLD if self._made < EARLY_VERSIONS else LATER_THRESHOLD):
             self._made += 1
             return True
         self._asked[shapes] = asked

@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Atomic file writes: a file is replaced as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import BinaryIO
 from afterglow.support.regular_file import check_regular
 
 PART_SUFFIX = ".part"
-"""How the names of files end that are being written."""
+"""Suffix of files that are still being written."""
 _MOST_OF_NAME = 48
-"""Characters of the name that it keeps meanwhile: systems bound how long names are."""
+"""Characters of the final name in the temporary one: file systems limit the length of names."""
 
 
 def replace_file(path: Path, parts: Iterable[bytes | memoryview], *, durable: bool = False) -> None:
-    """Write a file beside its place and then put it there, over what was there before."""
+    """Write a temporary file and rename it to the path, replacing what was there."""
     with replacing(path, durable=durable) as file:
         for data in parts:
             file.write(data)
@@ -50,7 +50,7 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
 
 
 def _mode(path: Path) -> int | None:
-    """Who may read and write the file that is there; None if there is none."""
+    """The permission bits of an existing file; None if it does not exist."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:

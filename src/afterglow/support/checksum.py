@@ -6,7 +6,7 @@ the sums of its rows, modulo 2**64, and then of the bytes behind the last whole 
 plain CRC-32 of less than a block.
 
 Changes cancel out only if they do so in their columns and in their rows at once, which takes at
-least four words at the corners of a rectangle. It finds out accidents, not forgeries.
+least four words at the corners of a rectangle. It detects accidental damage, not tampering.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Digests under which things are cached: equal for equal content."""
+"""Digests for cache keys: equal for equal content."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def digest_of_texts(texts: Iterable[str]) -> str:
-    """A digest that tells every sequence of texts from every other."""
+    """A digest of a sequence of strings; different sequences have different digests."""
     return digest_of_bytes("".join(f"{len(text)} {text}" for text in texts).encode())
 
 

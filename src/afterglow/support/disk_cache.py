@@ -1,11 +1,10 @@
 """A cache on disk: bytes by key, of bounded size, shared by processes.
 
 An entry is a file: the content, then a footer of 24 bytes, little endian: the magic `AGCACHE1`, the
-length of the content (8 bytes), a CRC-32 of the key and the content (4 bytes), and zeros. So an
-entry that is cut short, damaged or misplaced is found out when it is read, and content begins at a
-page.
+length of the content (8 bytes), a CRC-32 of the key and the content (4 bytes), and zeros. A
+truncated, damaged or misplaced entry is detected when it is read, and content begins at a page.
 
-The cache is an offer, never a duty: whatever goes wrong with files means that nothing is found.
+The cache is best effort: any error of the file system counts as a miss.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ _FOOTER = struct.Struct("<8sQI4x")
 _KEY = re.compile(r"[0-9a-f]{8,128}")
 _SUFFIX = ".entry"
 CACHE_PARTS = ("kernels", "digests", "winners", "models")
-"""The folders in that of the cache."""
+"""Names of the subfolders of the cache."""
 _ABANDONED_AFTER = 3600.0
-"""Seconds after which a file that is still being written has lost its writer."""
+"""Seconds after which an unfinished file is considered abandoned."""
 
 
 def default_folder(environ: Mapping[str, str]) -> Path:
@@ -48,8 +47,8 @@ class DiskCache:
     """Entries in a folder, which is made when it is needed.
 
     Keys are hexadecimal digests, of whatever determines the content. The entries that were not used
-    for the longest time go when all together exceed the limit, which holds up to an eighth for each
-    process that writes. `warns` says whether the user hears of it if nothing can be kept.
+    for the longest time are removed when all together exceed the limit, by up to an eighth for
+    each process that writes. `warns`: tell the user if nothing can be stored.
     """
 
     def __init__(self, folder: Path, limit_bytes: int, *, warns: bool = True) -> None:
@@ -77,7 +76,7 @@ class DiskCache:
         return self._checked(path, key, data)
 
     def put(self, key: str, data: bytes | memoryview) -> None:
-        """Keep content under a key, over what was there."""
+        """Store content under a key, replacing what was there."""
         path = self._path(key)
         size = len(data) + _FOOTER.size
         if size > self.limit_bytes:

@@ -1,4 +1,4 @@
-"""The cheapest way to part a network in two: minimum cuts by maximum flows."""
+"""Minimum cuts of networks, by maximum flows (Dinic's algorithm)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 SOURCE, SINK = 0, 1
-"""The two nodes that every network has."""
+"""The numbers of the two nodes that every network has."""
 UNBOUNDED = 1 << 60
 """More than any cut may cost."""
 
@@ -37,7 +37,7 @@ class Network:
         return len(self._arcs) - 1
 
     def connect(self, tail: int, head: int, capacity: int, back: int = 0) -> None:
-        """Lead an arc from `tail` to `head`, and one with capacity `back` the other way."""
+        """Add an arc from `tail` to `head`, and one with capacity `back` in the other direction."""
         for start, end, room in ((tail, head, capacity), (head, tail, back)):
             self._arcs[start].append(len(self._heads))
             self._heads.append(end)

@@ -12,7 +12,7 @@ _PLAIN = re.compile(PLAIN_NAME + r"\Z")
 
 
 class NameScope:
-    """Hands out names that no one else in the scope has.
+    """Allocates names that are unique in a scope.
 
     >>> scope = NameScope()
     >>> scope.claim("conv"), scope.claim("conv"), scope.claim("conv")
@@ -23,16 +23,15 @@ class NameScope:
         self._taken: set[str] = set()
         self._next: dict[str, int] = {}
 
-    def claim(self, wish: str) -> str:
-        """Return `wish`, or `wish_N` with an N that was never used for it."""
-        name = wish
-        count = self._next.get(wish, 0)
-        while name in self._taken:
+    def claim(self, name: str) -> str:
+        """Return `name`, or `name_N` with an N that was never used for it."""
+        free, count = name, self._next.get(name, 0)
+        while free in self._taken:
             count += 1
-            name = f"{wish}_{count}"
-        self._next[wish] = count
-        self._taken.add(name)
-        return name
+            free = f"{name}_{count}"
+        self._next[name] = count
+        self._taken.add(free)
+        return free
 
     def release(self, name: str) -> None:
         """Make `name` free again."""

@@ -1,4 +1,4 @@
-"""Where results are written: paths that callers give, and what can be wrong with them."""
+"""Validation of output paths, and errors about those that cannot be written."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from afterglow.support.errors import UsageError
 
 
 def checked_path(path: Any, what: str) -> Path:
-    """A path that a caller gives, of a file or folder that `what` names."""
+    """The validated path of an output; `what` names the kind of file or folder in errors."""
     text = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(text, str):
-        raise UsageError(f"the path of a {what} must be text or a pathlib.Path, got {path!r}")
+        raise UsageError(f"the path of a {what} must be a string or a pathlib.Path, got {path!r}")
     if not text or "\0" in text:
         raise UsageError(f"no {what} can be called {text!r}")
     return Path(text)
@@ -23,7 +23,7 @@ def checked_path(path: Any, what: str) -> Path:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Say which path cannot be written, and why."""
+    """Turn errors of the file system into errors that name the path."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Folders that only their owner writes: what lies in them may be trusted, code too."""
+"""Folders that only their owner can write to, so that cached code in them can be trusted."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def make_private(folder: Path) -> None:
 
 
 def why_not_private(folder: Path) -> str | None:
-    """Why others may have put into a folder what is there; None if they cannot, or it is missing.
+    """Why other users may have written to a folder; None if they cannot, or it is missing.
 
-    The superuser may write everywhere anyway, so a folder of that user is not held against it.
+    The superuser can write everywhere anyway, so folders that belong to it are accepted.
     """
     if not hasattr(os, "geteuid"):
         return None

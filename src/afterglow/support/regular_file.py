@@ -1,7 +1,7 @@
-"""Files that others name, opened only if they are what they should be.
+"""Opening files named by a model, only if they are regular files inside its folder.
 
-A name in a model may lead anywhere: to a device that never ends, to a pipe on which opening waits,
-or out of the model's folder. So what a name leads to is looked at before anything of it is read.
+A path in a model is untrusted: it may name an endless device, a pipe that blocks when opened, or a
+file outside of the model's folder. So it is checked before anything is read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def check_regular(path: Path, mode: int) -> None:
 
 
 def path_inside(folder: Path, location: str) -> Path | None:
-    """The path of a file in a folder or below it; None if the location leads out of there.
+    """The path of a file in a folder or below it; None if it lies elsewhere.
 
     All symbolic links are followed, and what any system takes for an absolute path leads out.
     """

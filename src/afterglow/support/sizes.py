@@ -22,7 +22,7 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.IGNORECASE | re.ASCII
 
 
 def as_size(given: int | str) -> int:
-    """Bytes, from a number of them or a text as below."""
+    """Bytes, from a number or a string such as "1.5 MB"."""
     if isinstance(given, str):
         return parse_size(given)
     if isinstance(given, bool) or not hasattr(given, "__index__") or index(given) < 0:

@@ -86,12 +86,11 @@ def in_place(case: Case) -> CaseFunction | None:
 
 
 FORMS: Mapping[str, Callable[[Case], CaseFunction | None]] = {
-    "alone": plain,
     "with constants": with_constants,
     "lowered": lowered,
     "in place": in_place,
 }
-"""The forms of a case by name; None for a case that does not have a form."""
+"""Further forms of a case by name; None for a case that does not have a form."""
 
 
 def _owned(op: Op, f: Function) -> Op:

@@ -1,1 +1,1 @@
-"""Graph optimisations, one a file."""
+"""Graph optimisations, one per file; `matching` and `layouts` are the libraries they share."""

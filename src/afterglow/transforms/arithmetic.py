@@ -13,7 +13,7 @@ from afterglow.ops.elementwise import Add, Div, Equal, Max, Min, Mul, Neg, Sub, 
 from afterglow.ops.functions import Reciprocal, Sqrt
 from afterglow.ops.power import Pow
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.matching import constant_result, has_one_use, is_filled, uniform
+from afterglow.transforms.matching.values import constant_result, has_one_use, is_filled, uniform
 from afterglow.types import Array
 
 NEUTRAL: dict[type[Op], int] = {

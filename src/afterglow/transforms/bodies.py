@@ -1,4 +1,4 @@
-"""What the bodies of If, Loop and Scan take from outside: as little as can be, as known as can be.
+"""Simplify what the bodies of If, Loop and Scan capture from outside.
 
 A body that no other node carries is changed in place, together with the node that carries it.
 """
@@ -71,7 +71,7 @@ def take_less(node: Node, b: Builder) -> Replacement:
 
 
 def _own_bodies(node: Node) -> list[Function]:
-    """The functions that a node carries, if no node carries them besides and not it twice."""
+    """The functions that a node carries, if it is the only one to carry them, and each once."""
     bodies = [subgraph.function for subgraph in subgraphs_of(node.op)]
     if node.function is None:
         return []
@@ -83,7 +83,7 @@ def _own_bodies(node: Node) -> list[Function]:
 
 
 def _first_captured(node: Node) -> int:
-    """The place of the first operand that bodies take as it is."""
+    """The index of the first captured operand."""
     match node.op:
         case If():
             return 1
@@ -100,7 +100,7 @@ def _are_used(bodies: Sequence[Function], placeholders: Sequence[Placeholder]) -
 
 
 def _moved_to_end(values: Sequence[ValueT], places: Sequence[int]) -> list[ValueT]:
-    """The values with those at some places behind the others."""
+    """The values with those at the given indices moved to the end."""
     others = [value for index, value in enumerate(values) if index not in places]
     return [*others, *(values[index] for index in places)]
 

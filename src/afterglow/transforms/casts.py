@@ -10,7 +10,7 @@ from afterglow.types import dtype as d
 from afterglow.types.dtype import Kind
 
 EXACT_INTEGER_BITS: dict[DType, int] = {d.f64: 53, d.f32: 24, d.f16: 11, d.bf16: 8}
-"""Floats that hold every integer of so many bits, the sign apart."""
+"""For each float type, the bits of the integers that it represents exactly, sign excluded."""
 
 
 def loses_nothing(source: DType, target: DType) -> bool:

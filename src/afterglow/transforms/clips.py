@@ -1,7 +1,7 @@
-"""Bounds: clips, rectifiers, and maxima and minima with a number are one thing.
+"""Merge and drop bounds: clips, rectifiers, and maxima and minima with a number.
 
-`RAISE_CLIPS` is for before lowering, which may take clips apart; `SIMPLIFY_CLIPS` brings in no
-kind of op that was not there.
+`RAISE_CLIPS` is for before lowering, which may decompose clips; `SIMPLIFY_CLIPS` introduces no new
+kind of op.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from afterglow.ops.movement import Expand, Reshape, Slice, Transpose
 from afterglow.ops.pooling import MaxPool
 from afterglow.ops.softmax import Softmax
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.matching import has_one_use, uniform
+from afterglow.transforms.matching.values import has_one_use, uniform
 
 LOOK_BACK = 4
-"""How many nodes that only move elements a range is followed through."""
+"""The number of data-movement nodes that a range is traced through."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Range:
     high: float = math.inf
 
     def after(self, inner: Range) -> Range:
-        """What clipping first to `inner` and then to this range clips to."""
+        """The range that clipping to `inner` and then to this one amounts to."""
         first = min(inner.low, inner.high)  # where they cross, `high` wins
         return Range(self._clipped(first), self._clipped(inner.high))
 
@@ -57,11 +57,11 @@ RANGES: dict[type[Op], Range] = {
     Sin: Range(-1.0, 1.0),
     Cos: Range(-1.0, 1.0),
 }
-"""Where the results of an op lie, whatever its operands."""
+"""The ranges of results that hold for all operands."""
 
 
 def range_of(op: Op) -> Range:
-    """Where the results of `op` lie."""
+    """The range of the results of `op`."""
     if isinstance(op, Clip):
         return Range().after(_bounds(op))
     return RANGES.get(type(op), Range())

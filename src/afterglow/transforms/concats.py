@@ -10,10 +10,10 @@ import numpy as np
 from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.movement import Concat, Slice
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.matching import has_one_use
+from afterglow.transforms.matching.values import has_one_use
 
 MOST_PARTS = 1024
-"""Concatenations are not joined beyond so many parts: long chains of them stay cheap to compile."""
+"""The most parts of a merged concatenation: keeps long chains cheap to compile."""
 SMALL_BYTES = 1 << 16
 """Neighbouring constants are joined when compiling up to this size."""
 
@@ -71,7 +71,7 @@ def _join_slices(b: Builder, axis: int, first: Value, second: Value) -> Value | 
 
 
 def _follows(a: Slice, c: Slice, axis: int) -> bool:
-    """Whether `c` goes on along the axis where `a` stops, and agrees with it along the others."""
+    """Whether slice `c` continues slice `a` along the axis, and equals it along the others."""
     if a.steps != c.steps:
         return False
     starts = list(a.starts)
@@ -94,7 +94,7 @@ def _join_constants(b: Builder, axis: int, first: Value, second: Value) -> Value
 
 
 def _joined(node: Node, b: Builder, join: Callable[[Value, Value], Value | None]) -> Value | None:
-    """The concatenation with its first two neighbours joined that can be."""
+    """The concatenation with the first pair of mergeable neighbours merged."""
     parts = node.given
     for index in range(len(parts) - 1):
         one = join(parts[index], parts[index + 1])

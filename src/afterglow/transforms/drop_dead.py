@@ -1,4 +1,4 @@
-"""Remove what nobody needs."""
+"""Dead-code elimination."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from afterglow.passes import Pass
 
 
 class DropDead(Pass):
-    """Pure nodes whose results nobody takes are erased.
+    """Erases pure nodes whose results are unused.
 
     On the main function also: functions that no node carries, and constants that no function uses.
     """
@@ -37,7 +37,7 @@ def drop_dead_nodes(function: Function) -> bool:
 
 
 def _drop_functions(module: Module) -> bool:
-    """Forget the functions that main does not reach."""
+    """Remove the functions that main does not reach."""
     reached = {module.main: None}
     pending = [module.main]
     while pending:
@@ -51,7 +51,7 @@ def _drop_functions(module: Module) -> bool:
 
 
 def drop_unused_constants(module: Module) -> bool:
-    """Forget the constants that no function reads, returns or stores."""
+    """Remove the constants that no function reads, returns or stores."""
     escaping = {id(value) for f in module.functions.values() for value in f.escaping()}
     dead = [
         constant

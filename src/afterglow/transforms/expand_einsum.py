@@ -1,4 +1,4 @@
-"""Spell out einsums, so that what they contain is optimised like everything else."""
+"""Expand einsums, so that the products in them are optimised like all others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Scales and shifts by constants become part of the weights next to them.
+"""Fold constant scales and shifts into adjacent weights.
 
 Parameters are combined in float64 and rounded once. Convolutions are channels last, so what runs
-along the last axis has one number a channel. Weights that several nodes share stay as they are.
+along the last axis has one number a channel. Shared weights are not changed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from afterglow.ops.elementwise import Add, Div, Mul, Sub
 from afterglow.ops.linear import MatMul
 from afterglow.ops.normalization import BatchNorm
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.affine import Affine, affine_of, normalization_of
-from afterglow.transforms.matching import has_one_use
+from afterglow.transforms.matching.affine import Affine, affine_of, normalization_of
+from afterglow.transforms.matching.values import has_one_use
 from afterglow.types import Array
 
 

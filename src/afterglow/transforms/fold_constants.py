@@ -1,4 +1,4 @@
-"""Compute when compiling what depends on constants only."""
+"""Constant folding: evaluate at compile time what depends on constants only."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from afterglow.support.errors import AfterglowError
 from afterglow.types import Array
 
 FREE_BYTES = 1 << 20
-"""Results up to this size are always kept as constants."""
+"""Results up to this size always become constants."""
 FREE_GROWTH = 2
-"""Larger ones only if they have at most so many times the elements of what they are made from."""
+"""Larger results become constants if they have at most this many times their operands' elements."""
 SMALL_PART = 16
-"""A view of less than one part in so many of an array is copied, so that the array can go."""
+"""A view of less than 1 / SMALL_PART of an array is copied, so that the array can be freed."""
 
 
 class FoldConstants(Pass):
-    """Nodes whose operands are constants become constants, and constants no longer used are gone.
+    """Replace nodes whose operands are constants by constants; drop constants no longer used.
 
-    Results that would make the program much larger (an expansion, a tile, a pad) stay nodes, and
-    so do those whose evaluation fails: what is wrong with them is said when they run. Compact
-    forms stay unless `unpack` is set: ops may be found that take quantized weights as they are.
+    Results that would make the program much larger (an expansion, a tile, a pad) are not folded,
+    nor those whose evaluation fails: that error is raised when they run. Dequantizations are
+    folded only if `dequantize` is set: fused ops may take the quantized weights.
     """
 
     name = "fold-constants"
 
-    def __init__(self, *, unpack: bool = False) -> None:
-        self.unpack = unpack
+    def __init__(self, *, dequantize: bool = False) -> None:
+        self.dequantize = dequantize
 
     def run(self, function: Function) -> bool:
         """See the class."""
-        folder = _Folder(function, self.unpack)
+        folder = _Folder(function, self.dequantize)
         changed = False
         for node in function.nodes:
             changed |= folder.fold(node)
@@ -43,16 +43,16 @@ class FoldConstants(Pass):
 class _Folder:
     """One run over one function."""
 
-    def __init__(self, function: Function, unpack: bool) -> None:
+    def __init__(self, function: Function, dequantize: bool) -> None:
         self.function = function
-        self.unpack = unpack
+        self.dequantize = dequantize
         self.module = function.module
         functions = self.module.functions.values()
         self.escaping = {id(value) for f in functions for value in f.escaping()}
 
     def fold(self, node: Node) -> bool:
         """Replace the node by its results, if they are known."""
-        if not _is_foldable(node) or (node.op.unpacks and not self.unpack):
+        if not _is_foldable(node) or (node.op.dequantizes and not self.dequantize):
             return False
         results = _results(node)
         if results is None:

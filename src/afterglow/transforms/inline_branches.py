@@ -1,4 +1,4 @@
-"""Choices that are made when compiling."""
+"""Inline the taken branch of an If with a constant condition."""
 
 from __future__ import annotations
 

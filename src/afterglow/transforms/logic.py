@@ -5,7 +5,7 @@ from __future__ import annotations
 from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.elementwise import And, Max, Min, Not, Or, ShiftLeft, ShiftRight, Where, Xor
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.matching import is_filled
+from afterglow.transforms.matching.values import is_filled
 from afterglow.types.dtype import boolean
 
 

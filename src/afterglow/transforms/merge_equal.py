@@ -1,4 +1,4 @@
-"""Keep one of things that are equal: nodes, and constants."""
+"""Common-subexpression elimination, of nodes and of constants."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from afterglow.passes import Pass
 from afterglow.types import Array
 
 SAMPLES = 64
-"""So many elements of a constant are hashed; those that agree in them are compared."""
+"""The number of elements of a constant that are hashed; equal hashes are compared in full."""
 BLOCK_BYTES = 1 << 22
 """Constants are compared in blocks of about this size, until two differ."""
 

@@ -1,4 +1,4 @@
-"""Matrix products of one left operand with several constants become one product.
+"""Merge matrix products of one left operand with several constants into one.
 
 Queries, keys and values of attention are the case in mind: the left operand is read once, and the
 right one is wide. Each product becomes a slice of the merged one along the last axis.
@@ -18,7 +18,7 @@ from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape, Transpose, slice_axis
 from afterglow.passes import Pass
-from afterglow.transforms.matching import escapes, has_one_use
+from afterglow.transforms.matching.values import escapes, has_one_use
 from afterglow.types import Array
 
 FOLLOWERS = (Reshape, Transpose, MatMul, Attention)
@@ -37,11 +37,11 @@ class Product:
 
     @property
     def columns(self) -> int:
-        """How many it contributes to a merged product."""
+        """The number of columns that it adds to a merged product."""
         return self.result.type.shape[-1]
 
     def partners(self) -> Hashable:
-        """Equal for products that may be merged."""
+        """The key under which products may be merged."""
         lhs = self.node.operands[0]
         return lhs, self.node.op, self.weight.type.dtype, self.node.predicate
 
@@ -65,7 +65,7 @@ class MergeMatMuls(Pass):
 
 
 def _product(node: Node) -> Product | None:
-    """The node as a product that is no worse off when merged."""
+    """The node as a product that merging does not make slower; None if it is not one."""
     match node:
         case Node(MatMul(), [Value(), Constant() as weight]) if weight.type.rank == 2:
             bias, result = _sum_after(node)

@@ -1,4 +1,4 @@
-"""Hold weights in 16 bits where reading them is what takes time."""
+"""Store weights in 16 bits where reading them is the bottleneck."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ bf16 is widened by what multiplication leaves idle; more uses leave f32 to algor
 multiplications. f16 takes instructions of its own, which must be outweighed by memory.
 """
 LEAST_SIZE = 1 << 14
-"""Elements below which a weight stays in a cache near the core, whatever else is read."""
+"""Weights with fewer elements are not narrowed: they fit in a cache near the core."""
 
 
 class NarrowWeights(Pass):
-    """Weights of type f32 are rounded once, to nearest, and held in f16 or bf16.
+    """Weights of type f32 are rounded once, to nearest, and stored in f16 or bf16.
 
     A constant is, if all who read it take it as a weight (`Op.weight_uses`) and are bound by its
     memory; with `every`, whatever they are bound by. One with a number that is too large for the
@@ -63,9 +63,9 @@ class NarrowWeights(Pass):
 
 
 def _uses_of_element(node: Node, index: int) -> int | None:
-    """How often a reader uses an element of an operand once it is read; None if not as a weight."""
+    """The uses of an element each time it is read; None if the operand is not a weight there."""
     types = [None if operand is None else operand.type for operand in node.operands]
-    names = dict(enumerate(node.op.operand_names))  # a predicate is no operand, number -1
+    names = dict(enumerate(node.op.operand_names))  # a predicate is not an operand, its index is -1
     return node.op.weight_uses(types).get(names.get(index, ""))
 
 
@@ -76,7 +76,7 @@ def _fits(data: Array, dtype: DType) -> bool:
 
 
 def _replace(module: Module, weight: Constant, data: Array) -> None:
-    """Have all readers of a constant take other elements, under the same name."""
+    """Replace a constant by one with other elements, under the same name."""
     module.erase_constant(weight)
     narrow = module.constant(weight.name, data)
     for node, index in weight.uses:
@@ -88,7 +88,7 @@ def _replace(module: Module, weight: Constant, data: Array) -> None:
 
 
 def _widen_result(node: Node) -> None:
-    """Have a result whose type follows that of its operand cast back."""
+    """Cast a result back whose type follows that of its operand."""
     function, name = node.function, node.name
     assert function is not None
     b = Builder(function, node, origin=node.origin, predicate=node.predicate)

@@ -1,4 +1,4 @@
-"""Make pads fewer: windows that slide over a padded value can bring the padding themselves."""
+"""Fold pads into the convolutions and poolings that read them."""
 
 from __future__ import annotations
 

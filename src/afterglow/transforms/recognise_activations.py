@@ -1,4 +1,4 @@
-"""Activations that exporters spell out become one op again: GELU, SiLU, hard swish and others."""
+"""Recognise activations that exporters write as arithmetic: GELU, SiLU, hard swish and others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from afterglow.ops.activation import (
 from afterglow.ops.elementwise import Abs, Add, Div, Less, Mul, Neg, Sub, Where, scalar
 from afterglow.ops.functions import Erf, Exp, Log, Log1p, Reciprocal, Tanh
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.patterns import (
+from afterglow.transforms.matching.patterns import (
     emit_as,
     ingredients,
     is_near,
@@ -31,7 +31,12 @@ from afterglow.transforms.patterns import (
     serves_only,
     uncast,
 )
-from afterglow.transforms.polynomials import Polynomial, is_polynomial, multiple_of, polynomial
+from afterglow.transforms.matching.polynomials import (
+    Polynomial,
+    is_polynomial,
+    multiple_of,
+    polynomial,
+)
 
 NEAR = 4
 """How many nodes in a row may lie between a formula and the function inside it."""

@@ -1,4 +1,4 @@
-"""Attention that exporters spell out becomes one op: product, mask, softmax, product."""
+"""Recognise attention that exporters write as product, mask, softmax, product."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape
 from afterglow.ops.softmax import Softmax
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.attention_patterns import (
+from afterglow.transforms.matching.attention import (
     Mask,
     Matrices,
     Scores,
@@ -21,10 +21,10 @@ from afterglow.transforms.attention_patterns import (
     scores,
     ungrouped,
 )
-from afterglow.transforms.patterns import maker, scalar_of, serves_only
+from afterglow.transforms.matching.patterns import maker, scalar_of, serves_only
 
 LARGEST_SCALE = 1e30
-"""Larger ones may overflow where the scores would not: they are left as they are."""
+"""Attention with a larger scale is not recognised: it may overflow where the scores do not."""
 
 
 @dataclass(frozen=True)

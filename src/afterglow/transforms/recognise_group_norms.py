@@ -1,4 +1,4 @@
-"""Group normalization written with reshapes becomes one op again, and takes what scales it."""
+"""Recognise group normalization that is written with reshapes, with its scale and bias."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from afterglow.ops.elementwise import Add, Mul
 from afterglow.ops.movement import Reshape
 from afterglow.ops.normalization import GroupNorm, LayerNorm
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.matching import has_one_use
-from afterglow.transforms.patterns import orders
+from afterglow.transforms.matching.patterns import orders
+from afterglow.transforms.matching.values import has_one_use
 from afterglow.types import Array
 
 

@@ -1,4 +1,4 @@
-"""Normalizations that exporters spell out become one op again, their scale and bias with it."""
+"""Recognise normalizations that exporters write as arithmetic, with their scale and bias."""
 
 from __future__ import annotations
 
@@ -16,8 +16,12 @@ from afterglow.ops.normalization import GroupNorm, LayerNorm, RMSNorm
 from afterglow.ops.power import Pow
 from afterglow.ops.reduction import ReduceMean, ReduceSum
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.matching import has_one_use
-from afterglow.transforms.patterns import (
+from afterglow.transforms.matching.norm_parameters import (
+    absorb_bias,
+    absorb_scale,
+    normalise_narrow,
+)
+from afterglow.transforms.matching.patterns import (
     emit_as,
     ingredients,
     is_near,
@@ -26,12 +30,13 @@ from afterglow.transforms.patterns import (
     serves_only,
     uncast,
 )
-from afterglow.transforms.polynomials import Polynomial, is_polynomial, multiple_of, polynomial
-from afterglow.transforms.recognise_norm_parameters import (
-    absorb_bias,
-    absorb_scale,
-    normalise_narrow,
+from afterglow.transforms.matching.polynomials import (
+    Polynomial,
+    is_polynomial,
+    multiple_of,
+    polynomial,
 )
+from afterglow.transforms.matching.values import has_one_use
 from afterglow.types import dtype as d
 
 NEAR = 4

@@ -1,4 +1,4 @@
-"""Recognise arithmetic on quantized numbers that is written as arithmetic on dequantized ones."""
+"""Recognise quantized ops that are written as ops on dequantized values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from afterglow.ops.pooling import MaxPool
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.matching import has_one_use
+from afterglow.transforms.matching.values import has_one_use
 from afterglow.types.dtype import f32, i8, i32, u8
 
 LEAST_SCALE, LARGEST_SCALE = 2.0**-100, 2.0**100

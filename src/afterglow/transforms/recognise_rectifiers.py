@@ -1,4 +1,4 @@
-"""Leaky rectifiers that exporters spell out become one op again."""
+"""Recognise leaky rectifiers that exporters write as arithmetic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from afterglow.graph import Builder, Node, Value
 from afterglow.ops.activation import LeakyRelu, PRelu, Relu
 from afterglow.ops.elementwise import Abs, Add, Less, LessEqual, Max, Neg, Sub, Where
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.patterns import (
+from afterglow.transforms.matching.patterns import (
     emit_as,
     ingredients,
     maker,
@@ -18,7 +18,7 @@ from afterglow.transforms.patterns import (
     scalar_of,
     serves_only,
 )
-from afterglow.transforms.polynomials import Polynomial, are_near, multiple_of, polynomial
+from afterglow.transforms.matching.polynomials import Polynomial, are_near, multiple_of, polynomial
 
 
 @rewrite(Max)

@@ -1,4 +1,4 @@
-"""Shuffles written as reshape, transpose, reshape become one op again."""
+"""Recognise shuffles that are written as reshape, transpose, reshape."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from afterglow.graph import Builder, Node, Value
 from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.shuffle import ChannelShuffle, DepthToSpace, Shuffle, ShuffleMode, SpaceToDepth
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.layout import Layout
-from afterglow.transforms.matching import has_one_use
+from afterglow.transforms.layouts.layout import Layout
+from afterglow.transforms.matching.values import has_one_use
 
 Shape = tuple[int, ...]
 

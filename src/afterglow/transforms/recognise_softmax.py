@@ -1,4 +1,4 @@
-"""Softmax and its logarithm, where exporters spell them out, become one op again."""
+"""Recognise softmax and its logarithm where exporters write them as arithmetic."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from afterglow.ops.functions import Exp, Log, Reciprocal
 from afterglow.ops.reduction import ReduceSum
 from afterglow.ops.softmax import LogSoftmax, Softmax
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.matching import has_one_use
-from afterglow.transforms.patterns import emit_as, maker, orders, serves_only, uncast
+from afterglow.transforms.matching.patterns import emit_as, maker, orders, serves_only, uncast
+from afterglow.transforms.matching.values import has_one_use
 
 
 @rewrite(Div)

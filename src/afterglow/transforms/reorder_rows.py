@@ -1,4 +1,4 @@
-"""Put the rows of constant weights in the order in which a matrix product meets its columns.
+"""Permute the rows of constant weights, so that a transpose before the product is not needed.
 
 A feature map that is flattened before a fully connected layer was transposed first, if the model
 had its channels first. The order of the columns does not matter to the product, only that the rows
@@ -12,10 +12,10 @@ from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.quantization import DequantizeLinear
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.layout import Layout
-from afterglow.transforms.moved import has_constant_rows
-from afterglow.transforms.permutations import inverse
-from afterglow.transforms.views import constant_like
+from afterglow.transforms.layouts.layout import Layout
+from afterglow.transforms.layouts.moved import has_constant_rows
+from afterglow.transforms.layouts.permutations import inverse
+from afterglow.transforms.matching.values import constant_like
 from afterglow.types import Array
 
 

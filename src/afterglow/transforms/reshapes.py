@@ -5,8 +5,8 @@ from __future__ import annotations
 from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.movement import Expand, Reshape, Tile, Transpose
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.permutations import keeps_order
-from afterglow.transforms.views import constant_like
+from afterglow.transforms.layouts.permutations import keeps_order
+from afterglow.transforms.matching.values import constant_like
 
 
 @rewrite(Reshape)

@@ -10,11 +10,12 @@ from afterglow.graph import Builder, Constant, Function, Node, Value
 from afterglow.ops.movement import Reshape, Transpose
 from afterglow.passes import Pass, Property, RewritePass
 from afterglow.transforms.drop_dead import drop_dead_nodes
-from afterglow.transforms.layout import Layout
-from afterglow.transforms.layout_choice import choose_layouts
-from afterglow.transforms.layout_proposals import Proposals
-from afterglow.transforms.moved import transposition
-from afterglow.transforms.permutations import Perm, composed, inverse
+from afterglow.transforms.layouts.choice import choose_layouts
+from afterglow.transforms.layouts.layout import Layout
+from afterglow.transforms.layouts.moved import transposition
+from afterglow.transforms.layouts.permutations import Perm, composed, inverse
+from afterglow.transforms.layouts.proposals import Proposals
+from afterglow.transforms.matching.values import constant_like
 from afterglow.transforms.reorder_rows import reorder_rows
 from afterglow.transforms.reshapes import (
     compose_reshapes,
@@ -30,7 +31,6 @@ from afterglow.transforms.transposes import (
     multiply_transposed,
     transpose_constant,
 )
-from afterglow.transforms.views import constant_like
 
 _RULES = (
     compose_transposes,
@@ -111,7 +111,7 @@ class _Mover:
             self.moved[own] = new, moved.result
 
     def _move_transpose(self, node: Node, perm: Perm) -> None:
-        """The node itself stays for those that need its result as it was."""
+        """The node itself is kept for users that need the old layout."""
         (x,), y = node.given, node.result
         layout = self.proposals.layouts[y]
         wanted = layout.before_transpose(perm, x.type.shape)

@@ -8,7 +8,7 @@ from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.indexing import Gather
 from afterglow.ops.movement import Expand, Pad, Reshape, Slice, slice_axis
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.views import constant_like
+from afterglow.transforms.matching.values import constant_like
 from afterglow.types import Array
 
 

@@ -1,4 +1,4 @@
-"""Convolutions whose padding, strides or dilations dwarf x, as sums over the taps that see it.
+"""Split convolutions whose padding, strides or dilations dwarf x into sums over taps.
 
 Their kernels work on a padded copy of x, or have code for each phase of the stride: a few bytes of
 attributes could ask for any amount of memory. What comes out takes no more than the operands and
@@ -21,7 +21,7 @@ from afterglow.ops.windows import FREE_ELEMENTS, MOST_GROWTH, Windows
 from afterglow.passes import RewritePass, rewrite
 
 MOST_TAPS = 256
-"""Taps that see something, at most: others stay what they are."""
+"""The most taps that see x: convolutions with more are not split."""
 MOST_PHASES = 4096
 """Phases of the strides of a transposed convolution that its kernel may have code for."""
 
@@ -115,7 +115,7 @@ def _padded(b: Builder, x: Value, starts: list[int], shape: tuple[int, ...]) -> 
 
 
 def _sum(b: Builder, node: Node, parts: list[Value], bias: Value | None) -> Value:
-    """All parts, then the bias; zeros if there is none."""
+    """The sum of all parts and the bias; zeros if there are neither."""
     type = node.result.type
     total = parts[0] if parts else b.emit(Fill(type.shape, 0.0, type.dtype))
     for part in parts[1:]:

@@ -1,4 +1,4 @@
-"""Keep quantized weights next to the op that takes them.
+"""Move data movement of weights before their dequantization.
 
 What moves the elements of a dequantized constant moves the stored ones instead, and that is done
 when compiling: the dequantization is then the last thing that happens to a weight.
@@ -13,7 +13,7 @@ from afterglow.graph import Builder, Constant, Node, Op, Value
 from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.quantization import DequantizeLinear
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.matching import has_one_use
+from afterglow.transforms.matching.values import has_one_use
 
 
 @rewrite(Reshape, Transpose)

@@ -1,4 +1,4 @@
-"""Make transposes fewer: compose neighbours, drop those that move nothing, let others take them."""
+"""Make transposes fewer: compose neighbours, drop identities, fold them into products."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape, Transpose
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.layout import Layout
-from afterglow.transforms.matching import has_one_use
-from afterglow.transforms.permutations import (
+from afterglow.transforms.layouts.layout import Layout
+from afterglow.transforms.layouts.permutations import (
     Perm,
     composed,
     inverse,
@@ -19,7 +18,7 @@ from afterglow.transforms.permutations import (
     keeps_order,
     swaps_last_two,
 )
-from afterglow.transforms.views import constant_like
+from afterglow.transforms.matching.values import constant_like, has_one_use
 
 
 @rewrite(Transpose)
@@ -32,7 +31,7 @@ def compose_transposes(node: Node, b: Builder) -> Value | None:
 
 
 def _is_work(perm: Perm, value: Value) -> bool:
-    """Whether to put a value in order, which is one already, is not just a reshape of it."""
+    """Whether the transpose of a value moves data, rather than reshapes it."""
     return not keeps_order(perm, value.type.shape) or has_one_use(value)
 
 

@@ -1,4 +1,4 @@
-"""Compute with more precision than the model stores."""
+"""Compute narrow floats in f32."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from afterglow.types import DType, TensorType
 from afterglow.types.dtype import bf16, f16, f32
 
 NARROW = (f16, bf16)
-"""Types in which values are kept, but better not computed."""
+"""Storage types that are better not computed in."""
 
 
 class WidenFloats(Pass):

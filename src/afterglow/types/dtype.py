@@ -1,6 +1,6 @@
-"""Element types: what one element of a tensor is, and how NumPy holds it.
+"""Element types: what one element of a tensor is, and how NumPy stores it.
 
-Types narrower than a byte are held one element a byte, as `ml_dtypes` does.
+Types narrower than a byte are stored one element a byte, as `ml_dtypes` does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, repr=False)
 class DType:
-    """An element type; one object for each, so compare with `is` or `==` as you like."""
+    """An element type; there is one object for each, so `is` and `==` agree."""
 
     name: str
     kind: Kind
@@ -36,7 +36,7 @@ class DType:
 
     @cached_property
     def numpy(self) -> np.dtype[Any]:
-        """How NumPy holds it."""
+        """The NumPy type that stores it."""
         try:
             return np.dtype(self.numpy_name)
         except TypeError:
@@ -49,7 +49,7 @@ class DType:
 
     @property
     def is_integer(self) -> bool:
-        """Whether it holds integers, signed or not (booleans are none)."""
+        """Whether it holds integers, signed or unsigned; booleans do not count."""
         return self.kind in (Kind.INT, Kind.UINT)
 
     @property
@@ -74,7 +74,7 @@ class DType:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least and the greatest integer that it holds; NumPy tells only of whole bytes."""
+        """The least and the greatest integer of the type, sub-byte types included."""
         assert self.is_integer
         if self.kind is Kind.UINT:
             return 0, (1 << self.bits) - 1
@@ -98,7 +98,7 @@ class DType:
 
 
 def _extended(name: str) -> np.dtype[Any]:
-    """A type of elements that NumPy does not know by itself."""
+    """An element type that `ml_dtypes` adds to NumPy."""
     import ml_dtypes  # noqa: PLC0415  takes as long to load as a model, and few models need it
 
     dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))

@@ -1,4 +1,4 @@
-"""What numbers may be that data give and that point into memory: indices, lengths, counts."""
+"""Allowed ranges of numbers in data that index memory: indices, lengths, counts."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class IndexRange:
-    """The least and the largest number that is allowed; where negative ones are, from the end."""
+    """The least and the largest allowed number; negative ones, if allowed, count from the end."""
 
     low: int
     high: int
 
     @staticmethod
     def places(extent: int) -> IndexRange:
-        """Places along an axis, counted from either end."""
+        """The range of indices along an axis, counted from either end."""
         return IndexRange(-extent, extent - 1)
 
     @staticmethod
     def counts(most: int) -> IndexRange:
-        """Numbers from none to all."""
+        """The range of numbers from 0 to a largest one."""
         return IndexRange(0, most)
 
 
 IndexRanges: TypeAlias = tuple[IndexRange | None, ...]
-"""One for all elements of an operand, or one for each place along its last axis; None for any."""
+"""The range of all elements of an operand, or of each index of its last axis; None: unlimited."""

@@ -9,11 +9,11 @@ from afterglow.types.tensor import TensorType
 
 @dataclass(frozen=True)
 class Port:
-    """An input, output or state. A lent input may be overwritten once it has been read."""
+    """An input, output or state. A donated input may be overwritten once it has been read."""
 
     name: str
     type: TensorType
-    lent: bool = False
+    donated: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """What planning gave: the arena, and the largest sum of bytes live at once, which bounds it."""
+    """The size of the arena, and its lower bound: the largest sum of bytes live at once."""
 
     arena_bytes: int
     lower_bound_bytes: int

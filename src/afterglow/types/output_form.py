@@ -1,4 +1,4 @@
-"""What a caller gets for an output that is not one tensor: told as data, and put together."""
+"""Outputs that are not one tensor: their description, and how they are assembled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class OutputKind(Enum):
-    """What an output is made into."""
+    """The form in which a caller gets an output."""
 
     TENSOR = "tensor"
     SEQUENCE = "sequence"
@@ -58,11 +58,11 @@ def tensor_forms(names: Sequence[str]) -> tuple[OutputForm, ...]:
 
 
 def element_name(sequence: str, index: int) -> str:
-    """What an element of a sequence is called among the inputs of a function."""
+    """The name of the function input that holds one element of a sequence."""
     return f"{sequence}{_OF}{index}"
 
 
 def element_place(name: str) -> tuple[str, int | None]:
-    """Which value an input of a function is, or which element of which sequence."""
+    """The inverse of `element_name`: the name of the value, and the index of the element if any."""
     sequence, found, index = name.rpartition(_OF)
     return (sequence, int(index)) if found and index.isdecimal() else (name, None)

@@ -14,12 +14,12 @@ from afterglow.types.quantization import Quantization
 
 
 class ExtentError(ValueError):
-    """A shape that no tensor has."""
+    """A shape with negative or too large extents."""
 
 
 @dataclass(frozen=True, repr=False)
 class TensorType:
-    """Exact: two values of one type are interchangeable. Rank 0 and empty tensors are ordinary."""
+    """Element type, shape and quantization of a tensor; rank 0 and empty tensors are allowed."""
 
     dtype: DType
     shape: tuple[int, ...]

@@ -62,3 +62,14 @@ def test_a_layer_that_does_not_fit_is_named() -> None:
     message = str(caught.value)
     assert "an instruction needs 21632 bytes of memory 'local', which has 8192" in message
     assert "in node norm2, relu2" in message
+
+
+def test_the_size_of_the_arena_is_not_bounded_twice() -> None:
+    with pytest.raises(ag.AfterglowError) as caught:
+        ag.compile(
+            DIGITS, backend="interpreter", target="local=64KiB", max_arena="64KiB", cache=False
+        )
+    assert str(caught.value) == (
+        "error: max_arena cannot bound the memories of target 'local=64KiB'\n"
+        "  help: leave max_arena out: the target says how large its memories are"
+    )

@@ -43,7 +43,7 @@ GROWING = """
 
 @pytest.fixture(autouse=True)
 def never_compile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tier_up, "FIRST_THRESHOLD", 10**9)
+    monkeypatch.setattr(tier_up, "EARLY_THRESHOLD", 10**9)
     monkeypatch.setattr(tier_up, "LATER_THRESHOLD", 10**9)
 
 

@@ -92,23 +92,23 @@ def test_outputs_are_fresh_in_each_run(tiny: CompiledModel) -> None:
     np.testing.assert_array_equal(tiny(X), kept)
 
 
-def test_inputs_are_left_as_they_are_unless_lent() -> None:
+def test_inputs_are_left_as_they_are_unless_donated() -> None:
     nodes = [node("Exp", ["x"], ["a"]), node("Softmax", ["a"], ["b"]), node("Neg", ["b"], ["y"])]
     plain = afterglow.compile(model(nodes))
-    lending = afterglow.compile(model(nodes), lend_inputs=True)
+    donating = afterglow.compile(model(nodes), donate_inputs=True)
     x = X.copy()
     want = plain(x)
     np.testing.assert_array_equal(x, X)
-    np.testing.assert_array_equal(lending(read_only(X)), want)
-    np.testing.assert_array_equal(lending(X[::-1][::-1]), want)
-    np.testing.assert_array_equal(lending(x), want)
+    np.testing.assert_array_equal(donating(read_only(X)), want)
+    np.testing.assert_array_equal(donating(X[::-1][::-1]), want)
+    np.testing.assert_array_equal(donating(x), want)
 
 
-def test_one_array_for_two_inputs_that_are_lent() -> None:
+def test_one_array_for_two_inputs_that_are_donated() -> None:
     nodes = [node("Exp", ["x"], ["a"]), node("Exp", ["z"], ["b"]), node("Sub", ["a", "b"], ["y"])]
-    lending = afterglow.compile(model(nodes, inputs=("x", "z")), lend_inputs=True)
+    donating = afterglow.compile(model(nodes, inputs=("x", "z")), donate_inputs=True)
     x = X.copy()
-    np.testing.assert_array_equal(lending(x, x), np.zeros_like(X))
+    np.testing.assert_array_equal(donating(x, x), np.zeros_like(X))
 
 
 def test_scalars_and_empty_tensors() -> None:

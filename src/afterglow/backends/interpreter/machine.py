@@ -23,7 +23,7 @@ from afterglow.instr import (
 from afterglow.instr.tiling import TileAxis, tile_axes
 from afterglow.runtime.buffers import HostExecutable, arrays_of
 from afterglow.runtime.device import DeviceBuffer, Footprint
-from afterglow.runtime.lent import spare_lent
+from afterglow.runtime.donation import donatable
 from afterglow.types import Array
 from afterglow.types.dtype import string
 
@@ -85,7 +85,7 @@ class Run:
         self.memory: dict[Buffer, Array] = {}
         program = machine.program
         for buffer, array in zip(
-            program.inputs, spare_lent(machine.interface, inputs, states), strict=True
+            program.inputs, donatable(machine.interface, inputs, states), strict=True
         ):
             self.memory[buffer] = _flat(array)
         for buffer in program.constants:

@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 
 from afterglow import ops  # noqa: F401  a program's text names ops of any family
-from afterglow.graph import Constant, Function, Subgraph, parse_module
+from afterglow.graph import Function, Subgraph, parse_module
 from afterglow.graph.function import subgraphs_of
+from afterglow.graph.payload import pack_constants, unpack_constants
 from afterglow.graph.printer import constants_of, functions_in_order, is_inline, print_functions
 from afterglow.instr import Buffer, Instr, Program, ops_of, parse_program, print_program
 from afterglow.runtime.artifact import Section
 from afterglow.types import Array, TensorType
-from afterglow.types.dtype import DTYPES, string
+from afterglow.types.dtype import string
 
-PROGRAM, FUNCTIONS = "program", "functions"
-CONSTANT, CAPTURED = "constant.", "captured."
-"""How the names of sections begin that hold constants of the program, and of its functions."""
+PROGRAM, FUNCTIONS, CAPTURED = "program", "functions", "captured"
+"""Sections: the text of the program, that of functions, and the constants of these."""
+CONSTANT = "constant."
+"""How the names of sections begin that hold constants of the program."""
 
 
 def store_program(
@@ -35,15 +37,10 @@ def store_program(
     sections.update((CONSTANT + buffer.name, _encoded(buffer)) for buffer in constants)
     if carried:
         sections[FUNCTIONS] = print_functions(carried).encode()
-        sections.update((CAPTURED + constant.name, _encoded(constant)) for constant in captured)
+        sections[CAPTURED] = pack_constants(captured)
     known = {function.name for function in carried}
     named = {function.name for function in _functions(program.body)} - known
-    manifest = {
-        "functions": sorted(known),
-        "named": sorted(named),
-        "captured": {c.name: [c.type.dtype.name, list(c.type.shape)] for c in captured},
-    }
-    return manifest, sections
+    return {"functions": sorted(known), "named": sorted(named)}, sections
 
 
 def restore_program(manifest: Mapping[str, Any], sections: Mapping[str, Section]) -> Program:
@@ -68,15 +65,11 @@ def _restore_functions(
 ) -> dict[str, Subgraph]:
     if FUNCTIONS not in sections:
         return {}
-    payload = {
-        name: _decoded(sections[CAPTURED + name], TensorType(DTYPES[dtype], tuple(shape)))
-        for name, (dtype, shape) in manifest["captured"].items()
-    }
-    module = parse_module(_text(sections[FUNCTIONS]), payload)
+    module = parse_module(_text(sections[FUNCTIONS]), unpack_constants(sections[CAPTURED]))
     return {name: Subgraph(module.functions[name]) for name in manifest["functions"]}
 
 
-def _encoded(constant: Buffer | Constant) -> Section:
+def _encoded(constant: Buffer) -> Section:
     data = np.asarray(constant.data)
     if constant.type.dtype is string:
         return json.dumps([str(element) for element in data.reshape(-1)]).encode()

@@ -150,7 +150,7 @@ def fold(node: Node, *, always: bool = False, unchecked: bool = False) -> tuple[
     types = [result.type for result in node.results]
     if not always:
         elements = sum(type.size for type in types) + sum(value.type.size for value in node.given)
-        if elements > EAGER_ELEMENTS or node.op.unpacks or _rounds(node):
+        if elements > EAGER_ELEMENTS or node.op.dequantizes or _rounds(node):
             return None
     if not node.op.pure or subgraphs_of(node.op):
         return None

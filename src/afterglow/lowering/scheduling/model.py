@@ -120,8 +120,8 @@ class _Modeller:
         for node in self.function.nodes:
             self._add(node)
         sizes = tuple(buffer.type.nbytes for buffer in self.buffers)
-        kept = frozenset(self.buffers[b] for b in touched(*self.at_end) if b in self.buffers)
-        problem = Problem(sizes, tuple(self.steps), kept)
+        live_out = frozenset(self.buffers[b] for b in touched(*self.at_end) if b in self.buffers)
+        problem = Problem(sizes, tuple(self.steps), live_out)
         return Model(problem, tuple(self.numbers), self.function)
 
     def _add(self, node: Node) -> None:

@@ -25,14 +25,14 @@ class Step:
 class Problem:
     """Steps in an order that works, and the buffers that they touch.
 
-    A buffer is live from the first step that touches it to the last; one that is `kept`, to the
+    A buffer is live from the first step that touches it to the last; one that is `live_out`, to the
     end. So the concatenation whose parts are made in their places is one buffer, which many steps
     touch, and so is a tensor together with all views of it.
     """
 
     sizes: tuple[int, ...]
     steps: tuple[Step, ...]
-    kept: frozenset[int] = frozenset()
+    live_out: frozenset[int] = frozenset()
     users: tuple[tuple[int, ...], ...] = field(init=False)
     """For each step, those that need it."""
 
@@ -71,8 +71,8 @@ class Tracker:
         self.has_run = [False] * len(problem.steps)
         self.missing = [len(step.needs) for step in problem.steps]
         """For each step, how many of those it needs have not run."""
-        self.touching = [int(buffer in problem.kept) for buffer in range(len(problem.sizes))]
-        """For each buffer, how many steps touch it; that it is kept counts as one more."""
+        self.touching = [int(buffer in problem.live_out) for buffer in range(len(problem.sizes))]
+        """For each buffer, how many steps touch it; that it is live_out counts as one more."""
         for step in problem.steps:
             for buffer in step.touches:
                 self.touching[buffer] += 1

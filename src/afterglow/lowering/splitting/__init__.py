@@ -3,8 +3,8 @@
 - `region`: which part of every value a band needs.
 - `rewrite`: a region of nodes becomes bands.
 - `profile`: which nodes run together, and what is live meanwhile.
-- `candidates`: ways to run some of them in bands: what each costs, and takes.
-- `search`: the cheapest of all ways within a limit.
+- `walk`: running some of them in bands: what that costs, and takes.
+- `search`: the cheapest choice of bands within a limit.
 - `fit`: the pass.
 """
 

@@ -9,7 +9,7 @@ Of a program in which it finds nothing, this holds:
 5. Every element that is read has been written before, or is an input, a constant or state. What
    served as scratch, is still being fetched, or lay in a view that was freed, has not. What a
    predicate left out counts as written: nobody needs it.
-6. Constants are never written, and inputs only if they are lent.
+6. Constants are never written, and inputs only if they are donated.
 7. An instruction, or a stack, writes no memory that it uses under another name, unless both are
    the very same elements in the same order.
 8. At the end every output is written, whole.

@@ -28,7 +28,7 @@ class Buffer:
         self.address = declared.address
         self.unit = unit
         self.written = Coverage(self.form.nbytes // unit, full=self.kind in _WRITTEN_BEFORE)
-        self.is_read_only = declared.kind in _READ_ONLY and not declared.lent
+        self.is_read_only = declared.kind in _READ_ONLY and not declared.donated
         self.ended = ""
 
     def addresses(self) -> tuple[int, int]:

@@ -49,7 +49,7 @@ class Header:
 class Declaration:
     """A buffer: input, output, const, state, alloc or local. Only an alloc has an address.
 
-    An input that is lent may be overwritten.
+    An input that is donated may be overwritten.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class Declaration:
     form: Form
     memory: str = ""
     address: int | None = None
-    lent: bool = False
+    donated: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,9 @@ def _line(pattern: str) -> re.Pattern[str]:
 _HEADER = _line(rf"program {_NAME}(?P<arenas>(?:,? arena(?: \w+)? \d+)*) {{")
 _ARENA_LINE = _line(r"(?P<arenas>arena \w+ \d+)")
 _ARENA = re.compile(r"arena(?: (\w+))? (\d+)")
-_REGION = _line(rf"(?P<kind>input|output|const|state) (?P<name>{_NAME}) : {_TYPE}(?P<lent> lent)?")
+_REGION = _line(
+    rf"(?P<kind>input|output|const|state) (?P<name>{_NAME}) : {_TYPE}(?P<donated> donated)?"
+)
 _ALLOC = _line(
     rf"(?P<name>{_NAME}) = (?P<kind>alloc|local) {_TYPE}"
     r"(?: in (?P<memory>\w+))?(?: at (?P<address>\d+))?"
@@ -178,7 +180,7 @@ def _declaration(match: re.Match[str]) -> Statement:
         _form(match),
         fields.get("memory") or "",
         None if address is None else int(address),
-        fields.get("lent") is not None,
+        fields.get("donated") is not None,
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from afterglow.runtime.buffers import HostExecutable, arrays_of
 from afterglow.runtime.device import DeviceBuffer, Footprint, StepName
-from afterglow.runtime.lent import spare_lent
+from afterglow.runtime.donation import donatable
 from afterglow.runtime.native.convention import (
     ALARM_BYTES,
     ALARMS,
@@ -67,7 +67,7 @@ class NativeExecutable(HostExecutable):
         interface = native.interface
         types = [(port.type.shape, port.type.dtype.numpy) for port in interface.outputs]
         self._outputs = OutputArrays(types)
-        self._lends = any(port.lent for port in interface.inputs)
+        self._donates = any(port.donated for port in interface.inputs)
 
     @property
     def footprint(self) -> Footprint:
@@ -121,8 +121,8 @@ class NativeExecutable(HostExecutable):
 
     def prepared(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> Sequence[Array]:
         """The inputs as machine code can use them, copied only where that must be."""
-        if self._lends:
-            inputs = spare_lent(self.native.interface, inputs, states)
+        if self._donates:
+            inputs = donatable(self.native.interface, inputs, states)
         return [array if array.flags.carray else _usable(array) for array in inputs]
 
     def empty_outputs(self) -> list[Array]:

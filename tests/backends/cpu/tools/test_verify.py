@@ -55,7 +55,7 @@ def test_states_are_followed() -> None:
 
 def test_lent_inputs_are_followed() -> None:
     nodes = [node("Exp", ["x"], ["a"]), node("Softmax", ["a"], ["b"]), node("Neg", ["b"], ["y"])]
-    verified = afterglow.compile(model(nodes), verify=True, lend_inputs=True)
+    verified = afterglow.compile(model(nodes), verify=True, donate_inputs=True)
     want = afterglow.compile(model(nodes), verify=False)(X)
     np.testing.assert_array_equal(verified(X.copy()), want)
 

@@ -39,7 +39,7 @@ MOST_LISTED = 20
 
 @dataclass(frozen=True)
 class BundleOptions:
-    """What kind of bundle is wanted."""
+    """Options of a bundle."""
 
     embed_weights: bool = False
     """Whether the weights are in the object, rather than in a file."""
@@ -53,7 +53,7 @@ class BundleOptions:
 
 @dataclass(frozen=True)
 class Planned:
-    """A program to put into a bundle, the model's names of what it takes and gives, its symbols."""
+    """A program of a bundle, with the model's names of its inputs and outputs, and its symbols."""
 
     program: Program
     input_names: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a bundle is made of, before it becomes files."""
+"""The contents of a bundle, before it becomes files."""
 
 from __future__ import annotations
 

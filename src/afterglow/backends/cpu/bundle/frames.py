@@ -70,7 +70,7 @@ def _standard_error_to(descriptor: int) -> Iterator[None]:
 
 
 class StackBound:
-    """Bytes of stack that a call needs at most, by the frames and by who knows whom.
+    """Upper bound of the stack of a call, from the frames of functions and the graph of calls.
 
     A function that takes the address of another may call it, or have it called by a team.
     """

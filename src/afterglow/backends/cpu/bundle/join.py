@@ -45,7 +45,7 @@ def join(parts: Sequence[BundlePart], public: Collection[str], target: Target) -
 
 
 def asking(text: str, *, small: bool) -> str:
-    """A module of which LLVM tells the sizes of frames; `small`, it makes code of few bytes."""
+    """A module that LLVM reports the sizes of frames for; optimised for size if `small`."""
     wish = f"nounwind {ASK} minsize optsize" if small else f"nounwind {ASK}"
     return text.replace("attributes #0 = { nounwind", f"attributes #0 = {{ {wish}", 1)
 

@@ -22,12 +22,12 @@ _LEAST = {"x86": "x86-64", "aarch64": "aarch64"}
 
 
 def reference_target() -> str | None:
-    """The least machine that code can be run on here; None if there is none."""
+    """The smallest target whose code runs on this machine; None if there is none."""
     return _LEAST.get(Target.host().architecture)
 
 
 def reference_outputs(program: Program, target: str | None, compiled: Compile) -> list[Array]:
-    """What a program that is planned for a target gives for the inputs of the self-check.
+    """The outputs of a program for the inputs of the self-check.
 
     Its states are zero. Without a target the interpreter runs it.
     """

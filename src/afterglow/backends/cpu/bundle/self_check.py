@@ -44,7 +44,7 @@ _BYTE_TOLERANCE = 2.0
 
 
 def made_inputs(interface: Interface) -> list[Array]:
-    """What the self-check runs on: floats from -1 to 1, and zeros and ones."""
+    """The inputs of the self-check: floats from -1 to 1, and zeros and ones."""
     return [_made(port.type, number) for number, port in enumerate(interface.inputs)]
 
 

@@ -1,4 +1,4 @@
-"""What an object file holds, without linking it: sizes, and what it needs from elsewhere."""
+"""Survey of an object file: sizes, and the symbols that it needs from elsewhere."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BundleSurvey:
 
 
 def survey(data: bytes) -> BundleSurvey | None:
-    """What an ELF object holds; None of other formats."""
+    """The survey of an ELF object; None for other formats."""
     if data[:4] != b"\x7fELF" or data[5] != 1:
         return None
     is_wide = data[4] == 2

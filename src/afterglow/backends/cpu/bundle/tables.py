@@ -1,4 +1,4 @@
-"""Texts and tables that a bundle has about itself."""
+"""Strings and tables in which a bundle describes itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from afterglow.types.dtype import boolean, i32, u8, u32
 
 
 def write_step_name(module: Module, prefix: str, names: Sequence[str]) -> None:
-    """`NAME_step_name(i)`: the name of a step; an empty text if there is no such step."""
+    """`NAME_step_name(i)`: the name of a step; an empty string if there is no such step."""
     texts = [name.encode("ascii", "replace") + b"\0" for name in (*names, "")]
     offsets = np.cumsum([0, *map(len, texts[:-1])]).astype(np.uint32)
     with module.function(f"{prefix}_step_name") as e:

@@ -24,7 +24,7 @@ _AT_ONCE = 1 << 20
 
 
 class SharedConstants(Constants):
-    """A block of constants for several programs: what is equal is in it once."""
+    """A block of constants for several programs, in which equal constants are shared."""
 
     def _place(self, key: Hashable, nbytes: int, make: Callable[[], Array]) -> int:
         if key not in self._offsets:

@@ -1,4 +1,4 @@
-"""From a planned program to what runs: all kernels compiled, linked, and put together."""
+"""Building: from a planned program to a compiled and linked artefact."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Guard:
 
 @dataclass(frozen=True)
 class Call:
-    """A function of a kernel with what it is given, a place for each parameter.
+    """A call of a kernel's function, with an address for each parameter.
 
     It runs if all its guards hold.
     """
@@ -79,7 +79,7 @@ def group_calls(calls: Sequence[Call]) -> list[list[Call]]:
 
 
 def division(calls: Sequence[Call]) -> tuple[int, int]:
-    """Units and chunks of a step: a step of one chunk is one unit."""
+    """The number of units and of chunks of a step; a step of one chunk is one unit."""
     chunks = calls[0].chunks
     return (calls[0].function.units, chunks) if chunks > 1 else (1, 1)
 
@@ -101,7 +101,7 @@ def write_calls(
     scratch: Pointer,
     bounds: tuple[Value, Value] | None = None,
 ) -> None:
-    """Run calls in a row: for the units within the bounds, or for all that each of them has."""
+    """Write calls one after the other: for units within the bounds, or for all units of each."""
     for guards, guarded in groupby(calls, lambda call: call.guards):
         with ExitStack() as inside:
             for guard in guards:

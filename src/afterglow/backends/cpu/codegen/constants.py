@@ -14,7 +14,7 @@ from afterglow.types import Array
 
 
 class Constants:
-    """One block of bytes in the making; each constant is in it once."""
+    """A block of constants under construction, in which each constant is stored once."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -58,7 +58,7 @@ class Constants:
 
 
 def elements_of(buffer: Buffer) -> Array:
-    """What a constant buffer, or a view of one, holds."""
+    """The elements of a constant buffer, or of a view of one."""
     root = buffer.root
     assert root.data is not None
     if not buffer.is_view:

@@ -1,4 +1,4 @@
-"""Where the memory of a program lies, as the code sees it that works on it."""
+"""Frames: where the buffers of a program are, relative to the buffer table."""
 
 from __future__ import annotations
 

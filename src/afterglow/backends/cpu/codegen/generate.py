@@ -247,7 +247,7 @@ def _workspaces(step: OpInstr | Stack | Copy, frame: Frame) -> dict[str, Place]:
 
 
 def as_step(instruction: Instr) -> OpInstr | Stack | Copy | None:
-    """What kernels do of an instruction; None if it needs none."""
+    """The step that kernels compute for an instruction; None if it needs no kernel."""
     match instruction:
         case Wait(transfer):
             return Copy(transfer.dest, transfer.src)
@@ -275,7 +275,7 @@ def _open_segment(parts: list[Segment | Instr]) -> Segment:
 
 @dataclass(frozen=True)
 class _KernelMemory:
-    """Where a kernel that is called for a step finds its memory."""
+    """The memory that a kernel uses when it is called for a step."""
 
     frame: Frame
     workspaces: Mapping[str, Place]

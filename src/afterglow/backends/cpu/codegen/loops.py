@@ -36,7 +36,7 @@ RunBody = Callable[[Sequence[Pointer], Sequence[Pointer]], None]
 
 @dataclass(frozen=True)
 class Body:
-    """What runs in each iteration: a planned program, and its calls with their own buffer table."""
+    """The body of a loop: a planned program, and its calls with a buffer table of their own."""
 
     program: Program
     calls: Sequence[Call]

@@ -1,4 +1,4 @@
-"""The pool's code, linked: ready to be loaded or stored."""
+"""The linked code of the thread pool, ready to be loaded or stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the steps of a program are called, for those who measure them."""
+"""The names of a program's steps, which profilers show."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ def _tiles(plan: ConvTransposePlan, count: int, part: Value) -> list[tuple[TileR
 
 
 class _Side:
-    """What the tiles on a panel share: x of its group, weights, columns, bias."""
+    """Shared by the tiles of a panel: x of its group, weights, columns, bias."""
 
     def __init__(self, product: _Product, number: Value) -> None:
         plan, e = product.plan, product.e

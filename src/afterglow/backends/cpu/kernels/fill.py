@@ -17,7 +17,7 @@ from afterglow.types import Array
 
 @kernel(Fill)
 def write_fill(k: Kernel) -> None:
-    """One number, repeated along every axis."""
+    """Write a kernel that repeats one number along every axis."""
     op = k.step.op
     assert isinstance(op, Fill)
     _write_table(k, np.full((1,), op.value, op.dtype.numpy), None)
@@ -25,7 +25,7 @@ def write_fill(k: Kernel) -> None:
 
 @kernel(Iota)
 def write_iota(k: Kernel) -> None:
-    """Counts, repeated along every other axis."""
+    """Write a kernel that counts along one axis, repeated along every other."""
     op = k.step.op
     assert isinstance(op, Iota)
     axis = op.axis % len(op.shape)

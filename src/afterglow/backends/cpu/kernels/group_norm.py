@@ -1,4 +1,4 @@
-"""Normalization over small groups of channels that lie last: vectors run across the groups.
+"""Normalization over small groups of innermost channels: vectors run across the groups.
 
 Rows are summed up channel by channel, a block of rows a unit. Between such walks the sums of the
 channels of a group are joined, and what comes out is written down for each channel.
@@ -46,7 +46,7 @@ Term = Callable[[Value, Index], Value]
 
 @dataclass(frozen=True)
 class NormalizedChannels:
-    """Images as rows of channels, and the blocks that rows are cut into."""
+    """Images as rows of channels, and the blocks that rows are divided into."""
 
     images: int
     rows: int
@@ -98,7 +98,7 @@ class NormalizedChannels:
 
 
 def has_small_groups(step: OpInstr, target: Target) -> bool:
-    """Whether groups lie side by side in a row, and do not fill vectors of their own."""
+    """Whether groups are neighbours in a row, and too small to fill vectors of their own."""
     op, x = step.op, step.required[0]
     assert isinstance(op, GroupNorm)
     if op.axis % x.type.rank != x.type.rank - 1 or not x.type.size or op.groups == 1:

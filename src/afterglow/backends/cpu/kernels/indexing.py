@@ -22,7 +22,7 @@ def _has_elements(step: OpInstr) -> bool:
 
 @kernel(Gather, accepts=_has_elements)
 def write_gather(k: Kernel) -> None:
-    """Slices along an axis, which the axes of the indices replace."""
+    """Write a kernel that gathers slices along an axis, which the axes of the indices replace."""
     op, (data, indices), (out,) = k.step.op, k.step.required, k.step.outs
     assert isinstance(op, Gather)
     axis = op.axis % data.type.rank
@@ -36,7 +36,7 @@ def write_gather(k: Kernel) -> None:
 
 @kernel(GatherElements, accepts=_has_elements)
 def write_gather_elements(k: Kernel) -> None:
-    """The index replaces the place along the axis."""
+    """Write a kernel in which the index replaces the position along the axis."""
     op, (data, indices), (out,) = k.step.op, k.step.required, k.step.outs
     assert isinstance(op, GatherElements)
     axis = op.axis % data.type.rank
@@ -48,7 +48,7 @@ def write_gather_elements(k: Kernel) -> None:
 
 @kernel(GatherND, accepts=_has_elements)
 def write_gather_nd(k: Kernel) -> None:
-    """The tuple of indices along the last axis stands for as many axes of data."""
+    """Write a kernel in which a tuple of indices stands for as many axes of data."""
     op, (data, indices), (out,) = k.step.op, k.step.required, k.step.outs
     assert isinstance(op, GatherND)
     batch, depth = op.batch_axes, indices.type.shape[-1]
@@ -63,7 +63,7 @@ def write_gather_nd(k: Kernel) -> None:
 
 @kernel(CheckLengths)
 def write_check_lengths(k: Kernel) -> None:
-    """All of them by one unit, as they are few."""
+    """Write a kernel of one unit that checks all lengths, which are few."""
     lengths = k.step.required[0]
     *rows, columns = lengths.type.shape or (1,)
     with k.phase(1, float(lengths.type.size)) as p:

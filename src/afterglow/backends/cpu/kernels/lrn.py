@@ -1,4 +1,4 @@
-"""Local response normalization: each element by the squares of its neighbours along a line.
+"""Local response normalization: each element is scaled by the squares of its neighbours.
 
 The squares of a line are kept between zeros, so that its ends are like its middle.
 """

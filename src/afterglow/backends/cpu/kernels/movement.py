@@ -19,7 +19,7 @@ def _name(step: OpInstr) -> str:
 
 @kernel(Transpose, name=_name)
 def write_transpose(k: Kernel) -> None:
-    """Axis i of the result is axis perm[i] of the operand."""
+    """Write a kernel that permutes axes: axis i of the result is axis perm[i] of the operand."""
     op, (x,), (out,) = k.step.op, k.step.required, k.step.outs
     assert isinstance(op, Transpose)
     move = StridedMove.of(out.type.shape, out.strides, taken(x.strides, op.perm))
@@ -28,7 +28,7 @@ def write_transpose(k: Kernel) -> None:
 
 @kernel(Expand)
 def write_expand(k: Kernel) -> None:
-    """Along axes that are repeated, the operand has stride 0."""
+    """Write a kernel that broadcasts: along repeated axes the operand has stride 0."""
     (x,), (out,) = k.step.required, k.step.outs
     move = StridedMove.of(out.type.shape, out.strides, strides_within(x, out.type.shape))
     write_move(k, lambda p: p.pointer(x), move)

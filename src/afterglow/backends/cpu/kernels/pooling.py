@@ -238,7 +238,7 @@ def _row_major(field: WindowField, windows: list[Index]) -> Index:
 
 
 class _Scale:
-    """What the sum of a window is multiplied by to be its mean; nothing for other reductions."""
+    """The factor that turns the sum of a window into its mean; None for other reductions."""
 
     def __init__(self, p: Phase, pool: _WindowPool) -> None:
         self.constant: Value | None = None
@@ -269,7 +269,7 @@ def _reduction(op: Pool, dtype: DType) -> WindowReduction:
 
 
 def lowest(dtype: DType) -> float:
-    """What no element is below."""
+    """The least value of a type: no element is below it."""
     return -math.inf if dtype.is_float else int(np.iinfo(dtype.numpy).min)
 
 

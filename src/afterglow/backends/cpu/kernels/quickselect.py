@@ -1,4 +1,4 @@
-"""The k best of entries in memory, parted from the others as `TopK` defines it."""
+"""Quickselect: the k best of entries in memory are moved to the front, as `TopK` orders them."""
 
 from __future__ import annotations
 

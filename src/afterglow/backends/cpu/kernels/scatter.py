@@ -1,4 +1,4 @@
-"""Elements put at indices, later ones over earlier ones.
+"""Scatters: elements are written at indices, later ones over earlier ones.
 
 First the data is copied, unless the result lies in its place. Then the updates are put in: all that
 may meet at one element by one unit, in order. Floats below 32 bits are combined in f32 and rounded
@@ -43,7 +43,7 @@ _COMBINE: dict[ScatterReduction, Callable[[Value, Value], Value]] = {
 
 @dataclass(frozen=True)
 class Board:
-    """What updates are put into: the result, or a workspace that becomes the result."""
+    """The destination of updates: the result, or a workspace that becomes the result."""
 
     reduction: ScatterReduction
     dtype: DType
@@ -82,13 +82,13 @@ def _needs(r: KernelRequest) -> KernelNeeds:
 
 @kernel(ScatterElements, epilogue=False, accepts=_accepts, needs=_needs)
 def write_scatter_elements(k: Kernel) -> None:
-    """The index replaces the place along the axis."""
+    """Write a kernel in which the index replaces the position along the axis."""
     _write_scatter(k, _put_elements)
 
 
 @kernel(ScatterND, epilogue=False, accepts=_accepts, needs=_needs)
 def write_scatter_nd(k: Kernel) -> None:
-    """The tuple of indices along the last axis stands for as many axes of data."""
+    """Write a kernel in which a tuple of indices stands for as many axes of data."""
     _write_scatter(k, _put_slices)
 
 

@@ -13,13 +13,13 @@ from afterglow.ops.shuffle import ChannelShuffle, DepthToSpace, Shuffle, SpaceTo
 
 @kernel(DepthToSpace)
 def write_depth_to_space(k: Kernel) -> None:
-    """Rows of the result are not split, so steps after it may work on them."""
+    """Write a shuffle that does not split rows of the result, which an epilogue may work on."""
     _write_shuffle(k)
 
 
 @kernel(ChannelShuffle, SpaceToDepth, epilogue=False)
 def write_other_shuffle(k: Kernel) -> None:
-    """Rows of the result are split."""
+    """Write a shuffle that splits rows of the result."""
     _write_shuffle(k)
 
 

@@ -1,4 +1,4 @@
-"""Softmax and its kin: the largest of each line, then a sum of exponentials, then the results."""
+"""Softmax, its logarithm and hardmax: the largest of each line, a sum of powers, the results."""
 
 from __future__ import annotations
 

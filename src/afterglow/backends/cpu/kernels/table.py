@@ -86,7 +86,7 @@ def kernel(
 
 
 def has_machine_types(job: Job) -> bool:
-    """Whether the machine has a type for every element: texts and complex numbers have none."""
+    """Whether every element type is one of the machine's; strings and complex numbers are not."""
     try:
         for step in job.steps:
             for buffer in (*step.outs, *(b for b in step.ins if b is not None)):

@@ -83,7 +83,7 @@ def _needs(r: KernelRequest) -> KernelNeeds:
 
 @kernel(TreeEnsemble, accepts=_accepts, needs=_needs)
 def write_tree_ensemble(k: Kernel) -> None:
-    """A unit is a row of features."""
+    """Write a kernel whose units are rows of features."""
     x, _, _, roots, *_ = k.step.required
     rows, trees = x.type.shape[0], _rows(roots)
     with k.phase(rows, rows * trees * TREE_DESCENT) as p:

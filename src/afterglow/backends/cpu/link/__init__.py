@@ -1,4 +1,4 @@
-"""Linking: machine code becomes one flat image, to be stored anywhere and loaded in microseconds.
+"""Linking: machine code becomes one position-independent image, which is loaded in microseconds.
 
 >>> from afterglow.backends.cpu import Module, Target, compile_module
 >>> from afterglow.backends.cpu.link import link

@@ -1,4 +1,4 @@
-"""Reading object files in the ELF format, as far as linking needs it.
+"""A reader of ELF object files, as far as linking needs it.
 
 The numbers are those of the System V ABI: https://refspecs.linuxfoundation.org/elf/gabi4+
 """
@@ -58,7 +58,7 @@ class Section:
 
 @dataclass(frozen=True)
 class ObjectFile:
-    """What an object file holds. Arrays have a row for each symbol or relocation."""
+    """The contents of an object file. Arrays have a row for each symbol or relocation."""
 
     machine: int
     sections: dict[int, Section]

@@ -1,4 +1,4 @@
-"""Linking: object files into one image that runs wherever it is put."""
+"""The linker: from object files to one position-independent image."""
 
 from __future__ import annotations
 

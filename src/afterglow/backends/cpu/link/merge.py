@@ -1,4 +1,4 @@
-"""Several object files as if they were one: sections, symbols and relocations, numbered through."""
+"""Merging of object files: sections, symbols and relocations, numbered consecutively."""
 
 from __future__ import annotations
 

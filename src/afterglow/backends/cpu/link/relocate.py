@@ -1,4 +1,4 @@
-"""Relocations: how the place of a thing is written into the instructions that refer to it.
+"""Relocations: how the address of a symbol is encoded in the instructions that refer to it.
 
 A relocation takes the place it changes and the place it refers to, many at once as arrays, both
 as offsets in the image. The names are those of the ABIs of x86-64 and of Arm's 64-bit architecture.
@@ -33,7 +33,7 @@ class Relocation:
 
 @dataclass(frozen=True)
 class LinkTarget:
-    """What linking needs to know of an architecture."""
+    """Facts about an architecture that linking needs."""
 
     name: str
     page: int

@@ -87,7 +87,7 @@ _EMIT = _unlocked("LLVMPY_TargetMachineEmitToMemory")
 
 
 class Compilation:
-    """A module in LLVM's hands, with everything it needs; closed in the right order."""
+    """A module parsed by LLVM, with its context and target machine; closed in the right order."""
 
     def __init__(self, text: str, target: Target) -> None:
         self.machine = _target_machine(target)
@@ -132,7 +132,7 @@ class Compilation:
 
 
 def verify_module(module: Module | str, target: Target) -> None:
-    """Raise if the text is not a module that LLVM finds right."""
+    """Raise if LLVM's verifier rejects the module."""
     with Compilation(_text(module), target) as compilation:
         compilation.verify()
 

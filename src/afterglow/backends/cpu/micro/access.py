@@ -1,4 +1,4 @@
-"""What kernels that walk lines read and write: rows of a shape that is not the operand's own.
+"""Readers and writers of kernels that walk lines: operands and results as rows of another shape.
 
 The steps before the anchor compute what is read, the steps after it work on what is written.
 """
@@ -24,14 +24,14 @@ from afterglow.instr import Buffer
 
 
 class RowReader(Protocol):
-    """One row of what is read."""
+    """One row of an operand."""
 
     def load(self, column: Index, lanes: int, mask: Value | None = None) -> Value:
         """Neighbouring columns, where the mask holds; perhaps a scalar for all of them."""
 
 
 class Reader(Protocol):
-    """What is read by rows."""
+    """An operand that is read by rows."""
 
     def row(self, number: Index) -> RowReader:
         """One row."""
@@ -39,7 +39,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class ChainReader:
-    """What element-wise steps compute as it is read."""
+    """An operand that element-wise steps compute while it is read."""
 
     chain: Chain
     buffer: Buffer

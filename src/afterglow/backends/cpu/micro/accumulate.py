@@ -327,11 +327,6 @@ def accumulate(
     `initial` is for earlier terms of the same sums: anything that may be much larger than they, as
     a bias, is added afterwards, where it costs one rounding.
     """
-    read = load or (lambda line, v: line.load(v * tile.lanes, tile.lanes))
-
-    def load_line(line: Pointer) -> list[Value]:
-        return [convert(read(line, v), dtype) for v in range(tile.vectors)]
-
     chains = _chains(tile, depth)
 
     def fetch(place: Value, _: Factors) -> None:
@@ -340,13 +335,18 @@ def accumulate(
 
     zero, size = e.constant(dtype, 0, tile.lanes), tile.rows * tile.vectors
     first = [vector for row in initial for vector in row] if initial else [zero] * size
-    step = broadcast_step(dtype, load_line)
+    step = broadcast_step(dtype, _line_loader(tile, dtype, load))
     core = Accumulation(step, tile.unroll, chains=chains, fetch=fetch if ahead else None)
     factors = Factors(rows, panel, row_step, tile.columns if panel_step is None else panel_step)
     # a small tile waits for memory: longer blocks interrupt the loads less often
     spread = 1 if chains == 1 else 2 * chains
     sums = core.along(e, factors, depth, [*first, *[zero] * (size * (chains - 1))], spread)
     return by_rows(join_chains(sums, chains), tile.vectors)
+
+
+def _line_loader(tile: RegisterTile, dtype: DType, load: LoadVector | None) -> LoadLine:
+    read = load or (lambda line, v: line.load(v * tile.lanes, tile.lanes))
+    return lambda line: [convert(read(line, v), dtype) for v in range(tile.vectors)]
 
 
 def by_rows(flat: Sequence[Value], vectors: int) -> list[list[Value]]:

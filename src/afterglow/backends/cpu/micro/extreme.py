@@ -26,18 +26,18 @@ SHORT = 128
 
 
 def least(dtype: DType) -> float:
-    """What no element is below."""
+    """The least value of a type: no element is below it."""
     return -math.inf if dtype.is_float else int(np.iinfo(dtype.numpy).min)
 
 
 def most(dtype: DType) -> float:
-    """What no element is above."""
+    """The largest value of a type: no element is above it."""
     return math.inf if dtype.is_float else int(np.iinfo(dtype.numpy).max)
 
 
 @dataclass(frozen=True)
 class ExtremeSearch:
-    """What is looked for: the largest or the smallest, the first or the last of equal ones.
+    """The search for an extreme: the largest or the smallest, the first or the last of equal ones.
 
     NaN counts as more extreme than anything.
     """

@@ -1,4 +1,4 @@
-"""Writing the kernel of a job: its functions, what they are given, and what they share.
+"""Kernels under construction: their functions, parameters, and the memory that they share.
 
 A kernel is one function or several, its *phases*, which run one after the other. A phase does
 independent *units* of work, from `begin` to `end`: rows, panels, images, whatever the kernel likes.
@@ -56,14 +56,14 @@ class Workspace:
 
 @dataclass(frozen=True)
 class Alarm:
-    """A parameter: what is raised if a number of a check is out of range; None for any check."""
+    """A parameter: the flag that a failed bounds check raises; None for the flag of all checks."""
 
     number: int | None
 
 
 @dataclass(frozen=True)
 class Check:
-    """Numbers of an operand that are compared with their range; by its name in the op."""
+    """A bounds check: the name of an operand in its op, and the allowed range of its numbers."""
 
     operand: str
     allowed: IndexRange
@@ -74,7 +74,7 @@ Parameter = Operand | Packed | Table | Workspace | Alarm
 
 @dataclass
 class KernelFunction:
-    """A finished phase: its symbol, what it must be given, and how much there is to do."""
+    """A finished phase: its symbol, its parameters, its number of units and its work."""
 
     symbol: str
     units: int
@@ -117,7 +117,7 @@ LEAST_PADDED = 1 << 16
 
 @dataclass(frozen=True)
 class KernelNeeds:
-    """What a kernel needs besides its operands, known before it is written.
+    """The memory and packed constants that a kernel needs besides its operands.
 
     `workspace` is shared by its threads from phase to phase, `scratch` is for each thread while a
     phase runs; `packed` are the constant operands of the anchor that are packed at compile time.

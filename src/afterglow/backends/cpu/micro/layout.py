@@ -1,4 +1,4 @@
-"""How a tensor is walked line by line: which axes count lines, and along which one vectors lie.
+"""The layout of a reduction: which axes number the lines, and along which one vectors run.
 
 A *line* is what is reduced, normalized or sorted together: all elements along some axes. The others
 are *outer*. Neighbouring elements of one axis, the *columns*, fill the lanes of a vector: either

@@ -45,7 +45,7 @@ class OperandCache:
 
 
 def cache_needs(lines: ReductionLines) -> KernelNeeds:
-    """Room for one unit, or for all lines if several phases work on them; none for too many."""
+    """Memory for one unit, or for all lines if several phases share them; none for very many."""
     layout = lines.layout
     if lines.cut is None:
         size = layout.rows * lines.room_of_row
@@ -74,7 +74,7 @@ def _row_stride(lines: ReductionLines) -> int:
 
 
 def must_compute(r: KernelRequest) -> bool:
-    """Whether the first operand must be computed or converted; memory as it is may be reread."""
+    """Whether the first operand must be computed or converted, rather than only read."""
     x = r.step.ins[0]
     assert x is not None
     return bool(r.job.before) or x.type.dtype.is_narrow_float
@@ -82,7 +82,7 @@ def must_compute(r: KernelRequest) -> bool:
 
 @dataclass(frozen=True)
 class CachedOperand:
-    """The first operand, for several walks along a line; without cache it is read each time."""
+    """The first operand of several walks along a line, read each time if there is no cache."""
 
     source: Reader
     cache: OperandCache | None

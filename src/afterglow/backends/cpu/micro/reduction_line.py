@@ -1,4 +1,4 @@
-"""Walking lines: folding their elements, and computing a result for each of them.
+"""Walks along lines of a reduction: folding elements, and computing a result for each of them.
 
 What a kernel does to a line is written once, whether vectors lie along it or across lines.
 """

@@ -1,4 +1,4 @@
-"""Lines as units of work: how they are divided among vectors, groups and blocks."""
+"""The lines of a reduction as units of work, divided among vectors, groups and blocks."""
 
 from __future__ import annotations
 

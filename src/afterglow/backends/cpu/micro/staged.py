@@ -30,7 +30,7 @@ MOST_BLOCKS = 64
 
 @dataclass(frozen=True)
 class Fold:
-    """A walk along a line: its terms become one number, and that a result."""
+    """A fold along a line: its terms are combined to one number, and that gives a result."""
 
     initial: float
     term: Callable[[Position, Results], Value]
@@ -74,7 +74,7 @@ class FoldStages:
 
 @dataclass(frozen=True)
 class Partials:
-    """What a fold has found in each block of each line, in memory that the phases share."""
+    """The partial results of a fold, for each block of each line, in shared memory."""
 
     rows: Rows
     blocks: int

@@ -56,7 +56,7 @@ class RegisterTile:
 
 
 def sum_type(dtype: DType) -> DType:
-    """In which type products of elements are summed up.
+    """The element type in which products are summed up.
 
     Narrow floats are rounded at the end only; narrow integers wrap around then as well as before.
     """
@@ -73,7 +73,7 @@ def multiply_add(a: Value, b: Value, c: Value) -> Value:
 
 
 def most_rows(target: Target, vectors: int, dtype: DType) -> int:
-    """How many rows a tile may have so that it and what it is computed from stay in registers."""
+    """The most rows of a tile with which sums and factors fit in the registers."""
     few = target.vector_bits <= dtype.bits and dtype.is_integer
     registers = 8 if few else target.vector_registers
     products = 0 if target.fma and dtype.is_float else 1
@@ -91,7 +91,7 @@ class TileRun:
 
 
 def split_rows(rows: int, most: int) -> list[TileRun]:
-    """As few tiles as cover all rows, as even as can be: high ones first, then lower by a row."""
+    """The fewest tiles that cover all rows, as even as possible: the higher ones come first."""
     tiles = -(-rows // most)
     if tiles == 0:
         return []

@@ -1,4 +1,4 @@
-"""What this machine is, by LLVM's names."""
+"""This machine in LLVM's names: triple, processor and features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of processors and features that LLVM does not know: it says so, and ignores them."""
+"""Checks of names of processors and features: LLVM itself ignores unknown ones with a warning."""
 
 from __future__ import annotations
 

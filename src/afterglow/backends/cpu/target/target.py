@@ -1,4 +1,4 @@
-"""The machine that code is made for: facts that kernels ask about, never names.
+"""The machine that code is generated for: facts that kernels ask for, never names.
 
 Every fact follows from the architecture and the set of features, in one place; a CPU's name only
 tells LLVM how to schedule. So code needs exactly the features that its target lists.
@@ -43,7 +43,7 @@ class Caches:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What the features of an architecture amount to."""
+    """Facts that follow from the features of an architecture."""
 
     vector_bits: int
     """Bits of a vector register."""
@@ -176,20 +176,7 @@ def _facts(architecture: str, features: set[str]) -> Facts:
                 bf16="bf16" in features,
             )
         case "arm":
-            units = {name for name in features if name.startswith(("vfp", "fp-armv8", "neon"))}
-            fused = any(name.startswith(("vfp4", "fp-armv8")) for name in units)
-            neon = "neon" in units
-            return Facts(
-                vector_bits=128 if neon else SCALAR_BITS,
-                vector_registers=16 if neon else 32,
-                general_registers=13,
-                fma=fused,
-                half_conversions=fused,
-                rounding=any(name.startswith("fp-armv8") for name in units),
-                subnormals=not neon,
-                double_precision=any(not name.endswith("sp") for name in units),
-                dot_pairs="dsp" in features and not neon,
-            )
+            return _arm_facts(features)
         case "wasm":
             return Facts(
                 vector_bits=128 if "simd128" in features else SCALAR_BITS,
@@ -209,6 +196,23 @@ def _facts(architecture: str, features: set[str]) -> Facts:
                 rounding=architecture == "riscv64",
                 double_precision="d" in features,
             )
+
+
+def _arm_facts(features: set[str]) -> Facts:
+    units = {name for name in features if name.startswith(("vfp", "fp-armv8", "neon"))}
+    fused = any(name.startswith(("vfp4", "fp-armv8")) for name in units)
+    neon = "neon" in units
+    return Facts(
+        vector_bits=128 if neon else SCALAR_BITS,
+        vector_registers=16 if neon else 32,
+        general_registers=13,
+        fma=fused,
+        half_conversions=fused,
+        rounding=any(name.startswith("fp-armv8") for name in units),
+        subnormals=not neon,
+        double_precision=any(not name.endswith("sp") for name in units),
+        dot_pairs="dsp" in features and not neon,
+    )
 
 
 def _x86_facts(features: set[str]) -> Facts:

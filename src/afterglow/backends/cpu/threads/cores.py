@@ -1,4 +1,4 @@
-"""Keeping workers off the core of the thread that wakes them.
+"""Affinity: keeping workers off the core of the thread that wakes them.
 
 A system may wake a thread on the core where it slept last, even if that one is busy by now, and let
 it wait there for milliseconds. So whoever wakes workers forbids them its own core until they run;
@@ -27,7 +27,7 @@ MOST = 256
 
 
 class Cores:
-    """Which workers there are, and which of them are kept off a core, as one function sees it."""
+    """The workers, and which of them are excluded from a core, in one function's code."""
 
     def __init__(self, e: Emitter, system: ThreadSystem) -> None:
         self.e = e
@@ -36,7 +36,7 @@ class Cores:
         self.threads = e.module.storage(e, "pool_threads", i32, MOST)
         """The system's number of each worker that has arrived."""
         self.kept_off = e.module.storage(e, "pool_kept_off", i32, MOST)
-        """Whether a worker is kept off a core."""
+        """Whether a worker is excluded from a core."""
         self.allowed = e.module.storage(e, "pool_allowed", u8, ROOM)
         """The cores that the process may use."""
 

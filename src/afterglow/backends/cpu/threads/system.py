@@ -1,4 +1,4 @@
-"""What the threads need of the operating system: to sleep and be woken, a clock, and more threads.
+"""The operating system's services for threads: sleeping and waking, a clock, starting threads.
 
 Everything that differs between systems is in this file.
 """
@@ -57,7 +57,7 @@ ROOM = 256
 
 @dataclass(frozen=True)
 class ThreadSystem:
-    """A system with POSIX threads, and the numbers by which it knows things."""
+    """An operating system with POSIX threads, and the numbers of its calls and constants."""
 
     monotonic_clock: int
     set_signal_mask: int

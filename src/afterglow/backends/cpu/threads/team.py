@@ -1,4 +1,4 @@
-"""Teams: what a model's main is given, through which its steps are done alone or with others.
+"""Teams: the argument of a model's main through which steps run alone or with other threads.
 
 A team is a few words of memory, the first of which is the function that does a step:
 

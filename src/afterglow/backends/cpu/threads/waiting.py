@@ -1,4 +1,4 @@
-"""Waiting for a counter: first in a loop, then giving way to others, at last asleep.
+"""Waiting for a counter: by spinning, then yielding to other threads, then sleeping.
 
 What is waited for is a cell: a word that counts up, and beside it how many threads sleep on it. So
 whoever counts need not call the system unless somebody sleeps.
@@ -46,7 +46,7 @@ def count_up(cell: Pointer, count: Operand = 1) -> Value:
 
 
 def wake_sleepers(e: Emitter, system: ThreadSystem, cell: Pointer, count: Value) -> None:
-    """Wake so many of the threads that sleep on a cell, after its counter has changed."""
+    """Wake a number of the threads that sleep on a cell, after its counter has changed."""
     with e.when(has_sleepers(cell), likely=False):
         system.wake(e, cell, count)
 

@@ -1,4 +1,4 @@
-"""The threads of the pool: how they are started, given a job, and known to have left it.
+"""The threads of the pool: how they are started, given a job, and known to have finished it.
 
 A job has places. A worker that is awake takes one, runs the job's main, and counts itself as left;
 nobody waits for a worker that took none. A thread holds the pool while its job runs.

@@ -35,7 +35,7 @@ def gradient(n: NodeContext) -> Sequence[Value | None]:
     b = n.builder
     y = substituted(b, y, moved) if moved else y
     _count(n, nodes_behind([y], at))
-    found = gradients(b, [y], at[: len(xs)], held=at[len(xs) :])
+    found = gradients(b, [y], at[: len(xs)], fixed=at[len(xs) :])
     _count(n, b.emitted)
     pairs = zip(found, variables[: len(xs)], strict=True)
     return [

@@ -12,13 +12,13 @@ from afterglow.frontends.onnx.importers.movement import reshaped
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.elementwise import Less, Mul
-from afterglow.ops.text import Case, ChangeCase, RegexFullMatch, StringConcat
+from afterglow.ops.strings import ChangeCase, LetterCase, RegexFullMatch, StringConcat
 from afterglow.ops.vocabulary import NgramCount
 from afterglow.support.errors import ModelError
 from afterglow.types import Array
 from afterglow.types.dtype import f32, i64, string
 
-_CASES = {"UPPER": Case.UPPER, "LOWER": Case.LOWER, "NONE": None}
+_CASES = {"UPPER": LetterCase.UPPER, "LOWER": LetterCase.LOWER, "NONE": None}
 
 
 def text_array(texts: object) -> Array:

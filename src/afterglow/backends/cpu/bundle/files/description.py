@@ -83,5 +83,5 @@ def _describe_field(field: Field) -> dict[str, Any]:
         "dtype": field.type.dtype.name,
         "shape": list(field.type.shape),
         "bytes": field.type.nbytes,
-        "lent": field.role == "input" and field.written,
+        "donated": field.role == "input" and field.written,
     }

@@ -133,7 +133,7 @@ def fields_of(entry: EntryCode) -> list[Field]:
 def _ports(entry: EntryCode) -> Iterator[tuple[str, str, TensorType, bool]]:
     interface = entry.interface
     for name, port in zip(entry.input_names, interface.inputs, strict=True):
-        yield "input", name, port.type, port.lent
+        yield "input", name, port.type, port.donated
     for name, port in zip(entry.output_names, interface.outputs, strict=True):
         yield "output", name, port.type, True
     for port in interface.states:

@@ -173,10 +173,10 @@ def _signature(fields: list[Field]) -> str:
 def _member(field: Field) -> str:
     constant = "" if field.written else "const "
     declared = f"    {constant}{field.c_type} *{field.member};"
-    lent = ", may be overwritten" if field.role == "input" and field.written else ""
+    donated = ", may be overwritten" if field.role == "input" and field.written else ""
     name = re.sub(r"[^ -~]", "?", field.name).replace("*/", "* /").replace("/*", "/ *")
     called = "" if name == field.member else f', "{name}" in the model'
-    return f"{declared} /* {field.role} {field.shape}{called}{lent} */"
+    return f"{declared} /* {field.role} {field.shape}{called}{donated} */"
 
 
 def _sizes(upper: str, field: Field) -> list[str]:

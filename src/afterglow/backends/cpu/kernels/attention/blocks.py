@@ -121,7 +121,7 @@ class _Blocks:
         most = most_rows(p.target, VECTORS, self.dtype)
         rows = max(rows for rows in range(1, most + 1) if queries % rows == 0)
         self.panels = panels_of(problem.value_width, RegisterTile(rows, VECTORS, self.lanes))
-        self.pitch = _pitch(problem, p.target)
+        self.row_stride = _pitch(problem, p.target)
         self.sink = p.sink()
         self.mask = BlockMask(p, problem, self.tile, queries)
         self.q, self.k, self.v = (p.pointer(x.buffer) for x in (problem.q, problem.k, problem.v))
@@ -139,7 +139,7 @@ class _Blocks:
         self._store(self.peaks, [e.constant(self.dtype, LOWEST, self.lanes)] * self.vectors)
         self._store(self.sums, [e.constant(self.dtype, 0, self.lanes)] * self.vectors)
         if self.in_parts:
-            e.zero(self.mixed, self.queries * self.pitch)
+            e.zero(self.mixed, self.queries * self.row_stride)
         seen = self._seen(first)
         with e.loop(seen, step=self.part, name="part") as start:
             count = self._count(start, seen)
@@ -228,7 +228,7 @@ class _Blocks:
                 values = v + column * self.problem.v.column_stride
                 with self.e.loop(_pieces(self._valid(first), rows), name="row") as turn:
                     row = turn * rows
-                    made = self.mixed + row * self.pitch + column
+                    made = self.mixed + row * self.row_stride + column
                     sums = accumulate(
                         self.e,
                         panel.tile,
@@ -244,14 +244,14 @@ class _Blocks:
                         sums = self._joined(made, row, sums)
                     for r, vectors in enumerate(sums):
                         for number_, vector in enumerate(vectors):
-                            made.store(vector, r * self.pitch + number_ * self.lanes)
+                            made.store(vector, r * self.row_stride + number_ * self.lanes)
 
     def _joined(self, made: Pointer, row: Value, sums: list[list[Value]]) -> list[list[Value]]:
         """Sums of this part, and what earlier parts have summed up, scaled to the peak of now."""
         found = []
         for r, vectors in enumerate(sums):
             factor = self.factors.broadcast(row + r, self.lanes)
-            line = made + r * self.pitch
+            line = made + r * self.row_stride
             loads = [line.load(v * self.lanes, self.lanes) for v in range(len(vectors))]
             pairs = zip(loads, vectors, strict=True)
             found.append([fma(before, factor, total) for before, total in pairs])
@@ -261,7 +261,7 @@ class _Blocks:
         """Divide by the sums of the weights."""
         width = self.problem.value_width
         with self.e.loop(valid, name="row") as row:
-            out, line = self.sink.row(number + row), self.mixed + row * self.pitch
+            out, line = self.sink.row(number + row), self.mixed + row * self.row_stride
             inverse = (1.0 / larger(1.0, self.sums.load(row))).splat(self.lanes)
             whole = width - width % self.lanes
             with self.e.loop(whole, step=self.lanes, name="column") as column:

@@ -1,4 +1,4 @@
-"""What an attention has to compute, and where its operands lie."""
+"""The problem of an attention: its extents, and where its operands are in memory."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class AttentionProblem:
 
 
 def problem_of(step: OpInstr) -> AttentionProblem:
-    """What a step has to compute."""
+    """The problem that a step states."""
     op = step.op
     assert isinstance(op, Attention)
     (q, k, v), mask = step.required, step.optional(3)

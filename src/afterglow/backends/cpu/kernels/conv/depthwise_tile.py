@@ -12,7 +12,7 @@ from afterglow.backends.cpu.micro.sliding import WIDEST_KERNEL, WindowRun, fold_
 
 
 class Operands:
-    """What a tile reads."""
+    """The operands that a tile reads."""
 
     def __init__(self, conv: Depthwise, p: Phase) -> None:
         self.x, self.weight = p.pointer(conv.x), conv.packed_weight(p)

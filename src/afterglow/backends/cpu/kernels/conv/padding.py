@@ -26,7 +26,7 @@ def strides_of_x(step: OpInstr) -> Strides:
 
 
 def pointer_to_x(p: Phase) -> Pointer:
-    """What the products read: x, or its copy."""
+    """The address of what the products read: x, or its copy."""
     x = _x(p.step)
     if not needs_copy(p.step):
         return p.pointer(x)

@@ -18,7 +18,7 @@ from afterglow.types import Array
 
 
 def pack_panels(panels: Panels, groups: int, to: np.dtype[np.generic]) -> Pack:
-    """What packs a weight [O, kernel…, C / groups]: by group, panel, depth, then channel."""
+    """The packing of a weight [O, kernel…, C / groups]: by group, panel, depth, then channel."""
 
     def pack(weight: Array) -> Array:
         by_group = weight.reshape(groups, panels.columns, math.prod(weight.shape[1:]))
@@ -35,7 +35,7 @@ def pack_panels(panels: Panels, groups: int, to: np.dtype[np.generic]) -> Pack:
 
 
 def pack_channels(panels: Panels, groups: int, to: np.dtype[np.generic]) -> Pack:
-    """What packs a bias [O]: each group filled up to whole panels."""
+    """The packing of a bias [O]: each group is filled up to whole panels."""
 
     def pack(bias: Array) -> Array:
         by_group = bias.reshape(groups, panels.columns).astype(to)

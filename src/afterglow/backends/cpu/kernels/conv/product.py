@@ -112,7 +112,7 @@ class _Product:
 
 @dataclass(frozen=True)
 class _Side:
-    """What the tiles on a panel share: x of its group, its factors, its columns, its bias."""
+    """Shared by the tiles of a panel: x of its group, its factors, its columns, its bias."""
 
     x: Pointer
     factors: Pointer

@@ -1,4 +1,4 @@
-"""How a convolution is cut: tiles of pixels times panels of channels, and units of both."""
+"""The plan of a convolution: tiles of pixels times panels of channels, and units of both."""
 
 from __future__ import annotations
 

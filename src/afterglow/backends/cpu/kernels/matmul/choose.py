@@ -30,7 +30,7 @@ def matmul_algorithms(r: KernelRequest) -> list[Algorithm]:
 
 
 def product_of(problem: GemmProblem) -> StrassenProduct | None:
-    """A problem as Strassen's algorithm sees it, if it can."""
+    """A problem as a product for Strassen's algorithm, or None if it does not apply."""
     lhs = problem.lhs
     if problem.batches != 1 or lhs.column_stride != 1:
         return None

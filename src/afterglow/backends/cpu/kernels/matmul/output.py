@@ -1,4 +1,4 @@
-"""Putting the sums of a tile where they belong, through the steps that follow."""
+"""The output of a tile: its sums go through the steps of the epilogue to memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def goes_through_memory(r: KernelRequest, columns: int, tile: RegisterTile) -> b
 
 
 class GemmOutput:
-    """The result of a product, of which tiles are put row by row.
+    """The result of a product, which is written tile by tile, in rows.
 
     Light steps work on the accumulators. For others, and where the last panel is not whole, a tile
     goes through memory: a loop over its rows is less code than all its vectors.

@@ -1,4 +1,4 @@
-"""How a product is cut up: the tile, and the units that threads share."""
+"""The plan of a product: its tile, and the units that threads share."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PanelReading(Enum):
 
 @dataclass(frozen=True)
 class GemmPlan:
-    """The largest tile, and into how many panels and blocks of rows a batch is cut."""
+    """The largest tile, and the numbers of panels and blocks of rows of a batch."""
 
     tile: RegisterTile
     panels: int

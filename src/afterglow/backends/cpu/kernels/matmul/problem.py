@@ -1,4 +1,4 @@
-"""A matrix product with as few axes as it has: batches of rows times columns."""
+"""A matrix product with as few axes as possible: batches of rows times columns."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class GemmProblem:
 
 
 def problem_of(step: OpInstr) -> GemmProblem:
-    """What a step has to compute; batch axes that only lhs has are rows, if it lies like that."""
+    """The problem of a step; batch axes that only lhs has become rows where its strides allow."""
     op, out = step.op, step.outs[0]
     assert isinstance(op, MatMul)
     lhs, rhs = step.required

@@ -13,7 +13,7 @@ from afterglow.types.dtype import DType, i32, u8
 
 
 def pointer_to_x(p: Phase, reading: ByteReading) -> Pointer:
-    """What is read: x, or its copy."""
+    """The address of x, or of its copy."""
     if not reading.copied:
         return p.pointer(reading.x)
     return p.workspace("copy")

@@ -1,4 +1,4 @@
-"""From sums in integers to results, through the steps that follow."""
+"""The output of products of bytes: sums of integers are scaled and go through the epilogue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_STEPS = 1
 
 
 class QuantizedOutput:
-    """The result of a product, of which tiles are put row by row.
+    """The result of a product, which is written tile by tile, in rows.
 
     A tile goes through memory, unless it was soon done: a loop over its rows is less code than all
     its vectors.

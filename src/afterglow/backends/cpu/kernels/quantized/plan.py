@@ -1,4 +1,4 @@
-"""How a product of bytes is cut: tiles of rows times panels of columns, and units of both."""
+"""The plan of a product of bytes: tiles of rows times panels of columns, and units of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions and matrix products of bytes as one thing: rows of runs of bytes, times columns."""
+"""Convolutions and matrix products of bytes as one problem: rows of runs of bytes times columns."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class QuantizedProblem:
 
 
 def problem_of(step: OpInstr, target: Target) -> QuantizedProblem:
-    """What a step has to compute."""
+    """The problem that a step states."""
     if isinstance(step.op, QuantizedConv):
         return _of_conv(step, step.op, target)
     assert isinstance(step.op, QuantizedMatMul)
@@ -207,7 +207,6 @@ def _of_matmul(step: OpInstr, op: QuantizedMatMul, target: Target) -> QuantizedP
     dtype = read_type(target, lhs.type.dtype)
     odd = left[-1] % QUAD != 0
     reading = _reading(lhs, own, left, left, op.lhs_zero_point, dtype, odd)
-    *right, line, column = _matrix_last(rhs.strides, op.transpose_rhs)
     *batch, rows, columns = shape
     jumps = _aligned(left[:-2], reading.strides[:-2], len(batch))
     row = reading.strides[-2]
@@ -216,19 +215,9 @@ def _of_matmul(step: OpInstr, op: QuantizedMatMul, target: Target) -> QuantizedP
         row = jumps[-1] if rows == 1 else row
         rows *= batch[-1]
         batch, jumps, numbers = batch[:-1], jumps[:-1], numbers[:-1]
-    weight = ByteWeight(
-        buffer=rhs,
-        columns_first=op.transpose_rhs,
-        count=math.prod(rhs.type.shape[:-2]),
-        columns=columns,
-        counts=Axes.merged(rhs.type.shape[:-2], right),
-        column_stride=column,
-        depths=Axes((left[-1],), (line,)),
-        zero_point=op.rhs_zero_point - (128 if rhs.type.dtype is u8 else 0),
-    )
     return QuantizedProblem(
         reading=reading,
-        weight=weight,
+        weight=_weight_of_matmul(rhs, op, left[-1], columns),
         batches=math.prod(batch),
         batch=Axes.merged(batch, jumps),
         numbers=Axes.merged(batch, numbers),
@@ -239,6 +228,20 @@ def _of_matmul(step: OpInstr, op: QuantizedMatMul, target: Target) -> QuantizedP
         run=left[-1],
         rows=rows,
         columns=columns,
+    )
+
+
+def _weight_of_matmul(rhs: Buffer, op: QuantizedMatMul, depth: int, columns: int) -> ByteWeight:
+    *batch, line, column = _matrix_last(rhs.strides, op.transpose_rhs)
+    return ByteWeight(
+        buffer=rhs,
+        columns_first=op.transpose_rhs,
+        count=math.prod(rhs.type.shape[:-2]),
+        columns=columns,
+        counts=Axes.merged(rhs.type.shape[:-2], batch),
+        column_stride=column,
+        depths=Axes((depth,), (line,)),
+        zero_point=op.rhs_zero_point - (128 if rhs.type.dtype is u8 else 0),
     )
 
 

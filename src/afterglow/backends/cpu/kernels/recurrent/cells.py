@@ -1,4 +1,4 @@
-"""What the gates of a step make of the states.
+"""Recurrent cells: how the gates of a step update the states.
 
 A step has one stage or two: in each, a state is multiplied by the recurrent weights of some gates.
 """
@@ -61,12 +61,12 @@ def stages_of(op: Recurrent) -> list[Stage]:
 
 
 def states_of(op: Recurrent) -> tuple[str, ...]:
-    """What a step leaves to the next, in the order of the results."""
+    """The states that a step passes to the next, in the order of the results."""
     return ("h", "c") if isinstance(op, LSTM) else ("h",)
 
 
-def kept_of(op: Recurrent) -> tuple[str, ...]:
-    """What a stage leaves to the next."""
+def values_of(op: Recurrent) -> tuple[str, ...]:
+    """The values that a stage passes to the next."""
     return ("z", "reset") if isinstance(op, GRU) and not op.linear_before_reset else ()
 
 

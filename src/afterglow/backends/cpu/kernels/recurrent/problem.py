@@ -1,4 +1,4 @@
-"""What a recurrent layer has to compute."""
+"""The problem of a recurrent layer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RecurrentProblem:
 
 
 def problem_of(step: OpInstr) -> RecurrentProblem:
-    """What a step has to compute."""
+    """The problem that a step states."""
     op = step.op
     assert isinstance(op, Recurrent)
     pairs = zip(op.operand_names, step.ins, strict=False)

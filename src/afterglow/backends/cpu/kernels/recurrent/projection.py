@@ -1,4 +1,4 @@
-"""What the inputs contribute to the gates of all steps: x times the weights, plus the bias."""
+"""The projection of the inputs: x times the weights plus the bias, for the gates of all steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def projection_tile(problem: RecurrentProblem, target: Target) -> RegisterTile:
     return RegisterTile(min(most, max(1, problem.rows)), VECTORS, lanes)
 
 
-def projection_pitch(problem: RecurrentProblem, target: Target) -> int:
+def projection_stride(problem: RecurrentProblem, target: Target) -> int:
     """How far apart rows of the projection lie: whole panels may be written and read.
 
     A little more than that, or the rows of a tile would share a few places in the first cache.
@@ -43,7 +43,7 @@ def projection_needs(problem: RecurrentProblem, target: Target) -> KernelNeeds:
 
     Each thread packs panels of a weight that is not constant.
     """
-    size = problem.rows * projection_pitch(problem, target)
+    size = problem.rows * projection_stride(problem, target)
     panel = problem.inputs * projection_tile(problem, target).columns
     constant = problem.given["weight"].root.region is Region.CONSTANT
     return KernelNeeds(
@@ -78,7 +78,7 @@ class _Product:
         self.panels = self._panels()
         bias = problem.given.get("bias")
         self.bias = None if bias is None else Row(p.pointer(bias), bias.strides[0])
-        self.made, self.pitch = p.workspace("projection"), projection_pitch(problem, p.target)
+        self.made, self.row_stride = p.workspace("projection"), projection_stride(problem, p.target)
 
     def _panels(self) -> Pointer:
         """All panels, or memory for one."""
@@ -113,11 +113,11 @@ class _Product:
                         load=load_stored(tile, lines.dtype),
                     )
                     bias = self._bias(column)
-                    made = self.made + (step * rows + row) * self.pitch + column
+                    made = self.made + (step * rows + row) * self.row_stride + column
                     for r, vectors in enumerate(sums):
                         for v, vector in enumerate(vectors):
                             total = vector + bias[v] if bias else vector
-                            made.store(total, r * self.pitch + v * tile.lanes)
+                            made.store(total, r * self.row_stride + v * tile.lanes)
 
     def _rows(self) -> tuple[int, int, int]:
         """Groups of rows, rows in a group, and their stride: one group if all are evenly spaced."""

@@ -1,10 +1,10 @@
-"""The steps of a recurrent layer, one after the other."""
+"""The steps of a recurrent layer, which run one after the other."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.kernels.recurrent.cells import Stage, kept_of, stages_of, states_of
+from afterglow.backends.cpu.kernels.recurrent.cells import Stage, stages_of, states_of, values_of
 from afterglow.backends.cpu.kernels.recurrent.panels import (
     open_panels,
     panels_needs,
@@ -12,7 +12,7 @@ from afterglow.backends.cpu.kernels.recurrent.panels import (
     write_panels,
 )
 from afterglow.backends.cpu.kernels.recurrent.problem import RecurrentProblem
-from afterglow.backends.cpu.kernels.recurrent.projection import projection_pitch
+from afterglow.backends.cpu.kernels.recurrent.projection import projection_stride
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, first_lanes, select
 from afterglow.backends.cpu.micro.accumulate import accumulate
 from afterglow.backends.cpu.micro.fusion import SinkRow
@@ -35,7 +35,7 @@ LEAST_SHARED_WIDTH = 256
 
 
 def write_steps(kernel: Kernel, problem: RecurrentProblem) -> None:
-    """Write what follows the projection of the inputs."""
+    """Write the phases that follow the projection of the inputs."""
     panels, stages = panels_of(problem, kernel.target), stages_of(problem.op)
     for stage in stages:
         write_panels(kernel, problem, panels, stage.gates)
@@ -102,7 +102,7 @@ def steps_needs(problem: RecurrentProblem, target: Target) -> KernelNeeds:
     if _shares_steps(problem):
         workspace.update({f"steps{n}": Storage(i64, panels.count) for n in range(len(stages))})
     state = problem.batch * panels.padded
-    for name in (*states_of(problem.op), *kept_of(problem.op)):
+    for name in (*states_of(problem.op), *values_of(problem.op)):
         workspace[name] = Storage(problem.dtype, 2 * state if name == "h" else state)
     most = max(_tile(problem, panels, stage, target).rows * len(stage.gates) for stage in stages)
     return KernelNeeds(
@@ -182,8 +182,8 @@ class _Steps:
         self.stages = stages
         self.weights = [open_panels(p, problem, panels, stage.gates) for stage in self.stages]
         self.projection = p.workspace("projection")
-        self.pitch = projection_pitch(problem, p.target)
-        names = (*states_of(problem.op), *kept_of(problem.op))
+        self.row_stride = projection_stride(problem, p.target)
+        names = (*states_of(problem.op), *values_of(problem.op))
         self.states = {name: p.workspace(name) for name in names}
         self.parameters = {
             name: Row(p.pointer(buffer), buffer.strides[0])
@@ -266,7 +266,7 @@ def _finish_vector(stage: Stage, place: _CellState, sums: list[Value]) -> None:
 
 @dataclass(frozen=True)
 class _CellState:
-    """A vector of hidden units, from `unit` on, of one state at a time; see `cells.Place`."""
+    """A vector of hidden units, from `unit` on, of one state at a time; see `cells.CellState`."""
 
     steps: _Steps
     step: Value
@@ -288,7 +288,7 @@ class _CellState:
         """What the inputs contribute to a gate."""
         steps = self.steps
         row = self.time * steps.problem.batch + self.row
-        line = steps.projection + row * steps.pitch + self.unit
+        line = steps.projection + row * steps.row_stride + self.unit
         return line.load(gate * steps.problem.width + self.offset, steps.panels.lanes)
 
     def parameter(self, name: str, part: int) -> Value | None:

@@ -1,4 +1,4 @@
-"""How a product is cut for Strassen's algorithm, and whether that pays."""
+"""The plan of a product by Strassen's algorithm, and its estimated gain."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class StrassenPlan:
 
 
 def plan_strassen(product: StrassenProduct, step: OpInstr, target: Target) -> StrassenPlan | None:
-    """The plan for a product, if it may be computed like that and might be faster.
+    """The plan for a product, if Strassen's algorithm applies to it and might be faster.
 
     Sums of weights take three quarters more memory than weights, and results have errors of about
     twice the size.

@@ -13,7 +13,7 @@ LINES = 32
 
 
 def pack_factors(plan: StrassenPlan) -> Pack:
-    """What packs rhs: by panel, product, depth, then column.
+    """The packing of rhs: by panel, product, depth, then column.
 
     Sums are made in float64 and rounded once.
     """
@@ -44,6 +44,6 @@ def _factors(b: Array) -> tuple[Array, ...]:
 
 
 def pack_bias(plan: StrassenPlan) -> Pack:
-    """What packs a bias: filled up to whole panels."""
+    """The packing of a bias: it is filled up to whole panels."""
     extra = 2 * plan.half_columns - plan.product.columns
     return lambda bias: np.pad(bias.reshape(-1), (0, extra))

@@ -1,4 +1,4 @@
-"""Functions of numbers in registers that are one instruction, or nearly."""
+"""Arithmetic on values that is one instruction, or a few."""
 
 from __future__ import annotations
 

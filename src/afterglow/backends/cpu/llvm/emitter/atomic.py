@@ -11,7 +11,7 @@ from afterglow.types.dtype import boolean
 
 
 class Order(Enum):
-    """What an atomic access promises about the accesses around it."""
+    """The memory order of an atomic access."""
 
     RELAXED = "monotonic"
     ACQUIRE = "acquire"

@@ -1,4 +1,4 @@
-"""Memory that is not a plain run of elements: some lanes only, or lanes far apart."""
+"""Masked, strided, gathered and scattered memory accesses."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from afterglow.types.dtype import DType
 
 
 class Module:
-    """What is compiled at once. Functions are written one after the other."""
+    """A unit of compilation. Functions are written one after the other."""
 
     def __init__(self, target: Target) -> None:
         self.target = target

@@ -23,7 +23,7 @@ from afterglow.types.dtype import DType, f32, i32, u8, u16, u32
 
 @dataclass(frozen=True)
 class Format:
-    """How many bits the parts have, and what the codes (without a sign) of no number are.
+    """A narrow float format: the bits of its parts, and its codes of infinity and NaN.
 
     `infinity` is None where the format has none: what is too large is then NaN, or the largest
     if there is no NaN either. `one_nan` formats have no -0: its code is their only NaN.

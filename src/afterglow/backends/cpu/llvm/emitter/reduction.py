@@ -1,4 +1,4 @@
-"""Many lanes to one, in an order that is always the same: results never vary."""
+"""Reductions of the lanes of a vector, always in the same order."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def differ(lhs: Value, rhs: Operand) -> Value:
 
 
 def unify(*operands: Operand) -> list[Value]:
-    """Operands of one operation: numbers made constants, scalars stretched, types compared."""
+    """Operands of one type: numbers become constants, scalars vectors, and types are checked."""
     values = [operand for operand in operands if isinstance(operand, Value)]
     model = max(values, key=lambda value: value.lanes)
     found = [

@@ -1,4 +1,4 @@
-"""What a move is: extents, and how far apart neighbours lie in the result and in the operand."""
+"""Strided moves: extents, and the strides of the result and of the operand."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class StridedMove:
 
 @dataclass(frozen=True)
 class MoveCut:
-    """Into how many pieces a method cuts the elements along its axes, and how many a piece has."""
+    """The number of pieces along the axes of a method, and the elements of a piece."""
 
     pieces: int
     elements: int

@@ -10,7 +10,7 @@ from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Value, equal, sm
 
 @dataclass(frozen=True)
 class Blocks:
-    """An axis that is gone along in steps, `block` elements (a multiple of them) at a time."""
+    """An axis in steps, in blocks of `block` elements, which are whole steps."""
 
     extent: int
     step: int

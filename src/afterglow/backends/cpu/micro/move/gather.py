@@ -38,7 +38,7 @@ BLOCK = 1024
 
 @dataclass(frozen=True)
 class Term:
-    """One index of a tuple: how far on it lies, and how far apart it counts in the operand."""
+    """One index of a tuple: its offset in the tuple, and its stride in the operand."""
 
     at: int
     stride: int
@@ -93,18 +93,11 @@ class GatherRows:
         """Look up a block of one row, whose indices begin at `at`."""
 
         def move(column: Index, places: Index, lanes: int) -> None:
-            places = e.index(places)
-            if self.source:
-                places = places + lane_numbers(e, e.index_type, lanes, self.source)
-            start = source + column * self.source
-            line.put(column, gather(start, places.splat(lanes)), lanes)
+            line.put(column, self._gathered(e, source, column, places, lanes), lanes)
 
         def look_up(column: Index, lanes: int) -> None:
-            move(
-                column,
-                tuples.place(at + column * self.index_stride, self.index_stride, lanes),
-                lanes,
-            )
+            offset = at + column * self.index_stride
+            move(column, tuples.place(offset, self.index_stride, lanes), lanes)
 
         def rest(start: int, left: int) -> None:
             for skipped, lanes in powers(left):
@@ -126,6 +119,15 @@ class GatherRows:
         with e.when(any_lane(differ(stray, 0)), likely=False), e.loop(stop, start=start) as column:
             tuples.place(at + column * self.index_stride)
         self.blocks.write_rest(e, piece, rest)
+
+    def _gathered(
+        self, e: Emitter, source: Pointer, column: Index, places: Index, lanes: int
+    ) -> Value:
+        """The elements that indices point to, for neighbouring columns."""
+        offsets = e.index(places)
+        if self.source:
+            offsets = offsets + lane_numbers(e, e.index_type, lanes, self.source)
+        return gather(source + column * self.source, offsets.splat(lanes))
 
 
 def write_gathered(

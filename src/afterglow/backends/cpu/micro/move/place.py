@@ -29,7 +29,7 @@ class ResultRow(Protocol):
 
 
 class ResultPlace(Protocol):
-    """A result."""
+    """A result that rows are written to."""
 
     def at(self, offset: Index) -> ResultRow:
         """The row that begins there."""

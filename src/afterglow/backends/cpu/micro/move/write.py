@@ -86,7 +86,7 @@ def choose_method(
 
 
 class Loops:
-    """Everything around a method: units, and loops over the axes that it does not go along."""
+    """The loops around a method: units, and the axes that the method does not cover."""
 
     def __init__(
         self,

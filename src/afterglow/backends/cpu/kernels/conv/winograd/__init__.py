@@ -1,4 +1,4 @@
-"""Convolutions of 3 x 3 by Winograd's minimal filtering: fewer products, for some sums before.
+"""Convolutions of 3 x 3 by Winograd's minimal filtering: fewer products, at the cost of transforms.
 
 Tiles of x are transformed, multiplied place by place with transformed weights, and transformed
 back. Blocks of tiles go through all three while they are in the second cache.
@@ -137,7 +137,7 @@ class _Products:
 
 
 def pack_transformed(panels: Panels, points: tuple[float, ...]) -> Pack:
-    """What transforms and packs a weight [O, 3, 3, C]: by panel, place, channel of x, result."""
+    """The packing of a transformed weight [O, 3, 3, C]: by panel, place, channel of x, result."""
     matrix = weight_matrix(points)
 
     def pack(weight: Array) -> Array:

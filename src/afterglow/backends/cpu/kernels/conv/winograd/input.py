@@ -1,4 +1,4 @@
-"""Winograd's transform of x: a tile becomes a row of each of the matrices of its places."""
+"""Winograd's input transform: a tile of x becomes a row of the matrix of each of its places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Winograd's transform of products: the matrices of all places become tiles of the result."""
+"""Winograd's output transform: the matrices of all places become tiles of the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a convolution is cut for Winograd's algorithm, and what that costs."""
+"""The plan of a convolution by Winograd's algorithm: its tiles, blocks and panels."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class WinogradPlan:
 
 
 def can_transform(step: OpInstr) -> bool:
-    """Whether Winograd's algorithm is meant for a convolution: 3 x 3, without holes or jumps."""
+    """Whether Winograd's algorithm applies to a convolution: 3 x 3, without dilation or strides."""
     conv, (x, weight, *_) = conv_of(step), step.required
     plain = (conv.strides, conv.dilations, conv.groups) == ((1, 1), (1, 1), 1)
     in_lines = x.type.dtype is f32 and x.strides[-1] == 1

@@ -24,7 +24,7 @@ POINTS: dict[int, tuple[float, ...]] = {
 
 
 def transform_input(line: Sequence[Value], points: Sequence[float]) -> list[Value]:
-    """A line of x, evaluated."""
+    """The transform of a row of x."""
     squares = [p * p for p in points]
     even, odd = line[0::2], line[1::2]
     result = [_evaluated(_polynomial(squares), even)]
@@ -36,7 +36,7 @@ def transform_input(line: Sequence[Value], points: Sequence[float]) -> list[Valu
 
 
 def transform_output(line: Sequence[Value], points: Sequence[float]) -> list[Value]:
-    """The m results of a line of products."""
+    """The m results of a row of products."""
     pairs = list(zip(line[1:-1:2], line[2:-1:2], strict=True))
     sums, differences = [a + b for a, b in pairs], [a - b for a, b in pairs]
     last = 2 * len(points) - 1
@@ -49,7 +49,7 @@ def transform_output(line: Sequence[Value], points: Sequence[float]) -> list[Val
 
 
 def weight_matrix(points: Sequence[float]) -> Array:
-    """What transforms a line of three weights; the products with it are made in double."""
+    """The matrix that transforms three weights of a row; it is multiplied in double precision."""
     finite = [0.0, *(signed for p in points for signed in (p, -p))]
     rows = []
     for number, point in enumerate(finite):

@@ -1,4 +1,4 @@
-"""Unpack compact forms where they are read, not once for all readers."""
+"""Dequantize weights and activations once per reader, not once for all readers."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from afterglow.graph import Builder, Function, Node
 from afterglow.passes import Pass
 
 
-class UnpackPerReader(Pass):
-    """Every reader of an unpacked value unpacks for itself.
+class DequantizePerReader(Pass):
+    """Every reader of a dequantized value gets a dequantization of its own.
 
-    So each can do it while it reads, and what has to be kept between them is the compact form.
+    Each can then be fused into its reader, and memory holds the quantized form.
     """
 
-    name = "unpack-per-reader"
+    name = "dequantize-per-reader"
 
     def run(self, function: Function) -> bool:
         """See the class."""
@@ -20,15 +20,15 @@ class UnpackPerReader(Pass):
         shared = [
             node
             for node in function.nodes
-            if node.op.unpacks and len(node.result.users) > 1 and node.result not in returned
+            if node.op.dequantizes and len(node.result.users) > 1 and node.result not in returned
         ]
         for node in shared:
             for user in node.result.users[1:]:
-                _unpack_for(function, node, user)
+                _dequantize_for(function, node, user)
         return bool(shared)
 
 
-def _unpack_for(function: Function, node: Node, user: Node) -> None:
+def _dequantize_for(function: Function, node: Node, user: Node) -> None:
     """Give one user a copy of the node, right before it."""
     b = Builder(function, user, name=node.name, origin=node.origin, predicate=node.predicate)
     copy = b.emit(node.op, *node.operands)

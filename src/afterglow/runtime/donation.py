@@ -1,4 +1,4 @@
-"""Inputs that a run may overwrite, and those that it must not."""
+"""Donated inputs: arrays whose memory a run may overwrite."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 from afterglow.types import Array, Interface
 
 
-def spare_lent(
+def donatable(
     interface: Interface, inputs: Sequence[Array], states: Mapping[str, Array]
 ) -> list[Array]:
-    """The inputs, with copies of those that would be overwritten but must not be."""
-    if not any(port.lent for port in interface.inputs):
+    """The inputs of a run, with copies in place of donated ones that must not be overwritten."""
+    if not any(port.donated for port in interface.inputs):
         return list(inputs)
     others = [*inputs, *states.values()]
     return [
-        array.copy() if port.lent and not _is_lendable(array, others) else array
+        array.copy() if port.donated and not _may_be_donated(array, others) else array
         for port, array in zip(interface.inputs, inputs, strict=True)
     ]
 
 
-def _is_lendable(array: Array, others: Sequence[Array]) -> bool:
+def _may_be_donated(array: Array, others: Sequence[Array]) -> bool:
     """Whether an array may be overwritten: nothing forbids it, and no other array shows it."""
     sharing = [other for other in others if np.may_share_memory(array, other)]
     return array.flags.writeable and len(sharing) <= 1  # one of them is itself

@@ -5,7 +5,12 @@ import pytest
 
 import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.graph import Function, Value, parse_function
-from afterglow.transforms.polynomials import Polynomial, is_polynomial, multiple_of, polynomial
+from afterglow.transforms.matching.polynomials import (
+    Polynomial,
+    is_polynomial,
+    multiple_of,
+    polynomial,
+)
 
 
 def values(*lines: str) -> dict[str, Value]:

@@ -11,8 +11,8 @@ from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.quantization import DequantizeLinear
 from afterglow.ops.reduction import Reduction
 from afterglow.ops.search import ArgExtreme
-from afterglow.transforms.layout import Layout
-from afterglow.transforms.permutations import Perm, swaps_last_two
+from afterglow.transforms.layouts.layout import Layout
+from afterglow.transforms.layouts.permutations import Perm, swaps_last_two
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Reading the pieces of attention: matrices before they were scaled and turned, scores, masks."""
+"""Patterns of the parts of attention: matrices before scaling and transposing, scores, masks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,15 @@ from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.elementwise import Add, Div, Mul, Where, scalar
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Expand, Reshape, Tile, Transpose
-from afterglow.transforms.matching import uniform
-from afterglow.transforms.patterns import LOOK_BACK, emit_as, maker, orders, scalar_of, uncast
+from afterglow.transforms.matching.patterns import (
+    LOOK_BACK,
+    emit_as,
+    maker,
+    orders,
+    scalar_of,
+    uncast,
+)
+from afterglow.transforms.matching.values import uniform
 from afterglow.types import DType
 
 EXCLUDED = -9000.0

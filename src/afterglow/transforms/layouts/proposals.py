@@ -1,4 +1,4 @@
-"""Propose other layouts for values: what transposes above or below them would give them.
+"""Propose layouts for values: those that transposes above or below would give them.
 
 Each is carried through every node that can work there: down to what takes its result, then up to
 what makes its operands, and once more down from those.
@@ -7,15 +7,15 @@ what makes its operands, and once more down from those.
 from __future__ import annotations
 
 from afterglow.graph import Function, Node, Value
-from afterglow.transforms.layout import Layout
-from afterglow.transforms.moved import (
+from afterglow.transforms.layouts.layout import Layout
+from afterglow.transforms.layouts.moved import (
     Moved,
     is_pointwise,
     moved_by_operand,
     moved_by_result,
     transposition,
 )
-from afterglow.transforms.permutations import Perm, composed, inverse, keeps_order
+from afterglow.transforms.layouts.permutations import Perm, composed, inverse, keeps_order
 
 
 class Proposals:

@@ -1,4 +1,4 @@
-"""Outputs not yet written and lent inputs serve as memory of the arena."""
+"""Outputs not yet written and donated inputs serve as memory of the arena."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from afterglow.graph import Function, parse_function, run_function
 from afterglow.instr import Program, parse_program, print_program, verify_program
 from afterglow.lowering import select_instructions
 from afterglow.memory import (
-    borrow_memory,
-    lend_inputs,
+    alias_memory,
+    donate_inputs,
     place_lifetimes,
     plan_memory,
     remove_copies,
@@ -36,16 +36,16 @@ def without_comments(text: str) -> str:
     return "\n".join(line.split(" ;")[0].rstrip() for line in text.splitlines())
 
 
-def borrowed(text: str) -> Program:
+def aliased(text: str) -> Program:
     program = parse_program(inspect.cleandoc(text))
-    borrow_memory(program)
+    alias_memory(program)
     place_lifetimes(program)
     verify_program(program)
     return program
 
 
 def check_borrowing(before: str, after: str) -> None:
-    program = borrowed(before)
+    program = aliased(before)
     assert without_comments(print_program(program)) == inspect.cleandoc(after)
     plan_memory(program)
     text = print_program(program)
@@ -112,7 +112,7 @@ def test_an_output_is_written_over_the_operand_that_it_replaces() -> None:
 
 
 def test_an_output_is_not_written_over_what_its_instruction_reads_elsewhere() -> None:
-    program = borrowed("""
+    program = aliased("""
         program @main {
           input %x : f32[8, 8]
           output %y : f32[8, 8]
@@ -125,7 +125,7 @@ def test_an_output_is_not_written_over_what_its_instruction_reads_elsewhere() ->
 
 
 def test_several_buffers_share_an_output_side_by_side_and_one_after_the_other() -> None:
-    program = borrowed("""
+    program = aliased("""
         program @main {
           input %x : f32[16]
           output %y : f32[32]
@@ -147,7 +147,7 @@ def test_several_buffers_share_an_output_side_by_side_and_one_after_the_other() 
 
 
 def test_nothing_moves_that_does_not_lower_the_peak() -> None:
-    program = borrowed("""
+    program = aliased("""
         program @main {
           input %x : f32[64]
           output %y : f32[16]
@@ -169,7 +169,7 @@ def test_nothing_moves_that_does_not_lower_the_peak() -> None:
 
 @pytest.mark.parametrize(("output", "left"), [("f32[64]", 0), ("f16[128]", 1), ("f64[32]", 0)])
 def test_a_lender_is_aligned_for_its_own_elements_only(output: str, left: int) -> None:
-    program = borrowed(f"""
+    program = aliased(f"""
         program @main {{
           input %x : f32[64]
           input %z : {output}
@@ -187,7 +187,7 @@ def test_a_lender_is_aligned_for_its_own_elements_only(output: str, left: int) -
 def test_a_lent_input_serves_once_it_has_been_read() -> None:
     program = parse_program("""
         program @main {
-          input %x : f32[64] lent
+          input %x : f32[64] donated
           output %y : f32[1]
           %a = alloc f32[64]
           softmax out %a, in %x {axis = 0}
@@ -196,12 +196,12 @@ def test_a_lent_input_serves_once_it_has_been_read() -> None:
           reduce_sum out %y, in %b {axes = (0,), keepdims = true}
         }
     """)
-    assert borrow_memory(program) == 1
+    assert alias_memory(program) == 1
     place_lifetimes(program)
     verify_program(program)
     assert without_comments(print_program(program)) == inspect.cleandoc("""
         program @main {
-          input %x : f32[64] lent
+          input %x : f32[64] donated
           output %y : f32[1]
           %a = alloc f32[64]
           softmax out %a, in %x {axis = 0}
@@ -226,11 +226,11 @@ func @main(%x: f32[64]) {
 """
 
 
-@pytest.mark.parametrize(("lent", "buffers"), [(True, 0), (False, 1)])
-def test_results_take_over_lent_inputs_only(lent: bool, buffers: int) -> None:
+@pytest.mark.parametrize(("donated", "buffers"), [(True, 0), (False, 1)])
+def test_results_take_over_donated_inputs_only(donated: bool, buffers: int) -> None:
     program = select_instructions(parse_function(CHAIN))
-    if lent:
-        lend_inputs(program)
+    if donated:
+        donate_inputs(program)
     share_buffers(program)
     place_lifetimes(program)
     verify_program(program)
@@ -304,7 +304,7 @@ def doubled() -> ag.Module:
 def test_inputs_that_cannot_be_lent_are_copied() -> None:
     x = np.linspace(-1, 1, 64, dtype=np.float32)
     want = ag.compile(doubled())(x, x)
-    model = ag.compile(doubled(), lend_inputs=True, verify=True)
+    model = ag.compile(doubled(), donate_inputs=True, verify=True)
     kept = x.copy()
     kept.flags.writeable = False
     np.testing.assert_allclose(model(kept, kept[::-1][::-1]), want, rtol=1e-6)
@@ -318,8 +318,8 @@ def test_inputs_that_cannot_be_lent_are_copied() -> None:
 def check_lending(function: Function) -> None:
     inputs = random_inputs(function)
     want = run_function(function, inputs)
-    for lent in (False, True):
-        options = Options(lend_inputs=lent, verify=True)
+    for donated in (False, True):
+        options = Options(donate_inputs=donated, verify=True)
         compiled = Stages(options).finish(function.module.clone())
         for machine in (compiled.executable, Machine(compiled.program, tile=2)):
             outputs = machine.run([array.copy() for array in inputs], {})

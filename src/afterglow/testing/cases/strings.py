@@ -1,10 +1,10 @@
-"""Cases of afterglow.ops.text and afterglow.ops.vocabulary."""
+"""Cases of afterglow.ops.strings and afterglow.ops.vocabulary."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from afterglow.ops.text import Case, ChangeCase, RegexFullMatch, StringConcat
+from afterglow.ops.strings import ChangeCase, LetterCase, RegexFullMatch, StringConcat
 from afterglow.ops.vocabulary import LookUp, NgramCount
 from afterglow.testing.cases.case import boolean, case, f32, i16, i32, i64, string
 
@@ -15,8 +15,8 @@ CASES = [
     case(StringConcat(), string(2, 3), string(3)),
     case(StringConcat(), string(), string()),
     case(StringConcat(), string(0, 3), string(1)),
-    *(case(ChangeCase(way), string(3), given={0: _WORDS}) for way in Case),
-    case(ChangeCase(Case.UPPER), string()),
+    *(case(ChangeCase(way), string(3), given={0: _WORDS}) for way in LetterCase),
+    case(ChangeCase(LetterCase.UPPER), string()),
     case(RegexFullMatch("a|long.*"), string(2, 3)),
     case(RegexFullMatch(r"\w*"), string(0)),
     case(RegexFullMatch(""), string()),

@@ -6,8 +6,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from afterglow.transforms.layout import Layout
-from afterglow.transforms.permutations import composed, inverse, is_identity, swaps_last_two
+from afterglow.transforms.layouts.layout import Layout
+from afterglow.transforms.layouts.permutations import composed, inverse, is_identity, swaps_last_two
 from afterglow.types import Array
 
 

@@ -8,8 +8,8 @@ from afterglow.ops.elementwise import Add, Mul
 from afterglow.ops.movement import Reshape
 from afterglow.ops.normalization import GroupNorm, LayerNorm, RMSNorm
 from afterglow.passes import rewrite
-from afterglow.transforms.matching import has_one_use
-from afterglow.transforms.patterns import orders, uncast
+from afterglow.transforms.matching.patterns import orders, uncast
+from afterglow.transforms.matching.values import has_one_use
 from afterglow.types import dtype as d
 
 

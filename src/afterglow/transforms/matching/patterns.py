@@ -13,7 +13,7 @@ from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, Div, Mul, Neg, Sub
 from afterglow.ops.functions import Reciprocal, Sqrt
 from afterglow.ops.power import Pow
-from afterglow.transforms.matching import escapes
+from afterglow.transforms.matching.values import escapes
 from afterglow.types import DType
 from afterglow.types import dtype as d
 
@@ -52,7 +52,7 @@ def maker(value: Value | None, *kinds: type[Op]) -> Node | None:
 
 
 def orders(node: Node) -> Iterator[tuple[Value, Value]]:
-    """The two operands of a commutative op, both ways round."""
+    """The two operands of a commutative op, in both orders."""
     lhs, rhs = node.given
     yield lhs, rhs
     yield rhs, lhs
@@ -85,7 +85,7 @@ def _made_from(value: Value) -> Iterator[Value]:
 def serves_only(node: Node, leaves: Collection[Value]) -> bool:
     """Whether what lies between the leaves and the node is needed for nothing else.
 
-    A conversion of a leaf may serve others too: it stays as it is.
+    A conversion of a leaf may have other users: it is kept.
     """
     inside = {node}
     pending = [node]
@@ -115,7 +115,7 @@ def _stays_inside(node: Node, inside: set[Node]) -> bool:
 
 
 def _is_dead(node: Node) -> bool:
-    """Whether nothing needs it any more: another rule has not yet come to erase it."""
+    """Whether it is dead, and only not erased yet."""
     return node.op.pure and not any(r.use_count or escapes(r) for r in node.results)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.graph import Function, Value, parse_function
 from afterglow.ops.elementwise import Add, Mul
-from afterglow.transforms.patterns import (
+from afterglow.transforms.matching.patterns import (
     MOST_NODES,
     ingredients,
     is_near,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from afterglow.graph import Builder, Function, Module, verify_module
 from afterglow.ops.convolution import Conv
-from afterglow.transforms.blind_taps import DROP_BLIND_TAPS
+from afterglow.transforms.padding_only_taps import DROP_PADDING_ONLY_TAPS
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32
 from tests.transforms.rewriting import assert_same_meaning, check_declines, check_rewrites, program
@@ -18,7 +18,7 @@ CONV = "strides = (1, 1), pads = (%s), dilations = (1, 1), groups = 1"
 
 def test_of_a_kernel_on_one_pixel_its_middle_is_left() -> None:
     check_rewrites(
-        DROP_BLIND_TAPS,
+        DROP_PADDING_ONLY_TAPS,
         before=program(
             "%x: f32[1, 1, 1, 2]",
             "const @w : f32[3, 3, 3, 2] = fill 0.5",
@@ -34,7 +34,7 @@ def test_of_a_kernel_on_one_pixel_its_middle_is_left() -> None:
 
 def test_a_row_of_pixels_keeps_the_taps_along_it() -> None:
     check_rewrites(
-        DROP_BLIND_TAPS,
+        DROP_PADDING_ONLY_TAPS,
         before=program(
             "%x: f32[1, 1, 9, 2]",
             "const @w : f32[3, 3, 3, 2] = fill 0.5",
@@ -50,7 +50,7 @@ def test_a_row_of_pixels_keeps_the_taps_along_it() -> None:
 
 def test_where_every_tap_sees_something_nothing_changes() -> None:
     check_declines(
-        DROP_BLIND_TAPS,
+        DROP_PADDING_ONLY_TAPS,
         program(
             "%x: f32[1, 2, 9, 2]",
             "const @w : f32[3, 3, 3, 2] = fill 0.5",
@@ -76,6 +76,6 @@ def test_the_numbers_stay(
     op = Conv((stride,), (begin, end), (dilation,), 1)
     function.output("y", b.emit(op, x, b.constant(weight)))
     reference = module.clone()
-    DROP_BLIND_TAPS.run(function)
+    DROP_PADDING_ONLY_TAPS.run(function)
     verify_module(module)
     assert_same_meaning(reference.main, module.main)

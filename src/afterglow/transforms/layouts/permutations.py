@@ -8,7 +8,7 @@ Perm = tuple[int, ...]
 
 
 def is_identity(perm: Sequence[int]) -> bool:
-    """Whether every axis stays where it is."""
+    """Whether it is the identity."""
     return all(axis == place for place, axis in enumerate(perm))
 
 
@@ -26,7 +26,7 @@ def inverse(perm: Sequence[int]) -> Perm:
 
 
 def keeps_order(perm: Sequence[int], shape: Sequence[int]) -> bool:
-    """Whether no axis of an extent other than 1 passes another: the elements stay in order."""
+    """Whether it keeps the order of elements: only axes of extent 1 move."""
     long = [axis for axis in perm if shape[axis] != 1]
     return long == sorted(long)
 

@@ -1,4 +1,4 @@
-"""Ops on texts, which live on the host."""
+"""Ops on strings, which live on the host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from afterglow.types import Array, TensorType
 from afterglow.types.dtype import boolean, string
 
 
-class Case(Enum):
+class LetterCase(Enum):
     """How letters are written."""
 
     UPPER = "upper"
@@ -31,12 +31,12 @@ class StringConcat(Op):
     elementwise = True
 
     def infer(self, lhs: TensorType, rhs: TensorType) -> TensorType:
-        """Texts of the common shape."""
+        """Strings of the common shape."""
         require_dtype(string, lhs=lhs, rhs=rhs)
         return TensorType(string, broadcast_shape(lhs=lhs, rhs=rhs))
 
     def evaluate(self, lhs: Array, rhs: Array) -> Array:
-        """Python's sum of texts."""
+        """Python's concatenation."""
         return np.asarray(lhs + rhs, object)
 
 
@@ -46,7 +46,7 @@ class ChangeCase(Op):
 
     host = True
     elementwise = True
-    case: Case
+    case: LetterCase
 
     def infer(self, x: TensorType) -> TensorType:
         """The operand's own type."""
@@ -55,7 +55,7 @@ class ChangeCase(Op):
 
     def evaluate(self, x: Array) -> Array:
         """Python's `upper` and `lower`."""
-        return _each(str.upper if self.case is Case.UPPER else str.lower, x, object)
+        return _each(str.upper if self.case is LetterCase.UPPER else str.lower, x, object)
 
 
 @op("regex_full_match")
@@ -80,10 +80,10 @@ class RegexFullMatch(Op):
     def evaluate(self, x: Array) -> Array:
         """Python's `fullmatch`."""
         pattern = re.compile(self.pattern)
-        return _each(lambda text: pattern.fullmatch(text) is not None, x, np.bool_)
+        return _each(lambda string: pattern.fullmatch(string) is not None, x, np.bool_)
 
 
 def _each(function: Callable[[str], Any], x: Array, dtype: Any) -> Array:
     results = np.empty(x.size, dtype)
-    results[:] = [function(str(text)) for text in x.reshape(-1)]
+    results[:] = [function(str(string)) for string in x.reshape(-1)]
     return results.reshape(x.shape)

@@ -1,10 +1,10 @@
-"""Questions that rules ask."""
+"""Predicates that rules share."""
 
 import numpy as np
 import pytest
 
 from afterglow.graph import Constant, parse_function
-from afterglow.transforms.matching import has_one_use, is_filled, uniform
+from afterglow.transforms.matching.values import has_one_use, is_filled, uniform
 
 
 def test_one_use_means_that_nobody_else_needs_it() -> None:

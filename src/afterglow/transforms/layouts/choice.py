@@ -1,27 +1,27 @@
-"""Choose which values lie in another layout, so that the fewest bytes are transposed.
+"""Choose the values that change their layout, so that the fewest bytes are transposed.
 
-Which proposals to take is a minimum cut: nodes on the source's side move, nodes on the sink's side
-stay, and each value between the two costs a transpose. To leave everything as it is is one of the
-cuts, so the choice is never worse.
+The choice among proposals is a minimum cut: nodes on the source's side change their layout, nodes
+on the sink's side keep it, and each value between the two costs a transpose. One of the cuts
+changes nothing, so the choice is never worse.
 """
 
 from __future__ import annotations
 
 from afterglow.graph import Constant, Function, Node, Value
 from afterglow.support.min_cut import SINK, SOURCE, UNBOUNDED, Network
-from afterglow.transforms.layout import Layout
-from afterglow.transforms.layout_proposals import Proposals
-from afterglow.transforms.moved import is_absorbed, transposition
-from afterglow.transforms.permutations import Perm
+from afterglow.transforms.layouts.layout import Layout
+from afterglow.transforms.layouts.moved import is_absorbed, transposition
+from afterglow.transforms.layouts.permutations import Perm
+from afterglow.transforms.layouts.proposals import Proposals
 
 RESHAPE_COST = 1
-"""What it costs to move axes of extent 1: next to nothing."""
+"""Cost of moving axes of extent 1: almost nothing."""
 TRANSPOSE_COST = 1024
-"""What a transpose costs besides the bytes that it moves."""
+"""Fixed cost of a transpose, besides the bytes that it moves."""
 
 
 def choose_layouts(function: Function, proposals: Proposals) -> set[Value]:
-    """The values that should lie in the layout proposed for them."""
+    """The values for which the proposed layout is best."""
     return _Choice(function, proposals).run()
 
 
@@ -161,5 +161,5 @@ def _cost_of(value: Value, layout: Layout) -> int:
 
 
 def _demand_cost(value: Value, layout: Layout) -> int:
-    """A little more than it costs, lest transposes change places for nothing."""
+    """A little more than the cost, so that transposes do not move without a gain."""
     return _cost_of(value, layout) + 1

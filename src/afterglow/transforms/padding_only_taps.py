@@ -1,7 +1,7 @@
-"""Make kernels smaller: taps that never see an element of x, only padding, add nothing.
+"""Drop padding-only taps: kernel positions that only ever meet padding.
 
-Deep layers of networks for images see one or two rows of pixels; of a 3 x 3 kernel at most the
-middle counts there.
+In deep layers an image may be one or two pixels large; of a 3 x 3 kernel only the middle counts
+there.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from afterglow.passes import RewritePass, rewrite
 
 
 @rewrite(Conv)
-def drop_blind_taps(node: Node, b: Builder) -> Value | None:
+def drop_padding_only_taps(node: Node, b: Builder) -> Value | None:
     """conv(x, w)  ->  conv(x, w[taps that see something]), with less padding."""
     match node:
         case Node(Conv() as op, [Value() as x, Constant() as weight, *others]):
             axes = _axes(op, x, weight, node.result)
-            dropped = [axis.blind() for axis in axes]
+            dropped = [axis.padding_only() for axis in axes]
             if not any(map(any, dropped)):
                 return None
             pairs = [*zip(axes, dropped, strict=True)]
@@ -47,8 +47,8 @@ class _Axis:
     begin: int
     end: int
 
-    def blind(self) -> tuple[int, int]:
-        """How many taps at the beginning and at the end see only padding; one tap stays."""
+    def padding_only(self) -> tuple[int, int]:
+        """The numbers of padding-only taps at the beginning and at the end; one tap remains."""
         taps = range(self.kernel)
         sees = [self._sees(tap) for tap in taps]
         first = next((tap for tap in taps if sees[tap]), 0)
@@ -80,4 +80,4 @@ def _axes(op: Conv, x: Value, weight: Value, result: Value) -> list[_Axis]:
     ]
 
 
-DROP_BLIND_TAPS = RewritePass("drop-blind-taps", (drop_blind_taps,))
+DROP_PADDING_ONLY_TAPS = RewritePass("drop-padding-only-taps", (drop_padding_only_taps,))

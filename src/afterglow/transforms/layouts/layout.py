@@ -1,4 +1,4 @@
-"""In which order the elements of a value lie, other than its own."""
+"""Memory layouts: the order of the elements of a value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from afterglow.transforms.permutations import Perm, inverse, is_identity, keeps_order
+from afterglow.transforms.layouts.permutations import Perm, inverse, is_identity, keeps_order
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Layout:
     """Another order of the elements of a value: transpose(reshape(value, factors), perm).
 
     Each axis of the value is the product of some neighbouring factors, so that reshapes of the
-    value can be told apart from what changes the order.
+    value can be distinguished from changes of the order.
     """
 
     factors: tuple[int, ...]
@@ -24,7 +24,7 @@ class Layout:
 
     @staticmethod
     def own(shape: tuple[int, ...]) -> Layout:
-        """The order in which a value of that shape lies anyway."""
+        """The row-major layout of a value of that shape."""
         return Layout(shape, tuple(range(len(shape))))
 
     @property
@@ -34,12 +34,12 @@ class Layout:
 
     @property
     def is_identity(self) -> bool:
-        """Whether it is the value's own."""
+        """Whether it is the row-major layout."""
         return is_identity(self.perm)
 
     @property
     def keeps_order(self) -> bool:
-        """Whether a reshape does it: only factors of 1 change places."""
+        """Whether a reshape is enough: only factors of 1 move."""
         return keeps_order(self.perm, self.factors)
 
     @cached_property
@@ -57,7 +57,7 @@ class Layout:
         )
 
     def carried(self, shape: Sequence[int]) -> Layout | None:
-        """The same order of elements, said of the value reshaped to `shape`.
+        """The same order of elements as a layout of the value reshaped to `shape`.
 
         None if an axis of `shape` covers a factor and a part of another that does not divide it.
         """
@@ -79,7 +79,7 @@ class Layout:
         )
 
     def before_transpose(self, perm: Perm, shape: Sequence[int]) -> Layout:
-        """A layout of transpose(value, perm), said of the value, which has that shape."""
+        """A layout of transpose(value, perm) as a layout of the value, which has that shape."""
         groups = self.axes([shape[axis] for axis in perm])
         factors = [factor for place in inverse(perm) for factor in groups[place]]
         number = {factor: index for index, factor in enumerate(factors)}
@@ -89,7 +89,7 @@ class Layout:
         )
 
     def axes(self, shape: Sequence[int]) -> list[list[int]]:
-        """Which factors make up each axis of a value of that shape; those of 1 go anywhere."""
+        """The factors of each axis of a value of that shape; factors of 1 fit anywhere."""
         groups: list[list[int]] = [[] for _ in shape]
         missing, axis = list(shape), 0
         for index, factor in enumerate(self.factors):
@@ -100,7 +100,7 @@ class Layout:
         return groups
 
     def within_last_axis(self, shape: Sequence[int]) -> Layout | None:
-        """The layout of the last axis of a value of that shape, if all others stay before it."""
+        """The layout of the last axis of a value of that shape, if no other axis moves there."""
         start = len(self.factors)
         while math.prod(self.factors[start:]) != shape[-1]:
             start -= 1
@@ -115,7 +115,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What one factor of a layout and one axis of a shape have in common."""
+    """The common part of one factor of a layout and one axis of a shape."""
 
     extent: int
     factor: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.lowering.unpack_per_reader import UnpackPerReader
+from afterglow.lowering.dequantize_per_reader import DequantizePerReader
 from tests.transforms.rewriting import check_declines, check_rewrites
 
 HEAD = """
@@ -11,9 +11,9 @@ HEAD = """
               %f = dequantize_linear(%x, @s) {axis = 0, dtype = f32, block_size = 0} : f32[4]"""
 
 
-def test_each_reader_unpacks_for_itself() -> None:
+def test_each_reader_dequantizes_for_itself() -> None:
     check_rewrites(
-        UnpackPerReader(),
+        DequantizePerReader(),
         before=f"""{HEAD}
               %a = exp(%f) : f32[4]
               %b = add(%f, %f) : f32[4]
@@ -34,7 +34,7 @@ def test_each_reader_unpacks_for_itself() -> None:
 
 def test_one_reader_or_an_output_needs_no_copy() -> None:
     check_declines(
-        UnpackPerReader(),
+        DequantizePerReader(),
         f"""{HEAD}
               %a = exp(%f) : f32[4]
               return %a
@@ -42,7 +42,7 @@ def test_one_reader_or_an_output_needs_no_copy() -> None:
         """,
     )
     check_declines(
-        UnpackPerReader(),
+        DequantizePerReader(),
         f"""{HEAD}
               %a = exp(%f) : f32[4]
               %b = neg(%f) : f32[4]

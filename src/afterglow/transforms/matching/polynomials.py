@@ -13,7 +13,7 @@ from afterglow.graph import Node, Value
 from afterglow.ops.elementwise import Add, Div, Mul, Neg, Sub
 from afterglow.ops.functions import Reciprocal, Sqrt
 from afterglow.ops.power import Pow
-from afterglow.transforms.patterns import is_near, scalar_of, uncast
+from afterglow.transforms.matching.patterns import is_near, scalar_of, uncast
 from afterglow.types import DType
 
 Exponents = tuple[float, ...]

@@ -1,6 +1,6 @@
-"""Let buffers of the arena lie in memory that the caller gives: outputs and lent inputs.
+"""Let buffers of the arena alias memory that the caller gives: outputs and donated inputs.
 
-An output is free until its first element is written, and an input that the caller lends is free
+An output is free until its first element is written, and an input that the caller donates is free
 after its last element has been read. A buffer that is live only in that time becomes a view of it,
 and its end is marked by a `Dealloc` of that view. If the output is then written over it element by
 element, it may even be live until then. Only what makes the peak lower is moved.
@@ -15,7 +15,7 @@ import numpy as np
 
 from afterglow.instr import Buffer, Dealloc, Instr, Program, Region
 from afterglow.instr.overlap import same_place
-from afterglow.memory.liveness import Lifetime, aligned
+from afterglow.memory.lifetimes import Lifetime, aligned
 from afterglow.memory.planner import scratch_of
 from afterglow.memory.sharing import replaceable_operands
 from afterglow.memory.uses import Uses
@@ -23,60 +23,60 @@ from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.types.dtype import string
 
 
-def lend_inputs(program: Program) -> None:
-    """Say that the caller lends all inputs: they may be overwritten once they have been read."""
+def donate_inputs(program: Program) -> None:
+    """Mark all inputs as donated: they may be overwritten once they have been read."""
     for buffer in program.inputs:
-        buffer.lent = buffer.type.dtype is not string
+        buffer.donated = buffer.type.dtype is not string
 
 
-def borrow_memory(program: Program) -> int:
-    """Move buffers of the arena into memory lent, while that lowers the peak; say how many."""
-    return _Borrower(program).run()
+def alias_memory(program: Program) -> int:
+    """Move buffers into memory of the caller while that lowers the peak; say how many."""
+    return _Aliaser(program).run()
 
 
 @dataclass
-class _Lender:
+class _Host:
     """A buffer of the caller, when it is free, and what has been moved there."""
 
     buffer: Buffer
     free: range
     taken: list[tuple[int, Lifetime]] = field(default_factory=list)
 
-    def room_for(self, borrower: Buffer, life: Lifetime) -> int | None:
+    def room_for(self, moved: Buffer, life: Lifetime) -> int | None:
         """The lowest offset at which a buffer fits; None if there is none.
 
-        Elements must not be wider than the lender's own: it is aligned for those.
+        Elements must not be wider than the host's: that is aligned for those.
         """
-        wider = borrower.type.dtype.itemsize > self.buffer.type.dtype.itemsize
+        wider = moved.type.dtype.itemsize > self.buffer.type.dtype.itemsize
         if wider or life.start not in self.free or life.end not in self.free:
             return None
         offset = 0
         for start, other in sorted(self.taken, key=lambda entry: entry[0]):
             if life.meets(other) and offset + life.size > start:
                 offset = max(offset, start + other.size)
-        return offset if offset + borrower.type.nbytes <= self.buffer.type.nbytes else None
+        return offset if offset + moved.type.nbytes <= self.buffer.type.nbytes else None
 
 
 @dataclass(frozen=True)
-class _Loan:
+class _Alias:
     """A buffer of the arena, and where it lies from now on."""
 
-    borrower: Buffer
-    lender: _Lender
+    moved: Buffer
+    host: _Host
     offset: int
     end: int | None
     """The instruction after which it holds nothing; None if it becomes the output itself."""
 
     def view_of(self, buffer: Buffer) -> Buffer:
-        """The borrower, or a view of it, at its new place."""
-        root = self.lender.buffer
+        """The buffer, or a view of it, at its new place."""
+        root = self.host.buffer
         start = buffer.start + self.offset // buffer.type.dtype.itemsize
         return Buffer(
             buffer.name, buffer.type, root.region, base=root, start=start, strides=buffer.strides
         )
 
 
-class _Borrower:
+class _Aliaser:
     """Knows when each buffer is live, and how many bytes of the arena are, at each instruction."""
 
     def __init__(self, program: Program) -> None:
@@ -85,20 +85,20 @@ class _Borrower:
         self.lives = dict(self._lives())
         self.scratch = scratch_of(program)
         """What kernels work in stays in the arena, which is aligned for it."""
-        self.lenders = sorted(self._lenders(), key=lambda lender: lender.buffer.type.nbytes)
+        self.hosts = sorted(self._hosts(), key=lambda host: host.buffer.type.nbytes)
         self.live = np.zeros(len(program.body), np.int64)
         for life in self.lives.values():
             self.live[life.start : life.end + 1] += life.size
 
     def run(self) -> int:
-        loans: list[_Loan] = []
+        aliases: list[_Alias] = []
         worth = 0
         peak = self.live.max(initial=0)
-        while self.lenders and (loan := self._next_loan()) is not None:
-            loans.append(loan)
+        while self.hosts and (alias := self._next_alias()) is not None:
+            aliases.append(alias)
             if self.live.max() < peak:
-                peak, worth = self.live.max(), len(loans)
-        self._move(loans[:worth])
+                peak, worth = self.live.max(), len(aliases)
+        self._move(aliases[:worth])
         return worth
 
     def _lives(self) -> Iterator[tuple[Buffer, Lifetime]]:
@@ -107,39 +107,39 @@ class _Borrower:
                 touched = self.uses.touching(root)
                 yield root, Lifetime(touched[0], touched[-1], aligned(root.type.nbytes, ALIGNMENT))
 
-    def _lenders(self) -> Iterator[_Lender]:
+    def _hosts(self) -> Iterator[_Host]:
         for buffer in self.program.outputs:
             touched = self.uses.touching(buffer)
             if touched and buffer.type.dtype is not string:
-                yield _Lender(buffer, range(touched[0]))
+                yield _Host(buffer, range(touched[0]))
         for buffer in self.program.inputs:
-            if buffer.lent:
+            if buffer.donated:
                 touched = self.uses.touching(buffer) or [-1]
-                yield _Lender(buffer, range(touched[-1] + 1, len(self.program.body)))
+                yield _Host(buffer, range(touched[-1] + 1, len(self.program.body)))
 
-    def _next_loan(self) -> _Loan | None:
+    def _next_alias(self) -> _Alias | None:
         """Move the largest buffer that can be moved of those live at the peak."""
         when = int(self.live.argmax())
         here = [root for root, life in self.lives.items() if life.start <= when <= life.end]
         here = [root for root in here if root not in self.scratch]
         for root in sorted(here, key=lambda root: -self.lives[root].size):
-            for lender in self.lenders:
-                loan = self._loan(root, lender)
-                if loan is not None:
+            for host in self.hosts:
+                alias = self._alias(root, host)
+                if alias is not None:
                     life = self.lives.pop(root)
                     self.live[life.start : life.end + 1] -= life.size
-                    lender.taken.append((loan.offset, life))
-                    return loan
+                    host.taken.append((alias.offset, life))
+                    return alias
         return None
 
-    def _loan(self, root: Buffer, lender: _Lender) -> _Loan | None:
+    def _alias(self, root: Buffer, host: _Host) -> _Alias | None:
         life = self.lives[root]
-        offset = lender.room_for(root, life)
+        offset = host.room_for(root, life)
         if offset is not None:
-            return _Loan(root, lender, offset, life.end)
+            return _Alias(root, host, offset, life.end)
         before = Lifetime(life.start, life.end - 1, life.size)
-        if lender.room_for(root, before) == 0 and self._becomes(root, life.end, lender.buffer):
-            return _Loan(root, lender, 0, None)
+        if host.room_for(root, before) == 0 and self._becomes(root, life.end, host.buffer):
+            return _Alias(root, host, 0, None)
         return None
 
     def _becomes(self, root: Buffer, index: int, output: Buffer) -> bool:
@@ -155,20 +155,20 @@ class _Borrower:
             for operand in replaceable_operands(step, results[0])
         )
 
-    def _move(self, loans: Sequence[_Loan]) -> None:
-        places = {loan.borrower: loan for loan in loans}
+    def _move(self, aliases: Sequence[_Alias]) -> None:
+        places = {alias.moved: alias for alias in aliases}
         moved: dict[Buffer, Buffer] = {}
 
         def change(buffer: Buffer) -> Buffer:
             if buffer not in moved:
-                loan = places.get(buffer.root)
-                moved[buffer] = buffer if loan is None else loan.view_of(buffer)
+                alias = places.get(buffer.root)
+                moved[buffer] = buffer if alias is None else alias.view_of(buffer)
             return moved[buffer]
 
         ending: dict[int, list[Instr]] = {}
-        for loan in loans:
-            if loan.end is not None:
-                ending.setdefault(loan.end, []).append(Dealloc(change(loan.borrower)))
+        for alias in aliases:
+            if alias.end is not None:
+                ending.setdefault(alias.end, []).append(Dealloc(change(alias.moved)))
         body: list[Instr] = []
         for index, step in enumerate(self.program.body):
             step.substitute(change)

@@ -1,4 +1,4 @@
-"""Recognising nodes that scale and shift by constants along the last axis."""
+"""Patterns of nodes that scale and shift by constants along the last axis."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class Affine:
 
     @property
     def scales(self) -> bool:
-        """Whether it does more than shift."""
+        """Whether the scale differs from 1."""
         return bool(np.any(self.scale != 1))
 
     @property
     def shifts(self) -> bool:
-        """Whether it does more than scale."""
+        """Whether the shift differs from 0."""
         return bool(np.any(self.shift != 0))
 
     def after(self, inner: Affine) -> Affine:
-        """This one applied to the result of `inner`."""
+        """The composition: this one applied to the result of `inner`."""
         return Affine(inner.x, inner.scale * self.scale, inner.shift * self.scale + self.shift)
 
 

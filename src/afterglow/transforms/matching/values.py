@@ -1,17 +1,17 @@
-"""Questions that rewrite rules ask before they match."""
+"""Predicates on values that rewrite rules share, and constants derived from others."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from afterglow.graph import Constant, Op, Value, run_op
+from afterglow.graph import Builder, Constant, Op, Value, run_op
 from afterglow.graph.builder import infer_types
-from afterglow.types import Array
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import boolean
 
 
 def has_one_use(value: Value) -> bool:
-    """Whether one operand of one node takes it, and nobody else: it is not returned or stored."""
+    """Whether it has exactly one use, as an operand; it is not returned or stored."""
     return value.use_count == 1 and not escapes(value)
 
 
@@ -49,3 +49,8 @@ def constant_result(op: Op, *operands: Constant) -> Array | None:
         return None
     (result,) = run_op(op, [operand.data for operand in operands], [type])
     return result if bool(np.isfinite(result).all()) else None
+
+
+def constant_like(b: Builder, source: Constant, data: Array, type: TensorType) -> Constant:
+    """Add `data`, derived from `source`, as a constant with a similar name."""
+    return b.function.module.constant(source.name, data, type)

@@ -1,0 +1,1 @@
+"""Memory layouts of values: what they are, which ones nodes can work in, and the choice."""

@@ -1,0 +1,1 @@
+"""What rewrite rules match on: predicates, patterns, polynomials, attention and norms."""
