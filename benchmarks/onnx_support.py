@@ -22,7 +22,6 @@ from onnx import defs
 
 from afterglow import onnx_backend
 from afterglow.frontends.onnx.frame import normal_domain
-from afterglow.frontends.onnx.order import subgraphs
 from afterglow.testing import onnx_suite
 from benchmarks import onnx_page
 from benchmarks.onnx_placement import Placement, placement
@@ -150,8 +149,9 @@ def _versions_in(nodes: Iterable[onnx.NodeProto], opsets: dict[str, int]) -> Ite
         version = _version(node, opsets)
         if version is not None:
             yield version
-        for graph in subgraphs(node):
-            yield from _versions_in(graph.node, opsets)
+        for attribute in node.attribute:
+            for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+                yield from _versions_in(graph.node, opsets)
 
 
 def _version(node: onnx.NodeProto, opsets: dict[str, int]) -> Version | None:

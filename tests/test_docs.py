@@ -1,6 +1,7 @@
-"""Documents run: their Python blocks without error, their console blocks with the output shown.
+"""Documents run: their Python blocks without error, and all blocks with the output shown.
 
-`pytest tests/test_docs.py --bless` writes the output of today into the console blocks.
+The output of commands is in their console block; that of Python, in an output block behind it.
+`pytest tests/test_docs.py --bless` writes the output of today into both.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from afterglow.backends.cpu import Target
+
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -20,12 +23,14 @@ LINK = re.compile(r"\]\((?!https?:|#)(?P<target>[^)#\s]+)[^)]*\)")
 VARYING = {
     r"(?m)^ (scratch, all threads|weights|code) +[\d,]+$": r"\1 (bytes)",
     r"\b\d+(\.\d+)? (µs|ms|s)\b": "(time)",
+    r"\b\d+(\.\d+)? GFLOP/s": "(speed)",
+    r"\b\d+(\.\d+)? % of peak": "(share)",
     r"\b\d(\.\d+)?e-\d\d\b": "(tiny)",
     r"─+": "─",
     r" +": " ",
 }
-"""What depends on the machine: bytes of its code, times, and numbers as small as rounding errors;
-and with them the width of tables."""
+"""What depends on the machine: bytes of its code, times and speeds, numbers as small as rounding
+errors; and with them the width of tables."""
 MARK = "\x1e"
 
 each_document = pytest.mark.parametrize(
@@ -40,15 +45,30 @@ def blocks(path: Path, language: str) -> list[re.Match[str]]:
 
 
 @each_document
-def test_python_blocks_run(path: Path) -> None:
+def test_python_blocks_run_and_print_what_is_shown(
+    path: Path, request: pytest.FixtureRequest
+) -> None:
     """All blocks of one document run one after the other, as one program."""
-    code = "\n".join(match["text"] for match in blocks(path, "python"))
-    if not code:
+    if not blocks(path, "python"):
         pytest.skip("it has none")
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    shown = blocks(path, "output")
+    printed = printed_by(path)
+    if not request.config.getoption("--bless"):
+        assert [steady(text) for text in printed] == [steady(match["text"]) for match in shown]
+        return
+    text = path.read_text(encoding="utf-8")
+    for match, actual in reversed(list(zip(shown, printed, strict=True))):
+        if steady(actual) != steady(match["text"]):
+            text = text[: match.start("text")] + actual + text[match.end("text") :]
+    path.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_guide_to_fast_kernels_holds_for_avx2() -> None:
+    if not Target.host().avx512:
+        pytest.skip("that is what the page itself runs, or the machine lacks it")
+    target = 'TARGET = "{}"'.format
+    printed_by(ROOT / "docs/write-a-fast-kernel.md", target("host"), target("x86-64-v3"))
 
 
 @each_document
@@ -71,6 +91,27 @@ def test_console_blocks_show_what_happens(path: Path, request: pytest.FixtureReq
 def test_links_lead_somewhere(path: Path) -> None:
     for match in LINK.finditer(path.read_text(encoding="utf-8")):
         assert (path.parent / match["target"]).exists(), match["target"]
+
+
+def printed_by(path: Path, old: str = "", new: str = "") -> list[str]:
+    """What the Python blocks of a document print before each of its output blocks.
+
+    Other text may take the place of some of the code.
+    """
+    parts = {"python": lambda text: text, "output": lambda _: f"print({MARK!r}, end='')\n"}
+    found = BLOCK.finditer(path.read_text(encoding="utf-8"))
+    code = "\n".join(parts[m["language"]](m["text"]) for m in found if m["language"] in parts)
+    assert old in code
+    done = subprocess.run(
+        [sys.executable, "-c", code.replace(old, new) if old else code],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONUTF8": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [f"{text.rstrip()}\n" for text in done.stdout.split(MARK)[:-1]]
 
 
 def played(block: str) -> str:
@@ -107,5 +148,5 @@ def steady(text: str) -> str:
 
 
 def test_what_varies_is_left_out() -> None:
-    text = "stage   time\n────────────\nlower  12.25 s, error 5.6e-07\n"
-    assert steady(text) == "stage time\n─\nlower (time), error (tiny)\n"
+    text = "stage   time\n────────────\nlower  12.25 s, error 5.6e-07\n1.5 GFLOP/s  2 % of peak\n"
+    assert steady(text) == "stage time\n─\nlower (time), error (tiny)\n(speed) (share)\n"

@@ -260,8 +260,8 @@ def test_models_of_the_interpreter_go_on_too(path: Path) -> None:
     compiled = afterglow.compile(positive_rows(), backend="interpreter")
     want = compiled(X)
     compiled.save(path)
-    for got, wanted in zip(afterglow.load(path)(X), want, strict=True):
-        np.testing.assert_array_equal(got, wanted)
+    for have, expected in zip(afterglow.load(path)(X), want, strict=True):
+        np.testing.assert_array_equal(have, expected)
 
 
 def test_values_that_are_no_tensors_cannot_be_kept() -> None:

@@ -34,12 +34,12 @@ TOLERANCE = {"work": 0.02, "code_bytes": 0.15, "weight_bytes": 0.02, "arena_byte
 
 
 def counts(program: Program, native: NativeProgram) -> dict[str, int]:
-    native = [part for part in native.parts if isinstance(part, Native)]
+    machine_code = [part for part in native.parts if isinstance(part, Native)]
     return {
         "instructions": len(working_steps(program)),
-        "steps": sum(part.steps for part in native),
+        "steps": sum(part.steps for part in machine_code),
         "host_parts": sum(isinstance(part, Host) for part in native.parts),
-        "work": int(sum(part.work for part in native)),
+        "work": int(sum(part.work for part in machine_code)),
         "code_bytes": native.image.size,
         "weight_bytes": native.constants.nbytes,
         "arena_bytes": native.arena_bytes,

@@ -248,7 +248,7 @@ def test_a_domain_that_nobody_knows_is_an_error() -> None:
     made = model([node("Magic", ["x"], ["y"], domain="example.com", name="m")])
     with pytest.raises(UnsupportedError) as caught:
         import_onnx(made)
-    assert "does not know this op of the domain 'example.com'" in str(caught.value)
+    assert "this op is not supported; its domain is 'example.com'" in str(caught.value)
     assert "'m'" in str(caught.value)
 
 

@@ -13,7 +13,7 @@ from afterglow.support.errors import ModelError
 
 def standard() -> ModuleType:
     """The module that knows the standard: it needs the library that reads ONNX files."""
-    from afterglow.frontends.onnx import schema  # noqa: PLC0415  # most models do without
+    import afterglow.frontends.onnx.schema as schema  # noqa: PLC0415  # most models do without
 
     return schema
 
