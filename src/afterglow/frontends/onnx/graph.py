@@ -25,13 +25,13 @@ from afterglow.frontends.onnx.frame import (
 from afterglow.frontends.onnx.functions import call_frame, standard
 from afterglow.frontends.onnx.known import KnownValues
 from afterglow.frontends.onnx.order import in_order
-from afterglow.frontends.onnx.parts import Stop
 from afterglow.frontends.onnx.problems import (
     ChangesTypesError,
     NeedsInliningError,
     Problem,
     ProblemsError,
 )
+from afterglow.frontends.onnx.progress import Stop
 from afterglow.frontends.onnx.registry import Importer, Results, find_importer
 from afterglow.frontends.onnx.scope import BrokenValueError, Scope
 from afterglow.graph import Builder, Constant, Function, Subgraph, Value

@@ -16,8 +16,8 @@ from afterglow.frontends.onnx.frame import Frame, Session
 from afterglow.frontends.onnx.graph import GraphImporter
 from afterglow.frontends.onnx.importer import input_constant, model_functions, model_opsets
 from afterglow.frontends.onnx.order import in_order, reads
-from afterglow.frontends.onnx.parts import needed_nodes
 from afterglow.frontends.onnx.problems import ProblemsError, import_error
+from afterglow.frontends.onnx.progress import needed_nodes
 from afterglow.frontends.onnx.replay import ReplayedNode
 from afterglow.frontends.onnx.signature import Parameter, ParameterKind, model_signature
 from afterglow.graph import Function, Module, Value

@@ -22,8 +22,8 @@ from afterglow.frontends.onnx.frame import Frame, Session, normal_domain, shown_
 from afterglow.frontends.onnx.functions import standard
 from afterglow.frontends.onnx.graph import GraphImporter
 from afterglow.frontends.onnx.order import reads
-from afterglow.frontends.onnx.parts import partition_nodes, progress_of
 from afterglow.frontends.onnx.problems import Problem, ProblemsError, import_error
+from afterglow.frontends.onnx.progress import partition_nodes, progress_of
 from afterglow.frontends.onnx.scope import BrokenValueError
 from afterglow.frontends.onnx.signature import (
     Parameter,

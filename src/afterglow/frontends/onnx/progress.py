@@ -1,4 +1,4 @@
-"""Partitions of a model: from boundary values that are given to values that are wanted."""
+"""How far the import of a model comes, and which nodes a partition of it needs."""
 
 from __future__ import annotations
 
