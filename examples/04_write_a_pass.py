@@ -8,7 +8,7 @@ import afterglow as ag
 from afterglow.graph import Builder, Node, Value, run_function, verify_module
 from afterglow.ops.elementwise import Add, Mul
 from afterglow.passes import Pipeline, RewritePass, Timing, rewrite
-from afterglow.transforms.matching import has_one_use
+from afterglow.transforms.matching.values import has_one_use
 
 BEFORE = """
 func @main(%x: f32[4], %y: f32[4], %z: f32[4]) {

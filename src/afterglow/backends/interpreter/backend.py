@@ -12,6 +12,7 @@ from afterglow.instr import KernelPlan, OpInstr, Program, Stack
 from afterglow.memory import by_definition
 from afterglow.passes import Pass
 from afterglow.runtime.artifact import Artifact
+from afterglow.types.dtype import string
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,19 @@ class Interpreter:
 
     def plans(self, step: OpInstr | Stack, *, exact: bool = False) -> Sequence[KernelPlan]:
         """By definition: the ops of a stack run one after the other, tile by tile."""
-        if isinstance(step, OpInstr) and self.primitives_only and step.op.decomposes():
+        if self.primitives_only and isinstance(step, OpInstr) and not _is_in_contract(step):
             return ()
         return (by_definition(step, exact=exact),)
 
     def compile(self, program: Program) -> Artifact:
         """The program itself."""
         return to_artifact(program, program.planned, unchecked=self.settings.policy.unchecked)
+
+
+def _is_in_contract(step: OpInstr) -> bool:
+    """Whether hardware must have a kernel for a step, or its host runs it, as it does strings."""
+    buffers = (*step.outs, *(b for b in step.ins if b is not None))
+    return not step.op.decomposes() or any(b.type.dtype is string for b in buffers)
 
 
 @dataclass(frozen=True)

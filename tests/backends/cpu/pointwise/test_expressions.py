@@ -10,7 +10,7 @@ import pytest
 from afterglow.backends.cpu.pointwise import has_expression, supports
 from afterglow.graph import OPS, Op
 from afterglow.graph.op import result_types
-from afterglow.ops import activation, text
+from afterglow.ops import activation, strings
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import BitCast, IsInf, Mod, Where
 from afterglow.support.errors import TypeRuleError
@@ -20,9 +20,9 @@ from tests.backends.cpu.pointwise.checking import run_and_check
 from tests.backends.cpu.pointwise.harness import Job
 from tests.backends.cpu.pointwise.samples import DTYPES_HELD, pairs, sample
 
-_TEXT = {c for c in OPS.values() if c.__module__ == text.__name__}
+_STRINGS = {c for c in OPS.values() if c.__module__ == strings.__name__}
 _TESTED_APART = {BitCast, Cast, Where}
-_CLASSES = [c for c in OPS.values() if c.elementwise and c not in _TEXT | _TESTED_APART]
+_CLASSES = [c for c in OPS.values() if c.elementwise and c not in _STRINGS | _TESTED_APART]
 _OPS = [
     *(op_class() for op_class in _CLASSES),
     Mod(truncated=True),
@@ -48,7 +48,7 @@ _KINDS = ("scalars", "constants")
 
 def test_every_op_has_an_expression() -> None:
     lacking = [c for c in OPS.values() if c.elementwise and not has_expression(c)]
-    assert set(lacking) == _TEXT
+    assert set(lacking) == _STRINGS
 
 
 def jobs_of(op: Op) -> Iterator[Job]:
