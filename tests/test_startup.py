@@ -18,7 +18,7 @@ from tests.backends.cpu import networks
 from tests.frontends.models import info, model, node
 
 COMPILER = (
-    *("llvmlite", "onnx", "ml_dtypes", "click", "rich", "importlib.metadata"),
+    *("llvmlite", "onnx", "ml_dtypes", "click", "rich", "importlib.metadata", "concurrent.futures"),
     *("afterglow.graph", "afterglow.instr", "afterglow.ops", "afterglow.passes"),
     *("afterglow.transforms", "afterglow.lowering", "afterglow.frontends", "afterglow.memory"),
     *(

@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from afterglow.runtime.background import done, in_background
 from afterglow.runtime.device import Device, DeviceBuffer
 from afterglow.types import Array, Interface, TensorType
 
-Result = TypeVar("Result")
-
-RUNS_AT_ONCE = 16
-"""Threads that wait for runs in the background; further runs wait for one of them."""
-
-
-def done(result: Result) -> Future[Result]:
-    """A future whose result is there already."""
-    future: Future[Result] = Future()
-    future.set_result(result)
-    return future
-
-
-def in_background(work: Callable[[], Result], kind: str = "run") -> Future[Result]:
-    """Have a thread do some work; an error comes with the result.
-
-    Work that waits for other work must be of another kind than that: each kind has threads of its
-    own, which cannot all be taken by those who wait.
-    """
-    return _workers(kind).submit(work)
-
-
-@cache
-def _workers(kind: str) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(RUNS_AT_ONCE, f"afterglow-{kind}")
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 class HostBuffer:

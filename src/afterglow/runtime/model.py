@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from afterglow.runtime.buffers import in_background
+from afterglow.runtime.background import in_background
 from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.compiled import CompiledFunction, MemoryReport
 from afterglow.runtime.inputs import checked_input
@@ -22,6 +21,9 @@ from afterglow.runtime.version import SourceLeft, Specialiser, Version
 from afterglow.runtime.versions import Key, Shape, Versions, by_input
 from afterglow.support.errors import AfterglowError, UsageError
 from afterglow.support.output_path import checked_path, writing
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 class CompiledModel:
