@@ -144,7 +144,8 @@ class Stages:
     def _no_kernel(self, nodes: Sequence[tuple[str, str, str]]) -> UnsupportedError:
         """The error about nodes, by op, name and origin."""
         return UnsupportedError(
-            f"backend {self.backend.name!r} has no kernel for {len(nodes)} nodes",
+            f"backend {self.backend.name!r} has no kernel for {len(nodes)} "
+            + ("node" if len(nodes) == 1 else "nodes"),
             excerpt=[f"{op} (%{name}, {origin})" for op, name, origin in nodes],
             help="use backend='interpreter', which runs every op",
         )
