@@ -90,7 +90,7 @@ class Stages:
 
     def _least_arena(self, program: Program, place: Callable[[Program, Backend], None]) -> int:
         place(program, self.frugal_backend)
-        return _memory_plan(program).arena_bytes
+        return program.planned.arena_bytes
 
     @property
     def tidying(self) -> ProgramPipeline:
@@ -177,7 +177,7 @@ class Stages:
     def check_memory(self, program: Program) -> MemoryPlan:
         """Make a planned program fit the arena that options allow, and verify it if asked to."""
         self._check_planned(program)
-        plan = _memory_plan(program)
+        plan = program.planned
         budget = self.options.max_arena
         if budget is not None and plan.arena_bytes > budget:
             plan = self.replan(program, self.frugal_backend)
@@ -190,7 +190,7 @@ class Stages:
         for body in _bodies(program):
             self.replan(body, backend)
         replacing_pipeline(first_plan(backend)).run(program)
-        return _memory_plan(program)
+        return program.planned
 
     def _plan_bodies(self, program: Program, backend: Backend) -> None:
         """Plan the functions that ops of a program carry, each as a program of its own."""
@@ -319,13 +319,6 @@ class Stages:
     def _tell(self, stage: str) -> None:
         if self.options.progress is not None:
             self.options.progress(stage)
-
-
-def _memory_plan(program: Program) -> MemoryPlan:
-    """The figures of a program that a pipeline has planned."""
-    if program.memory_plan is None:
-        raise UsageError("the passes that plan memory were left out")
-    return program.memory_plan
 
 
 def _bodies(program: Program) -> Iterator[Program]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from afterglow.graph import Op
 from afterglow.instr.buffer import Buffer, Region, row_major
 from afterglow.instr.instruction import Alloc, Copy, DeclareView, Instr, OpInstr
-from afterglow.support.errors import VerifyError
+from afterglow.support.errors import UsageError
 from afterglow.support.names import NameScope
 from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
 
@@ -56,7 +56,7 @@ class Program:
     def planned(self) -> MemoryPlan:
         """The figures of its memory, which must have been planned in this process."""
         if self.memory_plan is None:
-            raise VerifyError(f"the memory of @{self.name} is not planned")
+            raise UsageError("the passes that plan memory were left out")
         return self.memory_plan
 
     @property

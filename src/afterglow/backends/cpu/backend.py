@@ -27,6 +27,7 @@ from afterglow.passes import Pass
 from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.bundle import BundleRequest
 from afterglow.runtime.device import LoadOptions
+from afterglow.runtime.native.program import NativeProgram
 from afterglow.runtime.native.stored import DEVICE, to_artifact
 from afterglow.transforms.widen_floats import WidenFloats
 from afterglow.types import Array
@@ -57,15 +58,16 @@ class Cpu:
 
     def compile(self, program: Program) -> Artifact:
         """Machine code of a planned program."""
+        return to_artifact(self._build(program), program.planned)
+
+    def _build(self, program: Program, *, apart: bool = False) -> NativeProgram:
         unchecked = self.policy.unchecked
-        native = build(program, self.target, self.compiled, unchecked=unchecked)
-        return to_artifact(native, program.planned)
+        return build(program, self.target, self.compiled, apart=apart, unchecked=unchecked)
 
     def verifying(self, program: Program, options: LoadOptions) -> VerifyingExecutable:
         """Machine code in which every instruction is compared with its definition as it runs."""
-        unchecked = self.policy.unchecked
-        native = build(program, self.target, self.compiled, apart=True, unchecked=unchecked)
-        return VerifyingExecutable(native, program, options, unchecked=unchecked)
+        native = self._build(program, apart=True)
+        return VerifyingExecutable(native, program, options, unchecked=self.policy.unchecked)
 
     def host_steps(self, program: Program) -> list[tuple[Instr, str]]:
         """The instructions of a program that run on the host, and why."""
@@ -80,9 +82,7 @@ class Cpu:
         self, program: Program, inputs: Sequence[Array], options: LoadOptions, repeat: int
     ) -> list[StepSeconds]:
         """Time each instruction by itself."""
-        unchecked = self.policy.unchecked
-        native = build(program, self.target, self.compiled, apart=True, unchecked=unchecked)
-        return profile(native, program, inputs, options, repeat)
+        return profile(self._build(program, apart=True), program, inputs, options, repeat)
 
     def choices(self, program: Program) -> list[Choice]:
         """Every kernel of a program that has an anchor, with its plans."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.codegen.control import control_refusal, is_control_flow, plan_control
+from afterglow.backends.cpu.codegen.control import is_control_flow, plan_control
 from afterglow.backends.cpu.codegen.generate import HOST, WHOLE_ON_HOST, host_reason
 from afterglow.backends.cpu.codegen.write import can_fuse, can_write, is_left_to_host, plans_for
 from afterglow.backends.cpu.micro.job import Job
@@ -35,9 +35,9 @@ class Planner:
         job = Job.of(step)
         if job.is_empty:
             return [NOTHING]
-        key = job.key, exact
         if is_control_flow(step):  # what its bodies need is not in the key
-            return plans_of_control(step)
+            return [HOST if host_reason(step) else plan_control(step)]
+        key = job.key, exact
         if key not in self._known:
             self._known[key] = self._make(step, job, exact=exact)
         return self._known[key]
@@ -49,8 +49,3 @@ class Planner:
         if is_left_to_host(step.op):
             return [WHOLE_ON_HOST]
         return plans_for(job, self.target, policy) if can_write(job) else [HOST]
-
-
-def plans_of_control(step: OpInstr) -> list[KernelPlan]:
-    """The plan of an If, Loop or Scan: inline code, or a run on the host."""
-    return [HOST if control_refusal(step, host_reason) else plan_control(step)]
