@@ -26,6 +26,7 @@ from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.version import SourceLeft, Specialiser, Version
 from afterglow.support.errors import UsageError, lacks_memory, out_of_memory
 from afterglow.types import Array
+from afterglow.types.extent import Dim, ranged
 
 STAGES = ("import", "graph", "lowered", "instructions", "llvm", "asm")
 """The stages that can be printed, in order."""
@@ -40,7 +41,11 @@ def compile_with(
     recipe = Recipe(open_source(source), options)
     signature = recipe.source.signature(options)
     dim_options.check_names(signature.inputs)
-    ahead = [recipe.build_ahead(replace(options, dims=dims)) for dims in dim_options.bindings()]
+    ranged_dims = {name: ranged(Dim(name, *r)) for name, r in dim_options.ranges.items()}
+    ahead = [
+        recipe.build_ahead(replace(options, dims={**dims, **ranged_dims}))
+        for dims in dim_options.bindings()
+    ]
     if isinstance(ahead[0], Version) and not dim_options.ahead:
         return CompiledModel(ahead[0].signature, recipe, ahead[0])
     model = CompiledModel(signature, recipe, None, dim_options.ranges)

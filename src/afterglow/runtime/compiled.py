@@ -13,6 +13,7 @@ from afterglow.runtime.device import DeviceBuffer, Executable
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.support.errors import UsageError, lacks_memory, out_of_memory
 from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
+from afterglow.types.extent import is_ranged
 
 
 @dataclass(frozen=True)
@@ -109,4 +110,6 @@ class CompiledFunction:
 
 
 def _info(name: str, port: Port) -> TensorInfo:
-    return TensorInfo(name, port.type.dtype, port.type.shape)
+    """What a caller is told of a port; a ranged extent is shown as its expression."""
+    shape = (str(extent) if is_ranged(extent) else extent for extent in port.type.shape)
+    return TensorInfo(name, port.type.dtype, tuple(shape))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
+from afterglow.types.extent import Dim, dims_of
 from afterglow.types.tensor import TensorType
 
 
@@ -23,3 +25,9 @@ class Interface:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     states: tuple[Port, ...] = ()
+
+    @cached_property
+    def dims(self) -> tuple[Dim, ...]:
+        """The dimensions that extents of the ports depend on, by name."""
+        ports = (*self.inputs, *self.outputs, *self.states)
+        return dims_of(*(extent for port in ports for extent in port.type.shape))

@@ -1,4 +1,4 @@
-"""The type of a tensor: element type, static shape, and quantization where it has one."""
+"""The type of a tensor: element type, shape, and quantization where it has one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from afterglow.types.dtype import DType
+from afterglow.types.extent import Extents, bind_extent, is_ranged, largest
 from afterglow.types.quantization import Quantization
 
 
@@ -50,8 +51,19 @@ class TensorType:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the elements take in memory, one after the other."""
-        return self.size * self.dtype.itemsize
+        """Bytes that the elements take in memory, one after the other: at most, if it is ranged."""
+        return largest(self.size) * self.dtype.itemsize
+
+    @property
+    def is_ranged(self) -> bool:
+        """Whether its shape depends on the extents of dimensions."""
+        return any(map(is_ranged, self.shape))
+
+    def bind(self, extents: Extents) -> TensorType:
+        """The exact type that it has in a run with these extents."""
+        if not self.is_ranged:
+            return self
+        return replace(self, shape=tuple(bind_extent(n, extents) for n in self.shape))
 
     def with_shape(self, shape: Sequence[int]) -> TensorType:
         """The same elements in another shape; quantization along an axis is not kept."""

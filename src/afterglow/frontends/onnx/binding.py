@@ -15,6 +15,7 @@ from afterglow.frontends.onnx.limits import MOST_BYTES
 from afterglow.frontends.onnx.signature import Parameter, ParameterKind
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, DType, TensorType
+from afterglow.types.extent import is_ranged
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ class _Binder:
             elif not _is_extent(extent):
                 yield f"dimension {name!r} cannot be {extent!r}"
             else:
-                self.named.bound[name] = index(extent)
+                self.named.bound[name] = extent if is_ranged(extent) else index(extent)
         for name, shape in self.binding.shapes.items():
             yield from self._shape_problems(name, shape)
         for name, value in self.binding.values.items():

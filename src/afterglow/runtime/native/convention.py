@@ -6,8 +6,11 @@ ALIGNMENT = 64
 """Bytes that addresses of arena, constants, scratch and buffers are multiples of: a cache line,
 and the widest vector there is. Nothing else defines it."""
 
-ARENA, CONSTANTS, ALARMS, FIRST_OTHER = 0, 1, 2, 3
+ARENA, CONSTANTS, ALARMS, EXTENTS, FIRST_OTHER = 0, 1, 2, 3, 4
 """Places in the table of bases: inputs, outputs and states follow, then the cell of interrupts."""
+
+EXTENT_BYTES = 8
+"""The extents of a program's dimensions lie one after the other as numbers of 64 bits."""
 
 SIGNAL_BYTES = 64
 """Size of the cell of interrupts: a byte for each signal that arrived, its number, then zeros."""

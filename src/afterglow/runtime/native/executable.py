@@ -12,11 +12,13 @@ import numpy as np
 from afterglow.runtime.buffers import HostExecutable, arrays_of
 from afterglow.runtime.device import DeviceBuffer, Footprint, StepName
 from afterglow.runtime.donation import donatable
+from afterglow.runtime.extents import extents_of
 from afterglow.runtime.native.convention import (
     ALARM_BYTES,
     ALARMS,
     ARENA,
     CONSTANTS,
+    EXTENTS,
     FIRST_OTHER,
     RUN_ALONE,
     alarm_bytes,
@@ -39,6 +41,7 @@ from afterglow.runtime.native.program import (
 )
 from afterglow.runtime.native.timed_team import TimedTeam
 from afterglow.types import Array
+from afterglow.types.extent import Extents
 
 _BYTE = ctypes.c_char
 _MAIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
@@ -65,8 +68,7 @@ class NativeExecutable(HostExecutable):
         self._run_alone = self.loaded.function(RUN_ALONE, address, address, address)
         self._mains = self.loaded.addresses
         interface = native.interface
-        types = [(port.type.shape, port.type.dtype.numpy) for port in interface.outputs]
-        self._outputs = OutputArrays(types)
+        self._outputs = OutputArrays([port.type for port in interface.outputs])
         self._donates = any(port.donated for port in interface.inputs)
 
     @property
@@ -79,9 +81,9 @@ class NativeExecutable(HostExecutable):
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once on arrays of exactly the input types."""
         memory = arrays_of(states)
-        inputs = self.prepared(inputs, memory)
-        outputs = self.empty_outputs()
-        context = self.take_context(inputs, outputs, memory)
+        inputs, extents = self.prepared(inputs, memory), extents_of(self.native.interface, inputs)
+        outputs = self.empty_outputs(extents)
+        context = self.take_context(inputs, outputs, memory, extents)
         host = self.start_host(context, inputs, outputs, memory)
         for part in self.native.parts:
             self.run_part(part, context, host)
@@ -105,8 +107,9 @@ class NativeExecutable(HostExecutable):
     ) -> list[float]:
         """Run once on one thread; the seconds of each step."""
         memory = arrays_of(states)
-        inputs, outputs = self.prepared(inputs, memory), self.empty_outputs()
-        context = self.take_context(inputs, outputs, memory)
+        inputs, extents = self.prepared(inputs, memory), extents_of(self.native.interface, inputs)
+        outputs = self.empty_outputs(extents)
+        context = self.take_context(inputs, outputs, memory, extents)
         host = self.start_host(context, inputs, outputs, memory)
         team = TimedTeam(context.scratch)
         for part in self.native.parts:
@@ -125,14 +128,18 @@ class NativeExecutable(HostExecutable):
             inputs = donatable(self.native.interface, inputs, states)
         return [array if array.flags.carray else _usable(array) for array in inputs]
 
-    def empty_outputs(self) -> list[Array]:
-        """Arrays for the outputs."""
-        return self._outputs.make()
+    def empty_outputs(self, extents: Extents) -> list[Array]:
+        """Arrays for the outputs of a run."""
+        return self._outputs.make(extents)
 
     def take_context(
-        self, inputs: Sequence[Array], outputs: Sequence[Array], states: Mapping[str, Array]
+        self,
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+        states: Mapping[str, Array],
+        extents: Extents,
     ) -> Context:
-        """A context that nobody else uses, with the addresses of these arrays."""
+        """A context that nobody else uses, with the addresses of these arrays and the extents."""
         try:
             context = self._contexts.pop()
         except IndexError:  # asking first would not help: another thread may take the last one
@@ -140,6 +147,8 @@ class NativeExecutable(HostExecutable):
         bases = context.bases
         for place, array in enumerate((*inputs, *outputs, *states.values()), FIRST_OTHER):
             bases[place] = address_of(array)
+        for place, dim in enumerate(self.native.interface.dims):
+            context.extents[place] = extents[dim.name]
         return context
 
     def start_host(
@@ -214,6 +223,8 @@ class Context:
         self.bases[ARENA] = self.arena.ctypes.data
         self.bases[CONSTANTS] = executable.constants.ctypes.data
         self.bases[ALARMS] = self.alarms.ctypes.data
+        self.extents: Any = (ctypes.c_int64 * len(interface.dims))()
+        self.bases[EXTENTS] = ctypes.addressof(self.extents)
         self.bases_address = ctypes.addressof(self.bases)
 
 

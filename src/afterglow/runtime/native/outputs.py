@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from afterglow.types import Array
+from afterglow.types import Array, TensorType
+from afterglow.types.extent import Extents
 
 LARGE = 1 << 17
 """Bytes from which it pays: so much often comes from the system, page by page and cleared."""
@@ -19,47 +19,48 @@ MOST_CACHED = 2
 class OutputArrays:
     """Allocates the outputs of a run: small ones anew, large ones in cached memory."""
 
-    def __init__(self, types: Sequence[tuple[tuple[int, ...], Any]]) -> None:
-        self._makers = [_maker(shape, np.dtype(dtype)) for shape, dtype in types]
+    def __init__(self, types: Sequence[TensorType]) -> None:
+        self._makers = [_maker(type) for type in types]
 
-    def make(self) -> list[Array]:
+    def make(self, extents: Extents) -> list[Array]:
         """An array for each output, with anything in it."""
-        return [maker.make() for maker in self._makers]
+        return [maker.make(extents) for maker in self._makers]
 
 
 class _Fresh:
     """A new array each time."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.shape = shape
-        self.dtype = dtype
+    def __init__(self, type: TensorType) -> None:
+        self.type = type
+        self.dtype = np.dtype(type.dtype.numpy)
 
-    def make(self) -> Array:
-        return np.empty(self.shape, self.dtype)
+    def make(self, extents: Extents) -> Array:
+        return np.empty(self.type.bind(extents).shape, self.dtype)
 
 
 class _Cached(_Fresh):
     """An array in memory that comes back when the array and all views of it are gone."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        super().__init__(shape, dtype)
+    def __init__(self, type: TensorType) -> None:
+        super().__init__(type)
         self._free: list[Array] = []
 
-    def make(self) -> Array:
+    def make(self, extents: Extents) -> Array:
         try:
             memory = self._free.pop()
         except IndexError:  # asking first would not help: another thread may take the last one
-            memory = np.empty(self.shape, self.dtype)
+            memory = np.empty(self.type.nbytes, np.uint8)
         # Views refer to the first array that NumPy finds no other array behind: this one.
-        array = np.asarray(memory.reshape(-1).view(np.uint8).data)
+        array = np.asarray(memory.data)
         weakref.finalize(array, self._give_back, memory).atexit = False
-        return array.view(self.dtype).reshape(self.shape)
+        type = self.type.bind(extents)
+        return array[: type.nbytes].view(self.dtype).reshape(type.shape)
 
     def _give_back(self, memory: Array) -> None:
         if len(self._free) < MOST_CACHED:
             self._free.append(memory)
 
 
-def _maker(shape: tuple[int, ...], dtype: np.dtype[Any]) -> _Fresh:
-    is_large = dtype.itemsize * int(np.prod(shape)) >= LARGE and not dtype.hasobject
-    return _Cached(shape, dtype) if is_large else _Fresh(shape, dtype)
+def _maker(type: TensorType) -> _Fresh:
+    is_large = type.nbytes >= LARGE and not np.dtype(type.dtype.numpy).hasobject
+    return _Cached(type) if is_large else _Fresh(type)

@@ -12,12 +12,24 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from afterglow.backends.cpu.llvm.emitter import Emitter, FunctionSymbol, Module, Pointer, Value
+from afterglow.backends.cpu.llvm.emitter import (
+    Emitter,
+    FunctionSymbol,
+    Module,
+    Pointer,
+    Value,
+    convert,
+    larger,
+    quotient,
+    smaller,
+)
 from afterglow.backends.cpu.llvm.types import POINTER, mangle
 from afterglow.backends.cpu.micro.cost import CHUNK
 from afterglow.backends.cpu.micro.kernel import KernelFunction
 from afterglow.instr import Instr
-from afterglow.types.dtype import boolean, u8
+from afterglow.runtime.native.convention import EXTENT_BYTES, EXTENTS
+from afterglow.types.dtype import boolean, i64, u8
+from afterglow.types.extent import Dim, is_ranged, largest
 
 MOST_CHUNKS = 16
 
@@ -48,8 +60,11 @@ class Call:
 
     @property
     def chunks(self) -> int:
-        """The number of pieces that its units are divided into, for any number of threads."""
-        most = min(self.function.units, MOST_CHUNKS)
+        """The number of pieces that its units are divided into, for any number of threads.
+
+        Of ranged units it is the most: `write_division` has the code count them.
+        """
+        most = min(largest(self.function.units), MOST_CHUNKS)
         return max(1, min(most, int(self.function.work / CHUNK)))
 
 
@@ -78,19 +93,43 @@ def group_calls(calls: Sequence[Call]) -> list[list[Call]]:
     return groups
 
 
-def division(calls: Sequence[Call]) -> tuple[int, int]:
+def write_division(e: Emitter, calls: Sequence[Call]) -> tuple[Value, Value]:
     """The number of units and of chunks of a step; a step of one chunk is one unit."""
-    chunks = calls[0].chunks
-    return (calls[0].function.units, chunks) if chunks > 1 else (1, 1)
+    chunks, units = calls[0].chunks, calls[0].function.units
+    if chunks == 1:
+        return e.index(1), e.index(1)
+    if not is_ranged(units):
+        return e.index(units), e.index(chunks)
+    count = e.index(units)
+    fewest = largest(units) * CHUNK / calls[0].function.work  # units in a chunk worth handing out
+    wanted = quotient(count, max(1, round(fewest)))
+    return count, larger(smaller(smaller(wanted, chunks), count), 1)
 
 
-def write_step(module: Module, name: str, calls: Sequence[Call]) -> FunctionSymbol:
+def know_dims(e: Emitter, bases: Bases, dims: Sequence[str]) -> None:
+    """Tell a function where the extents of dimensions lie."""
+
+    def value(dim: Dim) -> Value:
+        place = bases(EXTENTS) + dims.index(dim.name) * EXTENT_BYTES
+        return convert(place.cast(i64).load(), e.index_type)
+
+    e.dim_value = value
+
+
+def write_step(
+    module: Module, name: str, calls: Sequence[Call], dims: Sequence[str] = ()
+) -> FunctionSymbol:
     """The function of a step, which takes the buffer table as an argument."""
     with module.function(name) as e:
         table, scratch = e.pointer("bases", e.index_type), e.pointer("scratch", u8)
         begin, end = e.count("begin"), e.count("end")
         bounds = None if calls[0].chunks == 1 else (begin, end)
-        write_calls(e, calls, lambda base: e.load_pointer(table, base, u8), scratch, bounds)
+
+        def base(number: int) -> Pointer:
+            return e.load_pointer(table, number, u8)
+
+        know_dims(e, base, dims)
+        write_calls(e, calls, base, scratch, bounds)
     return e.function
 
 

@@ -19,7 +19,7 @@ from afterglow.backends.cpu.target import Target
 from afterglow.graph.function import subgraphs_of
 from afterglow.instr import Buffer, Copy, Instr, KernelPlan, OpInstr, Program, Region, Stack
 from afterglow.ops.control import If, Loop, Scan
-from afterglow.runtime.native.convention import ALARMS, CONSTANTS
+from afterglow.runtime.native.convention import ALARMS, CONSTANTS, EXTENTS
 
 COPIES, BODY = "copies", "body"
 """Workspaces of control flow: operands without gaps, and the arena of the bodies."""
@@ -105,15 +105,16 @@ class ControlFlow:
     def _repeat(self, step: OpInstr, frame: Frame, arena: Place) -> list[Call]:
         """A function that loops, after copies of the first carried values."""
         (program,) = step.bodies
-        own = Frame.of(program, frame.constants, interruptible=frame.interrupts is not None)
-        body = Body(program, self._calls_of_body(program, own), frame.interrupts is not None)
+        is_interruptible = frame.interrupts is not None
+        own = Frame.of(program, frame.constants, frame.dims, interruptible=is_interruptible)
+        body = Body(program, self._calls_of_body(program, own), frame.dims, is_interruptible)
         name = f"{step.op.mnemonic}_{len(self.modules)}"
         module, function = write_loop(self.target, name, step, body)
         self.modules.append(module)
         self.may_run_long |= may_run_long(step)
         given = [b for b in (*step.outs, *step.ins) if b is not None]
         cells = () if frame.interrupts is None else (frame.interrupts,)
-        arguments = (*map(frame.place, given), (CONSTANTS, 0), arena, (ALARMS, 0), *cells)
+        arguments = (*map(frame.place, given), (CONSTANTS, 0), arena, (ALARMS, 0), (EXTENTS, 0), *cells)
         first = [
             call
             for result, place in zip(step.outs, _carried_places(step), strict=False)

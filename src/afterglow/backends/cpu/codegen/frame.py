@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 from afterglow.backends.cpu.codegen.calls import Guard, Place
 from afterglow.backends.cpu.codegen.constants import Constants
 from afterglow.instr import Buffer, Program, Region
-from afterglow.runtime.native.convention import ALIGNMENT, ARENA, CONSTANTS, FIRST_OTHER
+from afterglow.runtime.native.convention import (
+    ALIGNMENT,
+    ARENA,
+    CONSTANTS,
+    EXTENT_BYTES,
+    EXTENTS,
+    FIRST_OTHER,
+)
 
 
 @dataclass(frozen=True)
@@ -22,16 +29,24 @@ class Frame:
     buffers: Mapping[Buffer, Place]
     arena: Place = (ARENA, 0)
     guards: tuple[Guard, ...] = ()
+    dims: tuple[str, ...] = ()
+    """The dimensions whose extents the buffer table knows, in their order there."""
     interrupts: Place | None = None
     """The cell that loops look at, if somebody may interrupt them."""
 
     @staticmethod
-    def of(program: Program, constants: Constants, *, interruptible: bool = False) -> Frame:
+    def of(
+        program: Program,
+        constants: Constants,
+        dims: tuple[str, ...] = (),
+        *,
+        interruptible: bool = False,
+    ) -> Frame:
         """The frame of a program that has a buffer table of its own."""
         numbers = number_bases(program)
         cell = (FIRST_OTHER + len(numbers), 0) if interruptible else None
         places = {b: (number, 0) for b, number in numbers.items()}
-        return Frame(constants, places, interrupts=cell)
+        return Frame(constants, places, dims=dims, interrupts=cell)
 
     def place(self, buffer: Buffer) -> Place:
         """Where the first element of a buffer or view lies."""
@@ -42,6 +57,10 @@ class Frame:
             return shifted(self.buffers[root], start)
         assert root.address is not None
         return shifted(self.arena, root.address + start)
+
+    def extent(self, dim: str) -> Place:
+        """Where the extent of a dimension lies."""
+        return EXTENTS, self.dims.index(dim) * EXTENT_BYTES
 
     def knowing(self, buffers: Mapping[Buffer, Place]) -> Frame:
         """The same frame with more buffers."""

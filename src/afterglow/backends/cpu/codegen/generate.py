@@ -6,7 +6,7 @@ bases tells.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -15,9 +15,10 @@ from afterglow.backends.cpu.codegen.calls import (
     Guard,
     Place,
     Segment,
-    division,
     group_calls,
+    know_dims,
     scratch_of,
+    write_division,
     write_step,
 )
 from afterglow.backends.cpu.codegen.constants import Constants
@@ -27,7 +28,15 @@ from afterglow.backends.cpu.codegen.write import refusal, symbol_of, write_kerne
 from afterglow.backends.cpu.kernels.table import DIRECT
 from afterglow.backends.cpu.llvm.emitter import Module
 from afterglow.backends.cpu.micro.job import Job
-from afterglow.backends.cpu.micro.kernel import Alarm, Kernel, Operand, Packed, Parameter, Table
+from afterglow.backends.cpu.micro.kernel import (
+    Alarm,
+    DimExtent,
+    Kernel,
+    Operand,
+    Packed,
+    Parameter,
+    Table,
+)
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import (
     ON_HOST,
@@ -40,6 +49,7 @@ from afterglow.instr import (
     Region,
     Stack,
     Wait,
+    interface_of,
     ops_of,
 )
 from afterglow.runtime.native.convention import (
@@ -119,7 +129,8 @@ def generate(
     if constants is not None:
         generated.constants = constants
     writer = _Writer(generated, unchecked=unchecked)
-    frame = Frame.of(program, generated.constants, interruptible=interruptible)
+    dims = tuple(dim.name for dim in interface_of(program).dims)
+    frame = Frame.of(program, generated.constants, dims, interruptible=interruptible)
     for instruction in program.body:
         if is_on_host(instruction):
             generated.parts.append(instruction)
@@ -134,7 +145,7 @@ def generate(
             segment.calls.append(call)
             segment.origins.append(instruction)
     generated.loops, generated.may_run_long = writer.control.modules, writer.control.may_run_long
-    generated.main = _write_main(generated)
+    generated.main = _write_main(generated, dims)
     return generated
 
 
@@ -293,22 +304,25 @@ class _KernelMemory:
                 return CONSTANTS, constants.packed(job.buffers[number], parameter)
             case Table():
                 return CONSTANTS, self.frame.constants.table(parameter)
+            case DimExtent(name):
+                return self.frame.extent(name)
         return self.workspaces[parameter.name]
 
 
-def _write_main(generated: Generated) -> Module:
+def _write_main(generated: Generated, dims: Sequence[str]) -> Module:
     """The steps of all segments, and for each segment a main function."""
     module = Module(generated.target)
     for number, segment in enumerate(generated.segments):
         steps = [
-            write_step(module, f"step_{number}_{place}", calls)
+            write_step(module, f"step_{number}_{place}", calls, dims)
             for place, calls in enumerate(group_calls(segment.calls))
         ]
         with module.function(f"main_{number}") as e:
             bases, team = e.pointer("bases", e.index_type), e.pointer("team", e.index_type)
+            know_dims(e, lambda base: e.load_pointer(bases, base, u8), dims)
             parallel_for = e.load_pointer(team, 0, u8)
             for symbol, calls in zip(steps, group_calls(segment.calls), strict=True):
-                units, chunks = division(calls)
+                units, chunks = write_division(e, calls)
                 step = e.address_of(symbol, u8)
-                e.run_at(parallel_for, team, step, bases, e.index(units), e.index(chunks))
+                e.run_at(parallel_for, team, step, bases, units, chunks)
     return module

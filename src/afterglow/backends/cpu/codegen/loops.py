@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.codegen.calls import Call, scratch_of, write_calls
+from afterglow.backends.cpu.codegen.calls import Call, know_dims, scratch_of, write_calls
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
     Module,
@@ -40,6 +40,8 @@ class Body:
 
     program: Program
     calls: Sequence[Call]
+    dims: tuple[str, ...] = ()
+    """The dimensions whose extents the loop is given."""
     is_interruptible: bool = False
     """Whether loops are given a cell of interrupts, and end when there is one."""
 
@@ -50,7 +52,7 @@ def write_loop(
     """The code of a `Loop` or `Scan`, and how it is called.
 
     It is given the results, whose carried ones hold their first values, then the operands, the
-    constants, the arena of the body, the alarms, and the cell of interrupts if it may be
+    constants, the arena of the body, the alarms, the extents, and the cell of interrupts if it may be
     interrupted.
     """
     module = Module(target)
@@ -73,7 +75,8 @@ def _write(e: Emitter, step: OpInstr, body: Body) -> None:
     ins = [e.pointer(f"in{number}", u8) for number in range(len(step.ins))]
     constants = e.pointer("constants", u8, align=ALIGNMENT)
     arena = e.pointer("arena", u8, align=ALIGNMENT)
-    memory = [arena, constants, e.pointer("alarms", u8)]
+    memory = [arena, constants, e.pointer("alarms", u8), e.pointer("extents", u8)]
+    know_dims(e, memory.__getitem__, body.dims)
     cells = [e.pointer("interrupts", u8)] if body.is_interruptible else []
     carried = outs[: len(body.program.states)]
 

@@ -10,6 +10,7 @@ from afterglow.backends.cpu.micro.fusion import Chain, ChainRow, chain_strides
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.rows import Strides, merge_alike, split
 from afterglow.instr import Buffer
+from afterglow.types.extent import largest
 
 BLOCK = 4096
 """Columns that a unit has at most: enough to be worth handing out, few enough to share."""
@@ -32,10 +33,10 @@ def write_elementwise(kernel: Kernel) -> None:
         chain = Chain(p, job.after, shape, [], stored, strides)
         lanes = _lanes(p, columns)
         with p.units() as unit:
-            row, block = split(unit, blocks) if blocks > 1 else (unit, 0)
+            row, block = split(unit, blocks) if largest(blocks) > 1 else (unit, 0)
             start = block * BLOCK
             stop: Index = columns
-            if blocks > 1:
+            if largest(blocks) > 1:
                 stop = smaller(p.e.index(start + BLOCK), columns)
             _write_row(p, chain.row(row), start, stop, lanes)
 
@@ -58,7 +59,7 @@ def _lanes(p: Phase, columns: int) -> int:
     )
     bits = max(widest.bits, 32)
     lanes = max(1, p.target.vector_bits // bits)
-    while lanes > 1 and lanes // 2 >= columns:
+    while lanes > 1 and lanes // 2 >= largest(columns):
         lanes //= 2
     return lanes
 

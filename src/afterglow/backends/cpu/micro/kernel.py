@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from afterglow.backends.cpu.llvm.emitter import Emitter, Module, Pointer, Value
+from afterglow.backends.cpu.llvm.emitter import Emitter, Module, Pointer, Value, convert
 from afterglow.backends.cpu.micro.fusion import Sink, Source
 from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.target import Target
@@ -20,6 +20,7 @@ from afterglow.instr import Buffer, OpInstr
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.types import Array, IndexRange
 from afterglow.types.dtype import DType, i64, u8
+from afterglow.types.extent import Dim
 
 Pack = Callable[[Array], Array]
 """Puts a constant into the order in which a kernel reads it."""
@@ -69,7 +70,14 @@ class Check:
     allowed: IndexRange
 
 
-Parameter = Operand | Packed | Table | Workspace | Alarm
+@dataclass(frozen=True)
+class DimExtent:
+    """A parameter: where the extent of a dimension lies, by its name."""
+
+    name: str
+
+
+Parameter = Operand | Packed | Table | Workspace | Alarm | DimExtent
 
 
 @dataclass
@@ -187,7 +195,13 @@ class Phase:
         self.e = emitter
         self.function = function
         self._pointers: dict[object, Pointer] = {}
+        emitter.dim_value = self._dim_value
         self.begin, self.end = self._bounds()
+
+    def _dim_value(self, dim: Dim) -> Value:
+        """The extent of a dimension in the run at hand."""
+        place = self._parameter(DimExtent(dim.name), f"dim{len(self._pointers)}", i64, None)
+        return convert(place.load(), self.e.index_type)
 
     def _bounds(self) -> tuple[Value, Value]:
         self._scratch = self.e.pointer("scratch", u8, align=ALIGNMENT)

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 from afterglow.backends.cpu.target import Target
+from afterglow.support.errors import InternalError
 from afterglow.types.dtype import DType, i32, i64
+from afterglow.types.extent import Dim, RangedExtent
+
+if TYPE_CHECKING:
+    from afterglow.backends.cpu.llvm.emitter.value import Value
 
 
 class Code:
@@ -14,7 +23,13 @@ class Code:
         self.block = "entry"
         self.scratch_lines: list[str] = []
         """Declarations of stack memory, which stand before everything else."""
+        self.entry_lines: list[str] = []
+        """What is computed once, before everything else."""
         self.lines: list[str] = []
+        self.extents: dict[RangedExtent, Value] = {}
+        """The values of ranged extents that are known in the function."""
+        self.dim_value: Callable[[Dim], Value] = _no_dims
+        """What gives the extent of a dimension in the run at hand."""
         self._names = 0
 
     @property
@@ -37,6 +52,18 @@ class Code:
         """Write an instruction that has no result."""
         self.lines.append(f"  {text}")
 
+    def extent_value(self, extent: RangedExtent, dtype: DType) -> Value:
+        """A ranged extent in the run at hand, as a number of a type."""
+        raise NotImplementedError
+
+    @contextmanager
+    def at_entry(self) -> Iterator[None]:
+        """Write where the function begins, so that what follows is known everywhere in it."""
+        lines, block = self.lines, self.block
+        self.lines, self.block = self.entry_lines, "entry"
+        yield
+        self.lines, self.block = lines, block
+
     def reserve(self) -> int:
         """Leave room for a line that is known only later; `fill` writes it."""
         self.lines.append("")
@@ -50,3 +77,7 @@ class Code:
         """Go on in a new block."""
         self.lines.append(f"{label}:")
         self.block = label
+
+
+def _no_dims(dim: Dim) -> Value:
+    raise InternalError(f"a function that is not given extents asks for that of {dim}")

@@ -7,8 +7,11 @@ from contextlib import contextmanager
 
 from afterglow.backends.cpu.llvm.emitter.code import Code
 from afterglow.backends.cpu.llvm.emitter.conversion import convert
+from afterglow.backends.cpu.llvm.emitter.extents import extent_value
 from afterglow.backends.cpu.llvm.emitter.pointer import Index
 from afterglow.backends.cpu.llvm.emitter.value import Value
+from afterglow.types.dtype import DType
+from afterglow.types.extent import RangedExtent
 
 Body = Callable[[Value, list[Value]], Sequence[Value]]
 """A step of a loop: takes the index and the carried values, returns the values carried on."""
@@ -20,6 +23,14 @@ _LIKELY = {True: ", !prof !1", False: ", !prof !2", None: ""}
 
 class Control(Code):
     """Control flow, on top of straight code."""
+
+    def extent_value(self, extent: RangedExtent, dtype: DType) -> Value:
+        """A ranged extent in the run at hand, computed where the function begins."""
+        value = extent_value(self, extent)
+        if dtype is value.dtype:
+            return value
+        with self.at_entry():
+            return convert(value, dtype)
 
     def index(self, number: Index) -> Value:
         """A count of elements, as a value."""

@@ -9,6 +9,7 @@ from afterglow.backends.cpu.llvm.emitter.conversion import convert
 from afterglow.backends.cpu.llvm.emitter.value import Value
 from afterglow.backends.cpu.llvm.types import mangle, spell_in_memory
 from afterglow.types.dtype import DType, boolean, u8
+from afterglow.types.extent import RangedExtent
 
 Index = Value | int
 """How many elements; a Python number where it is known while the code is being written."""
@@ -33,6 +34,8 @@ class Pointer:
 
     def __add__(self, count: Index) -> Pointer:
         """The address of an element further on."""
+        if isinstance(count, RangedExtent):
+            count = Value.of(self.code, self.code.index_type, count)
         known = count.constant if isinstance(count, Value) else count
         if known is not None:
             total = self.offset + int(known)

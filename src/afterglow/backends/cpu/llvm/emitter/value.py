@@ -7,6 +7,7 @@ from typing import NoReturn
 from afterglow.backends.cpu.llvm.emitter.code import Code
 from afterglow.backends.cpu.llvm.types import is_arithmetic, literal, spell
 from afterglow.types.dtype import DType, boolean, i32
+from afterglow.types.extent import RangedExtent
 
 _FLOAT, _SIGNED, _UNSIGNED = 0, 1, 2
 _OPCODES = {
@@ -51,7 +52,9 @@ class Value:
 
     @staticmethod
     def of(code: Code, dtype: DType, number: float, lanes: int = 1) -> Value:
-        """A constant, the same in all lanes."""
+        """A constant, the same in all lanes; a ranged extent is one for as long as a run lasts."""
+        if isinstance(number, RangedExtent):
+            return code.extent_value(number, dtype).splat(lanes)
         return Value(code, dtype, lanes, literal(dtype, number, lanes), number)
 
     @property

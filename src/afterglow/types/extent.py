@@ -1,0 +1,533 @@
+"""Extents: how long an axis is, as a number or as an expression over named dimensions.
+
+A `RangedExtent` is an integer, its largest value, that knows the expression it stands for. Code that
+asks for room (sizes, costs, addresses) needs to know nothing about it. Code that decides something
+gets an answer that holds for every extent, or an `UndecidedExtentError`: a comparison of which the
+bounds of the dimensions do not tell the result raises rather than guesses.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any, NoReturn, TypeAlias
+
+from afterglow.support.errors import TypeRuleError
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_RESERVED = ("min", "max")
+
+Extents: TypeAlias = Mapping[str, int]
+"""The extents of dimensions in one run, by name."""
+
+
+class UndecidedExtentError(TypeRuleError):
+    """Something depends on the extent of a dimension in a way that no code for a range can have."""
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A named dimension: its extent is between `low` and `high`, and a multiple of `step`."""
+
+    name: str
+    low: int
+    high: int
+    step: int = 1
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the largest number of steps."""
+        return self.low // self.step, self.high // self.step
+
+    def value(self, extents: Extents) -> int:
+        """The number of steps in one run."""
+        return extents[self.name] // self.step
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The extents that it is computed from: none."""
+        return ()
+
+    @property
+    def spelled(self) -> str:
+        """Its name, as texts spell it."""
+        plain = _WORD.match(self.name) and self.name not in _RESERVED
+        return self.name if plain else json.dumps(self.name)
+
+    @property
+    def range_text(self) -> str:
+        """Its bounds, such as `1..512` or `32..640 by 32`."""
+        return f"{self.low}..{self.high}" + (f" by {self.step}" if self.step > 1 else "")
+
+    def __str__(self) -> str:
+        return self.spelled if self.step == 1 else f"{self.spelled} // {self.step}"
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """A quotient of extents, rounded down."""
+
+    dividend: int
+    divisor: int
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the largest value."""
+        corners = [a // b for a in _interval(self.dividend) for b in _interval(self.divisor)]
+        return min(corners), max(corners)
+
+    def value(self, extents: Extents) -> int:
+        """The value in one run."""
+        return bind_extent(self.dividend, extents) // bind_extent(self.divisor, extents)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The extents that it is computed from."""
+        return self.dividend, self.divisor
+
+    def __str__(self) -> str:
+        return f"{_grouped(self.dividend)} // {_grouped(self.divisor)}"
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """What a division of extents leaves."""
+
+    dividend: int
+    divisor: int
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the largest value."""
+        return 0, _interval(self.divisor)[1] - 1
+
+    def value(self, extents: Extents) -> int:
+        """The value in one run."""
+        return bind_extent(self.dividend, extents) % bind_extent(self.divisor, extents)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The extents that it is computed from."""
+        return self.dividend, self.divisor
+
+    def __str__(self) -> str:
+        return f"{_grouped(self.dividend)} % {_grouped(self.divisor)}"
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """The smaller or the larger of two extents."""
+
+    first: int
+    second: int
+    larger: bool
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the largest value."""
+        (a, b), (c, d) = _interval(self.first), _interval(self.second)
+        return (max(a, c), max(b, d)) if self.larger else (min(a, c), min(b, d))
+
+    def value(self, extents: Extents) -> int:
+        """The value in one run."""
+        first, second = bind_extent(self.first, extents), bind_extent(self.second, extents)
+        return max(first, second) if self.larger else min(first, second)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The extents that it is computed from."""
+        return self.first, self.second
+
+    def __str__(self) -> str:
+        return f"{'max' if self.larger else 'min'}({self.first}, {self.second})"
+
+
+Atom: TypeAlias = "Dim | Quotient | Remainder | Extreme"
+"""What expressions are sums of products of."""
+Monomial: TypeAlias = "tuple[Atom, ...]"
+"""A product of atoms, in the order of their texts; the empty one is 1."""
+Terms: TypeAlias = "tuple[tuple[Monomial, int], ...]"
+"""A sum of products, each with its coefficient, in the order of their texts: a normal form."""
+
+
+class RangedExtent(int):
+    """An extent that is a function of dimensions; as an integer, its largest value.
+
+    Sums, differences, products, quotients and remainders are such extents again. Equality is that
+    of expressions in their normal form. Order and truth are decided by the bounds, or raise.
+    """
+
+    terms: Terms
+    low: int
+
+    def __new__(cls, terms: Terms) -> RangedExtent:
+        low, high = _bounds(terms)
+        extent = super().__new__(cls, high)
+        extent.terms = terms
+        extent.low = low
+        return extent
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RangedExtent, (self.terms,)
+
+    @cached_property
+    def dims(self) -> tuple[Dim, ...]:
+        """The dimensions that it depends on, by name."""
+        found: dict[Dim, None] = {}
+        for monomial, _ in self.terms:
+            for atom in monomial:
+                if isinstance(atom, Dim):
+                    found[atom] = None
+                for part in atom.parts:
+                    found.update(dict.fromkeys(dims_of(part)))
+        return tuple(sorted(found, key=lambda dim: dim.name))
+
+    def bind(self, extents: Extents) -> int:
+        """Its value in one run."""
+        return sum(
+            factor * prod(atom.value(extents) for atom in monomial)
+            for monomial, factor in self.terms
+        )
+
+    def __add__(self, other: int) -> int:
+        return _sum([(self, 1), (other, 1)]) if isinstance(other, int) else NotImplemented
+
+    __radd__ = __add__
+
+    def __sub__(self, other: int) -> int:
+        return _sum([(self, 1), (other, -1)]) if isinstance(other, int) else NotImplemented
+
+    def __rsub__(self, other: int) -> int:
+        return _sum([(other, 1), (self, -1)]) if isinstance(other, int) else NotImplemented
+
+    def __neg__(self) -> int:
+        return _sum([(self, -1)])
+
+    def __mul__(self, other: Any) -> Any:
+        return _product(self, other) if isinstance(other, int) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: int) -> int:
+        return _quotient(self, other) if isinstance(other, int) else NotImplemented
+
+    def __rfloordiv__(self, other: int) -> int:
+        return _quotient(other, self) if isinstance(other, int) else NotImplemented
+
+    def __mod__(self, other: int) -> int:
+        return _remainder(self, other) if isinstance(other, int) else NotImplemented
+
+    def __rmod__(self, other: int) -> int:
+        return _remainder(other, self) if isinstance(other, int) else NotImplemented
+
+    def __divmod__(self, other: int) -> tuple[int, int]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: int) -> tuple[int, int]:
+        return other // self, other % self
+
+    def __pow__(self, exponent: int, modulus: None = None) -> int:  # type: ignore[override]
+        return prod([self] * exponent)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RangedExtent) and self.terms == other.terms
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.terms)
+
+    def __lt__(self, other: int) -> bool:
+        return self._decide("<", other, lambda low, high: low > 0, lambda low, high: high <= 0)
+
+    def __le__(self, other: int) -> bool:
+        return self._decide("<=", other, lambda low, high: low >= 0, lambda low, high: high < 0)
+
+    def __gt__(self, other: int) -> bool:
+        return self._decide(">", other, lambda low, high: high < 0, lambda low, high: low >= 0)
+
+    def __ge__(self, other: int) -> bool:
+        return self._decide(">=", other, lambda low, high: high <= 0, lambda low, high: low > 0)
+
+    def __bool__(self) -> bool:
+        if self.low <= 0 <= int(self):
+            raise undecided(f"whether {self} is 0", self)
+        return True
+
+    def _decide(
+        self,
+        sign: str,
+        other: int,
+        yes: Callable[[int, int], bool],
+        no: Callable[[int, int], bool],
+    ) -> bool:
+        """Whether a comparison holds, by the bounds of `other` minus this."""
+        if not isinstance(other, int):
+            return NotImplemented
+        low, high = _interval(other - self)
+        if yes(low, high):
+            return True
+        if no(low, high):
+            return False
+        raise undecided(f"whether {self} {sign} {other}", self, other)
+
+    def _refuse(self, *others: object) -> NoReturn:
+        raise UndecidedExtentError(f"the bits of {self} are not known")
+
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _refuse
+    __lshift__ = __rshift__ = __rlshift__ = __rrshift__ = __invert__ = _refuse
+
+    def __str__(self) -> str:
+        text = ""
+        for monomial, factor in self.terms:
+            sign = " - " if factor < 0 else " + "
+            text += (sign if text else sign.strip(" +")) + _term_text(monomial, abs(factor))
+        return text
+
+    __repr__ = __str__
+
+
+def ranged(dim: Dim) -> int:
+    """The extent of a dimension: a number if there is only one."""
+    return _extent({(dim,): dim.step})
+
+
+def is_ranged(extent: object) -> bool:
+    """Whether an extent depends on dimensions."""
+    return isinstance(extent, RangedExtent)
+
+
+def largest(extent: int) -> int:
+    """The largest value of an extent, as a plain number."""
+    return int(extent)
+
+
+def smallest(extent: int) -> int:
+    """The smallest value of an extent, as a plain number."""
+    return extent.low if isinstance(extent, RangedExtent) else extent
+
+
+def bind_extent(extent: int, extents: Extents) -> int:
+    """The value of an extent in one run, as a plain number."""
+    return extent.bind(extents) if isinstance(extent, RangedExtent) else extent
+
+
+def dims_of(*given: int) -> tuple[Dim, ...]:
+    """The dimensions that extents depend on, by name."""
+    found = {dim for extent in given if isinstance(extent, RangedExtent) for dim in extent.dims}
+    return tuple(sorted(found, key=lambda dim: dim.name))
+
+
+def smaller_extent(first: int, second: int) -> int:
+    """The smaller of two extents, as an expression where the bounds do not decide."""
+    return _extreme(first, second, larger=False)
+
+
+def larger_extent(first: int, second: int) -> int:
+    """The larger of two extents, as an expression where the bounds do not decide."""
+    return _extreme(first, second, larger=True)
+
+
+def undecided(what: str, *given: int) -> UndecidedExtentError:
+    """The error about something that depends on extents."""
+    names = ", ".join(f"{dim.spelled} ({dim.range_text})" for dim in dims_of(*given))
+    return UndecidedExtentError(f"{what} depends on {names}")
+
+
+def solve(expected: int, value: int, known: dict[str, int]) -> bool:
+    """Learn the extent of a dimension from the value of an expression; whether it was possible.
+
+    Of the dimensions in it, all but one must be known, and that one must be in it as a multiple.
+    """
+    missing = [dim for dim in dims_of(expected) if dim.name not in known]
+    if not missing:
+        return True
+    if len(missing) > 1 or not isinstance(expected, RangedExtent):
+        return False
+    (dim,) = missing
+    rest, factor = 0, 0
+    for monomial, count in expected.terms:
+        if monomial.count(dim) == 0 and not any(dim in dims_of(*a.parts) for a in monomial):
+            rest += count * prod(atom.value(known) for atom in monomial)
+        elif monomial.count(dim) == 1 and dim in monomial:
+            others = [atom for atom in monomial if atom != dim]
+            if any(dim in dims_of(*atom.parts) for atom in others):
+                return False
+            factor += count * prod(atom.value(known) for atom in others)
+        else:
+            return False
+    if factor == 0 or (value - rest) % factor:
+        return False
+    known[dim.name] = (value - rest) // factor * dim.step
+    return True
+
+
+def _interval(extent: int) -> tuple[int, int]:
+    return smallest(extent), largest(extent)
+
+
+def _bounds(terms: Terms) -> tuple[int, int]:
+    """The least and the largest value that a sum can have, as if its products did not vary together.
+
+    Atoms are not negative, save quotients of what is.
+    """
+    low = high = 0
+    for monomial, factor in terms:
+        least, most = factor, factor
+        for atom in monomial:
+            corners = [x * y for x in (least, most) for y in atom.bounds]
+            least, most = min(corners), max(corners)
+        low, high = low + least, high + most
+    return low, high
+
+
+def _terms_of(extent: int) -> Iterable[tuple[Monomial, int]]:
+    if isinstance(extent, RangedExtent):
+        return extent.terms
+    return [((), extent)]
+
+
+def _extent(terms: Mapping[Monomial, int]) -> int:
+    """The extent that is a sum: a number if it has one value only."""
+    kept = sorted(
+        ((monomial, factor) for monomial, factor in terms.items() if factor),
+        key=lambda term: (-len(term[0]), _spelled(term[0])),
+    )
+    low, high = _bounds(tuple(kept))
+    return RangedExtent(tuple(kept)) if low < high else low
+
+
+def _spelled(monomial: Monomial) -> list[str]:
+    return [str(atom) for atom in monomial]
+
+
+def _sum(parts: Sequence[tuple[int, int]]) -> int:
+    terms: dict[Monomial, int] = {}
+    for extent, sign in parts:
+        for monomial, factor in _terms_of(extent):
+            terms[monomial] = terms.get(monomial, 0) + sign * factor
+    return _extent(terms)
+
+
+def _product(first: int, second: int) -> int:
+    terms: dict[Monomial, int] = {}
+    for one, a in _terms_of(first):
+        for other, b in _terms_of(second):
+            monomial = tuple(sorted((*one, *other), key=str))
+            terms[monomial] = terms.get(monomial, 0) + a * b
+    return _extent(terms)
+
+
+def _quotient(dividend: int, divisor: int) -> int:
+    """The quotient, rounded down; as little of it as possible is left as a division."""
+    if smallest(divisor) <= 0:
+        raise undecided(f"{dividend} divided by {divisor}", dividend, divisor)
+    if is_ranged(divisor):
+        exact = _exact_quotient(dividend, divisor)
+        return _atom(Quotient(dividend, divisor)) if exact is None else exact
+    whole: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for monomial, factor in _terms_of(dividend):
+        shared, left = (factor // divisor, factor % divisor)
+        if not monomial or left == 0:
+            whole[monomial] = shared
+            rest[monomial] = left
+        else:
+            rest[monomial] = factor
+    left_over = _extent(rest)
+    if 0 <= smallest(left_over) and largest(left_over) < divisor:
+        return _extent(whole)
+    if isinstance(left_over, RangedExtent) and len(left_over.terms) == 1:
+        (((*others, atom), factor),) = ((list(m), f) for m, f in left_over.terms)
+        if factor == 1 and not others and isinstance(atom, Quotient) and not is_ranged(atom.divisor):
+            return _extent(whole) + _quotient(atom.dividend, atom.divisor * divisor)
+    return _extent(whole) + _atom(Quotient(left_over, divisor))
+
+
+def _exact_quotient(dividend: int, divisor: int) -> int | None:
+    """The quotient by an expression, if the division leaves nothing."""
+    leading, count = next(iter(_terms_of(divisor)))
+    left, total = dividend, 0
+    for _ in range(8):
+        if not is_ranged(left):
+            return total if left == 0 else None
+        monomial, factor = next(iter(_terms_of(left)))
+        shared = _without(monomial, leading)
+        if shared is None or factor % count:
+            return None
+        part = _extent({shared: factor // count})
+        total, left = total + part, left - part * divisor
+    return None
+
+
+def _without(monomial: Monomial, factors: Monomial) -> Monomial | None:
+    """A product divided by some of its atoms; None if it lacks one."""
+    left = list(monomial)
+    for atom in factors:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+def _remainder(dividend: int, divisor: int) -> int:
+    if smallest(divisor) <= 0:
+        raise undecided(f"{dividend} divided by {divisor}", dividend, divisor)
+    if is_ranged(divisor):
+        exact = _exact_quotient(dividend, divisor)
+        return _atom(Remainder(dividend, divisor)) if exact is None else 0
+    rest = _extent({monomial: factor % divisor for monomial, factor in _terms_of(dividend)})
+    low, high = _interval(rest)
+    return rest if 0 <= low and high < divisor else _atom(Remainder(rest, divisor))
+
+
+def _extreme(first: int, second: int, *, larger: bool) -> int:
+    if first == second:
+        return first
+    try:
+        return second if (first < second) is larger else first
+    except UndecidedExtentError:
+        ordered = sorted((first, second), key=str)
+        return _atom(Extreme(ordered[0], ordered[1], larger))
+
+
+def _atom(atom: Atom) -> int:
+    return _extent({(atom,): 1})
+
+
+def _grouped(extent: int) -> str:
+    """An extent as a factor: in parentheses if it is a sum or a product."""
+    text = str(extent)
+    return f"({text})" if is_ranged(extent) and not _WORD.match(text) else text
+
+
+def _term_text(monomial: Monomial, factor: int) -> str:
+    """A product as text; a dimension with steps is spelled as its extent where that is possible."""
+    texts: list[str] = []
+    for atom in monomial:
+        if isinstance(atom, Dim) and atom.step > 1 and factor % atom.step == 0:
+            factor //= atom.step
+            texts.append(atom.spelled)
+        else:
+            bare = isinstance(atom, (Dim, Extreme)) and str(atom).find("//") < 0
+            texts.append(str(atom) if bare else f"({atom})")
+    if factor != 1 or not texts:
+        texts.insert(0, str(factor))
+    return "*".join(texts)
+
+
+def walk_extents(value: object) -> Iterator[RangedExtent]:
+    """Every ranged extent in a value: in tuples, lists and dictionaries too."""
+    if isinstance(value, RangedExtent):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from walk_extents(part)
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from walk_extents(part)
