@@ -81,8 +81,8 @@ class ModuleSource:
         """The main function's."""
         main = self.module.main
         return Signature(
-            tuple(TensorInfo(v.name, v.type.dtype, v.type.shape) for v in main.inputs),
-            tuple(TensorInfo(o.name, o.value.type.dtype, o.value.type.shape) for o in main.outputs),
+            tuple(TensorInfo.of(v.name, v.type) for v in main.inputs),
+            tuple(TensorInfo.of(o.name, o.value.type) for o in main.outputs),
         )
 
 

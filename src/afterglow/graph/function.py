@@ -13,6 +13,7 @@ from afterglow.graph.value import Constant, Node, Placeholder, PlaceholderKind, 
 from afterglow.support.errors import CompileError
 from afterglow.support.names import NameScope
 from afterglow.types import Array, TensorType
+from afterglow.types.extent import Extents, RangedExtent, walk_extents
 
 
 @dataclass
@@ -230,15 +231,19 @@ class Module:
 
     def clone(self) -> Module:
         """A copy that can be rewritten without touching this one; arrays are shared."""
+        return self.bind({})
+
+    def bind(self, extents: Extents) -> Module:
+        """A copy in which the dimensions of ranged extents have these extents."""
         target = Module(self.name)
         values: dict[Value, Value] = {}
         for constant in self.constants.values():
             values[constant] = target.constant(constant.name, constant.data, constant.type)
         for state in self.states.values():
-            values[state] = target.state(state.name, state.type)
+            values[state] = target.state(state.name, _bound(state.type, extents))
         copies = {function: Function(function.name, target) for function in self.functions.values()}
         for function, copy in copies.items():
-            _Cloner(function, copy, values, copies).run()
+            _Cloner(function, copy, values, copies, extents).run()
         return target
 
 
@@ -258,15 +263,19 @@ class _Cloner:
         target: Function,
         values: Mapping[Value, Value] | None = None,
         functions: Mapping[Function, Function] | None = None,
+        extents: Extents | None = None,
     ) -> None:
         self.source = source
         self.target = target
         self.values = dict(values or {})
         self.functions = functions or {}
+        self.extents = extents or {}
 
     def run(self) -> Function:
         for placeholder in self.source.inputs:
-            self.values[placeholder] = self.target.input(placeholder.name, placeholder.type)
+            self.values[placeholder] = self.target.input(
+                placeholder.name, _bound(placeholder.type, self.extents)
+            )
         for node in self.source.nodes:
             self._copy(node)
         for output in self.source.outputs:
@@ -287,7 +296,7 @@ class _Cloner:
     def _copy(self, node: Node) -> None:
         operands = [None if v is None else self._map(v) for v in node.operands]
         names = [self.target.names.claim(result.name) for result in node.results]
-        types = [result.type for result in node.results]
+        types = [_bound(result.type, self.extents) for result in node.results]
         copy = Node(self._op(node.op), operands, types, names, node.origin)
         if node.predicate is not None:
             copy.predicate = self._map(node.predicate)
@@ -295,7 +304,7 @@ class _Cloner:
         self.values.update(zip(node.results, copy.results, strict=True))
 
     def _op(self, op: Op) -> Op:
-        if not subgraphs_of(op):
+        if not subgraphs_of(op) and not self.extents:
             return op
         own = {field.name: getattr(op, field.name) for field in fields(op)}  # type: ignore[arg-type]  # ops are dataclasses
         return replace(op, **{name: self._moved(value) for name, value in own.items()})  # type: ignore[type-var]  # as above
@@ -306,4 +315,24 @@ class _Cloner:
             return tuple(map(self._moved, attribute))
         if isinstance(attribute, Subgraph) and attribute.function in self.functions:
             return Subgraph(self.functions[attribute.function])
-        return attribute
+        return _bound_attribute(attribute, self.extents)
+
+
+def _bound(type: TensorType, extents: Extents) -> TensorType:
+    return type.bind(extents) if extents else type
+
+
+def bind_op(op: Op, extents: Extents) -> Op:
+    """An op whose attributes have the values of a run with these extents."""
+    own = {field.name: getattr(op, field.name) for field in fields(op)}  # type: ignore[arg-type]  # ops are dataclasses
+    bound = {name: _bound_attribute(value, extents) for name, value in own.items()}
+    changed = {name: value for name, value in bound.items() if value is not own[name]}
+    return replace(op, **changed) if changed else op  # type: ignore[type-var]  # as above
+
+
+def _bound_attribute(value: Any, extents: Extents) -> Any:
+    if isinstance(value, RangedExtent) and extents:
+        return value.bind(extents)
+    if isinstance(value, tuple) and next(walk_extents(value), None) is not None:
+        return tuple(_bound_attribute(part, extents) for part in value)
+    return value

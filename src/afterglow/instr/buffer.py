@@ -9,6 +9,7 @@ import numpy as np
 
 from afterglow.support.names import spell
 from afterglow.types import Array, TensorType
+from afterglow.types.extent import largest
 
 
 class Access(Enum):
@@ -101,7 +102,7 @@ class Buffer:
         """Whether its elements lie one after the other."""
         dense = row_major(self.type.shape)
         extents = zip(self.type.shape, self.strides, dense, strict=True)
-        return self.type.size <= 1 or all(n == 1 or s == d for n, s, d in extents)
+        return largest(self.type.size) <= 1 or all(n == 1 or s == d for n, s, d in extents)
 
     @property
     def covers_root(self) -> bool:

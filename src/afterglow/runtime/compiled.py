@@ -13,7 +13,6 @@ from afterglow.runtime.device import DeviceBuffer, Executable
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.support.errors import UsageError, lacks_memory, out_of_memory
 from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
-from afterglow.types.extent import is_ranged
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,8 @@ class CompiledFunction:
     def signature(self) -> Signature:
         """What it takes and gives, exactly."""
         return Signature(
-            tuple(map(_info, self.input_names, self.interface.inputs)),
-            tuple(map(_info, self.output_names, self.interface.outputs)),
+            _infos(self.input_names, self.interface.inputs),
+            _infos(self.output_names, self.interface.outputs),
         )
 
     @property
@@ -109,7 +108,6 @@ class CompiledFunction:
             raise out_of_memory("run the model", error) from None
 
 
-def _info(name: str, port: Port) -> TensorInfo:
-    """What a caller is told of a port; a ranged extent is shown as its expression."""
-    shape = (str(extent) if is_ranged(extent) else extent for extent in port.type.shape)
-    return TensorInfo(name, port.type.dtype, tuple(shape))
+def _infos(names: Sequence[str], ports: Sequence[Port]) -> tuple[TensorInfo, ...]:
+    pairs = zip(names, ports, strict=True)
+    return tuple(TensorInfo.of(name, port.type) for name, port in pairs)

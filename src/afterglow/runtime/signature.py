@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from afterglow.support.errors import UsageError
-from afterglow.types import DType
+from afterglow.types import DType, TensorType
+from afterglow.types.extent import is_ranged
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,12 @@ class TensorInfo:
     name: str
     dtype: DType | None
     shape: tuple[int | str | None, ...] | None
+
+    @staticmethod
+    def of(name: str, type: TensorType) -> TensorInfo:
+        """What a caller is told of a type; a ranged extent is shown as its expression."""
+        shape = (str(extent) if is_ranged(extent) else extent for extent in type.shape)
+        return TensorInfo(name, type.dtype, tuple(shape))
 
     @property
     def is_exact(self) -> bool:

@@ -1,9 +1,9 @@
 """Extents: how long an axis is, as a number or as an expression over named dimensions.
 
-A `RangedExtent` is an integer, its largest value, that knows the expression it stands for. Code that
-asks for room (sizes, costs, addresses) needs to know nothing about it. Code that decides something
-gets an answer that holds for every extent, or an `UndecidedExtentError`: a comparison of which the
-bounds of the dimensions do not tell the result raises rather than guesses.
+A `RangedExtent` is an integer, its largest value, that knows the expression it stands for. Code
+that asks for room (sizes, costs, addresses) needs to know nothing about it. Code that decides
+something gets an answer that holds for every extent, or an `UndecidedExtentError`: a comparison
+whose result the bounds of the dimensions do not tell raises rather than guesses.
 """
 
 from __future__ import annotations
@@ -165,6 +165,7 @@ class RangedExtent(int):
     low: int
 
     def __new__(cls, terms: Terms) -> RangedExtent:
+        """The extent that is a sum in its normal form, with more than one value."""
         low, high = _bounds(terms)
         extent = super().__new__(cls, high)
         extent.terms = terms
@@ -372,7 +373,7 @@ def _interval(extent: int) -> tuple[int, int]:
 
 
 def _bounds(terms: Terms) -> tuple[int, int]:
-    """The least and the largest value that a sum can have, as if its products did not vary together.
+    """The least and the largest value of a sum, as if its products did not vary together.
 
     Atoms are not negative, save quotients of what is.
     """
@@ -440,11 +441,12 @@ def _quotient(dividend: int, divisor: int) -> int:
         else:
             rest[monomial] = factor
     left_over = _extent(rest)
-    if 0 <= smallest(left_over) and largest(left_over) < divisor:
+    if smallest(left_over) >= 0 and largest(left_over) < divisor:
         return _extent(whole)
     if isinstance(left_over, RangedExtent) and len(left_over.terms) == 1:
-        (((*others, atom), factor),) = ((list(m), f) for m, f in left_over.terms)
-        if factor == 1 and not others and isinstance(atom, Quotient) and not is_ranged(atom.divisor):
+        ((monomial, factor),) = left_over.terms
+        atom = monomial[0] if len(monomial) == factor == 1 else None
+        if isinstance(atom, Quotient) and not is_ranged(atom.divisor):
             return _extent(whole) + _quotient(atom.dividend, atom.divisor * divisor)
     return _extent(whole) + _atom(Quotient(left_over, divisor))
 
@@ -483,7 +485,7 @@ def _remainder(dividend: int, divisor: int) -> int:
         return _atom(Remainder(dividend, divisor)) if exact is None else 0
     rest = _extent({monomial: factor % divisor for monomial, factor in _terms_of(dividend)})
     low, high = _interval(rest)
-    return rest if 0 <= low and high < divisor else _atom(Remainder(rest, divisor))
+    return rest if low >= 0 and high < divisor else _atom(Remainder(rest, divisor))
 
 
 def _extreme(first: int, second: int, *, larger: bool) -> int:

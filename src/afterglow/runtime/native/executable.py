@@ -81,9 +81,7 @@ class NativeExecutable(HostExecutable):
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once on arrays of exactly the input types."""
         memory = arrays_of(states)
-        inputs, extents = self.prepared(inputs, memory), extents_of(self.native.interface, inputs)
-        outputs = self.empty_outputs(extents)
-        context = self.take_context(inputs, outputs, memory, extents)
+        inputs, outputs, context = self.begin(inputs, memory)
         host = self.start_host(context, inputs, outputs, memory)
         for part in self.native.parts:
             self.run_part(part, context, host)
@@ -107,9 +105,7 @@ class NativeExecutable(HostExecutable):
     ) -> list[float]:
         """Run once on one thread; the seconds of each step."""
         memory = arrays_of(states)
-        inputs, extents = self.prepared(inputs, memory), extents_of(self.native.interface, inputs)
-        outputs = self.empty_outputs(extents)
-        context = self.take_context(inputs, outputs, memory, extents)
+        inputs, outputs, context = self.begin(inputs, memory)
         host = self.start_host(context, inputs, outputs, memory)
         team = TimedTeam(context.scratch)
         for part in self.native.parts:
@@ -128,11 +124,16 @@ class NativeExecutable(HostExecutable):
             inputs = donatable(self.native.interface, inputs, states)
         return [array if array.flags.carray else _usable(array) for array in inputs]
 
-    def empty_outputs(self, extents: Extents) -> list[Array]:
-        """Arrays for the outputs of a run."""
-        return self._outputs.make(extents)
+    def begin(
+        self, inputs: Sequence[Array], states: Mapping[str, Array]
+    ) -> tuple[Sequence[Array], list[Array], Context]:
+        """The inputs as machine code can use them, arrays for the outputs, and a context."""
+        inputs = self.prepared(inputs, states)
+        extents = extents_of(self.native.interface, inputs)
+        outputs = self._outputs.make(extents)
+        return inputs, outputs, self._take_context(inputs, outputs, states, extents)
 
-    def take_context(
+    def _take_context(
         self,
         inputs: Sequence[Array],
         outputs: Sequence[Array],

@@ -114,7 +114,14 @@ class ControlFlow:
         self.may_run_long |= may_run_long(step)
         given = [b for b in (*step.outs, *step.ins) if b is not None]
         cells = () if frame.interrupts is None else (frame.interrupts,)
-        arguments = (*map(frame.place, given), (CONSTANTS, 0), arena, (ALARMS, 0), (EXTENTS, 0), *cells)
+        arguments = (
+            *map(frame.place, given),
+            (CONSTANTS, 0),
+            arena,
+            (ALARMS, 0),
+            (EXTENTS, 0),
+            *cells,
+        )
         first = [
             call
             for result, place in zip(step.outs, _carried_places(step), strict=False)

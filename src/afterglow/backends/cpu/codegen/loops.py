@@ -52,8 +52,8 @@ def write_loop(
     """The code of a `Loop` or `Scan`, and how it is called.
 
     It is given the results, whose carried ones hold their first values, then the operands, the
-    constants, the arena of the body, the alarms, the extents, and the cell of interrupts if it may be
-    interrupted.
+    constants, the arena of the body, the alarms, the extents, and the cell of interrupts if it may
+    be interrupted.
     """
     module = Module(target)
     with module.function(name) as e:

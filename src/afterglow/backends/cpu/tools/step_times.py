@@ -36,9 +36,7 @@ def _run_once(
     executable: NativeExecutable, inputs: Sequence[Array], states: Mapping[str, Array]
 ) -> list[tuple[int, float]]:
     """The seconds of each instruction, by its place in the program."""
-    inputs = executable.prepared(inputs, states)
-    outputs = executable.empty_outputs()
-    context = executable.take_context(inputs, outputs, states)
+    inputs, outputs, context = executable.begin(inputs, states)
     on_host = executable.start_host(context, inputs, outputs, states)
     times = []
     for part in executable.native.parts:

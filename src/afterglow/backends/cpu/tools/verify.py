@@ -46,9 +46,7 @@ class VerifyingExecutable(HostExecutable):
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once; raises `VerifyError` at the first instruction that computes something else."""
         native, program, held = self.native, self.machine.program, arrays_of(states)
-        inputs = native.prepared(inputs, held)
-        outputs = native.empty_outputs()
-        context = native.take_context(inputs, outputs, held)
+        inputs, outputs, context = native.begin(inputs, held)
         mine = Run(self.machine, {"": context.arena}, inputs, outputs, held)
         for part in native.native.parts:
             indices = part.instructions if isinstance(part, Native) else (part.index,)

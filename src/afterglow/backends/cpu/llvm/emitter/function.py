@@ -194,7 +194,9 @@ class Emitter(Control):
         linkage = "internal " if self.internal else ""
         parameters = ", ".join(text for _, text in self._parameters)
         head = f"define {linkage}{self._result} @{self.name}({parameters}) #0 {{"
-        return "\n".join([head, "entry:", *self.scratch_lines, *self.entry_lines, *self.lines, "}", ""])
+        return "\n".join(
+            [head, "entry:", *self.scratch_lines, *self.entry_lines, *self.lines, "}", ""]
+        )
 
 
 def _call(function: FunctionSymbol, arguments: Sequence[Value | Pointer]) -> str:
