@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Protocol, TypeAlias
 
 from afterglow.runtime.artifact import Artifact, StoredSections
@@ -84,8 +84,8 @@ def _describe_artifact(artifact: Artifact) -> dict[str, Any]:
     return {
         "device": artifact.device,
         "interface": {
-            kind: [_describe_port(port) for port in ports]
-            for kind, ports in vars(artifact.interface).items()
+            kind.name: [_describe_port(port) for port in getattr(artifact.interface, kind.name)]
+            for kind in fields(artifact.interface)
         },
         "plan": asdict(artifact.plan),
         "manifest": artifact.manifest,

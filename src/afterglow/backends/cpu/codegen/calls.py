@@ -106,6 +106,11 @@ def write_division(e: Emitter, calls: Sequence[Call]) -> tuple[Value, Value]:
     return count, larger(smaller(smaller(wanted, chunks), count), 1)
 
 
+def bases_in(e: Emitter, table: Pointer) -> Bases:
+    """The addresses that a buffer table holds."""
+    return lambda number: e.load_pointer(table, number, u8)
+
+
 def know_dims(e: Emitter, bases: Bases, dims: Sequence[str]) -> None:
     """Tell a function where the extents of dimensions lie."""
 
@@ -124,12 +129,9 @@ def write_step(
         table, scratch = e.pointer("bases", e.index_type), e.pointer("scratch", u8)
         begin, end = e.count("begin"), e.count("end")
         bounds = None if calls[0].chunks == 1 else (begin, end)
-
-        def base(number: int) -> Pointer:
-            return e.load_pointer(table, number, u8)
-
-        know_dims(e, base, dims)
-        write_calls(e, calls, base, scratch, bounds)
+        bases = bases_in(e, table)
+        know_dims(e, bases, dims)
+        write_calls(e, calls, bases, scratch, bounds)
     return e.function
 
 

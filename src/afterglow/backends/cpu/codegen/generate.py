@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TypeAlias
 
 from afterglow.backends.cpu.codegen.calls import (
@@ -16,6 +15,7 @@ from afterglow.backends.cpu.codegen.calls import (
     Guard,
     Place,
     Segment,
+    bases_in,
     group_calls,
     know_dims,
     scratch_of,
@@ -27,7 +27,7 @@ from afterglow.backends.cpu.codegen.control import ControlFlow, control_refusal,
 from afterglow.backends.cpu.codegen.frame import Frame
 from afterglow.backends.cpu.codegen.write import refusal, symbol_of, write_kernel
 from afterglow.backends.cpu.kernels.table import DIRECT
-from afterglow.backends.cpu.llvm.emitter import Emitter, Module, Pointer
+from afterglow.backends.cpu.llvm.emitter import Module
 from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.micro.kernel import (
     Alarm,
@@ -310,11 +310,6 @@ class _KernelMemory:
         return self.workspaces[parameter.name]
 
 
-def _base(e: Emitter, table: Pointer, number: int) -> Pointer:
-    """The address of a base in the buffer table."""
-    return e.load_pointer(table, number, u8)
-
-
 def _write_main(generated: Generated, dims: Sequence[str]) -> Module:
     """The steps of all segments, and for each segment a main function."""
     module = Module(generated.target)
@@ -325,7 +320,7 @@ def _write_main(generated: Generated, dims: Sequence[str]) -> Module:
         ]
         with module.function(f"main_{number}") as e:
             bases, team = e.pointer("bases", e.index_type), e.pointer("team", e.index_type)
-            know_dims(e, partial(_base, e, bases), dims)
+            know_dims(e, bases_in(e, bases), dims)
             parallel_for = e.load_pointer(team, 0, u8)
             for symbol, calls in zip(steps, group_calls(segment.calls), strict=True):
                 units, chunks = write_division(e, calls)
