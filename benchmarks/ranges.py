@@ -1,0 +1,208 @@
+"""Time one program for a range of extents: beside exact programs, and beside ONNX Runtime.
+
+    python -m benchmarks.ranges MODEL.onnx --dim seq=1..512 [--dim batch=1..8] [--samples 20]
+        [--requests 1000] [--threads 1]
+
+First the model is compiled once for the range, and once for each of some random extents; both run
+on the same inputs in turns. Then requests with random extents are served from a cold start,
+compilation included, by Afterglow and by ONNX Runtime. The model is tried as its users have it: the
+cache on disk is left out, so nothing is known from an earlier run.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+import click
+import numpy as np
+
+import afterglow as ag
+
+ROUNDS = 15
+"""Turns that the two programs take, of which the fastest run of each counts."""
+SECONDS = 1.0
+"""How long the two programs take turns at most, once each had a few."""
+FEWEST = 3
+"""Turns in any case."""
+VOCABULARY = 1000
+"""Integer inputs are below it: token numbers, in most models."""
+
+Extents = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Range:
+    """A dimension with its bounds; extents are multiples of the step."""
+
+    name: str
+    low: int
+    high: int
+    step: int = 1
+
+    @staticmethod
+    def parse(text: str) -> Range:
+        """What is written `seq=1..512` or `height=32..640:32`."""
+        name, _, bounds = text.partition("=")
+        ends, _, step = bounds.partition(":")
+        low, _, high = ends.partition("..")
+        return Range(name, int(low), int(high), int(step or 1))
+
+    def draw(self, rng: np.random.Generator) -> int:
+        """An extent at random."""
+        steps = rng.integers(self.low // self.step, self.high // self.step + 1)
+        return max(self.low, int(steps) * self.step)
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """What `dims` takes."""
+        return (self.low, self.high) if self.step == 1 else (self.low, self.high, self.step)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The least seconds of a run at some extents, and the largest difference of results."""
+
+    extents: Extents
+    ranged: float
+    exact: float
+    difference: float
+
+    @property
+    def ratio(self) -> float:
+        """The time of the program for the range, by that of the exact program."""
+        return self.ranged / self.exact
+
+
+def draw_inputs(
+    infos: Sequence[ag.TensorInfo], extents: Extents, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Arrays for the inputs of a model: normal numbers, and integers that tokens may be."""
+    feed = {}
+    for info in infos:
+        assert info.dtype is not None
+        shape = tuple(e if isinstance(e, int) else extents[str(e)] for e in info.shape or ())
+        dtype = info.dtype.numpy
+        if info.dtype.is_float:
+            feed[info.name] = rng.standard_normal(shape).astype(dtype)
+        elif "mask" in info.name:
+            feed[info.name] = np.ones(shape, dtype)
+        elif "type" in info.name or info.dtype.bits == 8:
+            feed[info.name] = np.zeros(shape, dtype)
+        else:
+            feed[info.name] = rng.integers(0, VOCABULARY, shape).astype(dtype)
+    return feed
+
+
+def least_seconds(runs: Sequence[Any]) -> list[float]:
+    """The least seconds of each of some functions, which take turns."""
+    best = [math.inf] * len(runs)
+    end = time.perf_counter() + SECONDS
+    for turn in range(ROUNDS):
+        if turn >= FEWEST and time.perf_counter() > end:
+            break
+        for place, run in enumerate(runs):
+            started = time.perf_counter()
+            run()
+            best[place] = min(best[place], time.perf_counter() - started)
+    return best
+
+
+def samples(
+    path: Path, ranges: Sequence[Range], count: int, threads: int, seed: int
+) -> Iterator[tuple[Sample, float]]:
+    """The range beside exact programs at random extents, each with its time to compile."""
+    rng = np.random.default_rng(seed)
+    started = time.perf_counter()
+    dims = {r.name: r.bounds for r in ranges}
+    ranged = ag.compile(path, dims=dims, threads=threads, cache=False)
+    click.echo(f"compiled for the range in {time.perf_counter() - started:.2f} s")
+    click.echo(str(ranged.memory))
+    infos = ag.compile(path, threads=threads, cache=False).inputs
+    for _ in range(count):
+        extents = {r.name: r.draw(rng) for r in ranges}
+        started = time.perf_counter()
+        exact = ag.compile(path, dims=extents, threads=threads, cache=False)
+        seconds = time.perf_counter() - started
+        feed = draw_inputs(infos, extents, rng)
+        one, other = ranged.run(None, feed), exact.run(None, feed)
+        differences = (_difference(a, b) for a, b in zip(one, other, strict=True))
+        times = least_seconds([lambda: ranged.run(None, feed), lambda: exact.run(None, feed)])  # noqa: B023
+        yield Sample(extents, times[0], times[1], max(differences)), seconds
+
+
+def _difference(one: Any, other: Any) -> float:
+    """The largest difference of two arrays, by the largest element."""
+    scale = max(1.0, float(np.abs(other).max(initial=0.0)))
+    return float(np.abs(one.astype(float) - other).max(initial=0.0)) / scale
+
+
+def serve(run: Any, feeds: Sequence[Mapping[str, Any]]) -> float:
+    """The seconds of some requests, one after the other."""
+    started = time.perf_counter()
+    for feed in feeds:
+        run(feed)
+    return time.perf_counter() - started
+
+
+def _requests(path: Path, ranges: Sequence[Range], count: int, threads: int, seed: int) -> None:
+    """Serve requests from a cold start on both engines."""
+    import onnxruntime  # noqa: PLC0415  other engines are not needed for the first half
+
+    rng = np.random.default_rng(seed)
+    infos = ag.compile(path, threads=threads, cache=False).inputs
+    drawn = [{r.name: r.draw(rng) for r in ranges} for _ in range(count)]
+    feeds = [draw_inputs(infos, extents, rng) for extents in drawn]
+    started = time.perf_counter()
+    model = ag.compile(path, dims={r.name: r.bounds for r in ranges}, threads=threads, cache=False)
+    ours = time.perf_counter() - started + serve(lambda feed: model.run(None, feed), feeds)
+    started = time.perf_counter()
+    growing = ag.compile(path, threads=threads, cache=False)
+    free = time.perf_counter() - started + serve(lambda feed: growing.run(None, feed), feeds)
+    started = time.perf_counter()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    theirs = time.perf_counter() - started + serve(lambda feed: session.run(None, feed), feeds)
+    click.echo(
+        f"{count} requests: {ours:.2f} s with bounds, {free:.2f} s without "
+        f"({len(growing.versions())} programs), ONNX Runtime {theirs:.2f} s: "
+        f"{ours / theirs:.2f} and {free / theirs:.2f}"
+    )
+
+
+@click.command(help=__doc__)
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.option("--dim", "dims", multiple=True, required=True)
+@click.option("--samples", "count", default=20)
+@click.option("--requests", default=0)
+@click.option("--threads", default=1)
+@click.option("--seed", default=0)
+def main(
+    path: Path, dims: Sequence[str], count: int, requests: int, threads: int, seed: int
+) -> None:
+    """Print a line for each sample, the geometric mean, and the requests."""
+    ranges = [Range.parse(text) for text in dims]
+    ratios, compiling = [], []
+    for sample, seconds in samples(path, ranges, count, threads, seed) if count else ():
+        ratios.append(sample.ratio)
+        compiling.append(seconds)
+        where = ", ".join(f"{name} {extent}" for name, extent in sample.extents.items())
+        click.echo(
+            f"{where:<24} {sample.ranged * 1e3:9.3f} ms  exact {sample.exact * 1e3:9.3f} ms  "
+            f"{sample.ratio:.3f}  differs by {sample.difference:.1g}, "
+            f"the exact one compiled in {seconds:.2f} s"
+        )
+    if ratios:
+        click.echo(f"geometric mean {geometric_mean(ratios):.3f}, worst {max(ratios):.3f}")
+    if requests:
+        _requests(path, ranges, requests, threads, seed)
+
+
+if __name__ == "__main__":
+    main()
