@@ -8,6 +8,7 @@ import numpy as np
 
 from afterglow.instr.buffer import Buffer, row_major
 from afterglow.types import Array
+from afterglow.types.extent import largest, smallest
 
 
 def same_place(a: Buffer, b: Buffer) -> bool:
@@ -88,10 +89,10 @@ def axis_steps(
         axis = _axis_of(extent, stride, dense)
         if axis is None:
             return None
-        step = stride // dense[axis] if extent > 1 else 0
+        step = stride // dense[axis] if largest(extent) > 1 else 0
         reach[axis] += (extent - 1) * step
         moves.append((axis, step))
-    if any(end >= extent for end, extent in zip(reach, shape, strict=True)):
+    if any(smallest(extent - end) <= 0 for end, extent in zip(reach, shape, strict=True)):
         return None
     return starts, moves
 
@@ -99,7 +100,7 @@ def axis_steps(
 def _axis_of(extent: int, stride: int, dense: Sequence[int]) -> int | None:
     if extent == 1:
         return 0
-    if stride <= 0:
+    if smallest(stride) <= 0:
         return None
     return next((a for a, unit in enumerate(dense) if unit and stride % unit == 0), None)
 

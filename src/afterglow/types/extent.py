@@ -489,13 +489,11 @@ def _remainder(dividend: int, divisor: int) -> int:
 
 
 def _extreme(first: int, second: int, *, larger: bool) -> int:
-    if first == second:
-        return first
-    try:
-        return second if (first < second) is larger else first
-    except UndecidedExtentError:
-        ordered = sorted((first, second), key=str)
-        return _atom(Extreme(ordered[0], ordered[1], larger))
+    low, high = _interval(second - first)
+    if low >= 0 or high <= 0:
+        return second if (low >= 0) is larger else first
+    ordered = sorted((first, second), key=str)
+    return _atom(Extreme(ordered[0], ordered[1], larger))
 
 
 def _atom(atom: Atom) -> int:
