@@ -16,6 +16,8 @@ def check_ranged(
     runs: Iterable[Extents],
     *,
     backend: str = "cpu",
+    target: str = "host",
+    threads: int | None = None,
     inputs: Sequence[Array] = (),
     tolerance: float = 1e-5,
 ) -> None:
@@ -23,7 +25,7 @@ def check_ranged(
 
     The exact program runs on the interpreter. Inputs that are not given are drawn at random.
     """
-    model = compile(module, backend=backend, cache=False)
+    model = compile(module, backend=backend, target=target, threads=threads, cache=False)
     for extents in runs:
         exact = module.bind(extents)
         arrays = inputs or random_inputs(exact.main)
