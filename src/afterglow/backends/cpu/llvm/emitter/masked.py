@@ -16,7 +16,7 @@ from afterglow.types.extent import is_ranged
 def lane_numbers(code: Code, dtype: DType, lanes: int, step: int = 1) -> Value:
     """0, 1, 2, … times the step, in as many lanes."""
     if is_ranged(step):
-        return lane_numbers(code, dtype, lanes) * Value.of(code, dtype, step, lanes)
+        return lane_numbers(code, dtype, lanes) * step
     return constant_vector(code, dtype, [lane * step for lane in range(lanes)])
 
 
