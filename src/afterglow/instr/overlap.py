@@ -8,6 +8,7 @@ import numpy as np
 
 from afterglow.instr.buffer import Buffer, row_major
 from afterglow.types import Array
+from afterglow.types.extent import larger_extent, largest, smallest, walk_extents
 
 
 def same_place(a: Buffer, b: Buffer) -> bool:
@@ -20,15 +21,18 @@ def same_place(a: Buffer, b: Buffer) -> bool:
 
 
 def overlap(a: Buffer, b: Buffer) -> bool:
-    """Whether some element belongs to both."""
-    if a.root is not b.root or not a.type.size or not b.type.size:
+    """Whether some element belongs to both, or may do so at some extents."""
+    if a.root is not b.root or 0 in (largest(a.type.size), largest(b.type.size)):
         return False
     (low, high), (other_low, other_high) = byte_span(a), byte_span(b)
     if low >= other_high or other_low >= high:
         return False
     box, other = _box(a), _box(b)
     if box is not None and other is not None:
-        return all(p < s and r < q for (p, q), (r, s) in zip(box, other, strict=True))
+        sides = zip(box, other, strict=True)
+        return all(largest(s - p) > 0 and largest(q - r) > 0 for (p, q), (r, s) in sides)
+    if any(walk_extents((a.start, a.type.shape, a.strides, b.start, b.type.shape, b.strides))):
+        return True
     taken = np.zeros(a.root.type.nbytes, np.bool_)
     bytes_of(a, taken)[...] = True
     return bool(bytes_of(b, taken).any())
@@ -36,12 +40,13 @@ def overlap(a: Buffer, b: Buffer) -> bool:
 
 def byte_span(view: Buffer) -> tuple[int, int]:
     """The first byte of its root that a view may touch, and one past the last."""
-    size = view.type.dtype.itemsize
-    if not view.type.size:
-        return view.start * size, view.start * size
+    size, first = view.type.dtype.itemsize, smallest(view.start)
+    if largest(view.type.size) == 0:
+        return first * size, first * size
     ends = [(n - 1) * s for n, s in zip(view.type.shape, view.strides, strict=True)]
-    low = view.start + sum(min(end, 0) for end in ends)
-    return low * size, (view.start + sum(max(end, 0) for end in ends) + 1) * size
+    low = first + sum(min(smallest(end), 0) for end in ends)
+    high = largest(view.start + sum(larger_extent(end, 0) for end in ends)) + 1
+    return low * size, high * size
 
 
 def bytes_of(view: Buffer, flat: Array) -> Array:
@@ -88,10 +93,10 @@ def axis_steps(
         axis = _axis_of(extent, stride, dense)
         if axis is None:
             return None
-        step = stride // dense[axis] if extent > 1 else 0
+        step = stride // dense[axis] if largest(extent) > 1 else 0
         reach[axis] += (extent - 1) * step
         moves.append((axis, step))
-    if any(end >= extent for end, extent in zip(reach, shape, strict=True)):
+    if any(smallest(extent - end) <= 0 for end, extent in zip(reach, shape, strict=True)):
         return None
     return starts, moves
 
@@ -99,7 +104,7 @@ def axis_steps(
 def _axis_of(extent: int, stride: int, dense: Sequence[int]) -> int | None:
     if extent == 1:
         return 0
-    if stride <= 0:
+    if smallest(stride) <= 0:
         return None
     return next((a for a, unit in enumerate(dense) if unit and stride % unit == 0), None)
 
