@@ -106,7 +106,7 @@ class KernelRequest:
 
 @dataclass(frozen=True)
 class Storage:
-    """Memory for some elements of a type."""
+    """Memory for some elements of a type; of a ranged number, for the most."""
 
     dtype: DType
     count: int
