@@ -9,6 +9,7 @@ from afterglow.runtime.signature import TensorInfo
 from afterglow.support.errors import UsageError
 from afterglow.types import Interface
 from afterglow.types.extent import Dim, Extents, RangedExtent, dims_of, solve
+from afterglow.types.sample_extents import run_text
 
 Shape: TypeAlias = "tuple[int, ...] | None"
 """Of an array; None for what is none."""
@@ -86,10 +87,10 @@ class ExtentReader:
             check_extent(dim, extents[dim.name], axis.name)
         wanted = axis.extent.bind(extents)
         if wanted != given:
-            known = ", ".join(f"{dim.spelled} = {extents[dim.name]}" for dim in axis.extent.dims)
+            known = {dim.name: extents[dim.name] for dim in axis.extent.dims}
             raise UsageError(
                 f"axis {axis.axis} of input {axis.name!r} has {given} elements, but "
-                f"{axis.extent} is {wanted} with {known}"
+                f"{axis.extent} is {wanted} with {run_text(known)}"
             )
 
 

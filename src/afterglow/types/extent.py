@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeAlias
 from afterglow.support.errors import TypeRuleError
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_RESERVED = ("min", "max")
+_RESERVED = ("min", "max", "inf", "nan", "true", "false", "none")
 
 Extents: TypeAlias = Mapping[str, int]
 """The extents of dimensions in one run, by name."""
@@ -287,7 +287,9 @@ class RangedExtent(int):
         text = ""
         for monomial, factor in self.terms:
             sign = " - " if factor < 0 else " + "
-            text += (sign if text else sign.strip(" +")) + _term_text(monomial, abs(factor))
+            alone = factor == len(monomial) == 1
+            term = str(monomial[0]) if alone else _term_text(monomial, abs(factor))
+            text += (sign if text else sign.strip(" +")) + term
         return text
 
     __repr__ = __str__
@@ -322,6 +324,11 @@ def dims_of(*given: int) -> tuple[Dim, ...]:
     """The dimensions that extents depend on, by name."""
     found = {dim for extent in given if isinstance(extent, RangedExtent) for dim in extent.dims}
     return tuple(sorted(found, key=lambda dim: dim.name))
+
+
+def at_least(first: int, second: int) -> bool:
+    """Whether an extent is surely no smaller than another: whatever the extents are in a run."""
+    return smallest(first - second) >= 0
 
 
 def smaller_extent(first: int, second: int) -> int:
@@ -489,13 +496,12 @@ def _remainder(dividend: int, divisor: int) -> int:
 
 
 def _extreme(first: int, second: int, *, larger: bool) -> int:
-    if first == second:
-        return first
-    try:
-        return second if (first < second) is larger else first
-    except UndecidedExtentError:
-        ordered = sorted((first, second), key=str)
-        return _atom(Extreme(ordered[0], ordered[1], larger))
+    if at_least(second, first):
+        return second if larger else first
+    if at_least(first, second):
+        return first if larger else second
+    ordered = sorted((first, second), key=str)
+    return _atom(Extreme(ordered[0], ordered[1], larger))
 
 
 def _atom(atom: Atom) -> int:
