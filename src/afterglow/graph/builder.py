@@ -12,6 +12,7 @@ from afterglow.graph.value import Constant, Node, Value
 from afterglow.support.errors import CompileError, TypeRuleError
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import boolean
+from afterglow.types.extent import UndecidedExtentError
 from afterglow.types.tensor import ExtentError
 
 
@@ -92,7 +93,8 @@ class Builder:
             return infer_types(op, operands)
         except TypeRuleError as error:
             where = f"in function @{self.function.name}, node %{name}"
-            raise CompileError(
+            kind = UndecidedExtentError if isinstance(error, UndecidedExtentError) else CompileError
+            raise kind(
                 f"{op.mnemonic}: {error.what}",
                 where=where + (f" ({origin})" if origin else ""),
                 excerpt=excerpt(op, operands, name),

@@ -14,6 +14,7 @@ from afterglow.graph.subgraph import Subgraph
 from afterglow.graph.value import Constant, Node, Placeholder, Value
 from afterglow.support.errors import IndexRangeError
 from afterglow.types import Array, TensorType
+from afterglow.types.extent import undecided
 
 
 def run_node(node: Node, operands: Sequence[Array | None], **how: bool) -> tuple[Array, ...]:
@@ -84,6 +85,8 @@ def _widened(x: Array) -> Array:
 def _narrowed(result: Any, type: TensorType) -> Array:
     array = np.asarray(result)
     if array.shape != type.shape:
+        if type.is_ranged:
+            raise undecided(f"the value of {type}", *type.shape)
         raise AssertionError(f"evaluate gave shape {array.shape}, infer {type.shape}")
     return array if array.dtype == type.dtype.numpy else array.astype(type.dtype.numpy)
 

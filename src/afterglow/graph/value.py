@@ -10,6 +10,7 @@ import numpy as np
 
 from afterglow.graph.op import Op
 from afterglow.types import Array, TensorType
+from afterglow.types.extent import walk_extents
 
 if TYPE_CHECKING:
     from afterglow.graph.function import Function
@@ -153,6 +154,13 @@ class Node:
     def name(self) -> str:
         """The name of the first result, which stands for the node."""
         return self.results[0].name
+
+    @property
+    def is_ranged(self) -> bool:
+        """Whether what it computes depends on the extents of dimensions."""
+        if any(value.type.is_ranged for value in (*self.results, *self.given)):
+            return True
+        return next(walk_extents(tuple(vars(self.op).values())), None) is not None
 
     def operand(self, name: str) -> Value | None:
         """The operand that `op.infer` calls `name`; None if it was not given."""

@@ -9,6 +9,7 @@ from functools import reduce
 from afterglow.support.errors import TypeRuleError
 from afterglow.types import DType, TensorType
 from afterglow.types.dtype import bf16, f16, f32
+from afterglow.types.extent import largest, smallest, undecided
 
 STORED_FOR_F32 = (f16, bf16)
 """Storage types of weights that are multiplied in f32."""
@@ -98,6 +99,13 @@ def broadcast_shape(**operands: TensorType) -> tuple[int, ...]:
     return reduce(lambda a, b: _broadcast_two(a, b, operands), (t.shape for t in operands.values()))
 
 
+def may_broadcast(m: int, n: int) -> bool:
+    """Whether two extents are equal, or one of them 1, in some run."""
+    if smallest(m - n) <= 0 <= largest(m - n):
+        return True
+    return any(smallest(extent) <= 1 <= largest(extent) for extent in (m, n))
+
+
 def _broadcast_two(
     a: tuple[int, ...], b: tuple[int, ...], operands: dict[str, TensorType]
 ) -> tuple[int, ...]:
@@ -105,6 +113,9 @@ def _broadcast_two(
     a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
     if any(operator.ne(m, n) and 1 not in (m, n) for m, n in zip(a, b, strict=True)):
         shown = ", ".join(f"{name} {type}" for name, type in operands.items())
+        for m, n in zip(a, b, strict=True):
+            if m != n and 1 not in (m, n) and may_broadcast(m, n):
+                raise undecided(f"whether {m} and {n} broadcast in {shown}", m, n)
         raise TypeRuleError(
             f"shapes do not broadcast: {shown}",
             help="extents must be equal or 1, counted from the last axis",

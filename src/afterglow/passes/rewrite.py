@@ -13,6 +13,7 @@ from afterglow.graph import Builder, Function, Node, Op, Value
 from afterglow.passes.base import Pass
 from afterglow.support.errors import CompileError
 from afterglow.support.worklist import Worklist
+from afterglow.types.extent import UndecidedExtentError
 
 Replacement: TypeAlias = Value | Sequence[Value] | None
 RuleFunction: TypeAlias = Callable[[Node, Builder], Replacement]
@@ -91,12 +92,21 @@ class _Driver:
                 origin=node.origin,
                 predicate=node.predicate,
             )
-            replacement = rule.apply(node, builder)
+            replacement = self._try(rule, node, builder)
             if replacement is not None:
                 values = [replacement] if isinstance(replacement, Value) else list(replacement)
                 self._replace(rule, node, values, builder)
                 return True
         return False
+
+    def _try(self, rule: Rule, node: Node, builder: Builder) -> Replacement:
+        """What a rule puts in the place of a node; one that the extents do not decide declines."""
+        try:
+            return rule.apply(node, builder)
+        except UndecidedExtentError:
+            for emitted in reversed(builder.emitted):
+                self.function.erase(emitted)
+            return None
 
     def _rules(self, cls: type[Op]) -> list[Rule]:
         if cls not in self.rules_of:

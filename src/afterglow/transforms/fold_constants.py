@@ -83,6 +83,7 @@ def _is_foldable(node: Node) -> bool:
         node.op.pure
         and all(isinstance(operand, Constant) for operand in node.given)
         and not subgraphs_of(node.op)
+        and not node.is_ranged
         and not _grows(node)
     )
 

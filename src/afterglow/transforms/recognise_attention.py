@@ -22,6 +22,7 @@ from afterglow.transforms.matching.attention import (
     ungrouped,
 )
 from afterglow.transforms.matching.patterns import maker, scalar_of, serves_only
+from afterglow.types.extent import largest
 
 LARGEST_SCALE = 1e30
 """Attention with a larger scale is not recognised: it may overflow where the scores do not."""
@@ -93,7 +94,7 @@ def _plan(node: Node, found: Scores) -> _Plan | None:
     if lead is None or v is None or q.lead != found.product.result.type.shape[:-2]:
         return None
     queries, width = q.extents
-    if queries < width and (q.moves or k.moves or v.moves):
+    if largest(queries) < width and (q.moves or k.moves or v.moves):
         return None  # to turn the keys costs more than the scores of a few queries
     whole = found.product.result.type.shape[:-2], node.given[0].type.shape[:-2]
     sides = _shared(k, v, whole, lead)

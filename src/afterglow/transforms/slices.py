@@ -10,6 +10,7 @@ from afterglow.ops.movement import Expand, Pad, Reshape, Slice, slice_axis
 from afterglow.passes import RewritePass, rewrite
 from afterglow.transforms.matching.values import constant_like
 from afterglow.types import Array
+from afterglow.types.extent import is_ranged, smallest
 
 
 @rewrite(Slice)
@@ -42,7 +43,7 @@ def compose_slices(node: Node, b: Builder) -> Value | None:
 def slice_constant(node: Node, b: Builder) -> Value | None:
     """slice(constant)  ->  constant: a view, nothing is copied."""
     match node:
-        case Node(Slice() as op, [Constant(data) as source]):
+        case Node(Slice() as op, [Constant(data) as source]) if not node.is_ranged:
             return constant_like(b, source, op.evaluate(data), node.result.type)
     return None
 
@@ -104,11 +105,15 @@ def gather_by_slice(node: Node, b: Builder) -> Value | None:
 def _places(indices: Array, extent: int) -> tuple[int, int] | None:
     """The first index and the step to the next, if all are one step apart and within reach."""
     flat = indices.reshape(-1).astype(np.int64)
-    flat = np.where(flat < 0, flat + extent, flat)
+    if not is_ranged(extent):
+        flat = np.where(flat < 0, flat + extent, flat)
     step = int(flat[1] - flat[0]) if flat.size > 1 else 1
-    if not step or (np.diff(flat) != step).any() or flat.min() < 0 or flat.max() >= extent:
+    if not step or (np.diff(flat) != step).any():
         return None
-    return int(flat[0]), step
+    if flat.min() >= 0:
+        return (int(flat[0]), step) if flat.max() < smallest(extent) else None
+    from_end = flat.max() < 0 and flat.min() >= -smallest(extent)
+    return (extent + int(flat[0]), step) if from_end else None
 
 
 SIMPLIFY_SLICES = RewritePass(

@@ -20,10 +20,13 @@ from afterglow.frontends.onnx.definition import (
 from afterglow.frontends.onnx.elements import dtype_of
 from afterglow.frontends.onnx.known import fold
 from afterglow.frontends.onnx.problems import NeedsInliningError
-from afterglow.graph import Builder, Constant, Op, Subgraph, Value
+from afterglow.frontends.onnx.symbolic import exact_array, objects, whole
+from afterglow.graph import Builder, Constant, Node, Op, Subgraph, Value
+from afterglow.ops.extents import Extents
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import Array, DType, TensorType
-from afterglow.types.dtype import boolean
+from afterglow.types.dtype import boolean, i64
+from afterglow.types.extent import UndecidedExtentError, is_ranged
 
 if TYPE_CHECKING:
     from afterglow.frontends.onnx.graph import GraphImporter
@@ -222,7 +225,10 @@ class NodeContext:
         return self.value_of(self[index])
 
     def known_ints(self, index: int) -> tuple[int, ...]:
-        """The same as a tuple of integers."""
+        """The same as a tuple of integers, which may be ranged extents."""
+        elements = self.graph.known.symbols_of(self[index])
+        if elements is not None:
+            return tuple(whole(element) for element in elements.reshape(-1).tolist())
         numbers = self.known(index)
         dtype = self[index].type.dtype
         is_finite = dtype.is_float and np.isfinite(numbers.astype(np.float64)).all()
@@ -231,7 +237,10 @@ class NodeContext:
         return tuple(int(v) for v in numbers.reshape(-1))
 
     def known_number(self, index: int) -> Any:
-        """The same as a Python number, where it holds only one."""
+        """The same as a Python number, where it holds only one; an integer may be an extent."""
+        elements = self.graph.known.symbols_of(self[index])
+        if elements is not None and elements.size == 1:
+            return whole(elements.item())
         array = self.known(index)
         if array.size != 1 or array.dtype.kind in "Oc":
             raise ModelError(f"input {index} must hold one real number, it is {self[index].type}")
@@ -240,6 +249,8 @@ class NodeContext:
     def known_int(self, index: int) -> int:
         """The same as an integer."""
         number = self.known_number(index)
+        if is_ranged(number):
+            return number
         if not math.isfinite(number):
             raise ModelError(f"input {index} must hold an integer, it is {number}")
         return int(number)
@@ -261,7 +272,7 @@ class NodeContext:
             return None
         try:
             return self.value_of(value)
-        except (NeedsValuesError, NeedsInliningError):
+        except (NeedsValuesError, NeedsInliningError, UndecidedExtentError):
             return None
 
     @property
@@ -272,6 +283,14 @@ class NodeContext:
     def constant(self, data: Array, name: str = "") -> Constant:
         """A constant in the module."""
         return self.builder.constant(data, name or self.builder.name or "constant")
+
+    def integers_of(self, values: Sequence[int], shape: Sequence[int], dtype: DType = i64) -> Value:
+        """A tensor of integers that may be ranged extents; if none is, a constant."""
+        if not any(map(is_ranged, values)):
+            return self.constant(np.array(values, dtype.numpy).reshape(tuple(shape)))
+        result = self.builder.emit(Extents(tuple(values), tuple(shape), dtype))
+        self.graph.known.symbols[result] = objects(values, shape)
+        return result
 
     def emit(self, op: Op, *operands: Value | None) -> Value:
         """Apply an op with one result; small results of constants are computed at once."""
@@ -286,9 +305,24 @@ class NodeContext:
         unchecked = self.graph.session.known.unchecked
         arrays = fold(node, always=self.is_driven, unchecked=unchecked)
         if arrays is None:
-            return node.results
+            return self._expressed(node) or node.results
         self.builder.function.erase(node)
         return tuple(self.constant(array, node.name) for array in arrays)
+
+    def _expressed(self, node: Node) -> tuple[Value] | None:
+        """The result of shape arithmetic with ranged extents, at once; None if it is not that."""
+        elements = self.graph.known.expressions(node)
+        if elements is None:
+            return None
+        type = node.result.type
+        exact = exact_array(elements, type.dtype)
+        if exact is None and not type.dtype.is_integer:
+            self.graph.known.symbols[node.result] = elements
+            return (node.result,)
+        self.builder.function.erase(node)
+        if exact is not None:
+            return (self.constant(exact, node.name),)
+        return (self.integers_of(elements.reshape(-1).tolist(), type.shape, type.dtype),)
 
     def check_size(self, type: TensorType) -> None:
         """Raise if a tensor takes more memory than it may: to be asked before it is made."""

@@ -8,12 +8,14 @@ from math import inf
 
 from afterglow.frontends.base import NeedsValuesError
 from afterglow.frontends.onnx.problems import NeedsInliningError
+from afterglow.frontends.onnx.symbolic import elements_of, evaluate
 from afterglow.graph import Constant, Function, Node, Op, Value, run_node
 from afterglow.graph.function import subgraphs_of
 from afterglow.graph.order import in_order
 from afterglow.ops.control import Loop, Scan
 from afterglow.support.errors import IndexRangeError, UnsupportedError
 from afterglow.types import Array
+from afterglow.types.extent import UndecidedExtentError, undecided, walk_extents
 
 MOST_COMPUTED_BYTES = 2**30
 """A value that takes more, with all on the way to it, is not computed when importing."""
@@ -47,6 +49,8 @@ class KnownValues:
     outer: dict[Value, Value] = field(default_factory=dict)
     variables: set[Value] = field(default_factory=set)
     unchecked: bool = False
+    symbols: dict[Value, Array] = field(default_factory=dict)
+    """Elements that are expressions over dimensions, as `symbolic` has them."""
     _inputs: dict[Node, frozenset[str]] = field(default_factory=dict)
     _computed: dict[Node | None, dict[Value, Array]] = field(default_factory=dict)
 
@@ -62,6 +66,29 @@ class KnownValues:
             in_order = (name for name in self.input_names.values() if name in names)
             raise NeedsValuesError(tuple(in_order))
         return self._look_up(value, self._results_behind(value))
+
+    def symbols_of(self, value: Value) -> Array | None:
+        """The elements of a value that are expressions; None if it is another value."""
+        return self.symbols.get(self.outermost(value))
+
+    def elements(self, value: Value) -> Array | None:
+        """The elements of a value as `symbolic` has them; None if they are not known that way."""
+        value = self.outermost(value)
+        return elements_of(value.data) if isinstance(value, Constant) else self.symbols.get(value)
+
+    def expressions(self, node: Node) -> Array | None:
+        """The elements of a node's result, if some of its operands are expressions; else None."""
+        values = [self.outermost(value) for value in node.given]
+        if len(node.results) > 1 or not any(value in self.symbols for value in values):
+            return None
+        if node.is_ranged or sum(value.type.size for value in values) > EAGER_ELEMENTS:
+            return None
+        operands = [self.elements(value) for value in values]
+        given = [operand for operand in operands if operand is not None]
+        try:
+            return None if len(given) < len(node.operands) else evaluate(node, given)
+        except UndecidedExtentError:
+            return None  # it may be data, computed when the model runs
 
     def is_known(self, value: Value) -> bool:
         """Whether it follows from constants."""
@@ -126,6 +153,8 @@ class KnownValues:
     def _run(self, node: Node, arrays: dict[Value, Array]) -> tuple[Array, ...]:
         if steps(node.op) > MOST_STEPS:
             raise _takes_long(node)
+        if node.is_ranged:
+            raise undecided_value(node)
         operands = [None if v is None else self._look_up(v, arrays) for v in node.operands]
         return run_node(node, operands, unchecked=self.unchecked)
 
@@ -140,12 +169,20 @@ def _takes_long(node: Node) -> UnsupportedError:
     return UnsupportedError(f"a shape depends on {node.name!r}, which takes long to compute")
 
 
+def undecided_value(node: Node) -> UndecidedExtentError:
+    """The error about a value that must be known, but that only the extents of a run tell."""
+    attributes = walk_extents(tuple(vars(node.op).values()))
+    types = (v.type.shape for v in (*node.results, *node.given))
+    found = (*attributes, *walk_extents(tuple(types)))
+    return undecided(f"the value of {node.name!r}", *found)
+
+
 def fold(node: Node, *, always: bool = False, unchecked: bool = False) -> tuple[Array, ...] | None:
     """The results of a node if all its operands are constants and, but for `always`, it is small.
 
     Otherwise None.
     """
-    if not all(isinstance(v, Constant) for v in node.given):
+    if not all(isinstance(v, Constant) for v in node.given) or node.is_ranged:
         return None
     types = [result.type for result in node.results]
     if not always:

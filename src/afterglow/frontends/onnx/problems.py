@@ -13,6 +13,7 @@ from afterglow.support.errors import (
     ModelError,
     UnsupportedError,
 )
+from afterglow.types.extent import UndecidedExtentError
 
 _MOST_NAMES = 3
 _MOST_LINES = 100
@@ -57,7 +58,9 @@ def import_error(problems: Sequence[Problem], help: str = "") -> AfterglowError:
     problems = _one_for_each_file(problems)
     kinds = (UnsupportedError, MemoryLimitError)
     alike = (k for k in kinds if all(isinstance(problem.error, k) for problem in problems))
-    kind = next(alike, ModelError)
+    kind: type[AfterglowError] = next(alike, ModelError)
+    if any(isinstance(problem.error, UndecidedExtentError) for problem in problems):
+        kind = UndecidedExtentError
     if len(problems) == 1:
         error = problems[0].error
         if isinstance(error, IndexRangeError):  # about what data hold, and says where

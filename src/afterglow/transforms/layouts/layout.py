@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import groupby
 
 from afterglow.transforms.layouts.permutations import Perm, inverse, is_identity, keeps_order
+from afterglow.types.extent import is_ranged, smallest
 
 
 @dataclass(frozen=True)
@@ -148,15 +149,25 @@ def _common_pieces(factors: Sequence[int], shape: Sequence[int]) -> list[_Piece]
     pieces = []
     while left and right:
         (a, factor), (b, axis) = left.pop(), right.pop()
-        small = min(a, b)
-        if small == 0 or a % small or b % small:
+        small = _common_factor(a, b)
+        if small is None:
             return None
         pieces.append(_Piece(small, factor, axis))
-        if a > small:
+        if a != small:
             left.append((a // small, factor))
-        if b > small:
+        if b != small:
             right.append((b // small, axis))
     return pieces
+
+
+def _common_factor(a: int, b: int) -> int | None:
+    """Whichever of two extents divides the other, for certain."""
+    if a == b:
+        return None if a == 0 else a
+    for small, large in ((a, b), (b, a)):
+        if smallest(small) > 0 and not is_ranged(large % small) and large % small == 0:
+            return small
+    return None
 
 
 def _with_unit_axes(blocks: list[_Block], shape: Sequence[int]) -> list[_Block]:

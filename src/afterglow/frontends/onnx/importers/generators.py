@@ -69,7 +69,7 @@ def constant_of_shape(n: NodeContext) -> Value:
     if value.size != 1:
         raise ModelError(f"attribute 'value' must hold one element, it holds {value.size}")
     shape = n.known_ints(0)
-    if min(shape, default=0) < 0:
+    if any(extent < 0 for extent in shape):
         raise ModelError(f"a shape has no negative extents, got {shape}")
     return n.emit(Expand(shape), n.constant(value.reshape(())))
 

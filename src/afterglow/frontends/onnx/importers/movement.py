@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 
 from afterglow.frontends.onnx.context import Imported, NodeContext
+from afterglow.frontends.onnx.importers.bounds import extent_left, slice_bounds
 from afterglow.frontends.onnx.importers.moving import moving_windows
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
@@ -24,6 +26,12 @@ from afterglow.ops.movement import (
 )
 from afterglow.ops.rules import broadcast_shape, normal_axes, normal_axis
 from afterglow.support.errors import ModelError, TypeRuleError
+from afterglow.types.extent import (
+    UndecidedExtentError,
+    is_ranged,
+    larger_extent,
+    smaller_extent,
+)
 
 _PAD_MODES = {mode.value: mode for mode in PadMode}
 
@@ -51,13 +59,13 @@ def shape(n: NodeContext) -> Value:
     """The extents, or those from `start` to `end`: known when compiling."""
     end = n.integer("end") if n.has("end") else None
     extents = n[0].type.shape[n.integer("start", 0) : end]
-    return n.constant(np.array(extents, np.int64))
+    return n.integers_of(extents, (len(extents),))
 
 
 @onnx_op("Size")
 def size(n: NodeContext) -> Value:
     """The number of elements: known when compiling."""
-    return n.constant(np.array(n[0].type.size, np.int64))
+    return n.integers_of((n[0].type.size,), ())
 
 
 @onnx_op("Reshape")
@@ -67,12 +75,14 @@ def reshape(n: NodeContext) -> Value:
     wanted = list(n.integers("shape") if n.has("shape") else n.known_ints(1))
     if not n.integer("allowzero", 0):
         for axis, extent in enumerate(wanted):
-            if extent == 0 and axis >= x.type.rank:
+            if is_ranged(extent) or extent != 0:
+                continue
+            if axis >= x.type.rank:
                 raise n.fail(f"shape {wanted} keeps axis {axis}, which {x.type} does not have")
-            wanted[axis] = extent or x.type.shape[axis]
+            wanted[axis] = x.type.shape[axis]
     if -1 in wanted:
         rest = math.prod(extent for extent in wanted if extent != -1)
-        wanted[wanted.index(-1)] = x.type.size // rest if rest else 0
+        wanted[wanted.index(-1)] = extent_left(x.type, rest)
     return reshaped(n, x, wanted)
 
 
@@ -115,10 +125,12 @@ def unsqueeze(n: NodeContext) -> Value:
 def expand(n: NodeContext) -> Value:
     """Both ways: an extent of 1 in the wanted shape keeps that of x."""
     wanted = n.known_ints(1)
-    if min(wanted, default=0) < 0:
+    if any(extent < 0 for extent in wanted):
         raise ModelError(f"a shape has no negative extents, got {wanted}")
     try:
         shape = broadcast_shape(x=n[0].type, shape=n[0].type.with_shape(wanted))
+    except UndecidedExtentError:
+        raise
     except TypeRuleError:
         raise ModelError(f"{n[0].type} cannot be expanded to {wanted}") from None
     return n.emit(Expand(shape), n[0])
@@ -172,26 +184,16 @@ def _sliced(
     x = n[0]
     if len({len(starts), len(ends), len(axes), len(steps)}) > 1:
         raise ModelError("starts, ends, axes and steps must be equally many")
-    chosen = [range(extent) for extent in x.type.shape]
+    firsts, extents, strides = [0] * x.type.rank, [*x.type.shape], [1] * x.type.rank
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step == 0:
             raise n.fail("a slice's step must not be 0")
         axis = normal_axis(axis, x.type)
-        extent = x.type.shape[axis]
-        start = max(start, -extent) if step < 0 else start
-        chosen[axis] = range(*slice(start, end, step).indices(extent))
-    if all(
-        len(c) == extent and c.step == 1 for c, extent in zip(chosen, x.type.shape, strict=True)
-    ):
+        firsts[axis], extents[axis] = slice_bounds(x.type.shape[axis], start, end, step)
+        strides[axis] = step
+    if tuple(extents) == x.type.shape and all(step == 1 for step in strides):
         return x
-    return n.emit(
-        Slice(
-            tuple(c.start if c else 0 for c in chosen),
-            tuple(len(c) for c in chosen),
-            tuple(c.step for c in chosen),
-        ),
-        x,
-    )
+    return n.emit(Slice(tuple(firsts), tuple(extents), tuple(strides)), x)
 
 
 @onnx_op("Split")
@@ -214,17 +216,18 @@ def split(n: NodeContext) -> list[Value]:
 def equal_parts(extent: int, count: int) -> tuple[int, ...]:
     """The lengths of `count` parts as equal as can be with only the last ones shorter."""
     most = -(-extent // count) if count else 0
-    return tuple(max(0, min(most, extent - i * most)) for i in range(count))
+    lefts = (smaller_extent(most, extent - i * most) for i in range(count))
+    return tuple(larger_extent(0, left) for left in lefts)
 
 
 def split_along(n: NodeContext, x: Value, axis: int, lengths: Sequence[int]) -> list[Value]:
     """Consecutive slices of these lengths."""
     if sum(lengths) != x.type.shape[axis]:
         raise n.fail(f"parts of {tuple(lengths)} do not make up axis {axis} of {x.type}")
-    ends = np.cumsum(lengths)
+    starts = accumulate(lengths, initial=0)
     return [
-        n.emit(slice_axis(x.type, axis, int(end) - length, length), x)
-        for end, length in zip(ends, lengths, strict=True)
+        n.emit(slice_axis(x.type, axis, start, length), x)
+        for start, length in zip(starts, lengths, strict=False)
     ]
 
 
@@ -255,18 +258,18 @@ def _padded(n: NodeContext, pads: Sequence[int], axes: Sequence[int], value: Val
     for i, axis in enumerate(axes):
         axis = normal_axis(axis, x.type)
         before[axis], after[axis] = pads[i], pads[count + i]
-    cut = [max(0, -amount) for amount in before]
+    cut = [larger_extent(0, -amount) for amount in before]
     kept = tuple(
-        max(0, extent + min(0, b) + min(0, a))
+        larger_extent(0, extent + smaller_extent(0, b) + smaller_extent(0, a))
         for extent, b, a in zip(x.type.shape, before, after, strict=True)
     )
     if kept != x.type.shape:
         x = n.emit(Slice(tuple(cut), kept, (1,) * rank), x)
-    if max((*before, *after), default=0) <= 0:
+    added = [tuple(larger_extent(0, count) for count in counts) for counts in (before, after)]
+    if not any(is_ranged(count) or count for count in (*added[0], *added[1])):
         return x
     mode = n.choice("mode", _PAD_MODES, "constant")
-    op = Pad(tuple(max(0, c) for c in before), tuple(max(0, c) for c in after), mode)
-    return n.emit(op, x, value if mode is PadMode.CONSTANT else None)
+    return n.emit(Pad(*added, mode), x, value if mode is PadMode.CONSTANT else None)
 
 
 @onnx_op("Tile")
