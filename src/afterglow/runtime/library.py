@@ -15,7 +15,7 @@ from afterglow.runtime.buffers import HostExecutable, arrays_of
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.device import DeviceBuffer, Footprint, StepName
 from afterglow.runtime.donation import donatable
-from afterglow.runtime.extents import extents_of
+from afterglow.runtime.extents import ExtentReader
 from afterglow.runtime.library_file import check_library
 from afterglow.runtime.native.convention import alarm_bytes
 from afterglow.runtime.native.executable import address_of
@@ -172,6 +172,7 @@ class LibraryExecutable(HostExecutable):
         self._run_team = _function(library, f"{self._prefix}_run_team", given + 1)
         self._arenas: list[Array] = []
         self._donates = any(port.donated for port in interface.inputs)
+        self._extents = ExtentReader.of(self.interface)
 
     @property
     def footprint(self) -> Footprint:
@@ -201,7 +202,7 @@ class LibraryExecutable(HostExecutable):
         if self._donates:
             inputs = donatable(self.interface, inputs, states)
         inputs = [np.require(array, requirements=("C", "A")) for array in inputs]
-        known = extents_of(self.interface, inputs)
+        known = self._extents.read([array.shape for array in inputs])
         types = [port.type.bind(known) for port in self.interface.outputs]
         outputs = [np.empty(type.shape, type.dtype.numpy) for type in types]
         arrays = (*inputs, *outputs, *states.values())
