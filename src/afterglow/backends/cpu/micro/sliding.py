@@ -31,6 +31,7 @@ from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer
 from afterglow.ops.windows import Windows
 from afterglow.types.dtype import DType, f32, i8, u8
+from afterglow.types.extent import smallest
 
 WIDEST_KERNEL = 16
 """Places of a window along columns that are written one by one; more are a loop."""
@@ -290,7 +291,7 @@ class Channels:
         while most > 1 and count % (lanes * most):
             most //= 2
         lanes *= most
-        wanted = -(-WANTED_UNITS // max(1, rows))
+        wanted = -(-WANTED_UNITS // max(1, smallest(rows)))
         blocks = max(1, min(wanted, count // max(lanes, LEAST_CHANNELS)))
         return Channels(count, lanes, blocks, Tail.of(target, stored))
 
