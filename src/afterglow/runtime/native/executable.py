@@ -12,7 +12,7 @@ import numpy as np
 from afterglow.runtime.buffers import HostExecutable, arrays_of
 from afterglow.runtime.device import DeviceBuffer, Footprint, StepName
 from afterglow.runtime.donation import donatable
-from afterglow.runtime.extents import extents_of
+from afterglow.runtime.extents import ExtentReader
 from afterglow.runtime.native.convention import (
     ALARM_BYTES,
     ALARMS,
@@ -68,6 +68,7 @@ class NativeExecutable(HostExecutable):
         self._run_alone = self.loaded.function(RUN_ALONE, address, address, address)
         self._mains = self.loaded.addresses
         interface = native.interface
+        self._extents = ExtentReader.of(interface) if interface.dims else None
         self._outputs = OutputArrays([port.type for port in interface.outputs])
         self._donates = any(port.donated for port in interface.inputs)
 
@@ -129,7 +130,8 @@ class NativeExecutable(HostExecutable):
     ) -> tuple[Sequence[Array], list[Array], Context]:
         """The inputs as machine code can use them, arrays for the outputs, and a context."""
         inputs = self.prepared(inputs, states)
-        extents = extents_of(self.native.interface, inputs)
+        reader = self._extents
+        extents = {} if reader is None else reader.read([array.shape for array in inputs])
         outputs = self._outputs.make(extents)
         return inputs, outputs, self._take_context(inputs, outputs, states, extents)
 

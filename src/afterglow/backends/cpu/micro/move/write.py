@@ -15,6 +15,7 @@ from afterglow.backends.cpu.micro.move.tile import TransposeMove
 from afterglow.backends.cpu.micro.move.weave import Unweave, Weave
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.types.dtype import DType
+from afterglow.types.extent import largest
 
 UNIT = 4096
 """Elements that a unit has, about."""
@@ -98,13 +99,13 @@ class Loops:
         self.pieces = cut.pieces
         axes = [axis for axis in range(len(extents)) if axis not in inner]
         self.strides = [[own[axis] for axis in axes] for own in strides]
-        goal = 1 if cut.pieces > 1 else max(1, UNIT // max(1, cut.elements))
+        goal = 1 if largest(cut.pieces) > 1 else max(1, UNIT // max(1, cut.elements))
         self.nest = Nest(tuple(extents[axis] for axis in axes), goal)
         self.units = self.nest.units * cut.pieces
 
     def write(self, e: Emitter, unit: Index, leaf: Leaf) -> None:
         """One unit: a piece of the method's, or all of it for several places around it."""
-        place, piece = split(unit, self.pieces) if self.pieces > 1 else (unit, 0)
+        place, piece = split(unit, self.pieces) if largest(self.pieces) > 1 else (unit, 0)
         outer, block = self.nest.outer(place)
 
         def go_along(indices: list[Index]) -> None:
@@ -122,5 +123,5 @@ def _offset(indices: list[Index], strides: list[int]) -> Index:
     """How far from element 0 an element lies."""
     total: Index = 0
     for index, stride in zip(indices, strides, strict=True):
-        total = total + index * stride if stride else total
+        total = total + index * stride if stride != 0 else total
     return total
