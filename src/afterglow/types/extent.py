@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
+from itertools import product
 from math import prod
 from typing import Any, NoReturn, TypeAlias
 
@@ -22,6 +23,8 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 REMEMBERED = 1 << 14
 """Results of arithmetic that are remembered: compiling a model asks for the same ones often."""
 _RESERVED = ("min", "max", "inf", "nan", "true", "false", "none")
+_MOST_CORNERS = 6
+"""Atoms of a sum up to which its bounds are found at the corners of their ranges."""
 
 Extents: TypeAlias = Mapping[str, int]
 """The extents of dimensions in one run, by name."""
@@ -439,10 +442,25 @@ def _interval(extent: int) -> tuple[int, int]:
 
 
 def _bounds(terms: Terms) -> tuple[int, int]:
-    """The least and the largest value of a sum, as if its products did not vary together.
+    """The least and the largest value of a sum, as if its atoms did not vary together.
 
-    Atoms are not negative, save quotients of what is.
+    Where no atom is multiplied by itself, and there are few, both are at corners of their ranges.
+    Otherwise products are bounded one by one.
     """
+    atoms = dict.fromkeys(atom for monomial, _ in terms for atom in monomial)
+    linear = all(len(set(monomial)) == len(monomial) for monomial, _ in terms)
+    if len(terms) > 1 and linear and len(atoms) <= _MOST_CORNERS:
+        corners = product(*(atom.bounds for atom in atoms))
+        sums = [_sum_at(terms, dict(zip(atoms, corner, strict=True))) for corner in corners]
+        return min(sums), max(sums)
+    return _bounds_of_products(terms)
+
+
+def _sum_at(terms: Terms, values: Mapping[Atom, int]) -> int:
+    return sum(factor * prod(values[atom] for atom in monomial) for monomial, factor in terms)
+
+
+def _bounds_of_products(terms: Terms) -> tuple[int, int]:
     low = high = 0
     for monomial, factor in terms:
         least, most = factor, factor
