@@ -139,8 +139,8 @@ def emit_masked(b: Builder, scores: Value, mask: Value) -> Value:
 def emit_causal(b: Builder, queries: int, keys: int, ahead: int) -> Value:
     """Which keys come no later than each query, which `ahead` keys precede: [queries, keys]."""
     last = b.emit(Iota((queries, 1), 0, d.i64))
-    if ahead:
-        last = b.emit(Add(), last, b.constant(np.array(ahead, np.int64), "ahead"))
+    if ahead != 0:
+        last = b.emit(Add(), last, scalar(b, ahead, last))
     return b.emit(LessEqual(), b.emit(Iota((1, keys), 1, d.i64)), last)
 
 

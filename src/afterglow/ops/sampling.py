@@ -33,6 +33,7 @@ from afterglow.ops.elementwise import (
 from afterglow.ops.image import Interpolation
 from afterglow.ops.indexing import Gather
 from afterglow.ops.movement import Reshape
+from afterglow.ops.rules import exact_extent
 from afterglow.types import Array
 from afterglow.types.dtype import i64
 
@@ -74,6 +75,9 @@ class Axis:
     border: Border = Border.ZEROS
     mirrors_at_centres: bool = True
     """Whether mirrors stand at the centres of the outermost elements, or at their outer ends."""
+
+    def __post_init__(self) -> None:
+        exact_extent(self.extent, "which elements lie next to a position")
 
     @property
     def mirrors(self) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, Mul
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Concat, Pad, Reshape, Slice, Transpose, slice_axis
-from afterglow.ops.rules import normal_axis, require, require_float
+from afterglow.ops.rules import exact_extent, normal_axis, require, require_float
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32
 
@@ -73,6 +73,8 @@ class Dft(Op):
 
         Lengths that are prime become longer ones that are not.
         """
+        for extent in (self.length, x.type.shape[self.axis]):
+            exact_extent(extent, "the matrix of a transform")
         if x.type.dtype.is_narrow_float:
             wide = b.emit(self, b.emit(Cast(f32), x))
             return b.emit(Cast(x.type.dtype), wide)
