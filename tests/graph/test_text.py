@@ -9,7 +9,7 @@ import pytest
 
 import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.graph import parse_function, parse_module, print_function, print_module
-from afterglow.support.errors import ParseError
+from afterglow.support.errors import ParseError, TypeRuleError
 
 
 def round_trip(text: str) -> None:
@@ -125,6 +125,19 @@ def test_origins_are_printed_on_demand() -> None:
         ("const @w : f32[-1] = []", "a shape has no negative extents, got (-1,)"),
         ("func @main(%x: f32[]) {\n  ! \n}", "unexpected character '!'"),
         ("func @f(%x: f32[]) {\n return %x\n}\nfunc @f() {\n}", "function @f is defined twice"),
+        ("dim s : 1..4\ndim s : 1..4", "dimension 's' is declared twice"),
+        ("dim s : 4..1", "dimension 's' cannot be 4..1"),
+        ("dim s : 3..8 by 4", "dimension 's' cannot be 3..8 by 4"),
+        ("dim s : few", "expected an integer, found 'few'"),
+        ("func @main(%x: f32[s + 1]) {\n}", "dimension 's' is not declared"),
+        (
+            "dim s : 0..4\nfunc @main(%x: f32[8 // s]) {\n}",
+            "this is no extent: 8 divided by s depends on s (0..4)",
+        ),
+        (
+            "dim s : 0..4\nfunc @main(%x: f32[s - 1]) {\n}",
+            "whether s - 1 < 0 depends on s (0..4)",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_text_is_said(text: str, message: str) -> None:
@@ -132,3 +145,46 @@ def test_what_is_wrong_with_a_text_is_said(text: str, message: str) -> None:
         parse_module(text)
     assert caught.value.what == message
     assert caught.value.where.startswith("in line ")
+
+
+def test_dimensions_and_expressions_over_them_read_back() -> None:
+    round_trip("""
+        dim b : 1..4
+        dim h : 32..640 by 32
+        dim "odd name" : 0..9
+        dim s : 1..512
+        state @cache : f32[s, 2]
+        func @main(%x: f32[b, s, 12], %y: f32[h, "odd name"], %z: f32[s, 2]) {
+          %flat = reshape(%x) {shape = (12*b*s,)} : f32[12*b*s]
+          %more = pad(%flat, none) {before = (1,), after = (s - 1,), mode = constant} : f32[12*b*s + s]
+          %slow = reshape(%y) {shape = ("odd name", h)} : f32["odd name", h]
+          %half = fill() {shape = (2*(h // 64), (s + 1) // 2, min(5, s), s % 3), value = 0.0, dtype = f32} : f32[2*(h // 64), (s + 1) // 2, min(5, s), s % 3]
+          store %z to @cache
+          return %more, %slow, %half
+        }
+    """)  # noqa: E501
+
+
+def test_a_name_that_is_no_dimension_of_the_text_is_dynamic() -> None:
+    text = "dim s : 1..4\nfunc @main(%x: f32[s, t]) {\n  return %x\n}\n"
+    (x,) = parse_module(text).main.inputs
+    assert str(x.type) == "f32[s, t]"
+    with pytest.raises(TypeRuleError):
+        assert x.type.shape
+
+
+def test_functions_that_ops_carry_share_the_dimensions_of_their_module() -> None:
+    round_trip("""
+        dim s : 1..9
+        func @double(%x: f32[s]) {
+          %y = add(%x, %x) : f32[s]
+          return %y
+        }
+        func @same(%x: f32[s]) {
+          return %x
+        }
+        func @main(%p: bool[], %x: f32[s]) {
+          %y = if(%p, %x) {then_branch = @double, else_branch = @same} : f32[s]
+          return %y
+        }
+    """)

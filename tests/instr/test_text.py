@@ -90,3 +90,22 @@ def test_a_kernel_plan_reads_back_with_what_it_wants_of_operands() -> None:
           relu out %y, in %x plan direct {tile = (1, 8)} needs {cost = 3.0, packed = (1,), halo = (0,), gap = (1,), alignment = 128}
         }
     """)  # noqa: E501
+
+
+def test_a_program_for_ranges_declares_its_dimensions() -> None:
+    round_trip("""
+        program @main arena 8192 {
+          dim b : 1..4
+          dim s : 1..512
+          input %x : f32[b, s]
+          output %y : f32[b, s + 1]
+          %h = alloc f32[b, s] at 0
+          exp out %h, in %x plan rows {block = min(8, s), tile = (s, 4)} needs {cost = 1.0}
+          %left = view %y[0:b, 0:s] : f32[b, s]
+          copy out %left, in %h
+          %right = view %y {start = s, strides = (s + 1, 1)} : f32[b, 1]
+          %turned = view %h {start = b*s - 1, strides = (1, s)} : f32[s, b]
+          fill out %right {shape = (b, 1), value = 0.0, dtype = f32}
+          dealloc %h
+        }
+    """)

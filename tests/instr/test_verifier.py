@@ -102,3 +102,19 @@ def test_predicates_are_boolean_scalars_that_stay() -> None:
     stack = "stack {\n%h = local f32[4]\nexp out %h, in %x\nneg out %y, in %h if %p\n}\n"
     wanted = "the instructions of the stack have different predicates"
     assert broken(stack, head) == wanted
+
+
+def test_a_program_for_ranges_is_checked_at_several_extents() -> None:
+    text = """
+        program @main arena 64 {
+          dim s : 2..8
+          input %x : f32[s]
+          output %y : f32[s]
+          %left = view %y[0:5] : f32[5]
+          exp out %y, in %x
+        }
+    """
+    with pytest.raises(VerifyError) as caught:
+        verify_program(parse_program(text))
+    assert caught.value.what == "%left takes bytes 0 to 20 of 8"
+    assert caught.value.where == "in program @main with s = 2"

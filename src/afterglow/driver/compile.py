@@ -130,7 +130,9 @@ class Recipe(Specialiser):
 
     def export(self, request: BundleRequest, folder: Path, *, shared: bool) -> Bundle:
         """Compile it anew for another target."""
-        bundle, never = compile_bundle(self.source, self.options, request), self.source.files()
+        options = self.options if request.shapes else self.last
+        bundle = compile_bundle(self.source, options, request)
+        never = self.source.files()
         return bundle.write(folder, shared=shared, force=request.force, never=never)
 
     def source_left(self, boundaries: Sequence[Collection[str]]) -> SourceLeft:

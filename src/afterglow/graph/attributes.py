@@ -15,6 +15,14 @@ from afterglow.graph.subgraph import Subgraph
 from afterglow.support.lexer import TokenStream
 from afterglow.support.names import spell
 from afterglow.types.dtype import DTYPES, DType
+from afterglow.types.extent_text import (
+    continue_call,
+    continue_extent,
+    continues,
+    declared_extent,
+    parse_extent,
+    starts_call,
+)
 
 _WORDS: dict[str, Any] = {"true": True, "false": False, "none": None}
 
@@ -84,10 +92,19 @@ def parse_pairs(tokens: TokenStream) -> dict[str, Any]:
     while not tokens.accept("}"):
         name = tokens.take("word", "a name")
         tokens.expect("=")
-        found[name] = _parse_value(tokens, lambda name: _no_function(tokens, name))
+        value = _parse_value(tokens, lambda name: _no_function(tokens, name))
+        found[name] = _settled(value, tokens)
         if tokens.next.text != "}":
             tokens.expect(",")
     return found
+
+
+def _settled(value: Any, tokens: TokenStream) -> Any:
+    """A value whose type nobody declares: the names of dimensions in it are extents."""
+    if isinstance(value, tuple):
+        return tuple(_settled(part, tokens) for part in value)
+    is_dim = isinstance(value, _Word) and value in tokens.extents
+    return tokens.extents[value] if is_dim else value
 
 
 def _no_function(tokens: TokenStream, name: str) -> Subgraph:
@@ -95,7 +112,22 @@ def _no_function(tokens: TokenStream, name: str) -> Subgraph:
 
 
 def _parse_value(tokens: TokenStream, function: Callable[[str], Subgraph]) -> Any:
+    value = _parse_part(tokens, function)
+    if not continues(tokens):
+        return value
+    (first,) = value if isinstance(value, tuple) and len(value) == 1 else (value,)
+    if isinstance(first, str):
+        first = declared_extent(tokens, first)
+    if not isinstance(first, int):
+        raise tokens.error(f"expected ',', found {tokens.next.text!r}")
+    return continue_extent(tokens, first)
+
+
+def _parse_part(tokens: TokenStream, function: Callable[[str], Subgraph]) -> Any:
+    """A value, or the first factor of an expression: one in parentheses looks like a tuple."""
     token = tokens.next
+    if token.text == "-":
+        return parse_extent(tokens)
     if tokens.accept("("):
         items = []
         while not tokens.accept(")"):
@@ -112,7 +144,8 @@ def _parse_value(tokens: TokenStream, function: Callable[[str], Subgraph]) -> An
         case "name":
             return function(tokens.name("@", "a function"))
         case "word":
-            return _Word(tokens.take("word"))
+            word = tokens.take("word")
+            return continue_call(tokens, word) if starts_call(tokens, word) else _Word(word)
     raise tokens.error(f"expected a value, found {token.text!r}")
 
 
@@ -120,6 +153,8 @@ def _coerce(value: Any, kind: Any, tokens: TokenStream) -> Any:
     """Fit a parsed value to the type of its field."""
     if isinstance(value, _Word):
         return _named(value, kind, tokens)
+    if isinstance(value, str) and value in tokens.extents and not _admits(kind, str):
+        return tokens.extents[value]
     if _admits(kind, float) and isinstance(value, int) and not isinstance(value, bool):
         return value if _admits(kind, int) else float(value)
     if isinstance(value, tuple):
@@ -132,7 +167,7 @@ def _named(word: str, kind: Any, tokens: TokenStream) -> Any:
     options = (kind, *typing.get_args(kind))
     enums = [o for o in options if isinstance(o, type) and issubclass(o, Enum)]
     members = {str(member.value): member for enum in enums for member in enum}
-    named = {**_WORDS, **(DTYPES if DType in options else {}), **members}
+    named = {**tokens.extents, **_WORDS, **(DTYPES if DType in options else {}), **members}
     if word not in named:
         known = f", there are {', '.join(members)}" if members else ""
         raise tokens.error(f"no such value: {word!r}{known}")

@@ -315,7 +315,7 @@ class _Cloner:
             return tuple(map(self._moved, attribute))
         if isinstance(attribute, Subgraph) and attribute.function in self.functions:
             return Subgraph(self.functions[attribute.function])
-        return _bound_attribute(attribute, self.extents)
+        return bind_attribute(attribute, self.extents)
 
 
 def _bound(type: TensorType, extents: Extents) -> TensorType:
@@ -325,14 +325,15 @@ def _bound(type: TensorType, extents: Extents) -> TensorType:
 def bind_op(op: Op, extents: Extents) -> Op:
     """An op whose attributes have the values of a run with these extents."""
     own = {field.name: getattr(op, field.name) for field in fields(op)}  # type: ignore[arg-type]  # ops are dataclasses
-    bound = {name: _bound_attribute(value, extents) for name, value in own.items()}
+    bound = {name: bind_attribute(value, extents) for name, value in own.items()}
     changed = {name: value for name, value in bound.items() if value is not own[name]}
     return replace(op, **changed) if changed else op  # type: ignore[type-var]  # as above
 
 
-def _bound_attribute(value: Any, extents: Extents) -> Any:
+def bind_attribute(value: Any, extents: Extents) -> Any:
+    """An attribute of an op with the value of a run with these extents; functions stay."""
     if isinstance(value, RangedExtent) and extents:
         return value.bind(extents)
     if isinstance(value, tuple) and next(walk_extents(value), None) is not None:
-        return tuple(_bound_attribute(part, extents) for part in value)
+        return tuple(bind_attribute(part, extents) for part in value)
     return value

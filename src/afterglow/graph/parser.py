@@ -29,6 +29,15 @@ from afterglow.types.dynamic import (
     HostType,
     tensor_type,
 )
+from afterglow.types.extent_text import (
+    continue_call,
+    continue_extent,
+    continues,
+    declared_extent,
+    parse_dims,
+    parse_extent,
+    starts_call,
+)
 
 
 def parse_module(text: str, payload: Mapping[str, Array] | None = None) -> Module:
@@ -66,20 +75,27 @@ def parse_type(tokens: TokenStream) -> TensorType:
         return type if quantization is None else replace(type, quantization=quantization)
     except (TypeError, ValueError) as error:
         raise tokens.error(str(error)) from None
+    except TypeRuleError as error:
+        raise tokens.error(error.what) from None
 
 
 _HOST_KINDS = {kind.value: kind for kind in HostKind if kind is not HostKind.ANY}
 
 
 def _parse_extent(tokens: TokenStream) -> Extent:
-    """Read a number, `?`, or the name of a dynamic dimension."""
+    """Read an expression over declared dimensions, `?`, or the name of a dynamic dimension."""
     if tokens.accept("?"):
         return UNKNOWN
-    if tokens.next.kind == "string":
-        return DynamicExtent(json.loads(tokens.take("string")))
-    if tokens.next.kind == "word":
-        return DynamicExtent(tokens.take("word"))
-    return tokens.integer()
+    if tokens.next.kind not in ("string", "word"):
+        return parse_extent(tokens)
+    token = tokens.next
+    text = tokens.take(token.kind)
+    if token.kind == "word" and starts_call(tokens, text):
+        return continue_extent(tokens, continue_call(tokens, text))
+    name = json.loads(text) if token.kind == "string" else text
+    if name not in tokens.extents and not continues(tokens):
+        return DynamicExtent(name)
+    return continue_extent(tokens, declared_extent(tokens, name))
 
 
 def _parse_quantization(tokens: TokenStream) -> Quantization:
@@ -109,7 +125,7 @@ def _numbers(tokens: TokenStream) -> list[float]:
 
 
 class _ModuleParser:
-    """Recursive descent over `const`, `state` and `func`."""
+    """Recursive descent over `dim`, `const`, `state` and `func`."""
 
     def __init__(self, tokens: TokenStream, payload: Mapping[str, Array]) -> None:
         self.tokens = tokens
@@ -117,6 +133,7 @@ class _ModuleParser:
         self.module = Module()
 
     def run(self) -> Module:
+        parse_dims(self.tokens)
         while self.tokens.next.kind != "end":
             word = self.tokens.take("word", "'const', 'state' or 'func'")
             match word:

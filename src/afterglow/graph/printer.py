@@ -7,19 +7,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from afterglow.graph.attributes import attributes_text
+from afterglow.graph.dims import dims_of_functions, dims_of_type
 from afterglow.graph.function import Function, Module
 from afterglow.graph.op import Op
 from afterglow.graph.value import Constant, Node, Placeholder, PlaceholderKind, Value
 from afterglow.support.names import spell
 from afterglow.types.dtype import Kind
+from afterglow.types.extent_text import dim_lines
 
 INLINE_ELEMENTS = 8
 """Constants with at most this many elements are printed; larger ones are in the payload."""
 
 
 def print_module(module: Module, *, origins: bool = False) -> str:
-    """The whole module: constants, state, then functions, each after those that it carries."""
+    """The whole module: dimensions, constants, state, then functions after those they carry."""
     lines = chain(
+        _dim_lines(module.functions.values(), module.states.values()),
         (_constant_line(constant) for constant in module.constants.values()),
         (f"state {value_text(state)} : {state.type}" for state in module.states.values()),
         (print_function(f, origins=origins) for f in functions_in_order(module.functions.values())),
@@ -32,8 +35,13 @@ def print_functions(functions: Iterable[Function]) -> str:
     ordered = functions_in_order(functions)
     constants = constants_of(ordered)
     bodies = (print_function(function, origins=True) for function in ordered)
-    lines = (*map(_constant_line, constants), *bodies)
+    lines = (*_dim_lines(ordered), *map(_constant_line, constants), *bodies)
     return "\n".join(lines) + "\n"
+
+
+def _dim_lines(functions: Iterable[Function], states: Iterable[Placeholder] = ()) -> list[str]:
+    dims = chain(dims_of_functions(functions), *(dims_of_type(state.type) for state in states))
+    return dim_lines(dims)
 
 
 def constants_of(functions: Iterable[Function]) -> list[Constant]:

@@ -107,7 +107,8 @@ class Buffer:
     @property
     def covers_root(self) -> bool:
         """Whether it is all of its buffer, in whatever shape."""
-        return self.type.nbytes == self.root.type.nbytes and self.is_dense
+        size, room = self.type.dtype.itemsize, self.root.type.dtype.itemsize
+        return self.type.size * size == self.root.type.size * room and self.is_dense
 
     def placed_in(self, base: Buffer) -> Buffer:
         """The same part of another whole buffer, under the same name."""

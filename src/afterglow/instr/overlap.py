@@ -8,28 +8,38 @@ import numpy as np
 
 from afterglow.instr.buffer import Buffer, row_major
 from afterglow.types import Array
-from afterglow.types.extent import largest, smallest
+from afterglow.types.extent import (
+    at_least,
+    is_ranged,
+    larger_extent,
+    largest,
+    smaller_extent,
+    smallest,
+)
 
 
 def same_place(a: Buffer, b: Buffer) -> bool:
     """Whether both are the very same elements, in the same order."""
     if a is b:
         return True
-    if a.root is not b.root or a.start != b.start or a.type.nbytes != b.type.nbytes:
+    if a.root is not b.root or a.start != b.start or _byte_count(a) != _byte_count(b):
         return False
     return (a.is_dense and b.is_dense) or (a.type.shape == b.type.shape and a.strides == b.strides)
 
 
 def overlap(a: Buffer, b: Buffer) -> bool:
-    """Whether some element belongs to both."""
-    if a.root is not b.root or not a.type.size or not b.type.size:
+    """Whether some element belongs to both; of ranged ones, whether that cannot be ruled out."""
+    if a.root is not b.root or not a.type.nbytes or not b.type.nbytes:
         return False
     (low, high), (other_low, other_high) = byte_span(a), byte_span(b)
-    if low >= other_high or other_low >= high:
+    if at_least(low, other_high) or at_least(other_low, high):
         return False
     box, other = _box(a), _box(b)
     if box is not None and other is not None:
-        return all(p < s and r < q for (p, q), (r, s) in zip(box, other, strict=True))
+        sides = zip(box, other, strict=True)
+        return not any(at_least(p, s) or at_least(r, q) for (p, q), (r, s) in sides)
+    if is_ranged_place(a) or is_ranged_place(b):
+        return True
     taken = np.zeros(a.root.type.nbytes, np.bool_)
     bytes_of(a, taken)[...] = True
     return bool(bytes_of(b, taken).any())
@@ -38,11 +48,21 @@ def overlap(a: Buffer, b: Buffer) -> bool:
 def byte_span(view: Buffer) -> tuple[int, int]:
     """The first byte of its root that a view may touch, and one past the last."""
     size = view.type.dtype.itemsize
-    if not view.type.size:
+    if not view.type.nbytes:
         return view.start * size, view.start * size
     ends = [(n - 1) * s for n, s in zip(view.type.shape, view.strides, strict=True)]
-    low = view.start + sum(min(end, 0) for end in ends)
-    return low * size, (view.start + sum(max(end, 0) for end in ends) + 1) * size
+    low = view.start + sum(smaller_extent(end, 0) for end in ends)
+    high = view.start + sum(larger_extent(end, 0) for end in ends) + 1
+    return low * size, high * size
+
+
+def is_ranged_place(view: Buffer) -> bool:
+    """Whether which bytes of its root a view takes depends on extents."""
+    return any(map(is_ranged, (*view.type.shape, view.start, *view.strides)))
+
+
+def _byte_count(view: Buffer) -> int:
+    return view.type.size * view.type.dtype.itemsize
 
 
 def bytes_of(view: Buffer, flat: Array) -> Array:
@@ -58,7 +78,7 @@ def _box(view: Buffer) -> list[tuple[int, int]] | None:
     if view.type.dtype.itemsize != view.root.type.dtype.itemsize:
         return None
     steps = axis_steps(view.type.shape, view.start, view.strides, view.root.type.shape)
-    if steps is None or any(step > 1 for _, step in steps[1]):
+    if steps is None or any(largest(step) > 1 for _, step in steps[1]):
         return None
     starts, moves = steps
     ends = list(starts)
@@ -81,6 +101,8 @@ def axis_steps(
     dense = row_major(shape)
     starts, rest = [], start
     for unit in dense:
+        if is_ranged(unit) and smallest(unit) <= 0:
+            return None
         index, rest = divmod(rest, unit) if unit else (0, rest)
         starts.append(index)
     reach = list(starts)
@@ -92,7 +114,7 @@ def axis_steps(
         step = stride // dense[axis] if largest(extent) > 1 else 0
         reach[axis] += (extent - 1) * step
         moves.append((axis, step))
-    if any(smallest(extent - end) <= 0 for end, extent in zip(reach, shape, strict=True)):
+    if not all(at_least(extent - 1, end) for end, extent in zip(reach, shape, strict=True)):
         return None
     return starts, moves
 
@@ -132,7 +154,7 @@ def slabs_around(
     for axis, (begin, extent) in enumerate(zip(starts, inner, strict=True)):
         end = begin + extent
         for start, count in ((0, begin), (end, outer[axis] - end)):
-            if count:
+            if largest(count) > 0:
                 yield _with(first, axis, start), _with(extents, axis, count)
         first[axis], extents[axis] = begin, extent
 

@@ -23,6 +23,7 @@ from afterglow.instr.kernel_plan import KernelPlan
 from afterglow.instr.program import Program
 from afterglow.support.lexer import TokenStream
 from afterglow.types import Array, TensorType
+from afterglow.types.extent_text import parse_dims, parse_extent
 
 _REGIONS = (Region.INPUT, Region.OUTPUT, Region.CONSTANT, Region.STATE)
 _DECLARED = {region.value: region for region in _REGIONS}
@@ -56,6 +57,7 @@ class _Parser:
         if self.tokens.accept("arena"):
             self._arenas()
         self.tokens.expect("{")
+        parse_dims(self.tokens)
         while not self.tokens.accept("}"):
             self._line()
         return self.program
@@ -148,10 +150,10 @@ class _Parser:
     def _window(self, root: Buffer) -> tuple[int, list[int]]:
         start, strides = 0, []
         for dense in row_major(root.type.shape):
-            start += self.tokens.integer() * dense
+            start += parse_extent(self.tokens) * dense
             self.tokens.expect(":")
-            self.tokens.integer()
-            strides.append(dense * (self.tokens.integer() if self.tokens.accept(":") else 1))
+            parse_extent(self.tokens)
+            strides.append(dense * (parse_extent(self.tokens) if self.tokens.accept(":") else 1))
             if self.tokens.next.text != "]":
                 self.tokens.expect(",")
         self.tokens.expect("]")
@@ -160,14 +162,14 @@ class _Parser:
     def _layout(self) -> tuple[int, list[int]]:
         self.tokens.expect("start")
         self.tokens.expect("=")
-        start = self.tokens.integer()
+        start = parse_extent(self.tokens)
         self.tokens.expect(",")
         self.tokens.expect("strides")
         self.tokens.expect("=")
         self.tokens.expect("(")
         strides = []
         while not self.tokens.accept(")"):
-            strides.append(self.tokens.integer())
+            strides.append(parse_extent(self.tokens))
             if self.tokens.next.text != ")":
                 self.tokens.expect(",")
         self.tokens.expect("}")

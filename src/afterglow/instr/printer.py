@@ -19,19 +19,22 @@ from afterglow.instr.instruction import (
     Wait,
 )
 from afterglow.instr.kernel_plan import KernelPlan
-from afterglow.instr.program import Program
+from afterglow.instr.program import Program, dims_of_program
 from afterglow.support.names import spell
+from afterglow.types.extent import is_ranged, largest, smallest
+from afterglow.types.extent_text import dim_lines
 
 _COMMENT_COLUMN = 60
 _PLAN_TUPLES = ("packed", "halo", "gap")
 
 
 def print_program(program: Program, *, origins: bool = False) -> str:
-    """The whole program: declarations, then instructions; sizes and lifetimes are comments.
+    """The whole program: dimensions, buffers, instructions; sizes and lifetimes are comments.
 
     With `origins`, each op says which node of the model it came from.
     """
     lines = [f"program {spell('@', program.name)}{_arenas(program)} {{"]
+    lines.extend(dim_lines(dims_of_program(program)))
     lines.extend(_declaration(buffer) for buffer in program.regions())
     lives = _lifetimes(program.body)
     for step in program.body:
@@ -154,16 +157,16 @@ def _place(view: Buffer) -> str:
 
 
 def _window(view: Buffer) -> str | None:
-    """The view as `[start:stop:step, …]` of its root, if it is that."""
+    """The view as `[start:stop:step, …]` of its root, if it is that at all extents."""
     shape, dense = view.root.type.shape, row_major(view.root.type.shape)
-    if len(shape) != view.type.rank or not view.type.size:
+    if len(shape) != view.type.rank or not smallest(view.type.size):
         return None
     parts, rest = [], view.start
     for axis, extent in enumerate(view.type.shape):
         start, rest = divmod(rest, dense[axis])
         step, odd = divmod(view.strides[axis], dense[axis])
         stop = start + (extent - 1) * step + 1
-        if odd or step < 1 or stop > shape[axis]:
+        if is_ranged(step) or odd != 0 or step < 1 or largest(stop - shape[axis]) > 0:
             return None
         parts.append(f"{start}:{stop}" + (f":{step}" if step > 1 else ""))
     return f"[{', '.join(parts)}]"

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from afterglow.graph import Op
+from afterglow.graph.dims import dims_of_op
 from afterglow.instr.buffer import Buffer, Region, row_major
-from afterglow.instr.instruction import Alloc, Copy, DeclareView, Instr, OpInstr
+from afterglow.instr.instruction import (
+    Alloc,
+    Copy,
+    DeclareView,
+    Instr,
+    OpInstr,
+    Stack,
+    ops_of,
+)
 from afterglow.support.errors import UsageError
 from afterglow.support.names import NameScope
 from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
+from afterglow.types.extent import Dim, dims_of, walk_extents
 
 
 class Program:
@@ -71,6 +81,25 @@ class Program:
     def arena(self) -> list[Buffer]:
         """The whole buffers of the arena, in order of their allocation."""
         return [step.buffer for step in self.body if isinstance(step, Alloc)]
+
+
+def dims_of_program(program: Program) -> set[Dim]:
+    """The dimensions that buffers, ops and plans of a program depend on."""
+    found: set[Dim] = set()
+    buffers = [*program.regions()]
+    for step in program.body:
+        if isinstance(step, (Alloc, DeclareView)):
+            buffers.append(step.buffer)
+        if isinstance(step, Stack):
+            buffers.extend(step.locals)
+        for member in (step, *ops_of(step)):
+            plan = getattr(member, "plan", None)
+            found.update(dims_of(*walk_extents(plan.settings if plan else {})))
+        for computed in ops_of(step):
+            found.update(dims_of_op(computed.op))
+    for buffer in buffers:
+        found.update(dims_of(*buffer.type.shape, buffer.start, *buffer.strides))
+    return found
 
 
 def interface_of(program: Program) -> Interface:

@@ -14,6 +14,9 @@
 11. A prefetch is awaited, and until then nobody uses where it goes or changes where it comes from.
 12. A predicate is a boolean scalar that the instruction does not write; all members of a stack have
     the same one.
+
+A program for ranges is checked as it is in a few runs: with the largest extents, with the smallest,
+and with others between.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from afterglow.graph.op import result_types
+from afterglow.instr.bind import bind_program
 from afterglow.instr.buffer import Access, Buffer, Region
 from afterglow.instr.instruction import (
     Alloc,
@@ -37,25 +41,29 @@ from afterglow.instr.instruction import (
 )
 from afterglow.instr.overlap import byte_span, bytes_of, overlap, same_place
 from afterglow.instr.printer import instruction_text
-from afterglow.instr.program import Program
+from afterglow.instr.program import Program, dims_of_program
 from afterglow.instr.tiling import may_take_over, tile_axes
 from afterglow.support.errors import TypeRuleError, VerifyError
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import boolean
+from afterglow.types.sample_extents import run_text, sample_extents
 
 _READ_ONLY = (Region.CONSTANT, Region.INPUT)
 
 
 def verify_program(program: Program) -> None:
-    """Raise `VerifyError` for the first rule that the program breaks."""
-    _Checker(program).run()
+    """Raise `VerifyError` for the first rule that the program breaks, at one of a few extents."""
+    for extents in sample_extents(dims_of_program(program)):
+        where = f"in program @{program.name}" + (f" with {run_text(extents)}" if extents else "")
+        _Checker(bind_program(program, extents), where).run()
 
 
 class _Checker:
     """Walks through a program, keeping what is declared, live and written."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, where: str) -> None:
         self.program = program
+        self.where = where
         self.declared: set[Buffer] = set()
         self.names: set[str] = set()
         self.live: dict[Buffer, None] = {}
@@ -72,7 +80,7 @@ class _Checker:
             for problem in self._problems(step):
                 raise VerifyError(
                     problem,
-                    where=f"in program @{self.program.name}",
+                    where=self.where,
                     excerpt=[f"> {instruction_text(step)}"],
                 )
         for buffer in self.program.outputs:

@@ -21,6 +21,7 @@ from afterglow.memory.sharing import replaceable_operands
 from afterglow.memory.uses import Uses
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.types.dtype import string
+from afterglow.types.extent import at_least
 
 
 def donate_inputs(program: Program) -> None:
@@ -43,7 +44,7 @@ class _Host:
     taken: list[tuple[int, Lifetime]] = field(default_factory=list)
 
     def room_for(self, moved: Buffer, life: Lifetime) -> int | None:
-        """The lowest offset at which a buffer fits; None if there is none.
+        """The lowest offset at which a buffer fits, at all extents; None if there is none.
 
         Elements must not be wider than the host's: that is aligned for those.
         """
@@ -54,7 +55,9 @@ class _Host:
         for start, other in sorted(self.taken, key=lambda entry: entry[0]):
             if life.meets(other) and offset + life.size > start:
                 offset = max(offset, start + other.size)
-        return offset if offset + moved.type.nbytes <= self.buffer.type.nbytes else None
+        host, type = self.buffer.type, moved.type
+        left = host.size * host.dtype.itemsize - type.size * type.dtype.itemsize
+        return offset if at_least(left, offset) else None
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from afterglow.instr import (
 from afterglow.instr.overlap import overlap, placed_inside
 from afterglow.ops.movement import Transpose, taken
 from afterglow.types import TensorType
-from afterglow.types.extent import smallest
+from afterglow.types.extent import at_least
 
 
 def remove_copies(program: Program) -> int:
@@ -164,7 +164,7 @@ def _at(buffer: Buffer, type: TensorType, strides: tuple[int, ...]) -> Buffer:
 def _is_in_order(place: Buffer) -> bool:
     """Whether no axis lies inside one that comes after it."""
     steps = [s for n, s in zip(place.type.shape, place.strides, strict=True) if n != 1]
-    return all(smallest(outer - inner) >= 0 for outer, inner in pairwise(steps))
+    return all(at_least(outer, inner) for outer, inner in pairwise(steps))
 
 
 def _takes_any_order(step: Instr) -> bool:

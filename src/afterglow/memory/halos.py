@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from afterglow.graph import Halo
 from afterglow.instr import Buffer, Instr, OpInstr, Program, Region
@@ -17,6 +18,7 @@ from afterglow.instr.overlap import placed_inside, slabs_around
 from afterglow.memory.kernel_plans import PlanStep
 from afterglow.memory.uses import Uses
 from afterglow.ops.fill import Fill
+from afterglow.types.extent import larger_extent
 
 MOST_GROWTH = 2.0
 """A buffer that would grow by more than this factor stays without a halo."""
@@ -138,4 +140,4 @@ def _sum(*counts: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _most(counts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    return tuple(map(max, zip(*counts, strict=True)))
+    return tuple(reduce(larger_extent, each) for each in zip(*counts, strict=True))

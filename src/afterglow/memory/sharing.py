@@ -13,6 +13,7 @@ from afterglow.instr import Access, Buffer, Instr, OpInstr, Program, Region, Sta
 from afterglow.instr.overlap import byte_span, same_place
 from afterglow.instr.tiling import may_take_over
 from afterglow.memory.uses import Uses
+from afterglow.types.extent import at_least
 
 
 def share_buffers(program: Program) -> int:
@@ -64,9 +65,10 @@ class _Sharer:
         It may need other parts of it, or a stack the same part in another way.
         """
         root = self._home(operand.root)
+        size = result.type.size * result.type.dtype.itemsize
         return any(
             self._home(b.root) is root
-            and byte_span(b)[0] < result.type.nbytes
+            and not at_least(byte_span(b)[0], size)
             and not (same_place(b, operand) and _may_be_replaced(step, b, result))
             for _, b in step.accesses()
         )

@@ -17,6 +17,7 @@ from afterglow.ops.rules import normal_axis, require, require_number
 from afterglow.ops.scatter import ScatterElements
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import Kind, i64
+from afterglow.types.extent import largest, smallest, undecided
 
 FEW = 4
 """Fewer are always kept in a heap."""
@@ -71,7 +72,12 @@ class TopK(Op):
 
     def keeps_heap(self, length: int) -> bool:
         """Whether unsorted results come from a heap: k is small, in itself or for the length."""
-        return self.k < FEW or math.log2(self.k) / math.log2(length) < FEW_OF_MANY
+        if self.k < FEW:
+            return True
+        ends = {_is_small(self.k, end) for end in (smallest(length), largest(length))}
+        if len(ends) > 1:
+            raise undecided(f"in which order the {self.k} best of {length} come", length)
+        return ends.pop()
 
     def gradient(self, b: Builder, out: tuple[Value, ...], grad: Gradients, x: Value) -> Gradients:
         """Back to where the elements were."""
@@ -120,6 +126,10 @@ def _quickselect(ranks: Array, k: int) -> Array:
         start, stop = (cut, stop) if cut < k else (start, cut)
     places[start:stop] = sorted(places[start:stop], key=lambda place: int(ranks[place]))
     return np.array(places[:k], np.int64)
+
+
+def _is_small(k: int, length: int) -> bool:
+    return math.log2(k) / math.log2(length) < FEW_OF_MANY
 
 
 def most_partitions(length: int) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, Interface, Port
 from afterglow.types.extent import Extents, bind_extent, is_ranged, solve
+from afterglow.types.sample_extents import run_text
 
 
 def extents_of(interface: Interface, inputs: Sequence[Array]) -> Extents:
@@ -43,9 +44,8 @@ def _check_bounds(interface: Interface, known: Extents) -> None:
 
 
 def _contradiction(port: Port, axis: int, given: int, known: Extents) -> UsageError:
-    extents = ", ".join(f"{name} = {extent}" for name, extent in known.items())
     wanted = bind_extent(port.type.shape[axis], known)
     return UsageError(
         f"axis {axis} of input {port.name!r} has {given} elements, but {port.type.shape[axis]} "
-        f"is {wanted} with {extents}"
+        f"is {wanted} with {run_text(known)}"
     )

@@ -152,8 +152,8 @@ class CompiledModel:
         object), a description, and a program with build files. A freestanding object needs no C
         library. `optimize_for` is "speed" or "size". `shared` also links a shared library, which
         `afterglow.load` reads. A model with dynamic dimensions is exported for the shapes of all
-        compiled versions. Files in the folder that are not of a bundle are overwritten only
-        with `force`.
+        compiled versions, one that is compiled for ranges as a single entry that is given its
+        extents. Files in the folder that are not of a bundle are overwritten only with `force`.
         """
         path = _folder(folder)
         versions = self._whole_versions()
@@ -172,6 +172,11 @@ class CompiledModel:
             return []
         if not versions:
             raise self._not_compiled()
+        if len(versions) > 1 and any(version.compiled.interface.dims for version in versions):
+            raise UsageError(
+                f"a bundle has one program for ranges, and the model has {len(versions)}",
+                help="compile it with bounds for every dimension: dims={'NAME': (FIRST, LAST)}",
+            )
         return [
             {info.name: port.type.shape for info, port in zip(infos, ports, strict=True)}
             for infos, ports in (

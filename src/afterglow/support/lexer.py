@@ -15,9 +15,9 @@ _TOKEN = re.compile(
     | (?P<line>\n)
     | (?P<name>[%@](?:{PLAIN_NAME}|"(?:[^"\\\n]|\\.)*"))
     | (?P<string>"(?:[^"\\\n]|\\.)*")
-    | (?P<number>-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|inf\b|nan\b))
+    | (?P<number>-?(?:\d+(?:\.(?!\.)\d*)?(?:[eE][+-]?\d+)?|inf\b|nan\b))
     | (?P<word>[A-Za-z_][A-Za-z0-9_\-]*)
-    | (?P<mark>[{{}}()\[\]=,:;?*])
+    | (?P<mark>//|\.\.|[{{}}()\[\]=,:;?*+%\-])
     """,
     re.VERBOSE,
 )
@@ -61,6 +61,8 @@ class TokenStream:
     def __init__(self, text: str) -> None:
         self._tokens = tokenize(text)
         self._position = 0
+        self.extents: dict[str, int] = {}
+        """What the names of dimensions stand for, once the text has declared them."""
 
     @property
     def next(self) -> Token:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.backends.interpreter import Machine
@@ -11,6 +12,7 @@ from afterglow.instr import Program, verify_program
 from afterglow.lowering import select_instructions
 from afterglow.memory import place_lifetimes, plan_memory, remove_copies
 from afterglow.runtime.buffers import HostBuffer
+from afterglow.support.errors import UsageError
 from afterglow.types import TensorType
 from afterglow.types.dtype import i64
 
@@ -82,3 +84,44 @@ def test_strings_zero_sizes_and_scalars_run() -> None:
     got = Machine(planned(text)).run(inputs, {})
     for have, want in zip(got, run_function(parse_function(text), inputs), strict=True):
         np.testing.assert_array_equal(have, want)
+
+
+def test_a_program_for_ranges_runs_at_the_extents_of_its_inputs() -> None:
+    text = """
+        dim b : 1..4
+        dim s : 1..9
+        func @main(%x: f32[b, s], %y: f32[s]) {
+          %e = exp(%x) : f32[b, s]
+          %z = add(%e, %y) : f32[b, s]
+          %twice = concat(%z, %x) {axis = 1} : f32[b, 2*s]
+          %flat = reshape(%twice) {shape = (2*b*s,)} : f32[2*b*s]
+          return %flat
+        }
+    """
+    machine = Machine(planned(text))
+    for b, s in ((4, 9), (1, 1), (2, 5), (4, 9)):
+        x, y = np.ones((b, s), np.float32), np.arange(s, dtype=np.float32)
+        (got,) = machine.run([x, y], {})
+        want = np.concatenate([np.exp(x) + y, x], 1).reshape(-1)
+        np.testing.assert_array_equal(got, want)
+
+
+def test_programs_for_the_last_extents_are_kept() -> None:
+    text = "dim s : 1..99\nfunc @main(%x: f32[s]) {\n  %y = exp(%x) : f32[s]\n  return %y\n}"
+    machine = Machine(planned(text))
+    inputs = [[np.ones(s, np.float32)] for s in range(1, 20)]
+    kept = machine.bound(inputs[-1])
+    assert machine.bound(inputs[-1]) is kept
+    for arrays in inputs:
+        machine.run(arrays, {})
+    assert machine.bound(inputs[-1]) is not kept
+    assert machine.bound(inputs[-2]) is machine.bound(inputs[-2])
+
+
+def test_what_the_inputs_contradict_is_refused() -> None:
+    text = "dim s : 2..4\nfunc @main(%x: f32[s], %y: f32[s]) {\n  return %x, %y\n}"
+    machine = Machine(planned(text))
+    with pytest.raises(UsageError, match="dimension 's' is 5, but the program is for 2..4"):
+        machine.run([np.ones(5, np.float32), np.ones(5, np.float32)], {})
+    with pytest.raises(UsageError, match="axis 0 of input 'y' has 3 elements, but s is 2 with s"):
+        machine.run([np.ones(2, np.float32), np.ones(3, np.float32)], {})

@@ -76,7 +76,7 @@ class HostedRun:
 
     def execute(self, index: int) -> None:
         """Run the instruction at a place in the program's body."""
-        self.run.execute(self.run.machine.program.body[index])
+        self.run.execute(self.run.program.body[index])
 
 
 def restore_hosted(

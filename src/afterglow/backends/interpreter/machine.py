@@ -20,12 +20,17 @@ from afterglow.instr import (
     Wait,
     interface_of,
 )
+from afterglow.instr.bind import bind_program
 from afterglow.instr.tiling import TileAxis, tile_axes
 from afterglow.runtime.buffers import HostExecutable, arrays_of
 from afterglow.runtime.device import DeviceBuffer, Footprint
 from afterglow.runtime.donation import donatable
+from afterglow.runtime.extents import extents_of
 from afterglow.types import Array
 from afterglow.types.dtype import string
+
+MOST_BOUND = 8
+"""Programs for the extents of a run that are kept for the next."""
 
 
 class Machine(HostExecutable):
@@ -51,6 +56,7 @@ class Machine(HostExecutable):
         self.tile = tile
         self.unchecked = unchecked
         self.skipped = 0
+        self._bound: dict[tuple[int, ...], Program] = {}
 
     @property
     def footprint(self) -> Footprint:
@@ -59,18 +65,26 @@ class Machine(HostExecutable):
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once, on an arena of its own: calls from several threads do not meet."""
-        program = self.program
+        program = self.bound(inputs)
         sizes = {"": program.arena_bytes or 0, **program.arenas}
         arenas = {name: np.empty(size, np.uint8) for name, size in sizes.items()}
         outputs = [np.empty(b.type.shape, b.type.dtype.numpy) for b in program.outputs]
-        run = Run(self, arenas, inputs, outputs, arrays_of(states))
+        run = Run(self, arenas, inputs, outputs, arrays_of(states), program)
         for step in program.body:
             run.execute(step)
         return outputs
 
+    def bound(self, inputs: Sequence[Array]) -> Program:
+        """The program as it is for the extents of inputs; the last few are kept."""
+        extents = extents_of(self.interface, inputs)
+        key = tuple(extents[dim.name] for dim in self.interface.dims)
+        program = self._bound.get(key) or bind_program(self.program, extents)
+        self._bound = {**dict([*self._bound.items()][1 - MOST_BOUND :]), key: program}
+        return program
+
 
 class Run:
-    """One run of a program, on the memory that it is given."""
+    """One run of a program, as it is for the extents of the inputs, on the memory it is given."""
 
     def __init__(
         self,
@@ -79,11 +93,12 @@ class Run:
         inputs: Sequence[Array],
         outputs: Sequence[Array],
         states: Mapping[str, Array],
+        program: Program | None = None,
     ) -> None:
         self.machine = machine
+        self.program = program = program or machine.bound(inputs)
         self.arenas = arenas
         self.memory: dict[Buffer, Array] = {}
-        program = machine.program
         for buffer, array in zip(
             program.inputs, donatable(machine.interface, inputs, states), strict=True
         ):

@@ -166,7 +166,7 @@ class _Binder:
         elif not _fits(shape, self.inputs[name].shape):
             yield f"input {self.inputs[name]} cannot have the shape {tuple(shape)}"
         else:
-            self.given[name] = tuple(map(index, shape))
+            self.given[name] = tuple(e if is_ranged(e) else index(e) for e in shape)
 
     def _value_problems(self, name: str, value: Any) -> Iterator[str]:
         if name not in self.inputs:

@@ -30,6 +30,6 @@ _MEANINGS = {
     Status.WEIGHTS_SIZE: "the weights have the wrong size: they belong to another model",
     Status.WEIGHTS_CONTENT: "the weights have the wrong checksum: damaged, or of another model",
     Status.SELF_CHECK: "the code computes wrong results on this machine",
-    Status.EXTENT: "no entry was compiled for these extents",
+    Status.EXTENT: "the model was not compiled for these extents",
     Status.INDEX: "an index in the inputs is out of range: the outputs are undefined",
 }

@@ -8,6 +8,7 @@ import pytest
 from afterglow.ops.normalization import LRN, GroupNorm, LayerNorm, RMSNorm
 from afterglow.testing.cases.case import Case
 from afterglow.testing.cases.normalization import CASES
+from tests.backends.cpu.kernels import ranged
 from tests.backends.cpu.kernels.harness import Bench
 from tests.backends.cpu.kernels.line_checks import (
     TARGETS,
@@ -119,3 +120,19 @@ def test_other_machines() -> None:
     check_compiles(GroupNorm(37), random(2, 9, 37), vector, np.abs(vector))
     check_compiles(GroupNorm(6), random(2, 9, 36), vector[:36].copy(), np.abs(vector)[:36].copy())
     check_compiles(LRN(5, beta=0.6), random(3, 37))
+
+
+@pytest.mark.parametrize(("shape", "last"), [("b, s, 7", "7"), ("3, s", "s"), ("b, 5, s", "s")])
+def test_one_program_for_ranged_lines(shape: str, last: str) -> None:
+    for fused in (False, True):
+        ranged.check_op(LayerNorm(-1), shape, last, last, fused=fused)
+        ranged.check_op(RMSNorm(-1), shape, last, fused=fused)
+
+
+def test_one_program_for_ranged_groups() -> None:
+    ranged.check_op(GroupNorm(4, axis=1), "b, 8, s", "8", "8")
+    ranged.check_op(GroupNorm(8, axis=1), "b, 8, s, 3", "8", "8")
+    ranged.check_op(GroupNorm(4, axis=-1), "b, s, 16", "16", "16")
+    ranged.check_op(GroupNorm(4, axis=-1), "b, n, 16", "16", "16", runs=ranged.RUNS[:3])
+    ranged.check_op(LRN(3, axis=1), "b, 8, s")
+    ranged.check_op(LRN(3, axis=-1), "b, s")

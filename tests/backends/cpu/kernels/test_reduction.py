@@ -11,6 +11,7 @@ from afterglow.ops.elementwise import Mul
 from afterglow.ops.reduction import ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum
 from afterglow.testing.cases.case import Case
 from afterglow.testing.cases.reduction import CASES
+from tests.backends.cpu.kernels import ranged
 from tests.backends.cpu.kernels.harness import Bench
 from tests.backends.cpu.kernels.line_checks import (
     DTYPES,
@@ -103,3 +104,15 @@ def test_products_are_summed_without_being_stored() -> None:
 @pytest.mark.parametrize(("shape", "axes"), [SHAPES[1], SHAPES[3], LONG[0]])
 def test_other_machines(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     check_compiles(ReduceMax(axes), random(*shape))
+
+
+@pytest.mark.parametrize("op", [ReduceSum, ReduceMean, ReduceMax, ReduceMin])
+@pytest.mark.parametrize("shape", ["b, s, 7", "3, s", "s, 5, b", "2, 40, s"])
+def test_one_program_for_ranged_lines(shape: str, op: type[Op]) -> None:
+    for axis in range(shape.count(",") + 1):
+        ranged.check_op(op((axis,)), shape, fused=axis == 0)  # type: ignore[call-arg]
+
+
+def test_ranged_lines_are_cut_into_blocks() -> None:
+    ranged.check_op(ReduceMean((0, 1)), "b, n")
+    ranged.check_op(ReduceMean((0,)), "n, s", runs=ranged.RUNS[:3])

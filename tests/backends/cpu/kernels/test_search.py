@@ -12,6 +12,8 @@ from afterglow.ops.search import ArgMax, ArgMin, TopK
 from afterglow.testing.cases.case import Case
 from afterglow.testing.cases.search import CASES
 from afterglow.types import Array
+from afterglow.types.extent import UndecidedExtentError
+from tests.backends.cpu.kernels import ranged
 from tests.backends.cpu.kernels.harness import Bench
 from tests.backends.cpu.kernels.line_checks import (
     DTYPES,
@@ -127,3 +129,24 @@ def test_other_machines() -> None:
     check_compiles(TopK(5), random(3, 100))
     check_compiles(ArgMax(1), random(3, 37))
     check_compiles(CumSum(0), random(3, 37))
+
+
+@pytest.mark.parametrize("op", [ArgMax, ArgMin, CumSum, CumProd])
+@pytest.mark.parametrize("shape", ["b, s, 7", "3, s", "s, 5, b"])
+def test_one_program_for_ranged_lines(shape: str, op: type[Op]) -> None:
+    for axis in range(shape.count(",") + 1):
+        ranged.check_op(op(axis), shape)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("k", [3, 20, 50])
+@pytest.mark.parametrize("is_sorted", BOTH)
+def test_best_of_ranged_lines(k: int, is_sorted: bool) -> None:
+    ranged.check_op(TopK(k, 0, sorted=is_sorted or k == 20), "k, b")
+    ranged.check_op(TopK(k, -1, largest=False, sorted=is_sorted), "s, 60")
+
+
+def test_an_order_that_depends_on_the_length_is_refused() -> None:
+    with pytest.raises(UndecidedExtentError) as refused:
+        ranged.check_op(TopK(20, sorted=False), "k")
+    text = "in which order the 20 best of k come depends on k (50..100)"
+    assert text in str(refused.value)

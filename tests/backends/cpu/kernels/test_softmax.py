@@ -9,6 +9,7 @@ from afterglow.graph import Op
 from afterglow.ops.softmax import Hardmax, LogSoftmax, Softmax
 from afterglow.testing.cases.activation import CASES
 from afterglow.testing.cases.case import Case
+from tests.backends.cpu.kernels import ranged
 from tests.backends.cpu.kernels.line_checks import (
     TARGETS,
     check_case,
@@ -91,3 +92,15 @@ def test_other_machines() -> None:
     check_compiles(Softmax(), random(3, 37))
     check_compiles(LogSoftmax(0), random(3, 37))
     check_compiles(Hardmax(), random(3, 37))
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("shape", ["b, s, 7", "3, s", "s, 5, b"])
+def test_one_program_for_ranged_lines(shape: str, op: type[Op]) -> None:
+    for axis in range(shape.count(",") + 1):
+        ranged.check_op(op(axis), shape, fused=axis == 0)  # type: ignore[call-arg]
+
+
+def test_ranged_lines_are_cut_into_blocks() -> None:
+    ranged.check_op(Softmax(), "2, n")
+    ranged.check_op(LogSoftmax(0), "n, 3")

@@ -47,6 +47,24 @@ def test_what_the_host_runs_is_followed() -> None:
     np.testing.assert_array_equal(y, 2 * X * X)
 
 
+def test_a_program_for_ranges_is_followed_at_each_extent() -> None:
+    source = """
+        dim s : 1..40
+        func @main(%x: f32[s, 3], %names: str[s]) {
+          %e = exp(%x) : f32[s, 3]
+          %y = add(%e, %x) : f32[s, 3]
+          %twice = string_concat(%names, %names) : str[s]
+          return %y, %twice
+        }
+    """
+    verified = afterglow.compile(afterglow.parse_module(source), verify=True)
+    for s in (1, 40, 7):
+        x = np.random.default_rng(s).standard_normal((s, 3)).astype(np.float32)
+        y, twice = verified(x, ["ab"] * s)
+        np.testing.assert_allclose(y, np.exp(x) + x, rtol=1e-5)
+        assert twice.tolist() == ["abab"] * s
+
+
 def test_states_are_followed() -> None:
     verified = afterglow.compile(afterglow.parse_module(networks.COUNTER), verify=True)
     one = np.ones(3, np.float32)

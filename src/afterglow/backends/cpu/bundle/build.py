@@ -12,7 +12,7 @@ from afterglow.backends.cpu.bundle.code import ArenaLayout, BundleCode, EntryCod
 from afterglow.backends.cpu.bundle.entry import EntryWriter
 from afterglow.backends.cpu.bundle.join import BundlePart, Joined, asking, join
 from afterglow.backends.cpu.bundle.memory import MEMORY_FUNCTIONS, write_memory_functions
-from afterglow.backends.cpu.bundle.self_check import SelfCheck
+from afterglow.backends.cpu.bundle.self_check import SelfCheck, checked_extents
 from afterglow.backends.cpu.bundle.survey import survey
 from afterglow.backends.cpu.bundle.tables import write_entries, write_step_name
 from afterglow.backends.cpu.bundle.weights import (
@@ -140,9 +140,13 @@ def _write_entry(planned: Planned, generated: Generated, weights: Weights) -> En
         program.arena_bytes or 0, generated.scratch_bytes, alarm_bytes(len(generated.checks))
     )
     weights.declare(module)
-    check = SelfCheck(module, planned.prefix, interface, weights, planned.expected)
-    has_main = bool(generated.segments)
-    writer = EntryWriter(module, planned.prefix, len(check.ports), layout, weights, has_main)
+    extents = checked_extents(interface)
+    check = SelfCheck(
+        *(module, planned.prefix, interface.bind(extents), [*extents.values()]),
+        *(weights, planned.expected),
+    )
+    has_main, ports = bool(generated.segments), len(interface.ports)
+    writer = EntryWriter(module, planned.prefix, ports, layout, weights, has_main, interface.dims)
     run = writer.write_run()
     writer.write_run_team()
     check.write(run)

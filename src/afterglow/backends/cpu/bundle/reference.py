@@ -6,7 +6,7 @@ machines that compile the model; a bundle for a named target is then the same to
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.bundle.self_check import made_inputs
+from afterglow.backends.cpu.bundle.self_check import checked_extents, made_inputs
 from afterglow.backends.cpu.codegen.build import build
 from afterglow.backends.cpu.llvm.compile import Compile
 from afterglow.backends.cpu.target import Target
@@ -37,4 +37,5 @@ def reference_outputs(program: Program, target: str | None, compiled: Compile) -
     if target is not None:
         code = build(program, Target.of(target), compiled, unchecked=True)
         executable = NativeExecutable(code, threads=1)
-    return executable.run(made_inputs(interface), states)
+    exact = interface.bind(checked_extents(interface))
+    return executable.run(made_inputs(exact), states)

@@ -28,7 +28,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.runtime.native.status import Status
 from afterglow.types import Array, Interface, Port, TensorType
-from afterglow.types.dtype import DType, boolean, f32, f64, i32, u8, u32
+from afterglow.types.dtype import DType, boolean, f32, f64, i32, i64, u8, u32
 
 MOST_STORED = 256
 """Elements of an output that are stored, from its beginning."""
@@ -41,6 +41,14 @@ _TOLERANCES = {f64: 1e-3, f32: 1e-3}
 _NARROW_TOLERANCE = 3e-2
 _BYTE_TOLERANCE = 2.0
 """Quantized results may round the other way, and once more in what follows."""
+
+
+def checked_extents(interface: Interface) -> dict[str, int]:
+    """The extents of the self-check: two thirds of the way to the largest, so that tails matter."""
+    return {
+        dim.name: dim.low + (dim.high - dim.low) * 2 // (3 * dim.step) * dim.step
+        for dim in interface.dims
+    }
 
 
 def made_inputs(interface: Interface) -> list[Array]:
@@ -67,18 +75,15 @@ class SelfCheck:
     module: Module
     prefix: str
     interface: Interface
+    """What a run takes and gives with the extents of the check."""
+    extents: Sequence[int]
     weights: Weights
     expected: Sequence[Array]
 
     @property
-    def ports(self) -> tuple[Port, ...]:
-        """All that a run reads and writes, in order."""
-        return (*self.interface.inputs, *self.interface.outputs, *self.interface.states)
-
-    @property
     def offsets(self) -> list[int]:
         """Where each port lies in the memory that the check is given; last, where it ends."""
-        sizes = [-(-max(p.type.nbytes, 1) // ALIGNMENT) * ALIGNMENT for p in self.ports]
+        sizes = [-(-max(p.type.nbytes, 1) // ALIGNMENT) * ALIGNMENT for p in self.interface.ports]
         return list(accumulate(sizes, initial=0))
 
     def write(self, run: FunctionSymbol) -> None:
@@ -87,13 +92,21 @@ class SelfCheck:
             arena = e.pointer("arena", u8)
             weights, memory = self.weights.parameter(e), e.pointer("memory", u8)
             given = [arena] if self.weights.embedded else [arena, weights]
-            io = e.scratch(e.index_type, max(len(self.ports), 1), align=16)
+            if self.extents:
+                given.append(self._stored_extents(e))
+            io = e.scratch(e.index_type, max(len(self.interface.ports), 1), align=16)
             status = e.branch(
                 e.is_null(memory),
                 lambda: [e.constant(i32, Status.NULL)],
                 lambda: self._checked(e, run, io, given, memory),
             )
             e.return_(status[0])
+
+    def _stored_extents(self, e: Emitter) -> Pointer:
+        stored = e.scratch(i64, len(self.extents), align=16)
+        for place, extent in enumerate(self.extents):
+            stored.store(e.constant(i64, extent), place)
+        return stored
 
     def _checked(
         self, e: Emitter, run: FunctionSymbol, io: Pointer, given: list[Pointer], memory: Pointer

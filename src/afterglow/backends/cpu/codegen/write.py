@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 
 import afterglow.backends.cpu.kernels  # noqa: F401  fills the table
@@ -25,6 +26,8 @@ ELEMENTWISE = "element-wise"
 """The algorithm of jobs without an anchor."""
 MOST_NAMES = 3
 """Steps that the symbol of a kernel names."""
+_UNSPELLABLE = re.compile(r"[^\w.-]")
+"""What a symbol may not have in it, such as the signs of a ranged extent."""
 
 
 def keeps(op: Op) -> bool:
@@ -131,4 +134,4 @@ def symbol_of(job: Job, plan: KernelPlan) -> str:
     if job.anchor is not None:
         names.insert(len(job.before), ENTRIES[type(job.anchor.op)].name(job.anchor))
     digest = hashlib.blake2b(f"{plan.variant}\n{job.key}".encode(), digest_size=4).hexdigest()
-    return "_".join([*names[:MOST_NAMES], digest])
+    return _UNSPELLABLE.sub("_", "_".join([*names[:MOST_NAMES], digest]))

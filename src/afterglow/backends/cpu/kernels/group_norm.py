@@ -31,6 +31,7 @@ from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.ops.normalization import GroupNorm
 from afterglow.types.dtype import DType
+from afterglow.types.extent import largest
 
 VECTORS = 8
 """Vectors of channels that are summed up side by side, so that none waits for the one before."""
@@ -79,7 +80,7 @@ class NormalizedChannels:
     def block(self) -> int:
         """Rows of a block."""
         least = max(1, BLOCK // self.channels)
-        return max(least, -(-self.rows // MOST_BLOCKS))
+        return max(least, -(-largest(self.rows) // MOST_BLOCKS))
 
     @property
     def blocks(self) -> int:
@@ -101,7 +102,7 @@ def has_small_groups(step: OpInstr, target: Target) -> bool:
     """Whether groups are neighbours in a row, and too small to fill vectors of their own."""
     op, x = step.op, step.required[0]
     assert isinstance(op, GroupNorm)
-    if op.axis % x.type.rank != x.type.rank - 1 or not x.type.size or op.groups == 1:
+    if op.axis % x.type.rank != x.type.rank - 1 or largest(x.type.size) == 0 or op.groups == 1:
         return False
     plan = NormalizedChannels.of(step, target)
     is_narrow = plan.size < 2 * plan.lanes or plan.size % plan.lanes != 0
@@ -126,7 +127,7 @@ def _write_small_groups(k: Kernel) -> None:
     """Means, then mean squares of what differs from them, then the results."""
     op, plan = k.step.op, NormalizedChannels.of(k.step, k.target)
     assert isinstance(op, GroupNorm)
-    length = float(plan.rows * plan.size)
+    length = plan.rows * plan.size
     _write_sums(k, plan, "sums", lambda p: lambda x, _: x)
     _write_joined(k, plan, "means", lambda total: total / length)
     _write_sums(k, plan, "squares", _squares(plan))
@@ -143,7 +144,7 @@ class _Walk:
         first = block * plan.block
         self.first = self.image * plan.rows + first
         self.count: Index = plan.block
-        if plan.rows % plan.block:
+        if plan.rows % plan.block != 0:
             self.count = smaller(plan.rows - p.e.index(first), plan.block)
 
     def loaded(self, row: SourceRow, column: Index, mask: Value | None) -> Value:

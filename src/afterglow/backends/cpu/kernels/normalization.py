@@ -143,7 +143,6 @@ def _stages(p: Phase, lines: ReductionLines, norm: Norm) -> FoldStages:
     x = cached(p, open_source(p, layout.shape, layout.source), cache_for(p, lines))
     parameters = _parameters(p, layout)
     sink = open_sink(p, layout.shape, layout.sink)
-    length = float(layout.length)
 
     def centred(position: Position, results: Results) -> Value:
         return (
@@ -158,6 +157,10 @@ def _stages(p: Phase, lines: ReductionLines, norm: Norm) -> FoldStages:
         scaled = centred(position, results) * results[-1][position.which]
         position.put(sink, parameters.applied(position, scaled))
 
-    mean = Fold(0, lambda position, _: x.first(position), add, lambda total, _, __: total / length)
-    factor = Fold(0, square, add, lambda total, _, __: 1.0 / sqrt(total / length + norm.epsilon))
+    mean = Fold(
+        0, lambda position, _: x.first(position), add, lambda total, _, __: total / layout.length
+    )
+    factor = Fold(
+        0, square, add, lambda total, _, __: 1.0 / sqrt(total / layout.length + norm.epsilon)
+    )
     return FoldStages((mean, factor) if norm.is_centred else (factor,), put)

@@ -11,10 +11,13 @@ from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
+    larger,
+    leading_zeros,
     quotient,
     select,
 )
 from afterglow.ops.search import SORTED_AT_ONCE, most_partitions
+from afterglow.types.extent import is_ranged
 
 
 @dataclass(frozen=True)
@@ -71,10 +74,18 @@ def part_best(
         is_behind = cut < k
         return [select(is_behind, cut, start), select(is_behind, stop, cut), left - 1]
 
-    whole = [e.index(0), e.index(length), e.index(most_partitions(length))]
+    whole = [e.index(0), e.index(length), _most_partitions(e, length)]
     start, stop, _ = e.iterate(whole, part, while_=is_long)
     rest = entries.after(start)
     e.run(sort, rest.values, rest.places, stop - start)
+
+
+def _most_partitions(e: Emitter, length: int) -> Value:
+    """As `most_partitions` of a length that may be ranged."""
+    if not is_ranged(length):
+        return e.index(most_partitions(length))
+    bits = e.index_type.bits - leading_zeros(larger(e.index(length), 1))
+    return 2 * (bits - 1)
 
 
 def _partition(e: Emitter, entries: Entries, start: Value, stop: Value, before: Before) -> Value:

@@ -45,6 +45,7 @@ from afterglow.ops.reduction import (
     Reduction,
 )
 from afterglow.types.dtype import DType, boolean
+from afterglow.types.extent import largest
 
 BLOCK = 1 << 14
 """Elements of a block: enough to be worth handing out, few enough to be summed exactly."""
@@ -99,9 +100,10 @@ def _layout(k: KernelRequest, op: Reduction, lanes: int) -> LineLayout:
 
 def _lines(k: KernelRequest, layout: LineLayout, dtype: DType) -> ReductionLines:
     lanes = lanes_of(k.target, dtype, layout)
-    side = max(1, min(SIDE, k.target.vector_registers // 2, layout.columns // lanes))
+    columns = largest(layout.columns) // lanes
+    side = max(1, min(SIDE, k.target.vector_registers // 2, columns))
     lines = ReductionLines(layout, dtype, lanes, side)
-    while lines.units < ENOUGH_GROUPS and lines.side > 2:
+    while largest(lines.units) < ENOUGH_GROUPS and lines.side > 2:
         lines = replace(lines, side=lines.side // 2)
     return lines
 
@@ -109,11 +111,11 @@ def _lines(k: KernelRequest, layout: LineLayout, dtype: DType) -> ReductionLines
 def _cut(lines: ReductionLines) -> LineCut | None:
     """Blocks of lines that are long; None if they are not."""
     layout = lines.layout
-    columns = lines.side * lines.lanes if layout.across else layout.columns
+    columns = lines.side * lines.lanes if layout.across else largest(layout.columns)
     cut = LineCut(layout, BLOCK)
     if not cut.is_along_row:
         cut = LineCut(layout, max(1, BLOCK // max(1, columns)))
-    return cut if cut.blocks > 1 else None
+    return cut if largest(cut.blocks) > 1 else None
 
 
 def _write_in_blocks(k: Kernel, op: Reduction, blocks: ReductionLines) -> None:

@@ -7,6 +7,7 @@ Most elements are turned away at once, by comparing a vector of them with the wo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -40,6 +41,7 @@ from afterglow.backends.cpu.micro.reduction_lines import arithmetic_type, full_l
 from afterglow.backends.cpu.micro.rows import Rows, Strides, strides_within
 from afterglow.ops.search import TopK
 from afterglow.types.dtype import DType, i32, i64
+from afterglow.types.extent import largest, smaller_extent
 
 FEW = 16
 """The largest k for which the best are kept sorted by insertion."""
@@ -69,7 +71,7 @@ class _Selection:
             return self.length
         if self.inserts or not self.op.sorted:
             return self.op.k
-        return min(self.length, 2 * self.op.k)
+        return smaller_extent(self.length, 2 * self.op.k)
 
     @property
     def parts(self) -> bool:
@@ -84,7 +86,7 @@ class _Selection:
     @property
     def place_dtype(self) -> DType:
         """The type in which places are counted."""
-        return i32 if self.length < 2**31 else i64
+        return i32 if largest(self.length) < 2**31 else i64
 
     def beats(self, x: Value, y: Value) -> Value:
         """Whether x is better than y: NaN is the largest of all."""
@@ -133,7 +135,7 @@ def write_top_k(k: Kernel) -> None:
     length, chosen = x.type.shape[axis], _selection(k)
     shape = (*_last(x.type.shape, axis)[:-1], length)
     results = (*shape[:-1], op.k)
-    with k.phase(x.type.size // length, float(TOP_K_ELEMENT * x.type.size)) as p:
+    with k.phase(math.prod(shape[:-1]), float(TOP_K_ELEMENT * x.type.size)) as p:
         source = open_source(p, shape, {b: _last(s, axis) for b, s in placed_source(k).items()})
         sink = open_sink(p, results, {b: _last(s, axis) for b, s in placed_sink(k).items()})
         indices = k.step.outs[1]
@@ -274,7 +276,7 @@ def _write_sort(p: Phase, chosen: _Selection, name: str, before: Before) -> Func
         values, places = e.pointer("values", chosen.dtype), e.pointer("places", chosen.place_dtype)
         count = e.count("count")
         entries = Entries(values, places)
-        merged = entries.after(chosen.room + 1)
+        merged = entries.after(largest(chosen.room) + 1)
 
         def double(state: list[Value]) -> list[Value]:
             (run,) = state

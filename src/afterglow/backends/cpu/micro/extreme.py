@@ -20,6 +20,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.backends.cpu.micro.access import Reader
 from afterglow.backends.cpu.micro.reduction_line import Position, ReductionLine
 from afterglow.types.dtype import DType, i32, i64
+from afterglow.types.extent import largest
 
 SHORT = 128
 """Elements of a line that is walked twice."""
@@ -48,10 +49,12 @@ class ExtremeSearch:
     def positions(self, line: ReductionLine, source: Reader) -> list[Value]:
         """Where the element is that is looked for, in each of the lines side by side."""
         dtype = line.lines.dtype
-        counter = i64 if dtype.bits > i32.bits or line.lines.layout.length >= 2**31 else i32
+        counter = (
+            i64 if dtype.bits > i32.bits or largest(line.lines.layout.length) >= 2**31 else i32
+        )
         e, layout = line.p.e, line.lines.layout
         worst = e.constant(dtype, least(dtype) if self.largest else most(dtype))
-        if not layout.across and layout.length <= SHORT:
+        if not layout.across and largest(layout.length) <= SHORT:
             return [self._position_in_short(line, source, worst, counter)]
 
         def step(position: Position, carried: list[Value]) -> list[Value]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from afterglow.instr import Buffer, Copy, OpInstr, Region, Stack
 from afterglow.instr.tiling import is_anchor
 from afterglow.ops.movement import Transpose
+from afterglow.types.extent import dims_of, walk_extents
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +60,17 @@ class Job:
             for step in self.steps
         ]
         shapes = [f"{b.type} {self._place(b)}" for b in numbers]
-        return "\n".join([f"{len(self.before)}", *steps, *shapes])
+        return "\n".join([f"{len(self.before)}", *steps, *shapes, *self._ranges(numbers)])
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to compute."""
         return all(b.type.size == 0 for step in self.steps for b in step.outs)
+
+    def _ranges(self, buffers: Iterable[Buffer]) -> list[str]:
+        """The bounds of all dimensions: plans depend on them."""
+        dims = dims_of(*walk_extents([(b.type.shape, b.strides) for b in buffers]))
+        return [f"{dim.spelled} {dim.range_text}" for dim in dims]
 
     def _operands(self) -> Iterator[Buffer]:
         for step in self.steps:

@@ -20,7 +20,7 @@ from afterglow.instr import Buffer, OpInstr
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.types import Array, IndexRange
 from afterglow.types.dtype import DType, i64, u8
-from afterglow.types.extent import Dim
+from afterglow.types.extent import Dim, largest
 
 Pack = Callable[[Array], Array]
 """Puts a constant into the order in which a kernel reads it."""
@@ -106,7 +106,7 @@ class KernelRequest:
 
 @dataclass(frozen=True)
 class Storage:
-    """Memory for some elements of a type."""
+    """Memory for some elements of a type; of a ranged number, for the most."""
 
     dtype: DType
     count: int
@@ -114,7 +114,7 @@ class Storage:
     @property
     def nbytes(self) -> int:
         """Bytes, up to where other memory may begin."""
-        return -(-self.count * self.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+        return -(-largest(self.count) * self.dtype.itemsize // ALIGNMENT) * ALIGNMENT
 
 
 PADDED = "padded"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from afterglow.backends.cpu.micro.cost import LANE_REDUCTION
 from afterglow.backends.cpu.micro.rows import Strides, merge_alike
 from afterglow.instr import Buffer
+from afterglow.types.extent import largest
 
 Placed = Mapping[Buffer, Strides]
 """How far apart the elements of buffers lie along each axis of a shape."""
@@ -91,7 +92,7 @@ def lay_out(
         *_merged(shape, [a for a in rank if a not in axes], strides, is_outer=True),
         *_merged(shape, [a for a in rank if a in axes], strides, is_outer=False),
     ]
-    length = math.prod(axis.extent for axis in found if not axis.is_outer)
+    length = largest(math.prod(axis.extent for axis in found if not axis.is_outer))
     columns = min(found, key=_cost(len(source), length, lanes))
     outer = [axis for axis in found if axis.is_outer and axis is not columns]
     reduced = [axis for axis in found if not axis.is_outer and axis is not columns]
@@ -124,9 +125,10 @@ def _cost(sources: int, length: int, lanes: int) -> Callable[[_Axis], float]:
 
     def cost(axis: _Axis) -> float:
         contiguous = all(stride in (0, 1) for stride in axis.strides[:sources])
-        vectors = -(-axis.extent // lanes) * (1 if contiguous else min(axis.extent, lanes))
+        extent = largest(axis.extent)
+        vectors = -(-extent // lanes) * (1 if contiguous else min(extent, lanes))
         at_end = 0.0 if axis.is_outer else LANE_REDUCTION / max(1, length)
-        return vectors / max(1, axis.extent) + at_end
+        return vectors / max(1, extent) + at_end
 
     return cost
 

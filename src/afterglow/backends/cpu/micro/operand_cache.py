@@ -9,6 +9,7 @@ from afterglow.backends.cpu.micro.access import Reader
 from afterglow.backends.cpu.micro.kernel import KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.reduction_line import Position
 from afterglow.backends.cpu.micro.reduction_lines import ReductionLines
+from afterglow.types.extent import largest
 
 CACHED = "cached"
 """The name of the memory that operands are cached in."""
@@ -50,11 +51,11 @@ def cache_needs(lines: ReductionLines) -> KernelNeeds:
     if lines.cut is None:
         size = layout.rows * lines.room_of_row
         return KernelNeeds(
-            scratch={CACHED: Storage(lines.dtype, size)} if size <= MOST_CACHED else {}
+            scratch={CACHED: Storage(lines.dtype, size)} if largest(size) <= MOST_CACHED else {}
         )
     size = layout.lines * layout.rows * _row_stride(lines)
     return KernelNeeds(
-        workspace={CACHED: Storage(lines.dtype, size)} if size <= MOST_SHARED else {}
+        workspace={CACHED: Storage(lines.dtype, size)} if largest(size) <= MOST_SHARED else {}
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
@@ -25,6 +26,7 @@ from afterglow.backends.cpu.micro.kernel import Phase
 from afterglow.backends.cpu.micro.reduction_lines import ReductionLines
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.types.dtype import DType
+from afterglow.types.extent import is_ranged, largest
 
 Step = Callable[["Position", list[Value]], Sequence[Value]]
 """What is done at a position of a line: takes the values carried along, returns the next ones."""
@@ -32,6 +34,8 @@ Combine = Callable[[list[Value], list[Value]], Sequence[Value]]
 """Makes one of what two parts of a line have carried."""
 Vectors = tuple[tuple[int, Value | None], ...]
 """Where vectors begin, and which of their lanes count."""
+WriteGroup = Callable[[Index, Vectors], None]
+"""Writes what is done to lines side by side, in vectors from a column on."""
 
 UNROLL = 4
 """Vectors of a line that carry values of their own, so that one need not wait for the other."""
@@ -83,7 +87,7 @@ class ReductionLine:
         """Fold many rows in blocks, so that small numbers are not lost in a large sum."""
         window, cut = self.window, self.lines.cut
         most = self.lines.layout.rows if cut is None or cut.is_along_row else cut.size
-        if most < 2 * ROWS_AT_ONCE:
+        if largest(most) < 2 * ROWS_AT_ONCE:
             return self._walk(start, step, unroll)
         count = self._carriers(unroll)
 
@@ -146,14 +150,14 @@ class ReductionLine:
     def _takes_turns(self) -> bool:
         """Whether rows are short and many, so that one carrier for each row must do."""
         layout = self.lines.layout
-        is_short = layout.columns < 2 * self.lines.lanes
-        return not layout.across and is_short and layout.rows >= MANY_ROWS
+        is_short = largest(layout.columns) < 2 * self.lines.lanes
+        return not layout.across and is_short and largest(layout.rows) >= MANY_ROWS
 
     def _carriers(self, unroll: int) -> int:
         """How many vectors carry values of their own."""
         if self.lines.layout.across:
             return len(self.vectors)
-        vectors = self.lines.layout.columns // self.lines.lanes
+        vectors = largest(self.lines.layout.columns) // self.lines.lanes
         return unroll if self._takes_turns else max(1, min(unroll, vectors))
 
     def _across(self, row: Value, state: list[list[Value]], step: Step) -> list[list[Value]]:
@@ -185,11 +189,23 @@ class ReductionLine:
         vectors = last - _rest(last - first, lanes)
         if unroll > 1:
             state[0] = e.fold(vectors, state[0], single, start=whole, step=lanes, name="column")
-        left = last - vectors
-        if left.constant is None or left.constant > 0:
-            mask = first_lanes(left, lanes)
-            state[-1] = self._stepped(Position(self, row, vectors, mask, 0), state[-1], step)
+        state[-1] = self._partial(row, vectors, last - vectors, state[-1], step)
         return state
+
+    def _partial(
+        self, row: Value, column: Value, left: Value, carried: list[Value], step: Step
+    ) -> list[Value]:
+        """The vector from a column on, of which some lanes are left."""
+
+        def masked() -> list[Value]:
+            mask = first_lanes(left, self.lines.lanes)
+            return self._stepped(Position(self, row, column, mask, 0), carried, step)
+
+        if left.constant is not None:
+            return masked() if left.constant > 0 else carried
+        if is_ranged(self.lines.layout.columns):
+            return self.p.e.branch(left > 0, masked, lambda: carried)
+        return masked()
 
     def _stepped(self, position: Position, carried: list[Value], step: Step) -> list[Value]:
         found = list(step(position, carried))
@@ -239,28 +255,50 @@ class Position:
 
 
 def each_line(p: Phase, lines: ReductionLines, body: Callable[[ReductionLine], None]) -> None:
-    """Write what is done to a line; twice where not all groups are of the same size."""
-    e, layout, width = p.e, lines.layout, lines.side * lines.lanes
-    whole, rest = divmod(layout.columns, width)
+    """Write what is done to a line; several times where not all groups are of the same size."""
 
-    def group_of(number: Index, start: Index, columns: int, block: Index) -> ReductionLine:
-        window = _window(e, lines, block)
-        return ReductionLine(
-            lines, p, number, start, _vectors(e, lines.lanes, columns), window, block
-        )
+    def write_at(number: Index, block: Index, start: Index, vectors: Vectors) -> None:
+        window = _window(p.e, lines, block)
+        body(ReductionLine(lines, p, number, start, vectors, window, block))
 
     with p.units() as unit:
         number, block = _split(unit, lines.cut.blocks if lines.cut else 1)
         number, group = _split(number, lines.groups)
-        if not layout.across:
-            body(ReductionLine(lines, p, number, 0, ((0, None),), _window(e, lines, block), block))
-        elif not whole or not rest:
-            body(group_of(number, group * width, width if whole else rest, block))
+        write = partial(write_at, number, block)
+        if not lines.layout.across:
+            write(0, ((0, None),))
+        elif is_ranged(lines.layout.columns):
+            _each_ranged_group(p.e, lines, group, write)
         else:
-            with e.when(e.index(group) < whole):
-                body(group_of(number, group * width, width, block))
-            with e.when(e.index(group) >= whole):
-                body(group_of(number, whole * width, rest, block))
+            _each_group(p.e, lines, group, write)
+
+
+def _each_group(e: Emitter, lines: ReductionLines, group: Index, write: WriteGroup) -> None:
+    """Lines side by side: a whole group of them, or those that are left."""
+    width = lines.side * lines.lanes
+    whole, rest = divmod(lines.layout.columns, width)
+    if not whole or not rest:
+        write(group * width, _vectors(e, lines.lanes, width if whole else rest))
+        return
+    with e.when(e.index(group) < whole):
+        write(group * width, _vectors(e, lines.lanes, width))
+    with e.when(e.index(group) >= whole):
+        write(whole * width, _vectors(e, lines.lanes, rest))
+
+
+def _each_ranged_group(e: Emitter, lines: ReductionLines, group: Index, write: WriteGroup) -> None:
+    """The same of a ranged number of lines: of those that are left, few or many, under masks."""
+    side, lanes = lines.side, lines.lanes
+    start = e.index(group) * (side * lanes)
+    left = e.index(lines.layout.columns) - start
+    few = max(1, side // 4)
+    with e.when(left >= side * lanes):
+        write(start, _vectors(e, lanes, side * lanes))
+    with e.when(left <= few * lanes if side > 1 else left < lanes):
+        write(start, _masked_vectors(left, lanes, few))
+    if few < side:
+        with e.when((left > few * lanes) & (left < side * lanes)):
+            write(start, _masked_vectors(left, lanes, side))
 
 
 def _vectors(e: Emitter, lanes: int, columns: int) -> Vectors:
@@ -271,20 +309,25 @@ def _vectors(e: Emitter, lanes: int, columns: int) -> Vectors:
     return tuple(found)
 
 
+def _masked_vectors(left: Value, lanes: int, count: int) -> Vectors:
+    starts = range(0, count * lanes, lanes)
+    return tuple((column, first_lanes(left - column, lanes)) for column in starts)
+
+
 def _window(e: Emitter, lines: ReductionLines, block: Index) -> Window:
     layout, cut = lines.layout, lines.cut
     if cut is None:
         return Window(0, layout.rows, 0, layout.columns)
     first = e.index(block) * cut.size
     last = first + cut.size
-    last = smaller(last, cut.extent) if cut.extent % cut.size else last
+    last = last if cut.extent % cut.size == 0 else smaller(last, cut.extent)
     if cut.is_along_row:
         return Window(0, 1, first, last)
     return Window(first, last, 0, layout.columns)
 
 
 def _split(number: Index, count: int) -> tuple[Index, Index]:
-    return split(number, count) if count > 1 else (number, 0)
+    return split(number, count) if largest(count) > 1 else (number, 0)
 
 
 def _rest(count: Value, step: int) -> Value:

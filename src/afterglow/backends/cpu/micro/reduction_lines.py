@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from afterglow.backends.cpu.micro.layout import LineLayout
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import DType, boolean, f32, i8, u8
+from afterglow.types.extent import largest
 
 
 def arithmetic_type(dtype: DType) -> DType:
@@ -26,7 +27,7 @@ def full_lanes(target: Target, dtype: DType) -> int:
 def lanes_of(target: Target, dtype: DType, layout: LineLayout) -> int:
     """How many lanes vectors have: less than twice as many as there are columns."""
     lanes = full_lanes(target, dtype)
-    while lanes > 1 and lanes // 2 >= layout.columns:
+    while lanes > 1 and lanes // 2 >= largest(layout.columns):
         lanes //= 2
     return lanes
 

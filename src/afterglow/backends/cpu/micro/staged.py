@@ -16,6 +16,7 @@ from afterglow.backends.cpu.micro.operand_cache import cache_needs
 from afterglow.backends.cpu.micro.reduction_line import UNROLL, Position, ReductionLine, each_line
 from afterglow.backends.cpu.micro.reduction_lines import LineCut, ReductionLines
 from afterglow.backends.cpu.micro.rows import Rows
+from afterglow.types.extent import largest
 
 Results = list[list[Value]]
 """The results of the folds before, for each of the lines side by side."""
@@ -173,11 +174,11 @@ def _write_stage(p: Phase, lines: ReductionLines, number: int, stages: FoldStage
 def _cut(lines: ReductionLines) -> LineCut | None:
     """Blocks of lines that are few and long; None for others."""
     layout = lines.layout
-    columns = lines.side * lines.lanes if layout.across else layout.columns
-    if lines.units >= MANY_UNITS or layout.rows * columns < 2 * BLOCK:
+    columns = lines.side * lines.lanes if layout.across else largest(layout.columns)
+    if largest(lines.units) >= MANY_UNITS or largest(layout.rows) * columns < 2 * BLOCK:
         return None
     whole = LineCut(layout, 1)
     least = BLOCK if whole.is_along_row else max(1, BLOCK // columns)
-    size = max(least, -(-whole.extent // MOST_BLOCKS))
+    size = max(least, -(-largest(whole.extent) // MOST_BLOCKS))
     cut = LineCut(layout, -(-size // lines.lanes) * lines.lanes if whole.is_along_row else size)
-    return cut if cut.blocks > 1 else None
+    return cut if largest(cut.blocks) > 1 else None

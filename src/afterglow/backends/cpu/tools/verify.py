@@ -45,17 +45,17 @@ class VerifyingExecutable(HostExecutable):
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once; raises `VerifyError` at the first instruction that computes something else."""
-        native, program, held = self.native, self.machine.program, arrays_of(states)
+        native, held = self.native, arrays_of(states)
         inputs, outputs, context = native.begin(inputs, held)
         mine = Run(self.machine, {"": context.arena}, inputs, outputs, held)
         for part in native.native.parts:
             indices = part.instructions if isinstance(part, Native) else (part.index,)
             for index in indices:
                 reference = _copied(mine, inputs, outputs, held)
-                reference.execute(program.body[index])
+                reference.execute(mine.program.body[index])
             native.run_part(part, context, HostedRun(mine))
             for index in indices:
-                _compare(index, program.body[index], mine, reference)
+                _compare(index, mine.program.body[index], mine, reference)
         native.give_back(context)
         return outputs
 
@@ -70,6 +70,7 @@ def _copied(
         [array.copy() for array in inputs],
         [array.copy() for array in outputs],
         {name: array.copy() for name, array in states.items()},
+        run.program,
     )
     texts = ((b, array) for b, array in run.memory.items() if b.type.dtype is string)
     copied.memory.update({buffer: array.copy() for buffer, array in texts})

@@ -7,8 +7,10 @@ import json
 from typing import Any
 
 from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode
+from afterglow.backends.cpu.bundle.files.extents import members_of
 from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
 from afterglow.runtime.library import FORMAT
+from afterglow.types.extent import is_ranged
 
 
 def digest_of(code: BundleCode) -> str:
@@ -59,6 +61,10 @@ def _describe_entry(entry: EntryCode, code: BundleCode) -> dict[str, Any]:
     fields = fields_of(entry)
     return {
         "prefix": entry.prefix,
+        "dims": [
+            {"name": dim.name, "member": name, "low": dim.low, "high": dim.high, "step": dim.step}
+            for dim, name in members_of(entry).items()
+        ],
         **{
             f"{role}s": [_describe_field(field) for field in fields if field.role == role]
             for role in ("input", "output", "state")
@@ -81,7 +87,7 @@ def _describe_field(field: Field) -> dict[str, Any]:
         "name": field.name,
         "member": field.member,
         "dtype": field.type.dtype.name,
-        "shape": list(field.type.shape),
+        "shape": [str(n) if is_ranged(n) else n for n in field.type.shape],
         "bytes": field.type.nbytes,
         "donated": field.role == "input" and field.written,
     }

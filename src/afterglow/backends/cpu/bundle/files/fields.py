@@ -102,7 +102,7 @@ class Field:
 
     @property
     def count(self) -> int:
-        """How many elements it has."""
+        """How many elements it has, at most."""
         return self.type.nbytes // self.type.dtype.itemsize
 
     @property
@@ -118,7 +118,7 @@ class Field:
     @property
     def shape(self) -> str:
         """Element type and extents: f32[1, 10]."""
-        return f"{self.type.dtype}[{', '.join(map(str, self.type.shape))}]"
+        return f"{self.type.dtype}[{', '.join(in_comment(str(n)) for n in self.type.shape)}]"
 
 
 def fields_of(entry: EntryCode) -> list[Field]:
@@ -146,6 +146,16 @@ def identifier(name: str) -> str:
     if not plain or plain[0].isdigit():
         plain = f"t_{plain}" if plain else "t"
     return f"{plain}_" if plain in _RESERVED else plain
+
+
+def in_comment(text: str) -> str:
+    """A text as a comment of C can hold it."""
+    return re.sub(r"[^ -~]", "?", text).replace("*/", "* /").replace("/*", "/ *")
+
+
+def name_in_model(name: str, member: str) -> str:
+    """A remark about a member that the model calls by another name."""
+    return "" if in_comment(name) == member else f', "{in_comment(name)}" in the model'
 
 
 def c_type(dtype: DType) -> str:

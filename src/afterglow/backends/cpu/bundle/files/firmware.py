@@ -7,6 +7,7 @@ device.
 from __future__ import annotations
 
 from afterglow.backends.cpu.bundle.code import BundleCode
+from afterglow.backends.cpu.bundle.files.extents import members_of
 from afterglow.backends.cpu.bundle.files.systems import gcc_flags, gcc_name, zig_flags
 from afterglow.backends.cpu.bundle.files.template import Text
 
@@ -69,7 +70,7 @@ model was compiled; call it once, and replace it by your own program:
 
     static _Alignas(@{upper}_ARENA_ALIGN) unsigned char arena[@{upper}_ARENA_BYTES];
     @{prefix}_io io = {@members};
-    if (@{prefix}_run(&io, arena@given) != @{upper}_OK) { /* the header lists the codes */ }
+@extents    if (@{prefix}_run(&io, arena@given) != @{upper}_OK) { /* the header lists the codes */ }
 
 It uses no files and no threads. @memory_functions
 """)
@@ -100,14 +101,17 @@ def firmware_files(code: BundleCode) -> dict[str, str]:
 def firmware_steps(code: BundleCode, members: str) -> str:
     """How to use it, for README.md."""
     needs = "It needs `memcpy`, `memmove` and `memset` (without `--freestanding`)."
+    entry = code.entries[0]
+    extents = ", ".join(f".{member} = {dim.high}" for dim, member in members_of(entry).items())
     return STEPS.substitute(
         name=code.name,
         upper=code.name.upper(),
-        prefix=code.entries[0].prefix,
+        prefix=entry.prefix,
         objects=" and ".join(f"`{name}`" for name in _objects(code).split()),
         gcc=gcc_name(code.target),
         members=members,
-        given=_given(code),
+        extents=f"    {entry.prefix}_extents extents = {{{extents}}};\n" * bool(extents),
+        given=_given(code) + ", &extents" * bool(extents),
         memory_functions="It needs nothing else." if code.freestanding else needs,
     )
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode
 from afterglow.backends.cpu.bundle.files.choosing import write_choosing
-from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
+from afterglow.backends.cpu.bundle.files.extents import parameter, write_extents
+from afterglow.backends.cpu.bundle.files.fields import Field, fields_of, name_in_model
 from afterglow.backends.cpu.bundle.files.template import Text
 from afterglow.runtime.native.status import Status
 
@@ -79,7 +78,7 @@ int32_t @{name}_check_weights(const void *weights, size_t size);
 """)
 
 _ENTRY = Text("""\
-/* @heading
+@extents/* @heading
  * A pointer to each tensor: contiguous, in row-major order. Memory that is written must not overlap
  * any other.@states */
 typedef struct {
@@ -101,10 +100,10 @@ typedef struct {
 #define @{upper}_SELF_CHECK_BYTES @self_check
 
 /* Run once, on the calling thread. */
-int32_t @{prefix}_run(const @{prefix}_io *io, void *arena@given);
+int32_t @{prefix}_run(const @{prefix}_io *io, void *arena@given@extent);
 
 /* Run once, on a team: see afterglow_team. */
-int32_t @{prefix}_run_team(const @{prefix}_io *io, void *arena@given, afterglow_team *team);
+int32_t @{prefix}_run_team(const @{prefix}_io *io, void *arena@given@team);
 
 /* Run on generated inputs and compare with stored results; memory: @{upper}_SELF_CHECK_BYTES. */
 int32_t @{prefix}_self_check(void *arena@given, void *memory);
@@ -144,9 +143,13 @@ def _status(upper: str, status: Status) -> str:
 
 
 def _entry(entry: EntryCode, code: BundleCode, given: str) -> str:
-    fields, upper = fields_of(entry), entry.prefix.upper()
+    fields, upper, extent = fields_of(entry), entry.prefix.upper(), parameter(entry)
+    gap = f"\n{' ' * len(f'int32_t {entry.prefix}_run_team(')}" if extent else " "
     states = any(field.role == "state" for field in fields)
     return _ENTRY.substitute(
+        extents=write_extents(entry, code.name.upper()),
+        extent=extent,
+        team=f"{extent},{gap}afterglow_team *team",
         heading=f"{entry.prefix}: {_signature(fields)}.",
         states=" Set states to zero before the first run; pass them on to the next." * states,
         prefix=entry.prefix,
@@ -174,13 +177,13 @@ def _member(field: Field) -> str:
     constant = "" if field.written else "const "
     declared = f"    {constant}{field.c_type} *{field.member};"
     donated = ", may be overwritten" if field.role == "input" and field.written else ""
-    name = re.sub(r"[^ -~]", "?", field.name).replace("*/", "* /").replace("/*", "/ *")
-    called = "" if name == field.member else f', "{name}" in the model'
+    called = name_in_model(field.name, field.member)
     return f"{declared} /* {field.role} {field.shape}{called}{donated} */"
 
 
 def _sizes(upper: str, field: Field) -> list[str]:
+    most = "MAX_" if field.type.is_ranged else ""
     return [
-        f"#define {upper}_{field.macro}_COUNT {field.count}",
-        f"#define {upper}_{field.macro}_BYTES {field.type.nbytes}",
+        f"#define {upper}_{field.macro}_{most}COUNT {field.count}",
+        f"#define {upper}_{field.macro}_{most}BYTES {field.type.nbytes}",
     ]

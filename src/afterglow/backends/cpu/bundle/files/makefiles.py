@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.bundle.code import BundleCode
+from afterglow.backends.cpu.bundle.files.extents import members_of
 from afterglow.backends.cpu.bundle.files.fields import fields_of
 from afterglow.backends.cpu.bundle.files.firmware import firmware_files, firmware_steps
 from afterglow.backends.cpu.bundle.files.pool import POOL_C, POOL_H
@@ -65,7 +66,7 @@ Inputs and outputs:
 |---|---|---|
 @ports
 
-Memory that the caller provides: an arena of @arena bytes@weights_note. A call takes
+@{bounds}Memory that the caller provides: an arena of @arena bytes@weights_note. A call takes
 at most @stack bytes of stack.
 
 @steps""")
@@ -136,13 +137,23 @@ def _steps(code: BundleCode) -> str:
             return firmware_steps(code, ", ".join(f".{f.member} = {f.member}" for f in fields))
         case System.WEB:
             return web_steps(code)
-    inputs = (f"{f.member}=FILE.npy" for f in fields if f.role == "input")
-    return _STEPS.substitute(arguments=" ".join(inputs))
+    inputs = [f"{f.member}=FILE.npy" for f in fields if f.role == "input"]
+    extents = [f"--extent {member}=N" for member in members_of(code.entries[0]).values()]
+    return _STEPS.substitute(arguments=" ".join([*inputs, *extents]))
 
 
 def _rows(code: BundleCode) -> str:
     source = "" if code.embedded else _WEIGHTS_SOURCE
     return _ROWS[system_of(code.target)].replace("@weights_source", source)
+
+
+def _bounds(code: BundleCode) -> str:
+    """What extents a run may have; nothing if they are not its caller's choice."""
+    members = members_of(code.entries[0])
+    if not members:
+        return ""
+    listed = ", ".join(f"`{member}` is {dim.range_text}" for dim, member in members.items())
+    return f"The caller of a run gives its extents: {listed}.\n\n"
 
 
 def write_readme(code: BundleCode, version: str) -> str:
@@ -163,6 +174,7 @@ def write_readme(code: BundleCode, version: str) -> str:
         weights_row="" if code.embedded else row,
         weights_note="" if code.embedded else f", and the weights, {size} bytes",
         ports="\n".join(ports),
+        bounds=_bounds(code),
         arena=f"{max(e.layout.size for e in code.entries):,}",
         stack=f"{max(e.stack_bytes for e in code.entries):,}",
         rows=_rows(code),

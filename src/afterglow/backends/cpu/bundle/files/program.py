@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from afterglow.backends.cpu.bundle.code import BundleCode
 from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
+from afterglow.backends.cpu.bundle.files.program_extents import program_extents
 from afterglow.backends.cpu.bundle.files.template import Text
 
 _PROGRAM = Text(r"""/* Runs @prefix on files.
  *
  *     main INPUT=FILE... [--output OUTPUT=FILE]... [--weights FILE] [--threads N] [--repeat N]
- *     main --self-check
+@usage *     main --self-check
  *
  * Files are .npy, or the raw bytes of a tensor. Without --output the largest elements are printed.
  */
@@ -34,7 +35,7 @@ typedef struct {
     size_t count, bytes;
     int is_output;
     void *data;
-    const char *file; /* file to write an output to */
+    const char *file; /* file to read an input from, or to write an output to */
 } tensor;
 
 enum { TENSORS = @tensors, ALIGN = @{upper}_ARENA_ALIGN, TOP = 5 };
@@ -162,7 +163,7 @@ static const char *beside(const char *program, const char *file) {
     strcpy(path + length, file);
     return path;
 }
-
+@extents
 int main(int argc, char **argv) {
     const char *weights_file = NULL, *file;
     int threads = 1, repeat = 1, self_check = 0, writes = 0, given = 0;
@@ -174,7 +175,7 @@ int main(int argc, char **argv) {
             self_check = 1;
         } else if (strncmp(argv[i], "--", 2) != 0) {
             tensor *t = split(argv[i], 0, &file);
-            read_tensor(t, file);
+            t->file = file;
             given++;
         } else if (next == NULL) {
             fail("this option needs a value", argv[i]);
@@ -188,7 +189,7 @@ int main(int argc, char **argv) {
             threads = atoi(argv[++i]);
         } else if (strcmp(argv[i], "--repeat") == 0) {
             repeat = atoi(argv[++i]);
-        } else {
+@option        } else {
             fail("no such option", argv[i]);
         }
     }
@@ -200,20 +201,23 @@ int main(int argc, char **argv) {
         return 0;
     }
     if (given < @inputs) fail("give each input as NAME=FILE; the inputs are", "@input_names");
+@sizes    for (int i = 0; i < TENSORS; i++)
+        if (!tensors[i].is_output && tensors[i].file) read_tensor(&tensors[i], tensors[i].file);
     @{prefix}_io io = {@members};
     afterglow_pool *pool = NULL;
     if (threads > 1) pool = afterglow_pool_start(threads, @{upper}_SCRATCH_BYTES);
     for (int i = 0; i < repeat; i++) {
         double before = now(), after;
-        check(pool == NULL ? @{prefix}_run(&io, arena@given)
-                           : @{prefix}_run_team(&io, arena@given, afterglow_pool_team(pool)));
+        check(pool == NULL
+                  ? @{prefix}_run(&io, arena@given@extent)
+                  : @{prefix}_run_team(&io, arena@given@extent, afterglow_pool_team(pool)));
         after = now();
         if (i == 0) first = after - start;
         if (i == 0 || after - before < best) best = after - before;
     }
     afterglow_pool_stop(pool);
     for (int i = 0; i < TENSORS; i++) {
-        if (tensors[i].file != NULL) write_tensor(&tensors[i], tensors[i].file);
+        if (tensors[i].is_output && tensors[i].file) write_tensor(&tensors[i], tensors[i].file);
         if (tensors[i].is_output == 1 && !writes) print_largest(&tensors[i]);
     }
     if (repeat > 1) printf("first result after %.2f ms, best run %.2f ms\n", first, best);
@@ -310,11 +314,12 @@ def write_program(code: BundleCode, meanings: list[str]) -> str:
         inputs=len(inputs),
         input_names=" ".join(field.member for field in inputs),
         members=", ".join(f"tensors[{number}].data" for number in range(len(fields))),
+        **program_extents(entry, fields),
     )
 
 
 def _row(field: Field) -> str:
-    extents = field.type.shape
+    extents = [] if field.type.is_ranged else field.type.shape
     shape = f"({extents[0]},)" if len(extents) == 1 else f"({', '.join(map(str, extents))})"
     role = {"input": 0, "output": 1, "state": 2}[field.role]
     descr = field.type.dtype.numpy.str

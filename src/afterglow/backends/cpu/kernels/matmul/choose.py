@@ -13,6 +13,7 @@ from afterglow.backends.cpu.kernels.strassen import (
 )
 from afterglow.backends.cpu.micro.kernel import KernelRequest
 from afterglow.backends.cpu.micro.rows import Axes
+from afterglow.types.extent import dims_of
 
 
 def matmul_algorithms(r: KernelRequest) -> list[Algorithm]:
@@ -33,6 +34,8 @@ def product_of(problem: GemmProblem) -> StrassenProduct | None:
     """A problem as a product for Strassen's algorithm, or None if it does not apply."""
     lhs = problem.lhs
     if problem.batches != 1 or lhs.column_stride != 1:
+        return None
+    if dims_of(problem.rows, problem.columns, problem.depth):
         return None
     return StrassenProduct(
         lhs.buffer,

@@ -34,6 +34,7 @@ from afterglow.backends.cpu.micro.tile import (
 )
 from afterglow.backends.cpu.target import Target
 from afterglow.types import Array
+from afterglow.types.extent import dims_of
 
 FEW = 4
 """Rows, or columns, that are few."""
@@ -43,6 +44,8 @@ MOST_CHAINS = 4
 
 def suits_dot(problem: GemmProblem, target: Target) -> bool:
     """Whether rows or columns are few, and vectors along the depth can be loaded and filled."""
+    if dims_of(problem.rows, problem.columns, problem.depth):
+        return False
     lanes = target.vector_bits // sum_type(problem.lhs.dtype).bits
     if problem.lhs.column_stride != 1 or lanes < 2 or problem.depth < 2 * lanes:
         return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.matmul.output import GemmOutput, goes_through_memory
 from afterglow.backends.cpu.kernels.matmul.packing import Packer, pack_panels
@@ -12,8 +14,10 @@ from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
+    equal,
     first_lanes,
     load_masked,
+    select,
     smaller,
 )
 from afterglow.backends.cpu.micro.accumulate import Ahead, LoadVector, accumulate
@@ -22,12 +26,12 @@ from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.micro.storage_format import load_stored
 from afterglow.backends.cpu.micro.tile import (
     LINE,
-    TileRun,
     split_rows,
     sum_type,
     tiles_of_block,
     within_run,
 )
+from afterglow.types.extent import is_ranged, larger_extent, largest
 
 MOST_TILES = 4
 """Tiles that are worth comparing: those with the least estimates."""
@@ -45,7 +49,7 @@ def _algorithm(r: KernelRequest, problem: GemmProblem, plan: GemmPlan, cost: flo
     tile, dtype = plan.tile, sum_type(problem.lhs.dtype)
     scratch = {}
     if plan.reading is PanelReading.PACKED:
-        scratch["panel"] = Storage(plan.panel_dtype, problem.depth * tile.columns)
+        scratch["panel"] = Storage(plan.panel_dtype, largest(problem.depth) * tile.columns)
     if goes_through_memory(r, problem.columns, tile):
         scratch["tile"] = Storage(dtype, tile.rows * tile.columns)
     packed = (1,) if plan.reading is PanelReading.CONSTANT else ()
@@ -63,6 +67,17 @@ def _write_gemm(kernel: Kernel, problem: GemmProblem, plan: GemmPlan) -> None:
     units = problem.batches * plan.blocks * plan.panels
     with kernel.phase(units, problem.work) as p:
         _Gemm(p, problem, plan).write()
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """A panel in a batch, the rows that meet it, and the first of their tiles."""
+
+    batch: Index
+    panel: Index
+    lhs: Pointer
+    rhs: Pointer
+    first: Index
 
 
 class _Gemm:
@@ -100,15 +115,50 @@ class _Gemm:
             lhs = self.lhs + self.problem.lhs.batch.offset(batch)
             rhs = self._panel(batch, panel)
             first, last = tiles_of_block(self.e, block, self.plan.tiles, self.plan.blocks)
-            for run in split_rows(self.problem.rows, self.tile.rows):
-                start, stop = within_run(self.e, run, first, last, self.plan.tiles)
-                with self.e.loop(stop, start=start, name="tile") as tile:
-                    row = tile * run.rows + run.shift
-                    rows = lhs + row * self.problem.lhs.row_stride
-                    ahead = [*self._next_panel(run, tile - first, rhs), *self._next_rows(run, rows)]
-                    sums = self._sums(run, rows, rhs, panel, ahead)
-                    number = batch * self.problem.rows + row
-                    self.output.put(number, panel * self.tile.columns, sums)
+            at = _Panel(batch, panel, lhs, rhs, first)
+            if is_ranged(self.problem.rows):
+                self._write_any(at, last)
+            else:
+                self._write_runs(at, last)
+
+    def _write_runs(self, at: _Panel, last: Index) -> None:
+        """Tiles of one height or two."""
+        for run in split_rows(self.problem.rows, self.tile.rows):
+            start, stop = within_run(self.e, run, at.first, last, self.plan.tiles)
+            with self.e.loop(stop, start=start, name="tile") as tile:
+                row = tile * run.rows + run.shift
+                sums = self._tile(at, run.rows, tile, row)
+                self.output.put(self._number(at, row), at.panel * self.tile.columns, sums)
+
+    def _write_any(self, at: _Panel, last: Index) -> None:
+        """Tiles of whatever height is found as the code runs; there is code for each."""
+        e = self.e
+        low, high_tiles = divmod(self.problem.rows, larger_extent(1, self.plan.tiles))
+        with e.loop(last, start=at.first, name="tile") as tile:
+            row = tile * low + smaller(tile, high_tiles)
+            rows = select(tile < high_tiles, e.index(low) + 1, e.index(low))
+            number, column = self._number(at, row), at.panel * self.tile.columns
+            for height in range(self.tile.rows, 0, -1):
+                with e.when(equal(rows, height)):
+                    self.output.begin(number, column, self._tile(at, height, tile, row))
+            self.output.finish(number, column, rows)
+
+    def _number(self, at: _Panel, row: Value) -> Index:
+        """The row of the result that a row of a batch is."""
+        return at.batch * self.problem.rows + row
+
+    def _tile(self, at: _Panel, height: int, tile: Value, row: Value) -> list[list[Value]]:
+        """The sums of a tile."""
+        rows = at.lhs + row * self.problem.lhs.row_stride
+        ahead: list[Ahead] = []
+        if not self._is_alone(height):
+            ahead += self._next_panel(height, tile - at.first, at.rhs)
+            ahead += self._next_rows(height, rows)
+        return self._sums(height, rows, at.rhs, at.panel, ahead)
+
+    def _is_alone(self, height: int) -> bool:
+        """Whether a tile of that height is the only one, or the lower of two."""
+        return is_ranged(self.problem.rows) and height <= self.tile.rows // 2
 
     def _panel(self, batch: Index, panel: Index) -> Pointer:
         """Where the panel lies, or where it has been put."""
@@ -125,14 +175,14 @@ class _Gemm:
         return self.panel
 
     def _sums(
-        self, run: TileRun, first: Pointer, rhs: Pointer, panel: Index, ahead: list[Ahead]
+        self, height: int, first: Pointer, rhs: Pointer, panel: Index, ahead: list[Ahead]
     ) -> list[list[Value]]:
         """The sums of one tile, whose first row begins at `first`."""
         direct = self.plan.reading is PanelReading.DIRECT
         return accumulate(
             self.e,
-            self.tile.with_rows(run.rows),
-            [first + r * self.problem.lhs.row_stride for r in range(run.rows)],
+            self.tile.with_rows(height),
+            [first + r * self.problem.lhs.row_stride for r in range(height)],
             rhs,
             self.problem.depth,
             self.dtype,
@@ -151,24 +201,24 @@ class _Gemm:
         masks = [first_lanes(left - v * tile.lanes, tile.lanes) for v in range(tile.vectors)]
         return lambda line, v: load_masked(line, masks[v], v * tile.lanes)
 
-    def _next_panel(self, run: TileRun, number: Value, rhs: Pointer) -> list[Ahead]:
+    def _next_panel(self, height: int, number: Value, rhs: Pointer) -> list[Ahead]:
         """What to fetch of the next constant panel: a part of it for each tile of this one."""
-        tiles = self.plan.tiles // self.plan.blocks
+        tiles = largest(self.plan.tiles) // largest(self.plan.blocks)
         if self.plan.reading is not PanelReading.CONSTANT or tiles == 1:
             return []
-        unroll, itemsize = self.tile.with_rows(run.rows).unroll, self.rhs.dtype.itemsize
+        unroll, itemsize = self.tile.with_rows(height).unroll, self.rhs.dtype.itemsize
         lines = max(1, unroll * self.tile.columns * itemsize // LINE)
         share = -(-lines // tiles)
         size = self.problem.depth // unroll * share * LINE // itemsize
         place = smaller(number, -(-lines // share) - 1) * size
         return [Ahead(rhs + self.panel_size + place, share)]
 
-    def _next_rows(self, run: TileRun, rows: Pointer) -> list[Ahead]:
+    def _next_rows(self, height: int, rows: Pointer) -> list[Ahead]:
         """The rows of the next tile, if there are more than the second cache holds."""
         matrix, depth = self.problem.lhs, self.problem.depth
-        size = self.problem.rows * depth * matrix.dtype.itemsize
+        size = largest(self.problem.rows * depth) * matrix.dtype.itemsize
         dense = matrix.column_stride == 1 and matrix.row_stride == depth
         if not dense or size <= self.p.target.caches.l2:
             return []
-        turn = run.rows * self.tile.with_rows(run.rows).unroll * matrix.dtype.itemsize
-        return [Ahead(rows + run.rows * depth, -(-turn // LINE), locality=3)]
+        turn = height * self.tile.with_rows(height).unroll * matrix.dtype.itemsize
+        return [Ahead(rows + height * depth, -(-turn // LINE), locality=3)]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from afterglow.backends.cpu.kernels.matmul.pieces import pieces_of
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, equal, first_lanes
+from afterglow.backends.cpu.micro.fusion import SinkRow
 from afterglow.backends.cpu.micro.kernel import KernelRequest, Phase
 from afterglow.backends.cpu.micro.tile import RegisterTile
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add, Max, Min, Mul, Sub
+from afterglow.types.extent import is_ranged, largest
 
 LIGHT = (Add, Sub, Mul, Max, Min, Relu)
 """Steps of an instruction or two, which may as well be written once for each vector of a tile."""
@@ -42,21 +44,31 @@ class GemmOutput:
 
     def put(self, row: Index, column: Index, sums: list[list[Value]]) -> None:
         """Put a tile whose first element is at a row and column of the result."""
+        self.begin(row, column, sums)
+        self.finish(row, column, len(sums))
+
+    def begin(self, row: Index, column: Index, sums: list[list[Value]]) -> None:
+        """Put a tile, or lay it down where `finish` finds it."""
         if self.buffer is None:
             self._put_directly(row, column, sums)
             return
         for r, vectors in enumerate(sums):
             for v, vector in enumerate(vectors):
                 self.buffer.store(vector, r * self.tile.columns + v * self.tile.lanes)
+
+    def finish(self, row: Index, column: Index, rows: Index) -> None:
+        """Put the rows of a tile that `begin` laid down; a tile of any height."""
+        if self.buffer is None:
+            return
         if self.whole:
-            self._put_stored(self.buffer, row, column, len(sums), self.tile.columns)
+            self._put_stored(self.buffer, row, column, rows, self.tile.columns)
             return
         rest = self.columns % self.tile.columns
         last = equal(self.e.index(column), self.columns - rest)
         for condition, columns in ((~last, self.tile.columns), (last, rest)):
-            if columns <= self.columns:
+            if columns <= largest(self.columns):
                 with self.e.when(condition):
-                    self._put_stored(self.buffer, row, column, len(sums), columns)
+                    self._put_stored(self.buffer, row, column, rows, columns)
 
     def _put_directly(self, row: Index, column: Index, sums: list[list[Value]]) -> None:
         lanes = self.tile.lanes
@@ -71,16 +83,30 @@ class GemmOutput:
                 out.put(column + v * lanes, vector, masks[v])
 
     def _put_stored(
-        self, buffer: Pointer, row: Index, column: Index, rows: int, columns: int
+        self, buffer: Pointer, row: Index, column: Index, rows: Index, columns: int
     ) -> None:
         """Put the first columns of a tile that lies in memory, by vectors and parts of them."""
         lanes = self.tile.lanes
         with self.e.loop(rows, name="row") as r:
             out, line = self.sink.row(row + r), buffer + r * self.tile.columns
-            if columns >= lanes:
+            if largest(columns) >= lanes:
                 with self.e.loop(columns - lanes + 1, step=lanes, name="column") as place:
                     out.put(place + column, line.load(place, lanes))
+            self._put_rest(out, line, column, columns)
+
+    def _put_rest(self, out: SinkRow, line: Pointer, column: Index, columns: int) -> None:
+        """Put what whole vectors leave of some columns."""
+        lanes = self.tile.lanes
+        if not is_ranged(columns):
             for piece in pieces_of(columns, lanes, masked=self.masked):
                 if piece.count < lanes:
                     loaded = line.load(piece.start, piece.lanes)
                     out.put(column + piece.start, loaded, piece.mask(self.e))
+            return
+        whole = self.e.index(columns - columns % lanes)
+        if self.masked:
+            mask = first_lanes(self.e.index(columns) - whole, lanes)
+            out.put(whole + column, line.load(whole, lanes), mask)
+            return
+        with self.e.loop(columns, start=whole, name="column") as place:
+            out.put(place + column, line.load(place))

@@ -12,6 +12,7 @@ from afterglow.backends.cpu.micro.storage_format import storage_type
 from afterglow.backends.cpu.micro.tile import LINE, RegisterTile, most_rows, sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import DType
+from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent
 
 MOST_ROWS = 16
 """Rows of a tile at most, however many registers there are."""
@@ -65,8 +66,8 @@ def _reading(problem: GemmProblem, target: Target, tile: RegisterTile) -> PanelR
         return PanelReading.CONSTANT
     whole = problem.columns % tile.columns == 0
     masks = target.avx512 or (target.vector_bits >= 256 and rhs.dtype.itemsize >= 4)
-    few = problem.rows < FEW_TO_PACK and (whole or masks)
-    near = whole and _stays_in_cache(problem, target)
+    few = largest(problem.rows) < FEW_TO_PACK and (whole or masks)
+    near = whole and _stays_in_cache(problem.largest, target)
     return PanelReading.DIRECT if rhs.column_stride == 1 and (few or near) else PanelReading.PACKED
 
 
@@ -82,26 +83,27 @@ def _panel_dtype(problem: GemmProblem, target: Target) -> DType:
     own = problem.rhs.dtype
     if not problem.rhs.is_constant:
         return sum_type(own)
-    few = own.is_integer and problem.rows <= FEW_ROWS
+    few = own.is_integer and largest(problem.rows) <= FEW_ROWS
     return own if few else storage_type(own, target)
 
 
 def tile_costs(problem: GemmProblem, target: Target) -> list[tuple[RegisterTile, float]]:
     """The tiles to choose from, the cheapest first, with the cost of the product in FLOPs."""
+    most, even = problem.largest, not is_ranged(problem.rows)
     lanes = max(1, target.vector_bits // sum_type(problem.lhs.dtype).bits)
-    scale = 2.0 * lanes * problem.batches * problem.rows * problem.depth
-    tiles = _tiles_by_cost(problem, target)
-    return [(tile, scale * _cost(problem, tile, target)) for tile in tiles]
+    scale = 2.0 * lanes * most.batches * most.rows * most.depth
+    tiles = _tiles_by_cost(most, target, even=even)
+    return [(tile, scale * _cost(most, tile, target)) for tile in tiles]
 
 
-def _tiles_by_cost(problem: GemmProblem, target: Target) -> list[RegisterTile]:
+def _tiles_by_cost(problem: GemmProblem, target: Target, *, even: bool) -> list[RegisterTile]:
     dtype = sum_type(problem.lhs.dtype)
     full = max(1, target.vector_bits // dtype.bits)
     tiles = [
         RegisterTile(min(rows, max(1, problem.rows)), vectors, lanes)
         for lanes in _lanes(full, problem.columns, target)
         for vectors in (4, 3, 2, 1)
-        for rows in _heights(problem, target, vectors)
+        for rows in _heights(problem, target, vectors, even=even)
     ]
     whole = [tile for tile in tiles if tile.rows >= problem.rows]
     fitting = whole if whole and problem.rows <= FEW_ROWS else tiles
@@ -117,13 +119,19 @@ def _lanes(full: int, columns: int, target: Target) -> list[int]:
     return [full, full // 2] if halves else [full]
 
 
-def _heights(problem: GemmProblem, target: Target, vectors: int) -> list[int]:
-    """Rows of tiles to try: as many as registers and the first cache allow, or a part of all."""
+def _heights(problem: GemmProblem, target: Target, vectors: int, *, even: bool) -> list[int]:
+    """Rows of tiles to try: as many as registers and the first cache allow, or a part of all.
+
+    Where rows cannot be divided evenly, since their number is not known, there is code for a tile
+    of every height, so tiles are not high.
+    """
     most = min(
         most_rows(target, vectors, sum_type(problem.lhs.dtype)),
         _rows_in_cache(problem, target),
-        MOST_ROWS,
+        MOST_ROWS if even else FEW_ROWS,
     )
+    if not even:
+        return [most]
     return [most] + [n for n in range(most - 1, most // 2, -1) if problem.rows % n == 0]
 
 
@@ -159,12 +167,12 @@ def _blocks(
 ) -> int:
     """Blocks whose rows stay in the second cache; more if there were too few units."""
     blocks = 1
-    row_bytes = problem.depth * problem.lhs.dtype.itemsize
+    row_bytes = largest(problem.depth) * problem.lhs.dtype.itemsize
     fitting = int(0.6 * target.caches.l2) // max(1, row_bytes)
     if target.caches.l2 and fitting > 2 * tile.columns:
-        blocks = max(1, -(-problem.rows // fitting))
-    units = problem.batches * panels * blocks
-    if units < ENOUGH_UNITS and problem.work >= GEMM_UNITS:
-        wanted = -(-ENOUGH_UNITS // (problem.batches * panels))
-        blocks = max(blocks, min(wanted, tiles // LEAST_TILES))
-    return min(blocks, tiles)
+        blocks = larger_extent(1, -(-problem.rows // fitting))
+    apart = largest(problem.batches * panels)
+    if apart * largest(blocks) < ENOUGH_UNITS and problem.work >= GEMM_UNITS:
+        wanted = -(-ENOUGH_UNITS // apart)
+        blocks = larger_extent(blocks, smaller_extent(wanted, tiles // LEAST_TILES))
+    return smaller_extent(blocks, tiles)

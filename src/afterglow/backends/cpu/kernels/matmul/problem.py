@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from afterglow.backends.cpu.micro.rows import Axes, strides_within
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.linear import MatMul
 from afterglow.types.dtype import DType
+from afterglow.types.extent import largest
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,12 @@ class Matrix:
         """Its element type."""
         return self.buffer.type.dtype
 
+    @property
+    def largest(self) -> Matrix:
+        """The operand with the largest distances that it may have."""
+        row_stride, column_stride = largest(self.row_stride), largest(self.column_stride)
+        return replace(self, row_stride=row_stride, column_stride=column_stride)
+
 
 @dataclass(frozen=True)
 class GemmProblem:
@@ -55,6 +62,15 @@ class GemmProblem:
         """Multiplications and additions."""
         return 2.0 * self.batches * self.rows * self.columns * self.depth
 
+    @property
+    def largest(self) -> GemmProblem:
+        """The problem with the largest extents that it may have."""
+        extents = (self.batches, self.rows, self.columns, self.depth)
+        batches, rows, columns, depth = (largest(extent) for extent in extents)
+        return GemmProblem(
+            batches, rows, columns, depth, self.lhs.largest, self.rhs.largest, self.transposed_rhs
+        )
+
 
 def problem_of(step: OpInstr) -> GemmProblem:
     """The problem of a step; batch axes that only lhs has become rows where its strides allow."""
@@ -67,7 +83,7 @@ def problem_of(step: OpInstr) -> GemmProblem:
     inner = lhs.type.shape[-2 if op.transpose_lhs else -1]
     batch, rows = list(shape[:-2]), shape[-2]
     while batch and _continues(batch[-1], left[-1], right[-1], rows, row):
-        rows, row = rows * batch[-1], row if rows > 1 else left[-1]
+        rows, row = rows * batch[-1], row if rows != 1 else left[-1]
         batch, left, right = batch[:-1], left[:-1], right[:-1]
     return GemmProblem(
         math.prod(batch),

@@ -10,10 +10,13 @@ from afterglow.backends.cpu.llvm.emitter.shuffle import constant_vector
 from afterglow.backends.cpu.llvm.emitter.value import Value
 from afterglow.backends.cpu.llvm.types import mangle, spell, spell_in_memory
 from afterglow.types.dtype import DType, boolean, i32, u8
+from afterglow.types.extent import is_ranged
 
 
 def lane_numbers(code: Code, dtype: DType, lanes: int, step: int = 1) -> Value:
     """0, 1, 2, … times the step, in as many lanes."""
+    if is_ranged(step):
+        return lane_numbers(code, dtype, lanes) * step
     return constant_vector(code, dtype, [lane * step for lane in range(lanes)])
 
 
