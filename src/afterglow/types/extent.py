@@ -421,9 +421,7 @@ def _bounds_around(term: tuple[Monomial, int], rest: list[tuple[Monomial, int]])
     return _loose_bounds((term, *rest))
 
 
-def _with_multiple(
-    rest: list[tuple[Monomial, int]], times: int, extent: int, factor: int
-) -> Terms:
+def _with_multiple(rest: list[tuple[Monomial, int]], times: int, extent: int, factor: int) -> Terms:
     """A sum a number of times, and so many times an extent."""
     total = {monomial: times * count for monomial, count in rest}
     for monomial, count in _terms_of(extent):
