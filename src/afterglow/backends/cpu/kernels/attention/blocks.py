@@ -172,7 +172,7 @@ class Blocks:
     ) -> list[Value]:
         """The scores of keys, each a known number after another, as those from `place` on."""
         stride = self.problem.k.row_stride
-        starts = {key: k + key * stride for key, _ in keys}
+        starts = {key: k + key * stride for key in dict.fromkeys(key for key, _ in keys)}
         products = accumulate(
             self.e,
             self.tile.with_rows(len(keys)),
