@@ -188,3 +188,9 @@ def test_what_the_bounds_do_not_decide_is_an_error() -> None:
 
 def test_dimensions_of_an_expression_are_found_in_all_its_parts() -> None:
     assert dims_of(smaller_extent(S, 5) + (B + 1) // 2, 4) == (DIMS[1], DIMS[0])
+
+
+def test_the_bounds_of_a_product_of_sums_are_those_of_its_factors() -> None:
+    h, w = ranged(Dim("h", 3, 40)), ranged(Dim("w", 3, 50))
+    size = (h - 2) * (w - 2)
+    assert (smallest(size), largest(size)) == (1, 38 * 48)
