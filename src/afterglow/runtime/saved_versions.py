@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Protocol, TypeAlias
 
 from afterglow.runtime.artifact import Artifact, StoredSections
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.content import describe_content, restore_content
 from afterglow.runtime.device import Device, FindDevice, LoadOptions
+from afterglow.runtime.extents import Shape, has_ranges
 from afterglow.runtime.segmented import Continuation, SegmentedVersion
 from afterglow.runtime.version import SourceLeft, Version
 from afterglow.runtime.versions import Key, Versions
@@ -17,6 +18,7 @@ from afterglow.support.container import Container
 from afterglow.support.errors import UsageError
 from afterglow.types import Interface, MemoryPlan, OutputForm, OutputKind, Port, TensorType
 from afterglow.types.dtype import DTYPES
+from afterglow.types.stored_extent import describe_extent, restore_extent
 
 AnyVersions: TypeAlias = "Versions[Version | SegmentedVersion]"
 
@@ -32,7 +34,7 @@ class VersionWriter:
         """Versions, each with what it was compiled for."""
         described = [
             {
-                "shapes": key.shapes,
+                "shapes": [_describe_shape(shape) for shape in key.shapes],
                 "values": [describe_content(content) for content in key.values],
                 **self.version(version),
             }
@@ -93,7 +95,12 @@ def _describe_artifact(artifact: Artifact) -> dict[str, Any]:
 
 
 def _describe_port(port: Port) -> list[Any]:
-    return [port.name, port.type.dtype.name, list(port.type.shape), port.donated]
+    shape = _describe_shape(port.type.shape)
+    return [port.name, port.type.dtype.name, shape, port.donated]
+
+
+def _describe_shape(shape: Shape) -> list[Any] | None:
+    return None if shape is None else list(map(describe_extent, shape))
 
 
 def _restore_artifact(data: Mapping[str, Any], sections: StoredSections) -> Artifact:
@@ -109,12 +116,16 @@ def _restore_artifact(data: Mapping[str, Any], sections: StoredSections) -> Arti
 def _restore_interface(data: Mapping[str, Any]) -> Interface:
     ports = {
         kind: tuple(
-            Port(name, TensorType(DTYPES[dtype], tuple(shape)), donated)
+            Port(name, TensorType(DTYPES[dtype], _restore_shape(shape)), donated)
             for name, dtype, shape, donated in described
         )
         for kind, described in data.items()
     }
     return Interface(**ports)
+
+
+def _restore_shape(data: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(map(restore_extent, data))
 
 
 class Resumer(Protocol):
@@ -140,9 +151,10 @@ class VersionReader:
         """Load versions that were described so."""
         versions.depend_on(data["value_inputs"])
         for described in data["versions"]:
-            shapes = (None if s is None else tuple(s) for s in described["shapes"])
-            key = Key(tuple(shapes), tuple(map(restore_content, described["values"])))
-            versions.keep(key, self.version(described))
+            shapes = tuple(None if s is None else _restore_shape(s) for s in described["shapes"])
+            key = Key(shapes, tuple(map(restore_content, described["values"])))
+            taken = shapes if has_ranges(shapes) else None
+            versions.keep(key, replace(self.version(described), ranged_shapes=taken))
 
     def version(self, data: Mapping[str, Any]) -> Version | SegmentedVersion:
         """One version."""

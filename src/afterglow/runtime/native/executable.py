@@ -131,7 +131,7 @@ class NativeExecutable(HostExecutable):
         """The inputs as machine code can use them, arrays for the outputs, and a context."""
         inputs = self.prepared(inputs, states)
         reader = self._extents
-        extents = {} if reader is None else reader.read([array.shape for array in inputs])
+        extents = {} if reader is None else reader.read(tuple([a.shape for a in inputs]))
         outputs = self._outputs.make(extents)
         return inputs, outputs, self._take_context(inputs, outputs, states, extents)
 
@@ -150,8 +150,9 @@ class NativeExecutable(HostExecutable):
         bases = context.bases
         for place, array in enumerate((*inputs, *outputs, *states.values()), FIRST_OTHER):
             bases[place] = address_of(array)
-        for place, dim in enumerate(self.native.interface.dims):
-            context.extents[place] = extents[dim.name]
+        if extents and context.known_extents is not extents:
+            context.extents[:] = [*extents.values()]
+            context.known_extents = extents
         return context
 
     def start_host(
@@ -173,7 +174,9 @@ class NativeExecutable(HostExecutable):
     def check_alarms(self, context: Context) -> None:
         """Raise an error if machine code met an index that is out of range."""
         if context.any_alarm.value:
-            raise_alarm(self.native.checks, context.alarms)
+            names = (dim.name for dim in self.native.interface.dims)
+            extents = dict(zip(names, context.extents, strict=True))
+            raise_alarm(self.native.checks, context.alarms, extents)
 
     def run_part(self, part: Native | Host, context: Context, host: HostRun | None) -> None:
         """Run machine code, or have the host run an instruction."""
@@ -227,6 +230,8 @@ class Context:
         self.bases[CONSTANTS] = executable.constants.ctypes.data
         self.bases[ALARMS] = self.alarms.ctypes.data
         self.extents: Any = (ctypes.c_int64 * len(interface.dims))()
+        self.known_extents: Extents = {}
+        """What the extents were set from."""
         self.bases[EXTENTS] = ctypes.addressof(self.extents)
         self.bases_address = ctypes.addressof(self.bases)
 

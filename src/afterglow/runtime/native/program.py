@@ -16,6 +16,8 @@ from afterglow.runtime.native.load import FilePart
 from afterglow.runtime.native.machine import Needs
 from afterglow.support.errors import IndexRangeError
 from afterglow.types import Array, IndexRange, Interface
+from afterglow.types.extent import Extents, bind_extent
+from afterglow.types.stored_extent import describe_extent, restore_extent
 
 WORK_TO_SHARE = 5e5
 """FLOPs of a run below which waking other threads costs more than they save."""
@@ -55,27 +57,32 @@ class CheckedIndex:
     operand: str
     allowed: IndexRange
 
-    def error(self, value: int) -> IndexRangeError:
-        """What is wrong with a number that is out of range."""
-        allowed = (self.allowed.low, self.allowed.high)
+    def error(self, value: int, extents: Extents) -> IndexRangeError:
+        """What is wrong with a number that is out of range, in a run with these extents."""
+        low, high = self.allowed.low, self.allowed.high
+        allowed = bind_extent(low, extents), bind_extent(high, extents)
         return IndexRangeError.of(self.op, self.operand, value, allowed, self.node)
 
     def describe(self) -> list[Any]:
         """It, as what JSON can hold."""
-        return [self.node, self.op, self.operand, self.allowed.low, self.allowed.high]
+        allowed = describe_extent(self.allowed.low), describe_extent(self.allowed.high)
+        return [self.node, self.op, self.operand, *allowed]
 
     @staticmethod
     def restore(data: Sequence[Any]) -> CheckedIndex:
         """What was described so."""
         node, op, operand, low, high = data
-        return CheckedIndex(node, op, operand, IndexRange(low, high))
+        allowed = IndexRange(restore_extent(low), restore_extent(high))
+        return CheckedIndex(node, op, operand, allowed)
 
 
-def raise_alarm(checks: Sequence[CheckedIndex], alarms: Array) -> NoReturn:
-    """The error about the first alarm that was raised, whoever raised it first."""
+def raise_alarm(
+    checks: Sequence[CheckedIndex], alarms: Array, extents: Extents | None = None
+) -> NoReturn:
+    """The error about the first alarm that was raised in a run, whoever raised it first."""
     raised, values = alarms.view(np.int64).reshape(-1, 2)[FIRST_ALARM:].T
     first = int(np.flatnonzero(raised)[0])
-    raise checks[first].error(int(values[first]))
+    raise checks[first].error(int(values[first]), extents or {})
 
 
 class HostRun(Protocol):
