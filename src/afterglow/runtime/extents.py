@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from afterglow.runtime.signature import TensorInfo
 from afterglow.support.errors import UsageError
-from afterglow.types import Interface
+from afterglow.types import Array, Interface
 from afterglow.types.extent import Dim, Extents, RangedExtent, dims_of, ranged, solve
 from afterglow.types.sample_extents import run_text
 
@@ -53,8 +53,9 @@ class ExtentReader:
         ports = interface.inputs
         return ExtentReader([port.name for port in ports], [port.type.shape for port in ports])
 
-    def read(self, shapes: Shapes) -> Extents:
+    def read(self, arrays: Sequence[Array]) -> Extents:
         """The extents of all dimensions, by name; an error if one contradicts a bound or others."""
+        shapes: Shapes = tuple([array.shape for array in arrays])
         known = self._known.get(shapes)
         if known is not None:
             return known

@@ -33,6 +33,7 @@ from afterglow.backends.cpu.micro.tile import (
     multiply_add,
 )
 from afterglow.types.dtype import DType, u8
+from afterglow.types.extent import is_ranged, largest
 
 MOST_WITH_REST = 4
 """Steps of a turn, at most, if they do not divide the depth."""
@@ -158,11 +159,13 @@ class Accumulation:
             many = extent - remainder(extent, turn)
             return self._rest(e, at, self._turns(e, at, sums, e.index(0), many), many, extent)
         whole = extent - extent % turn
-        size = block_size(whole, turn, 1 / spread)
-        if size >= whole or not sums[0].dtype.is_float:
+        size = block_size(largest(whole), turn, 1 / spread)
+        if size >= largest(whole) or not sums[0].dtype.is_float:
             found = self._turns(e, at, sums, e.index(0), e.index(whole))
         else:
             found = self._blocks(e, at, list(sums), whole, size)
+        if is_ranged(extent):
+            return self._rest(e, at, found, e.index(whole), e.index(extent))
         return self.steps(at.at(whole), found, (extent - whole) // self.step)
 
     def over(self, e: Emitter, taps: Axes, at: Factors, sums: list[Value]) -> list[Value]:
@@ -196,10 +199,11 @@ class Accumulation:
 
         def block(number: Value) -> list[Value]:
             first = number * size
-            last = smaller(first + size, stop) if stop % size else first + size
+            last = smaller(first + size, stop) if stop % size != 0 else first + size
             return self._turns(e, at, zeros, first, last)
 
-        found = sum_blocks(e, -(-stop // size), zeros, block)
+        blocks = -(-stop // size)
+        found = sum_blocks(e, e.index(blocks) if is_ranged(blocks) else blocks, zeros, block)
         return [b if a.constant == 0 else a + b for a, b in zip(sums, found, strict=True)]
 
     def within(
@@ -357,7 +361,7 @@ def by_rows(flat: Sequence[Value], vectors: int) -> list[list[Value]]:
 def _chains(tile: RegisterTile, depth: Index) -> int:
     """How many sums are made for each element, added at the end: a small tile needs several."""
     chains = 1
-    most = min(tile.unroll, depth) if isinstance(depth, int) else tile.unroll
+    most = min(tile.unroll, largest(depth)) if isinstance(depth, int) else tile.unroll
     while 2 * chains <= most and tile.rows * tile.vectors * chains < ENOUGH_SUMS:
         chains *= 2
     return chains

@@ -7,13 +7,14 @@ up before is scaled down when a larger score turns up.
 
 from __future__ import annotations
 
-from math import isqrt
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.attention.block_plan import LAST_KEYS, BlockPlan
 from afterglow.backends.cpu.kernels.attention.columns import lane_mask, panels_of
-from afterglow.backends.cpu.kernels.attention.masking import BlockMask, has_own_rows
+from afterglow.backends.cpu.kernels.attention.masking import BlockMask
 from afterglow.backends.cpu.kernels.attention.packing import pack_rows
-from afterglow.backends.cpu.kernels.attention.problem import AttentionProblem
+from afterglow.backends.cpu.kernels.attention.problem import Scratch
 from afterglow.backends.cpu.kernels.attention.weights import LOWEST, finite_peak, weight
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
@@ -22,81 +23,12 @@ from afterglow.backends.cpu.llvm.emitter import (
     fma,
     larger,
     quotient,
+    remainder,
     smaller,
 )
-from afterglow.backends.cpu.micro.accumulate import accumulate
-from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
-from afterglow.backends.cpu.micro.rows import split
-from afterglow.backends.cpu.micro.tile import RegisterTile, most_rows, sum_type
-from afterglow.backends.cpu.target import Target
-from afterglow.types.dtype import DType
-
-MOST_KEYS = 512
-"""Keys that are seen at a time, so that their scores stay in the second cache."""
-LOW_TILE = 8
-"""Rows of a tile beyond which it has one less than fits, or LLVM runs out of registers."""
-VECTORS = 2
-"""Vectors of a tile: of queries for the scores, of columns for the mixed values."""
-
-
-def blocks_algorithm(problem: AttentionProblem, target: Target) -> Algorithm:
-    """The algorithm for many queries."""
-    dtype, queries = sum_type(problem.dtype), _queries_of_block(problem, target)
-    columns = {
-        "packed": problem.width,
-        "scores": _keys_of_part(problem),
-        "mixed": _pitch(problem, target),
-        **dict.fromkeys(("peaks", "sums", "factors"), 1),
-        **({"mask": problem.keys} if has_own_rows(problem) else {}),
-    }
-    scratch = {name: Storage(dtype, count * queries) for name, count in columns.items()}
-    return Algorithm(
-        "by-block",
-        problem.work,
-        lambda k: _write_blocks(k, problem, queries),
-        KernelNeeds(scratch=scratch),
-        {"queries": queries, "keys": _keys_of_part(problem)},
-    )
-
-
-def _write_blocks(kernel: Kernel, problem: AttentionProblem, queries: int) -> None:
-    """Write a kernel whose units are blocks of queries of one head."""
-    blocks = -(-problem.queries // queries)
-    with kernel.phase(problem.batch * problem.heads * blocks, problem.work) as p:
-        writer = _Blocks(p, problem, queries)
-        with p.units() as unit:
-            rest, block = split(unit, blocks)
-            batch, head = split(rest, problem.heads)
-            writer.write(batch, head, p.e.index(block * queries))
-
-
-def _queries_of_block(problem: AttentionProblem, target: Target) -> int:
-    lanes = max(1, target.vector_bits // sum_type(problem.dtype).bits)
-    return lanes * min(VECTORS, -(-problem.queries // lanes))
-
-
-def _keys_of_part(problem: AttentionProblem) -> int:
-    """Keys that are seen at a time."""
-    parts = -(-problem.keys // max(MOST_KEYS, 2 * isqrt(problem.keys)))
-    return -(-problem.keys // parts)
-
-
-def _pitch(problem: AttentionProblem, target: Target) -> int:
-    """Columns of the values, up to a whole vector."""
-    lanes = max(1, target.vector_bits // sum_type(problem.dtype).bits)
-    return -(-problem.value_width // lanes) * lanes
-
-
-def _most_keys(target: Target, vectors: int, dtype: DType) -> int:
-    """Keys of a tile at most."""
-    most = most_rows(target, vectors, dtype)
-    return most - 1 if most > LOW_TILE else most
-
-
-def _height(keys: int, most: int) -> int:
-    """Rows of a tile that cover the keys with little beyond them."""
-    heights = range(min(keys, max(1, most // 2)), min(keys, most) + 1)
-    return min(heights, key=lambda rows: -(-keys // rows) * (rows + 1))
+from afterglow.backends.cpu.micro.accumulate import accumulate, by_rows
+from afterglow.backends.cpu.micro.kernel import Phase
+from afterglow.types.extent import is_ranged
 
 
 def _pieces(count: Index, size: int) -> Index:
@@ -106,27 +38,23 @@ def _pieces(count: Index, size: int) -> Index:
     return quotient(count + (size - 1), size)
 
 
-class _Blocks:
+class Blocks:
     """Writes what is done for one block of queries."""
 
-    def __init__(self, p: Phase, problem: AttentionProblem, queries: int) -> None:
-        self.e, self.problem, self.queries = p.e, problem, queries
-        self.dtype = sum_type(problem.dtype)
-        self.lanes = p.e.lanes(self.dtype)
-        self.vectors = queries // self.lanes
-        self.part = _keys_of_part(problem)
-        self.in_parts = self.part < problem.keys
-        height = _height(self.part, _most_keys(p.target, self.vectors, self.dtype))
-        self.tile = RegisterTile(height, self.vectors, self.lanes)
-        most = most_rows(p.target, VECTORS, self.dtype)
-        rows = max(rows for rows in range(1, most + 1) if queries % rows == 0)
-        self.panels = panels_of(problem.value_width, RegisterTile(rows, VECTORS, self.lanes))
-        self.row_stride = _pitch(problem, p.target)
+    def __init__(self, p: Phase, plan: BlockPlan, scratch: Scratch) -> None:
+        problem = plan.problem
+        self.e, self.problem, self.queries = p.e, problem, plan.queries
+        self.dtype, self.lanes, self.tile = plan.dtype, plan.lanes, plan.key_tile
+        self.vectors = self.tile.vectors
+        self.part, self.in_parts = plan.part, plan.in_parts
+        self.panels = panels_of(problem.value_width, plan.value_tile)
+        self.row_stride = plan.pitch
+        self.is_ranged = is_ranged(problem.keys)
         self.sink = p.sink()
-        self.mask = BlockMask(p, problem, self.tile, queries)
+        self.mask = BlockMask(p, plan, scratch)
         self.q, self.k, self.v = (p.pointer(x.buffer) for x in (problem.q, problem.k, problem.v))
-        self.packed, self.scores, self.mixed = map(p.scratch, ("packed", "scores", "mixed"))
-        self.peaks, self.sums, self.factors = map(p.scratch, ("peaks", "sums", "factors"))
+        self.packed, self.scores, self.mixed = map(scratch, ("packed", "scores", "mixed"))
+        self.peaks, self.sums, self.factors = map(scratch, ("peaks", "sums", "factors"))
 
     def write(self, batch: Index, head: Index, first: Value) -> None:
         """The queries from `first` on of one head."""
@@ -138,30 +66,45 @@ class _Blocks:
         self.mask.begin(batch, head, first)
         self._store(self.peaks, [e.constant(self.dtype, LOWEST, self.lanes)] * self.vectors)
         self._store(self.sums, [e.constant(self.dtype, 0, self.lanes)] * self.vectors)
-        if self.in_parts:
+        if self.in_parts and not self.is_ranged:
             e.zero(self.mixed, self.queries * self.row_stride)
         seen = self._seen(first)
-        with e.loop(seen, step=self.part, name="part") as start:
+        with self._parts(seen) as start:
             count = self._count(start, seen)
             self._write_scores(k, start, count)
             self._write_weights(count)
-            self._write_mixed(v + start * problem.v.row_stride, first, count)
+            self._write_mixed(v + start * problem.v.row_stride, first, start, count)
         number = (batch * problem.heads + head) * problem.queries + first
         self._put(number, self._valid(first))
 
+    @contextmanager
+    def _parts(self, seen: Index) -> Iterator[Value]:
+        """Repeat what follows for each part of the keys that are seen, given its first key."""
+        if not is_ranged(self.part):
+            with self.e.loop(seen, step=self.part, name="part") as start:
+                yield start
+        elif not self.in_parts:
+            yield self.e.index(0)
+        else:
+            with self.e.loop(_pieces(self.e.index(seen), self.part), name="part") as number:
+                yield number * self.part
+
     def _seen(self, first: Value) -> Index:
-        """How many keys any query of the block sees; as many as a tile has at least."""
+        """How many keys any query of the block sees; of a known number at least a tile's."""
         keys = self.problem.keys
         if not self.problem.causal:
-            return keys
+            return self.e.index(keys) if self.is_ranged else keys
         last = first + (self.queries + keys - self.problem.queries)
-        return larger(smaller(last, keys), self.tile.rows)
+        return self._tile_at_least(smaller(last, keys))
 
     def _count(self, start: Value, seen: Index) -> Index:
-        """How many keys there are in the part that begins at `start`; as many as a tile has."""
+        """How many keys there are in the part that begins at `start`, or as many as a tile has."""
         if not self.in_parts:
             return seen
-        return larger(smaller(self.e.index(seen) - start, self.part), self.tile.rows)
+        return self._tile_at_least(smaller(self.e.index(seen) - start, self.part))
+
+    def _tile_at_least(self, count: Value) -> Value:
+        return count if self.is_ranged else larger(count, self.tile.rows)
 
     def _valid(self, first: Value) -> Index:
         """How many queries of the block exist."""
@@ -170,36 +113,78 @@ class _Blocks:
         return smaller(self.problem.queries - first, self.queries)
 
     def _write_scores(self, k: Pointer, start: Value, count: Index) -> None:
-        """Tiles of keys by queries; the last one may do keys again that the one before has done."""
-        problem, tile = self.problem, self.tile
-
-        def write_tile(number: Value, peaks: list[Value]) -> list[Value]:
-            place = smaller(number * tile.rows, self.e.index(count) - tile.rows)
-            key = start + place
-            first = k + key * problem.k.row_stride
-            products = accumulate(
-                self.e,
-                tile,
-                [first + row * problem.k.row_stride for row in range(tile.rows)],
-                self.packed,
-                problem.width,
-                self.dtype,
-                row_step=problem.k.column_stride,
-            )
-            line = self.scores + place * self.queries
-            for row, vectors in enumerate(products):
-                made = self.mask.scores(key, row, vectors)
-                self._store(line + row * self.queries, made)
-                peaks = [larger(a, b) for a, b in zip(made, peaks, strict=True)]
-            return peaks
-
-        before = self._load(self.peaks)
-        peaks = self.e.fold(_pieces(count, tile.rows), before, write_tile, name="tile")
+        """Tiles of keys by queries, then what softmax needs of them."""
+        problem, before = self.problem, self._load(self.peaks)
+        peaks = (self._write_any_tiles if self.is_ranged else self._write_tiles)(
+            k, start, count, before
+        )
         if self.in_parts:
             unit = problem.score_unit
             pairs = zip(before, peaks, strict=True)
             self._store(self.factors, [weight(old, finite_peak(new), unit) for old, new in pairs])
         self._store(self.peaks, peaks)
+
+    def _write_tiles(
+        self, k: Pointer, start: Value, count: Index, peaks: list[Value]
+    ) -> list[Value]:
+        """Tiles of one height; the last one may do keys again that the one before has done."""
+        rows = self.tile.rows
+
+        def write_tile(number: Value, peaks: list[Value]) -> list[Value]:
+            place = smaller(number * rows, self.e.index(count) - rows)
+            return self._write_tile(k, start, place, peaks)
+
+        return self.e.fold(_pieces(count, rows), peaks, write_tile, name="tile")
+
+    def _write_any_tiles(
+        self, k: Pointer, start: Value, count: Index, peaks: list[Value]
+    ) -> list[Value]:
+        """High tiles as far as they go, then low ones, in which the last key may be repeated."""
+        rows, keys = self.tile.rows, self.e.index(count)
+        whole = keys - remainder(keys, rows)
+        peaks = self.e.fold(
+            whole,
+            peaks,
+            lambda place, peaks: self._write_tile(k, start, place, peaks),
+            step=rows,
+            name="tile",
+        )
+
+        def write_last(place: Value, peaks: list[Value]) -> list[Value]:
+            last = [start + smaller(place + row, keys - 1) for row in range(LAST_KEYS)]
+            return self._write_keys(k, [(key, 0) for key in last], place, peaks)
+
+        return self.e.fold(keys, peaks, write_last, start=whole, step=LAST_KEYS, name="tile")
+
+    def _write_tile(
+        self, k: Pointer, start: Value, place: Value, peaks: list[Value]
+    ) -> list[Value]:
+        """The scores of neighbouring keys."""
+        key = start + place
+        keys = [(key, row) for row in range(self.tile.rows)]
+        return self._write_keys(k, keys, place, peaks)
+
+    def _write_keys(
+        self, k: Pointer, keys: list[tuple[Value, int]], place: Value, peaks: list[Value]
+    ) -> list[Value]:
+        """The scores of keys, each a known number after another, as those from `place` on."""
+        stride = self.problem.k.row_stride
+        starts = {key: k + key * stride for key, _ in keys}
+        products = accumulate(
+            self.e,
+            self.tile.with_rows(len(keys)),
+            [starts[key] + row * stride for key, row in keys],
+            self.packed,
+            self.problem.width,
+            self.dtype,
+            row_step=self.problem.k.column_stride,
+        )
+        line = self.scores + place * self.queries
+        for number, ((key, row), vectors) in enumerate(zip(keys, products, strict=True)):
+            made = self.mask.scores(key, row, vectors)
+            self._store(line + number * self.queries, made)
+            peaks = [larger(a, b) for a, b in zip(made, peaks, strict=True)]
+        return peaks
 
     def _write_weights(self, count: Index) -> None:
         """Scores become weights, whose sums go on."""
@@ -219,7 +204,7 @@ class _Blocks:
             sums = [fma(total, factor, made) for total, factor, made in before]
         self._store(self.sums, sums)
 
-    def _write_mixed(self, v: Pointer, first: Value, count: Index) -> None:
+    def _write_mixed(self, v: Pointer, first: Value, start: Value, count: Index) -> None:
         """Weights times values, summed up for each query."""
         for panel in self.panels:
             rows = panel.tile.rows
@@ -241,12 +226,26 @@ class _Blocks:
                         load=panel.load(self.e, self.problem.v.column_stride),
                     )
                     if self.in_parts:
-                        sums = self._joined(made, row, sums)
+                        sums = self._joined(made, row, start, sums)
                     for r, vectors in enumerate(sums):
                         for number_, vector in enumerate(vectors):
                             made.store(vector, r * self.row_stride + number_ * self.lanes)
 
-    def _joined(self, made: Pointer, row: Value, sums: list[list[Value]]) -> list[list[Value]]:
+    def _joined(
+        self, made: Pointer, row: Value, start: Value, sums: list[list[Value]]
+    ) -> list[list[Value]]:
+        """Sums of the part that begins at `start`, and of those before it."""
+        if not self.is_ranged:
+            return self._added(made, row, sums)
+        flat = [vector for vectors in sums for vector in vectors]
+        joined = self.e.branch(
+            start > 0,
+            lambda: [v for vectors in self._added(made, row, sums) for v in vectors],
+            lambda: flat,
+        )
+        return by_rows(joined, len(sums[0]))
+
+    def _added(self, made: Pointer, row: Value, sums: list[list[Value]]) -> list[list[Value]]:
         """Sums of this part, and what earlier parts have summed up, scaled to the peak of now."""
         found = []
         for r, vectors in enumerate(sums):

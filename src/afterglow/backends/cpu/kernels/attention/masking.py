@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from afterglow.backends.cpu.kernels.attention.block_plan import BlockPlan
 from afterglow.backends.cpu.kernels.attention.packing import pack_rows
-from afterglow.backends.cpu.kernels.attention.problem import AttentionProblem, Heads
+from afterglow.backends.cpu.kernels.attention.problem import AttentionProblem, Heads, Scratch
 from afterglow.backends.cpu.kernels.attention.weights import LOWEST
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
@@ -14,16 +15,13 @@ from afterglow.backends.cpu.llvm.emitter import (
     fma,
     gather,
     lane_numbers,
+    load_masked,
     select,
 )
 from afterglow.backends.cpu.micro.kernel import Phase
-from afterglow.backends.cpu.micro.tile import RegisterTile, sum_type
+from afterglow.backends.cpu.micro.tile import sum_type
 from afterglow.types.dtype import i32
-
-
-def has_own_rows(problem: AttentionProblem) -> bool:
-    """Whether there is a mask that differs between queries."""
-    return problem.mask is not None and bool(problem.mask.row_stride)
+from afterglow.types.extent import largest
 
 
 class BlockMask:
@@ -32,25 +30,24 @@ class BlockMask:
     A mask that differs between queries is put beside the scores first, [key][query].
     """
 
-    def __init__(
-        self, p: Phase, problem: AttentionProblem, tile: RegisterTile, queries: int
-    ) -> None:
-        self.e, self.problem, self.tile, self.queries = p.e, problem, tile, queries
+    def __init__(self, p: Phase, plan: BlockPlan, scratch: Scratch) -> None:
+        problem = plan.problem
+        self.e, self.problem, self.tile, self.queries = p.e, problem, plan.key_tile, plan.queries
         self.dtype = sum_type(problem.dtype)
         self.mask = problem.mask
         self.line: Pointer | None = None
         self.last: Value | None = None
         if self.mask is not None:
             self.pointer = p.pointer(self.mask.buffer)
-        if has_own_rows(problem):
-            self.packed = p.scratch("mask")
+        if problem.has_own_masks:
+            self.packed = scratch("mask")
 
     def begin(self, batch: Index, head: Index, first: Value) -> None:
         """Prepare for a block of queries."""
         problem, mask = self.problem, self.mask
         if mask is not None:
             self.line = mask.at(self.pointer, batch, head)
-            if mask.row_stride:
+            if problem.has_own_masks:
                 rows, columns = problem.queries, problem.keys
                 pack_rows(self.e, self.packed, self.line, mask, first, rows, columns, self.tile)
         if problem.causal:
@@ -107,25 +104,36 @@ class RowMask:
         if self.mask is not None:
             self.pointer = p.pointer(self.mask.buffer)
 
-    def scores(self, batch: Index, head: Index, query: Index, key: Value, products: Value) -> Value:
-        """The scores of a query with the keys from `key` on, from q k."""
+    def scores(
+        self,
+        batch: Index,
+        head: Index,
+        query: Index,
+        key: Value,
+        products: Value,
+        exist: Value | None = None,
+    ) -> Value:
+        """The scores of a query with the keys from `key` on, from q k; `exist` says which exist."""
         problem, lanes = self.problem, products.lanes
         mask = None
         if self.mask is not None:
             line = self.mask.at(self.pointer, batch, head) + query * self.mask.row_stride
-            loaded = self._load(line, key, lanes)
+            loaded = self._load(line, key, lanes, exist)
             mask = convert(loaded, self.dtype).splat(lanes)
         score = _masked(products, problem.score_scale, mask, adds=problem.adds_mask)
-        if problem.causal and problem.queries > 1:
+        if problem.causal and largest(problem.queries) > 1:
             keys = lane_numbers(self.e, self.e.index_type, lanes) + key
             last = self.e.index(query + (problem.keys - problem.queries))
             score = select(keys <= last, score, LOWEST)
-        return score
+        return score if exist is None else select(exist, score, LOWEST)
 
-    def _load(self, line: Pointer, key: Value, lanes: int) -> Value:
+    def _load(self, line: Pointer, key: Value, lanes: int, exist: Value | None) -> Value:
         assert self.mask is not None
         stride = self.mask.column_stride
-        if stride in (0, 1):
-            return (line + key * stride).load(0, lanes if stride else 1)
+        if stride == 0:
+            return line.load()
+        if stride == 1:
+            place = line + key
+            return place.load(0, lanes) if exist is None else load_masked(place, exist)
         places = lane_numbers(self.e, self.e.index_type, lanes, stride)
-        return gather(line + key * stride, places)
+        return gather(line + key * stride, places, exist)

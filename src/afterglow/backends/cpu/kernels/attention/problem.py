@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer
 from afterglow.backends.cpu.micro.rows import split, strides_within
+from afterglow.backends.cpu.micro.tile import sum_type
+from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr
 from afterglow.ops.attention import Attention
 from afterglow.types.dtype import DType, boolean
 
 LOG2_E = 1.4426950408889634
+
+Scratch = Callable[[str], Pointer]
+"""Gives the memory of a thread, by its name."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,11 @@ class AttentionProblem:
         return self.mask is not None and self.mask.buffer.type.dtype is not boolean
 
     @property
+    def has_own_masks(self) -> bool:
+        """Whether there is a mask that differs between queries."""
+        return self.mask is not None and self.mask.row_stride != 0
+
+    @property
     def score_scale(self) -> float:
         """The factor of q kᵀ.
 
@@ -87,6 +98,11 @@ class AttentionProblem:
     def score_unit(self) -> float:
         """What makes powers of 2 of scores."""
         return LOG2_E if self.adds_mask else 1.0
+
+
+def lanes_of(problem: AttentionProblem, target: Target) -> int:
+    """Elements of a vector of scores."""
+    return max(1, target.vector_bits // sum_type(problem.dtype).bits)
 
 
 def problem_of(step: OpInstr) -> AttentionProblem:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from dataclasses import dataclass
+
 from afterglow.backends.cpu.kernels.attention.columns import lane_mask, panels_of
 from afterglow.backends.cpu.kernels.attention.masking import RowMask
-from afterglow.backends.cpu.kernels.attention.problem import AttentionProblem
+from afterglow.backends.cpu.kernels.attention.problem import AttentionProblem, Scratch, lanes_of
 from afterglow.backends.cpu.kernels.attention.weights import LOWEST, finite_peak, weight
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
     convert,
+    first_lanes,
     fma,
     larger,
     reduce_max,
@@ -20,54 +22,56 @@ from afterglow.backends.cpu.llvm.emitter import (
     smaller,
 )
 from afterglow.backends.cpu.micro.accumulate import accumulate
-from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
-from afterglow.backends.cpu.micro.rows import Row, split
+from afterglow.backends.cpu.micro.kernel import Phase, Storage
+from afterglow.backends.cpu.micro.rows import Row
 from afterglow.backends.cpu.micro.tile import RegisterTile, sum_type
 from afterglow.backends.cpu.target import Target
+from afterglow.types.extent import larger_extent, largest, smallest
 
 MOST_VECTORS = 8
 """Vectors of values that are summed up at a time."""
 MOST_UNROLLED = 4
 """Vectors along a key that are written out in a row."""
+FEW_KEYS = 4
+"""Keys at a time, of a ranged number of keys that is less than a vector has lanes."""
 
 
-def _write_single(kernel: Kernel, problem: AttentionProblem) -> None:
-    """Write a kernel whose units are heads."""
-    with kernel.phase(problem.batch * problem.heads, problem.work) as p:
-        writer = _Single(p, problem)
-        with p.units() as unit:
-            batch, head = split(unit, problem.heads)
-            with p.e.loop(problem.queries, name="query") as query:
-                writer.write(batch, head, query)
-
-
-def single_algorithm(problem: AttentionProblem, target: Target) -> Algorithm:
-    """The algorithm for few queries."""
-    dtype = sum_type(problem.dtype)
-    needs = KernelNeeds(scratch={"scores": Storage(dtype, _padded_keys(problem, target))})
-    return Algorithm("by-query", problem.work, lambda k: _write_single(k, problem), needs)
+def single_scratch(problem: AttentionProblem, target: Target) -> dict[str, Storage]:
+    """The memory for the scores of one query."""
+    return {"scores": Storage(sum_type(problem.dtype), _padded_keys(problem, target))}
 
 
 def _padded_keys(problem: AttentionProblem, target: Target) -> int:
     """Keys, up to a whole vector."""
-    lanes = max(1, target.vector_bits // sum_type(problem.dtype).bits)
+    lanes = lanes_of(problem, target)
     return -(-problem.keys // lanes) * lanes
 
 
-class _Single:
+@dataclass(frozen=True)
+class _Query:
+    """A query, by its number in a head, where it lies, and where the keys of its head begin."""
+
+    q: Pointer
+    k: Pointer
+    batch: Index
+    head: Index
+    query: Value
+
+
+class Single:
     """Writes what is done for one query."""
 
-    def __init__(self, p: Phase, problem: AttentionProblem) -> None:
+    def __init__(self, p: Phase, problem: AttentionProblem, scratch: Scratch) -> None:
         self.e, self.problem = p.e, problem
         self.dtype = sum_type(problem.dtype)
         self.lanes = p.e.lanes(self.dtype)
-        self.group = _power_of_two_within(min(self.lanes, problem.keys))
+        self.group = _power_of_two_within(min(self.lanes, largest(problem.keys)))
         self.padded = _padded_keys(problem, p.target)
         vectors = min(MOST_VECTORS, -(-problem.value_width // self.lanes))
         self.panels = panels_of(problem.value_width, RegisterTile(1, vectors, self.lanes))
         self.sink, self.mask = p.sink(), RowMask(p, problem)
         self.q, self.k, self.v = (p.pointer(x.buffer) for x in (problem.q, problem.k, problem.v))
-        self.scores = p.scratch("scores")
+        self.scores = scratch("scores")
 
     def write(self, batch: Index, head: Index, query: Value) -> None:
         """One query of a head."""
@@ -76,25 +80,35 @@ class _Single:
         k = problem.k.at(self.k, batch, head)
         v = problem.v.at(self.v, batch, head)
         inverse = self.e.constant(self.dtype, 1)
-        if problem.keys:
-            peak = self._write_scores(q, k, batch, head, query)
+        if largest(problem.keys) > 0:
+            peak = self._write_scores(_Query(q, k, batch, head, query))
             inverse = 1.0 / larger(1.0, self._write_weights(finite_peak(peak)))
         number = (batch * problem.heads + head) * problem.queries + query
         self._put(v, number, inverse.splat(self.lanes))
 
-    def _write_scores(
-        self, q: Pointer, k: Pointer, batch: Index, head: Index, query: Value
-    ) -> Value:
-        """Scores of as many keys at a time as a vector has lanes; the largest of all."""
-        e, keys, group = self.e, self.problem.keys, self.group
+    def _write_scores(self, at: _Query) -> Value:
+        """The scores of all keys; the largest of them."""
+        e, keys = self.e, self.problem.keys
         lowest = e.constant(self.dtype, LOWEST, self.lanes)
-        self.scores.store(lowest, self.padded - self.lanes)
+        self.scores.store(lowest, larger_extent(self.padded, self.lanes) - self.lanes)
+        if smallest(keys) >= self.group:
+            return self._write_groups(at)
+        (peak,) = e.branch(
+            e.index(keys) >= self.group,
+            lambda: [self._write_groups(at)],
+            lambda: [self._write_few(at)],
+        )
+        return peak
+
+    def _write_groups(self, at: _Query) -> Value:
+        """As many keys at a time as a vector has lanes, the last of them perhaps once more."""
+        e, keys, group, stride = self.e, self.problem.keys, self.group, self.problem.k.row_stride
 
         def write_group(number: Value, peaks: list[Value]) -> list[Value]:
             key = smaller(number * group, keys - group)
-            first = k + key * self.problem.k.row_stride
-            products = sum_of_lanes(self._products(q, first))
-            scores = self.mask.scores(batch, head, query, key, products)
+            first = at.k + key * stride
+            products = self._products(at.q, [first + row * stride for row in range(group)])
+            scores = self.mask.scores(at.batch, at.head, at.query, key, sum_of_lanes(products))
             self.scores.store(scores, key)
             return [larger(scores, peaks[0])]
 
@@ -102,11 +116,27 @@ class _Single:
         (peaks,) = e.fold(-(-keys // group), [peaks], write_group, name="group")
         return reduce_max(peaks, nan=False)
 
-    def _products(self, q: Pointer, k: Pointer) -> list[Value]:
-        """For each key of a group the products of its elements, summed up lane by lane."""
+    def _write_few(self, at: _Query) -> Value:
+        """A few keys at a time; where there are none left, the last one stands for them."""
+        e, keys, few = self.e, self.problem.keys, min(FEW_KEYS, self.group)
+
+        def write_group(key: Value, peaks: list[Value]) -> list[Value]:
+            rows = [smaller(key + row, keys - 1) for row in range(few)]
+            lines = [at.k + row * self.problem.k.row_stride for row in rows]
+            products = sum_of_lanes(self._products(at.q, lines))
+            exist = first_lanes(keys - key, few)
+            scores = self.mask.scores(at.batch, at.head, at.query, key, products, exist)
+            self.scores.store(scores, key)
+            return [larger(scores, peaks[0])]
+
+        peaks = e.constant(self.dtype, LOWEST, few)
+        (peaks,) = e.fold(keys, [peaks], write_group, step=few, name="group")
+        return reduce_max(peaks, nan=False)
+
+    def _products(self, q: Pointer, lines: list[Pointer]) -> list[Value]:
+        """For each of some keys the products of its elements, summed up lane by lane."""
         e, lanes, width = self.e, self.lanes, self.problem.width
         strides = self.problem.q.column_stride, self.problem.k.column_stride
-        lines = [k + row * self.problem.k.row_stride for row in range(self.group)]
 
         def add(column: Index, sums: list[Value], mask: Value | None = None) -> list[Value]:
             factor = self._load(q, column, strides[0], mask)
@@ -115,7 +145,7 @@ class _Single:
                 for line, total in zip(lines, sums, strict=True)
             ]
 
-        sums = [e.constant(self.dtype, 0, lanes)] * self.group
+        sums = [e.constant(self.dtype, 0, lanes)] * len(lines)
         whole = width - width % lanes
         if whole <= MOST_UNROLLED * lanes:
             for column in range(0, whole, lanes):

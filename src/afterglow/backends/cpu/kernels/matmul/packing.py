@@ -19,6 +19,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     Value,
     convert,
     equal,
+    first_lanes,
     load_masked,
     smaller,
     transpose,
@@ -28,6 +29,7 @@ from afterglow.backends.cpu.micro.storage_format import to_storage
 from afterglow.backends.cpu.micro.tile import RegisterTile
 from afterglow.types import Array
 from afterglow.types.dtype import DType
+from afterglow.types.extent import is_ranged, largest
 
 SIDE = 8
 """Side of the squares that are transposed in registers, at most."""
@@ -64,7 +66,7 @@ class Packer:
         side = min(SIDE, self.tile.lanes)
         if self.matrix.column_stride == 1:
             self._copy_lines(to, source, column)
-        elif self.matrix.row_stride == 1 and side > 1 and self.depth >= side:
+        elif self.matrix.row_stride == 1 and side > 1 and largest(self.depth) >= side:
             self._transpose(to, source, column, side)
         else:
             self._copy_elements(to, source, column, 0)
@@ -76,19 +78,37 @@ class Packer:
             return
         last = equal(self.e.index(column), self.columns - rest)
         for condition, columns in ((~last, self.tile.columns), (last, rest)):
-            if columns <= self.columns:
+            if columns <= largest(self.columns):
                 with self.e.when(condition):
                     self._copy_part(to, first, columns)
 
     def _copy_part(self, to: Pointer, first: Pointer, columns: int) -> None:
         """Copy the first columns of all lines of a panel."""
-        pieces = pieces_of(columns, self.tile.lanes, masked=self.e.target.avx512)
         with self.e.loop(self.depth, name="k") as k:
             line, made = first + k * self.matrix.row_stride, to + k * self.tile.columns
-            for piece in pieces:
-                place, mask = line + piece.start, piece.mask(self.e)
-                loaded = place.load(0, piece.lanes) if mask is None else load_masked(place, mask)
-                made.store(convert(loaded, to.dtype), piece.start)
+            if is_ranged(columns):
+                self._copy_ranged(made, line, columns)
+            else:
+                self._copy_pieces(made, line, columns)
+
+    def _copy_pieces(self, made: Pointer, line: Pointer, columns: int) -> None:
+        for piece in pieces_of(columns, self.tile.lanes, masked=self.e.target.avx512):
+            place, mask = line + piece.start, piece.mask(self.e)
+            loaded = place.load(0, piece.lanes) if mask is None else load_masked(place, mask)
+            made.store(convert(loaded, made.dtype), piece.start)
+
+    def _copy_ranged(self, made: Pointer, line: Pointer, columns: int) -> None:
+        lanes = self.tile.lanes
+        if self.e.target.avx512:
+            for start in range(0, self.tile.columns, lanes):
+                mask = first_lanes(self.e.index(columns - start), lanes)
+                made.store(convert(load_masked(line + start, mask), made.dtype), start)
+            return
+        whole = columns - columns % lanes
+        with self.e.loop(whole, step=lanes, name="c") as c:
+            made.store(convert(line.load(c, lanes), made.dtype), c)
+        with self.e.loop(columns, start=whole, name="c") as c:
+            made.store(convert(line.load(c), made.dtype), c)
 
     def _transpose(self, to: Pointer, source: Pointer, column: Index, side: int) -> None:
         """Squares as far as they go along the depth, then single elements."""
@@ -113,6 +133,6 @@ class Packer:
 
     def _column(self, source: Pointer, column: Value) -> Pointer:
         """Where a column begins; past the last one, that one."""
-        if self.columns % self.tile.columns:
+        if self.columns % self.tile.columns != 0:
             column = smaller(column, self.columns - 1)
         return source + column * self.matrix.column_stride
