@@ -77,7 +77,7 @@ class Machine(HostExecutable):
 
     def bound(self, inputs: Sequence[Array]) -> Program:
         """The program as it is for the extents of inputs; the last few are kept."""
-        extents = self._extents.read([array.shape for array in inputs])
+        extents = self._extents.read(inputs)
         key = tuple(extents[dim.name] for dim in self.interface.dims)
         program = self._bound.get(key) or bind_program(self.program, extents)
         self._bound = {**dict([*self._bound.items()][1 - MOST_BOUND :]), key: program}
