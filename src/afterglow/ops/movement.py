@@ -230,8 +230,9 @@ class Slice(Movement):
             zip(self.starts, self.extents, self.steps, strict=True)
         ):
             last = start + (extent - 1) * step
+            low, high = (start, last) if step > 0 else (last, start)
             require(
-                extent == 0 or (0 <= start < x.shape[axis] and 0 <= last < x.shape[axis]),
+                extent == 0 or (low >= 0 and high < x.shape[axis]),
                 f"elements {start} to {last} along axis {axis} are not all in {x}",
             )
         return x.with_shape(self.extents)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from afterglow.runtime.buffers import StateArrays
 from afterglow.runtime.signature import TensorInfo
 from afterglow.support.errors import UsageError
-from afterglow.types import Interface
+from afterglow.types import Array, Interface
 from afterglow.types.extent import Dim, Extents, RangedExtent, dims_of, solve
 from afterglow.types.sample_extents import run_text
 
@@ -40,13 +41,27 @@ class ExtentReader:
             for axis, extent in enumerate(shape or ())
             if isinstance(extent, RangedExtent)
         ]
+        self._growing: tuple[str, ...] = ()
+        """The states behind the arrays whose fill levels tell extents."""
         self._last: tuple[Sequence[Shape], Extents] = ((), {})
 
     @staticmethod
     def of(interface: Interface) -> ExtentReader:
-        """What reads the extents of a program off the shapes of its inputs."""
-        ports = interface.inputs
-        return ExtentReader([port.name for port in ports], [port.type.shape for port in ports])
+        """What reads the extents of a program off its inputs and the fill levels of its states."""
+        shapes = {port.name: port.type.shape for port in interface.inputs}
+        levels = {port.name: port.level for port in interface.states if port.level is not None}
+        filled = [(level.before,) for level in levels.values()]
+        reader = ExtentReader([*shapes, *levels], [*shapes.values(), *filled])
+        reader._growing = tuple(levels)
+        return reader
+
+    def of_run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> Extents:
+        """The extents of a run on inputs and states."""
+        shapes: list[Shape] = [array.shape for array in inputs]
+        if self._growing:
+            levels = states.levels if isinstance(states, StateArrays) else {}
+            shapes.extend((levels.get(name, 0),) for name in self._growing)
+        return self.read(tuple(shapes))
 
     def read(self, shapes: Sequence[Shape]) -> Extents:
         """The extents of all dimensions, by name; an error if one contradicts a bound or others.

@@ -202,7 +202,7 @@ class LibraryExecutable(HostExecutable):
         if self._donates:
             inputs = donatable(self.interface, inputs, states)
         inputs = [np.require(array, requirements=("C", "A")) for array in inputs]
-        known = self._extents.read([array.shape for array in inputs])
+        known = self._extents.of_run(inputs, states)
         types = [port.type.bind(known) for port in self.interface.outputs]
         outputs = [np.empty(type.shape, type.dtype.numpy) for type in types]
         arrays = (*inputs, *outputs, *states.values())
