@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, maximum, minimum
-from afterglow.backends.cpu.micro.cost import MOVED_BYTE, UPDATED_ELEMENT
+from afterglow.backends.cpu.micro.cost import MOVED_BYTE, UPDATED_ELEMENT, work_of
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove, as_bits
 from afterglow.backends.cpu.micro.move.blocks import Blocks, write_powers
@@ -139,7 +139,7 @@ def _write_copy(k: Kernel, name: str, source: _Side, to: _Side) -> None:
     lanes = max(1, k.target.vector_bits // WIDEST_BITS)
     run = RowMove(lanes, move, out.dtype.itemsize)
     loops = Loops(move.extents, [move.to, move.source], run.cut, [len(move.extents) - 1])
-    with k.phase(loops.units, out.nbytes * MOVED_BYTE, name) as p:
+    with k.phase(loops.units, work_of(out.size, out.dtype.itemsize * MOVED_BYTE), name) as p:
         place, operand = MemoryPlace(to.at(p), move.to[-1]), source.at(p)
 
         def leaf(piece: Index, offsets: list[Index]) -> None:
@@ -163,7 +163,7 @@ def _put_elements(k: Kernel, board: Board) -> None:
     lines = Blocks(1 if axis == last else extents[last], 1, LINES)
     cut = MoveCut(lines.count, largest(extents[axis]) * lines.most)
     loops = Loops(extents, [to, indices.strides, updates.strides], cut, {axis, last})
-    with k.phase(loops.units, updates.type.size * UPDATED_ELEMENT, "updates") as p:
+    with k.phase(loops.units, work_of(updates.type.size, UPDATED_ELEMENT), "updates") as p:
         result, news = board.at(p), board.updates(p, updates)
         tuples = IndexTuples(p, indices, [term])
 
@@ -204,7 +204,7 @@ def _put_slices(k: Kernel, board: Board) -> None:
     blocks = Blocks(slices[-1], lanes, max(1, UNIT // largest(count) // lanes) * lanes)
     cut = MoveCut(blocks.count, largest(count) * blocks.most)
     loops = Loops(slices, [to, source], cut, [len(slices) - 1])
-    with k.phase(loops.units, updates.type.size * UPDATED_ELEMENT, "updates") as p:
+    with k.phase(loops.units, work_of(updates.type.size, UPDATED_ELEMENT), "updates") as p:
         result, news = board.at(p), board.updates(p, updates)
         looked_up = IndexTuples(p, indices, terms)
 

@@ -15,7 +15,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     gather,
     lane_numbers,
 )
-from afterglow.backends.cpu.micro.cost import GATHERED_ELEMENT, MOVED_BYTE
+from afterglow.backends.cpu.micro.cost import GATHERED_ELEMENT, MOVED_BYTE, work_of
 from afterglow.backends.cpu.micro.index_check import IndexCheck
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove
@@ -140,7 +140,7 @@ def write_gathered(
         return
     method, inner = choose_method(move, lanes_of(kernel), dtype, plain)
     loops = Loops(move.extents, [move.to, move.source, move.index_strides], method.cut, inner)
-    with kernel.phase(loops.units, move.size * dtype.itemsize * MOVED_BYTE) as p:
+    with kernel.phase(loops.units, work_of(move.size, dtype.itemsize * MOVED_BYTE)) as p:
         out, source = place_of(p, move.to[-1]), operand_of(p, p.pointer(operand))
         tuples = IndexTuples(p, indices, terms)
 
@@ -162,7 +162,7 @@ def _write_elements(
     method = GatherRows(min(lanes, lanes_of(kernel)), move)
     strides = [move.to, move.source, move.index_strides]
     loops = Loops(move.extents, strides, method.cut, [len(move.extents) - 1])
-    with kernel.phase(loops.units, move.size * GATHERED_ELEMENT) as p:
+    with kernel.phase(loops.units, work_of(move.size, GATHERED_ELEMENT)) as p:
         out, source = place_of(p, move.to[-1]), operand_of(p, p.pointer(operand))
         tuples = IndexTuples(p, indices, terms)
 

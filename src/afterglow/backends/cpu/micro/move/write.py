@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer
-from afterglow.backends.cpu.micro.cost import MOVED_BYTE
+from afterglow.backends.cpu.micro.cost import MOVED_BYTE, work_of
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.move.axes import MoveCut, Nest, StridedMove, as_bits
 from afterglow.backends.cpu.micro.move.place import Fused, MemoryPlace, ResultPlace
@@ -41,7 +41,7 @@ def write_move(kernel: Kernel, operand: Callable[[Phase], Pointer], move: Stride
     move = move.in_memory() if plain else move.by_rows()
     method, inner = choose_method(move, lanes_of(kernel), dtype, plain)
     loops = Loops(move.extents, [move.to, move.source], method.cut, inner)
-    with kernel.phase(loops.units, move.size * dtype.itemsize * MOVED_BYTE) as p:
+    with kernel.phase(loops.units, work_of(move.size, dtype.itemsize * MOVED_BYTE)) as p:
         out, source = place_of(p, move.to[-1]), operand_of(p, operand(p))
 
         def leaf(piece: Index, offsets: list[Index]) -> None:
