@@ -41,26 +41,29 @@ class ExtentReader:
             for axis, extent in enumerate(shape or ())
             if isinstance(extent, RangedExtent)
         ]
-        self._growing: tuple[str, ...] = ()
-        """The states behind the arrays whose fill levels tell extents."""
+        self.growing: tuple[str, ...] = ()
+        """States whose fill levels tell extents, behind the arrays: of those alike, one."""
         self._last: tuple[Sequence[Shape], Extents] = ((), {})
 
     @staticmethod
     def of(interface: Interface) -> ExtentReader:
         """What reads the extents of a program off its inputs and the fill levels of its states."""
         shapes = {port.name: port.type.shape for port in interface.inputs}
-        levels = {port.name: port.level for port in interface.states if port.level is not None}
-        filled = [(level.before,) for level in levels.values()]
-        reader = ExtentReader([*shapes, *levels], [*shapes.values(), *filled])
-        reader._growing = tuple(levels)
+        states = {port.level.before: port.name for port in interface.states if port.level}
+        names = (*shapes, *states.values())
+        reader = ExtentReader(names, [*shapes.values(), *((before,) for before in states)])
+        reader.growing = tuple(states.values())
         return reader
 
     def of_run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> Extents:
         """The extents of a run on inputs and states."""
+        return self.of_levels(inputs, states.levels if isinstance(states, StateArrays) else {})
+
+    def of_levels(self, inputs: Sequence[Array], levels: Mapping[str, int]) -> Extents:
+        """The extents of a run on inputs, with the fill levels of states that grow, by name."""
         shapes: list[Shape] = [array.shape for array in inputs]
-        if self._growing:
-            levels = states.levels if isinstance(states, StateArrays) else {}
-            shapes.extend((levels.get(name, 0),) for name in self._growing)
+        if self.growing:
+            shapes.extend([(levels.get(name, 0),) for name in self.growing])
         return self.read(tuple(shapes))
 
     def read(self, shapes: Sequence[Shape]) -> Extents:
