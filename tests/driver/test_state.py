@@ -192,3 +192,31 @@ def test_state_needs_one_program() -> None:
 def test_names_must_be_given_for_state() -> None:
     with pytest.raises(UsageError, match="state must be a dictionary with names as keys"):
         afterglow.compile(decoder(), state=["past"])  # type: ignore[arg-type]  # what is refused
+
+
+def test_a_saved_model_keeps_state_of_its_own(
+    tmp_path: Path, inputs: list[Array], wanted: list[Array]
+) -> None:
+    steps = afterglow.compile(decoder(), dims=PAST, state=STATE)
+    steps(inputs[0])
+    steps.save(tmp_path / "steps.agc")
+    loaded = afterglow.load(tmp_path / "steps.agc")
+    for x, result in zip(inputs, wanted, strict=True):
+        np.testing.assert_allclose(loaded(x), result, atol=1e-5)
+    with pytest.raises(UsageError, match=r"state 'past\.0\.k' is full"):
+        loaded(inputs[0])
+    loaded.reset()
+    np.testing.assert_allclose(loaded(inputs[0]), wanted[0], atol=1e-5)
+
+
+def test_a_cached_model_keeps_state(
+    tmp_path: Path, inputs: list[Array], wanted: list[Array]
+) -> None:
+    path = tmp_path / "decoder.onnx"
+    onnx.save(decoder(), path)
+    for _ in range(2):
+        steps = afterglow.compile(path, dims=PAST, state=STATE, cache=tmp_path / "cache")
+        for x, result in zip(inputs[:2], wanted[:2], strict=True):
+            np.testing.assert_allclose(steps(x), result, atol=1e-5)
+    plain = afterglow.compile(path, dims=PAST, cache=tmp_path / "cache")
+    assert len(plain.inputs) == 1 + 2 * LAYERS

@@ -41,7 +41,7 @@ class Growth:
     def advance(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> None:
         """Set the levels to what they are after a run."""
         levels = {name: _host(states[name]).filled for name in self.extents.growing}
-        extents = self.extents.of_levels(inputs, levels)
+        extents = self.extents.read(inputs, levels)
         for level, ports in self.alike.items():
             after = bind_extent(level.after, extents)
             for port in ports:
