@@ -16,6 +16,7 @@ from afterglow.ops.fill import Fill
 from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.reduction import ReduceSum
 from afterglow.ops.rules import (
+    exact_extent,
     normal_axis,
     require,
     require_integer,
@@ -304,7 +305,7 @@ def check_tuple_indices(batch_axes: int, data: TensorType, indices: TensorType) 
         f"the first {batch_axes} axes of data {data} and indices {indices} must agree",
     )
     require(indices.rank > 0, "indices must have an axis that holds the tuples")
-    depth = indices.shape[-1]
+    depth = exact_extent(indices.shape[-1], "how long the tuples of indices are")
     require(
         batch_axes + depth <= data.rank,
         f"indices {indices} hold tuples of {depth}, data {data} has {data.rank} axes",

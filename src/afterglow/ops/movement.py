@@ -169,8 +169,8 @@ class Concat(Movement):
             require_rank(first.rank, **{f"part {index}": part})
             what = f"parts must differ along axis {axis} only: part 0 is {first}, "
             what += f"part {index} is {part}"
-            rests = [(*type.shape[:axis], *type.shape[axis + 1 :]) for type in (part, first)]
-            same = same_extents(*rests, what) and part.quantization == first.quantization
+            own, wanted = ((*t.shape[:axis], *t.shape[axis + 1 :]) for t in (part, first))
+            same = same_extents(own, wanted, what) and part.quantization == first.quantization
             require(same, what)
         extent = sum(part.shape[axis] for part in parts)
         return first.with_shape((*first.shape[:axis], extent, *first.shape[axis + 1 :]))
