@@ -107,34 +107,54 @@ def test_a_range_bounds_what_files_bring(command, tmp_path):
     command.fails(
         2,
         """
-        error: dimension 'batch' of input 'a' is 6
-          help: the model was compiled for 1 to 5
+        error: dimension 'batch' of input 'a' is 6, out of its bounds 1..5
+          help: compile the model with other bounds: dims={'batch': (FIRST, LAST)}
         """,
         *(*words, "--dim", "batch=1..5"),
     )
 
 
-def test_a_range_is_no_extent(command, tmp_path):
+def test_a_range_is_run_at_its_largest_extent(command, tmp_path):
+    data = command("run", models.batched(tmp_path), "--dim", "batch=1..5", "--json").json
+    assert [output["type"] for output in data["outputs"]] == ["f32[5, 3]"]
+
+
+def test_a_range_may_have_a_step(command, tmp_path):
+    data = command("run", models.batched(tmp_path), "--dim", "batch=4..16:4", "--json").json
+    assert [output["type"] for output in data["outputs"]] == ["f32[16, 3]"]
     command.fails(
         2,
         """
-        error: input 'a: f32[batch, 3]' has dynamic dimensions
-          help: bind them, for example --dim batch=1 or --shapes a:1x3
+        error: dimension 'batch' cannot be (4, 16, 5): 4 is not a multiple of the step 5
+          help: a tuple is the first and last extent, and a step if extents are multiples of it
         """,
-        *("run", models.batched(tmp_path), "--dim", "batch=1..5"),
+        *("run", models.batched(tmp_path), "--dim", "batch=4..16:5"),
     )
 
 
-@pytest.mark.parametrize("verb", ["check", "compile", "dump", "explain"])
-def test_code_is_for_exact_extents(command, tmp_path, verb):
-    command.fails(
-        2,
-        """
-        error: dimension 'batch' is a range, 1..5: code needs exact extents
-          help: give one, --dim batch=5, or a list, --dim batch=1,5
-        """,
-        *(verb, models.batched(tmp_path), "--dim", "batch=1..5"),
-    )
+@pytest.mark.parametrize("verb", ["check", "compile", "explain"])
+def test_a_program_may_be_for_a_range(command, tmp_path, verb):
+    finished = command(verb, models.batched(tmp_path), "--dim", "batch=1..5", "--json")
+    assert finished.status == 0
+    assert "bindings" not in finished.json
+
+
+def test_a_dump_shows_a_range(command, tmp_path):
+    finished = command("dump", models.batched(tmp_path), "--dim", "batch=1..5")
+    assert "f32[batch, 3]" in finished.out
+
+
+def test_a_range_is_profiled_at_the_extents_of_the_inputs(command, tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((3, 3), np.float32))
+    words = ("--input", f"a={tmp_path / 'a.npy'}", "--repeat", "1", "--json")
+    data = command("profile", models.batched(tmp_path), "--dim", "batch=1..5", *words).json
+    assert [step["results"] for step in data["steps"]] == [["f32[batch, 3]"]]
+
+
+def test_bench_times_a_range_at_its_largest_extent(command, tmp_path):
+    words = ("--vs", "", "--seconds", "0.02", "--json")
+    data = command("bench", models.batched(tmp_path), "--dim", "batch=1..4", *words).json
+    assert [engine["problem"] for engine in data["engines"]] == [None]
 
 
 @pytest.mark.parametrize(

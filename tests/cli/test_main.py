@@ -242,7 +242,7 @@ def test_a_dimension_without_a_name(command, text):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "two", "-1", "1.5", "1,", ",1", "1,,2", "1,b", "4..1", "1..", "..4", "1..2..3", "²"],
+    ["", "two", "-1", "1.5", "1,", ",1", "1,,2", "1,b", "1..", "..4", "1..2..3", "1..2:", "²"],
 )
 def test_a_dimension_that_is_no_extent(command, text):
     command.fails(

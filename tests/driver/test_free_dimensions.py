@@ -96,7 +96,8 @@ def test_extents_outside_a_range_are_refused() -> None:
     with pytest.raises(UsageError) as caught:
         compiled(np.ones((6, FEATURES), np.float32))
     assert str(caught.value) == (
-        "error: dimension 'batch' of input 'x' is 6\n  help: the model was compiled for 2 to 5"
+        "error: dimension 'batch' of input 'x' is 6, out of its bounds 2..5\n"
+        "  help: compile the model with other bounds: dims={'batch': (FIRST, LAST)}"
     )
 
 
@@ -104,7 +105,23 @@ def test_extents_outside_a_range_are_refused() -> None:
     ("dims", "message"),
     [
         ({"bach": [1]}, "no input has a dynamic dimension 'bach': there are 'batch'"),
-        ({"batch": (5, 2)}, "dimension 'batch' cannot be (5, 2)"),
+        (
+            {"batch": (5, 2)},
+            "dimension 'batch' cannot be (5, 2): the first extent is larger than the last",
+        ),
+        (
+            {"batch": (-1, 2)},
+            "cannot be (-1, 2): a range has two or three numbers, none of them negative",
+        ),
+        ({"batch": (1, 2, 3, 4)}, "a range has two or three numbers, none of them negative"),
+        ({"batch": (1.5, 2)}, "a range has two or three numbers, none of them negative"),
+        ({"batch": (32, 640, 48)}, "cannot be (32, 640, 48): 32 is not a multiple of the step 48"),
+        ({"batch": (2, 7, 2)}, "cannot be (2, 7, 2): 7 is not a multiple of the step 2"),
+        ({"batch": (1, 2, 0)}, "cannot be (1, 2, 0): the step is 0"),
+        (
+            {"batch": (1, 2**31)},
+            "cannot be (1, 2147483648): the largest extent there can be is 2147483647",
+        ),
         ({"batch": [1, -4]}, "dimension 'batch' cannot be [1, -4]"),
         ({"batch": list(range(17))}, "17 versions of the model are requested, the limit is 16"),
     ],

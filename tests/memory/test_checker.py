@@ -440,3 +440,46 @@ class TestText:
         assert check_plan(text + "}\n}\n") == [
             Finding(9, "this stands after the end of the program")
         ]
+
+
+RANGED = """
+program @main arena 128 {
+  dim h : 4..8 by 4
+  dim "odd name" : 1..2
+  dim s : 1..4
+  input %x : f32[s, h]
+  output %y : f32[s, "odd name"*h + 1]
+  %a = alloc f32[s, h] at 0
+  exp out %a, in %x {shape = (s, 4)}
+  %whole = view %y : f32[s*("odd name"*h + 1)]
+  fill out %whole {shape = (1,), value = 0.0, dtype = f32}
+  %left = view %y[0:s, 0:h] : f32[s, h]
+  copy out %left, in %a
+  %row = view %a {start = h*(s // 2), strides = (h, 1)} : f32[1, min(5, h)]
+  %last = view %y {start = "odd name"*h, strides = ("odd name"*h + 1, 1)} : f32[1, 1]
+  relu out %last, in %row
+  dealloc %a
+}
+"""
+
+
+def test_a_plan_for_ranges_is_checked_with_numbers() -> None:
+    assert check_plan(RANGED) == []
+
+
+def test_what_is_wrong_with_a_plan_only_at_small_extents_is_found() -> None:
+    text = RANGED.replace("start = h*(s // 2)", "start = 2*h - h")
+    assert check_plan(text) == [
+        Finding(
+            14, "with h = 4, odd name = 1, s = 1: %row takes bytes 16 to 32 of %a, which has 16"
+        )
+    ]
+    text = RANGED.replace("at 0", "at 64")
+    assert [finding.line for finding in check_plan(text)] == [8]
+    assert "with h = 8, odd name = 2, s = 4: " in check_plan(text)[0].text
+
+
+def test_an_expression_that_makes_no_sense_is_not_understood() -> None:
+    for bad in ("[s, t]", "[s, h**2]", "[s, h // (s - s)]", "[s, max(h)]", "[s, (h]"):
+        findings = check_plan(RANGED.replace("%x : f32[s, h]", f"%x : f32{bad}"))
+        assert "this line is not understood" in findings[0].text

@@ -157,7 +157,8 @@ def test_equal_sums_are_equal_however_they_were_formed() -> None:
     assert hash((S + B) * 2 - S) == hash(B + S + B)
     assert (64 * S * B) // (8 * B) == 8 * S
     assert (S * 12) % 6 == 0
-    assert S - S == 0 and type(S - S) is int
+    assert S - S == 0
+    assert type(S - S) is int
     assert largest(S) != S
 
 

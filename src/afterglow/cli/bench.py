@@ -63,7 +63,7 @@ NOTHING = "–"  # noqa: RUF001  a dash is what tables have
     metavar="FOLDER",
     help="Keep the files that other engines compile ahead of time, and reuse them.",
 )
-@for_each_extent(ranges=True)
+@for_each_extent()
 def bench(session: Session, request: Request, **asked: Any) -> int:
     """Time MODEL in Afterglow and in other engines, or time a compiled model alone.
 
@@ -110,6 +110,7 @@ def _plan(request: Request, asked: dict[str, Any], clock: StageClock) -> BenchPl
         peer_python=_peer_python(asked["peer_python"]),
         keep=asked["keep"] and asked["keep"] / Path(request.path).stem,
         options={} if request.is_saved else describe_options(options),
+        ranges={} if request.is_saved else request.dim_options.ranges,
     )
 
 

@@ -70,7 +70,6 @@ def compile_command(
     slash if it contains a dot. If --dim lists several extents, all of them are compiled, and saved
     together.
     """
-    request.refuse_ranges()
     place = compiled_place(output, flags.given, request.path, force=force)
     if isinstance(place, Path):
         return write_to_folder(session, request, place, flags, force=force)

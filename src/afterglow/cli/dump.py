@@ -169,7 +169,6 @@ def dump(
     written = DumpFormat(**form)
     written.check(stage)
     place, payload = written.place(stage, request.path), written.payload_place(request.path)
-    request.refuse_ranges()
     refuse_lists(request, "a dump")
     watch = Watch(
         _known_passes(request, dump_after),

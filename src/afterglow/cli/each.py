@@ -13,18 +13,16 @@ from afterglow.support.errors import UsageError
 Verb = Callable[..., int]
 
 
-def for_each_extent(*files: str, ranges: bool = False) -> Callable[[Verb], Verb]:
+def for_each_extent(*files: str) -> Callable[[Verb], Verb]:
     """Decorator that calls a command once for each combination of extents that `--dim` lists.
 
     The exit status is the largest one; the JSON output is a list. `files` are options that name an
-    output file and so cannot be combined with lists. `ranges` says that the command accepts ranges.
+    output file and so cannot be combined with lists.
     """
 
     def decorated(verb: Verb) -> Verb:
         @wraps(verb)
         def called(session: Session, request: Request, **others: Any) -> int:
-            if not ranges:
-                request.refuse_ranges()
             requests = request.bindings()
             if len(requests) == 1:
                 return verb(session, requests[0], **others)

@@ -13,11 +13,14 @@ import numpy as np
 from afterglow.cli.arrays import as_declared, random_array, read_array, read_arrays
 from afterglow.cli.request import Request, how_to_bind
 from afterglow.driver.dims import check_names
+from afterglow.driver.options import Options
+from afterglow.driver.ranges import Ranges
 from afterglow.frontends.onnx import NamedExtents
 from afterglow.runtime import TensorInfo
-from afterglow.runtime.signature import check_ranges
+from afterglow.runtime.extents import check_extents
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, DType
+from afterglow.types.extent import is_ranged, largest
 
 RANDOM = "random"
 
@@ -50,10 +53,11 @@ def build_feed(
 ) -> dict[str, Array]:
     """An array for each input: from `--input`, or else random, of the bound shape.
 
-    `inputs` are as the file declares them, before dimensions are bound.
+    `inputs` are as the file declares them, before dimensions are bound. Where nothing tells the
+    extent of a dimension with bounds, it is the largest.
     """
     options, ranges = request.options, request.dim_options.ranges
-    check_names((*options.dims, *ranges), inputs)
+    check_names(options.dims, inputs)
     by_name = {info.name: info for info in inputs}
     arrays = _given(by_name, given)
     for name in options.shapes:
@@ -67,8 +71,19 @@ def build_feed(
         if info.name not in arrays:
             shape = shapes[info.name] if info.name in shapes else _bound(info, extents)
             arrays[info.name] = _random(info, shape, random)
-        check_ranges(info, arrays[info.name].shape, ranges)
+        check_extents(info, arrays[info.name].shape, ranges)
     return {info.name: arrays[info.name] for info in inputs}
+
+
+def compiled_for(
+    inputs: Sequence[TensorInfo], request: Request, feed: Mapping[str, Array]
+) -> Options:
+    """The options to compile one program that takes a feed: for ranges where `--dim` gives them."""
+    declared = {info.name: info.shape for info in inputs}
+    ranges = Ranges(request.dim_options.ranges, grows=False)
+    ranges.see(declared, feed)
+    exact = {name: array.shape for name, array in feed.items()}
+    return replace(request.options, shapes=ranges.shapes(declared, feed) or exact, dims={})
 
 
 def _random(info: TensorInfo, shape: tuple[int, ...], random: np.random.Generator) -> Array:
@@ -135,12 +150,12 @@ def _extents(
     dims: Mapping[str, int],
 ) -> dict[str, int]:
     """The extents of named dimensions: those given, and those implied by the given shapes."""
-    named = NamedExtents(dims)
+    named = NamedExtents({name: extent for name, extent in dims.items() if not is_ranged(extent)})
     for name, shape in shapes.items():
         declared = inputs[name].shape if name in inputs else None
         for problem in named.learn(name, declared or (), shape):
             raise UsageError(problem)
-    return named.extents
+    return {**{name: largest(extent) for name, extent in dims.items()}, **named.extents}
 
 
 def _bound(info: TensorInfo, extents: Mapping[str, int]) -> tuple[int, ...]:

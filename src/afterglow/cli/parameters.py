@@ -31,12 +31,12 @@ class Shape(click.ParamType[tuple[str, tuple[int, ...]]]):
 
 
 class Dim(click.ParamType[tuple[str, DimExtents]]):
-    """The extents of a dimension: `batch=8`, `batch=1,4,8`, `batch=1..512`."""
+    """The extents of a dimension: `batch=8`, `batch=1,4,8`, `seq=1..512`, `h=32..640:32`."""
 
-    name = "name=8|1,4,8|1..512"
+    name = "name=8|1,4,8|1..512|32..640:32"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, DimExtents]:
-        """The name, and one extent, a list of extents, or a range as a tuple (first, last)."""
+        """The name, and one extent, a list of extents, or a range as a tuple."""
         name, _, text = str(value).rpartition("=")
         if not name:
             raise UsageError(
@@ -53,13 +53,16 @@ class Dim(click.ParamType[tuple[str, DimExtents]]):
 
 def _parsed_extents(text: str) -> DimExtents | None:
     """The extents that the text gives for a dimension; None if it is malformed."""
-    first, dots, last = text.partition("..")
-    parts = [first, last] if dots else text.split(",")
+    if ".." in text:
+        ends, colon, step = text.partition(":")
+        parts = [*ends.split("..", 1), *([step] if colon else [])]
+    else:
+        parts = text.split(",")
     if not all(part.isascii() and part.isdigit() for part in parts):
         return None
     extents = [int(part) for part in parts]
-    if dots:
-        return tuple(extents) if extents[0] <= extents[1] else None
+    if ".." in text:
+        return tuple(extents)
     return extents if len(extents) > 1 else extents[0]
 
 

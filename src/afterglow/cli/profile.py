@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -11,7 +11,7 @@ from rich.table import Table
 
 from afterglow.backends.capabilities import Profiling
 from afterglow.cli.each import for_each_extent
-from afterglow.cli.feed import build_feed, takes_inputs
+from afterglow.cli.feed import build_feed, compiled_for, takes_inputs
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
@@ -33,7 +33,7 @@ from afterglow.support.errors import UsageError
 )
 @click.option("--top", type=click.IntRange(1), default=30, show_default=True, help="Rows to show.")
 @takes_inputs
-@for_each_extent(ranges=True)
+@for_each_extent()
 def profile_command(session: Session, request: Request, top: int, **asked: Any) -> int:
     """Time each instruction of MODEL separately; show the slowest ones.
 
@@ -67,9 +67,9 @@ def _profile(request: Request, asked: dict[str, Any], clock: StageClock) -> list
         raise UsageError(f"backend {options.backend!r} has no profiler", help="leave --backend out")
     clock("read")
     source = request.source()
-    feed = build_feed(request.inputs(source), request, asked["inputs"], asked["seed"])
-    shapes = {name: array.shape for name, array in feed.items()}
-    options = replace(options, shapes=shapes, dims={})
+    inputs = request.inputs(source)
+    feed = build_feed(inputs, request, asked["inputs"], asked["seed"])
+    options = compiled_for(inputs, request, feed)
     stages = Stages(options)
     clock("import")
     try:

@@ -84,14 +84,6 @@ class Request:
         bound = (replace(self.options, dims=dims) for dims in self.dim_options.bindings())
         return [Request(self.path, options, rest) for options in bound]
 
-    def refuse_ranges(self) -> None:
-        """Raise if `--dim` gives a range, because code is generated for exact extents."""
-        for name, (first, last) in self.dim_options.ranges.items():
-            raise UsageError(
-                f"dimension {name!r} is a range, {first}..{last}: code needs exact extents",
-                help=f"give one, --dim {name}={last}, or a list, --dim {name}={first},{last}",
-            )
-
     def watched(self, progress: Progress, *instruments: Instrument) -> Request:
         """The same request, with a progress callback and instruments for passes."""
         return replace(
@@ -234,7 +226,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
             threads=threads,
             cache=cache_folder(not no_cache),
             shapes=_once("--shapes", shapes),
-            dims=dim_options.fixed,
+            dims=dim_options.bound,
             values=_once("--value", values),
             max_arena=max_arena,
             max_memory=max_memory_by_default() if max_memory is None else max_memory,

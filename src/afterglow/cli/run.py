@@ -84,7 +84,7 @@ class Outcome:
     help="Largest relative error that counts as agreement.",
 )
 @takes_force
-@for_each_extent("--output-dir", ranges=True)
+@for_each_extent("--output-dir")
 def run(
     session: Session, request: Request, output_dir: Path | None, force: bool, **trial: Any
 ) -> int:
@@ -117,6 +117,10 @@ def _prepare(
         return model, saved_feed(model, request, trial.inputs, trial.seed)
     clock("read")
     feed = build_feed(request.inputs(request.source()), request, trial.inputs, trial.seed)
+    if request.dim_options.ranges:
+        model = compile_with(request.path, request.options, request.dim_options)
+        model.version_for(feed)  # compiled here if something is in the way of ranges
+        return model, feed
     shapes = {name: array.shape for name, array in feed.items()}
     return compile_with(request.path, replace(request.options, shapes=shapes, dims={})), feed
 

@@ -45,8 +45,8 @@ def compile(
 ) -> CompiledModel:
     """Compile a model: a path, bytes, an `onnx.ModelProto`, or a `Module` built by hand.
 
-    Dynamic dimensions that are not bound here are bound by the first call; the model is compiled
-    again for each call with other shapes.
+    A dimension with bounds is compiled once for all extents within them. What is not bound here is
+    bound by calls, and the model is compiled for what they bring: see docs/shapes.md.
 
     Args:
         source: the model.
@@ -54,8 +54,9 @@ def compile(
         target: the machine to generate code for, such as "host" or "x86-64-v3".
         threads: number of threads; by default all cores that this process may use.
         shapes: shapes of inputs by name, to bind dynamic dimensions.
-        dims: extents of dimensions by name; a list of extents is compiled ahead of any call, a
-            tuple is the first and last extent that calls may have.
+        dims: extents of dimensions by name: a number; a tuple of the smallest and largest extent
+            that calls may have, and of a step if extents are multiples of one; or a list of
+            extents that are compiled ahead of any call.
         values: inputs that become constants, by name.
         optimize: False disables all optimisations.
         donate_inputs: let a run use the memory of its input arrays, whose contents are undefined
@@ -81,7 +82,7 @@ def compile(
         target=target,
         threads=threads,
         shapes=shapes or {},
-        dims=dim_options.fixed,
+        dims=dim_options.bound,
         values=values or {},
         optimize=optimize,
         donate_inputs=donate_inputs,
@@ -95,7 +96,7 @@ def compile(
         perf_map=perf_map_by_default(),
         progress=progress,
     )
-    cached = None if dim_options.ahead or dim_options.ranges else find_cached(source, options)
+    cached = None if dim_options.ahead else find_cached(source, options)
     if cached is not None:
         return cached
     # here, because importing the compiler takes longer than loading a cached model

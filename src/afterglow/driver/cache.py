@@ -34,6 +34,7 @@ from afterglow.support.errors import UnsupportedError, UsageError
 from afterglow.support.plugins import BACKENDS, is_added, plugin_module
 from afterglow.support.private_folder import make_private
 from afterglow.support.regular_file import open_regular, path_inside
+from afterglow.types.extent import dims_of
 
 KERNELS_LIMIT = 512 << 20
 """Bytes of object code that the cache holds at most."""
@@ -157,8 +158,8 @@ def is_cacheable(options: Options) -> bool:
 def model_key(digest: str, options: Options) -> str:
     """The key of a model compiled with options."""
     values = [f"{name} {_content(value)}" for name, value in options.values.items()]
-    bound = [f"{name} {tuple(shape)}" for name, shape in sorted(options.shapes.items())]
-    dims = [f"{name} {extent}" for name, extent in sorted(options.dims.items())]
+    bound = [f"{name} {_extents(*shape)}" for name, shape in sorted(options.shapes.items())]
+    dims = [f"{name} {_extents(extent)}" for name, extent in sorted(options.dims.items())]
     flags = f"{options.optimize} {options.donate_inputs} {options.max_arena} {options.max_memory}"
     choice = f"{options.policy} {options.precision} {options.tune}"
     target = f"{options.backend} {options.target} {_identity(options)}"
@@ -167,6 +168,12 @@ def model_key(digest: str, options: Options) -> str:
     return digest_of_texts(
         [digest, *build, target, flags, choice, part, *bound, *dims, *sorted(values)]
     )
+
+
+def _extents(*extents: int) -> str:
+    """A text that is equal for equal extents: expressions come with the bounds of dimensions."""
+    dims = [f"{dim.spelled} {dim.range_text}" for dim in dims_of(*extents)]
+    return f"{extents} {dims}" if dims else f"{extents}"
 
 
 def _identity(options: Options) -> str:

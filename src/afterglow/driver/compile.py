@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.cache import CompileCache, is_cacheable, model_key
 from afterglow.driver.dims import DimOptions
 from afterglow.driver.options import Options, check_bindings, describe_options, model_title
+from afterglow.driver.ranges import Ranges, given_ranges
 from afterglow.driver.sources import Source, open_source
 from afterglow.driver.specialise import CallSpecialiser
 from afterglow.driver.stages import Stages, find_backend
@@ -20,13 +23,20 @@ from afterglow.frontends.base import NeedsValuesError, UnboundDimensionsError
 from afterglow.frontends.partition import remainder_of
 from afterglow.graph import Module, print_module
 from afterglow.instr import print_program
-from afterglow.runtime import CompiledModel
+from afterglow.runtime import CompiledModel, Signature
 from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.version import SourceLeft, Specialiser, Version
-from afterglow.support.errors import UsageError, lacks_memory, out_of_memory
+from afterglow.support.errors import (
+    FAULTS,
+    AfterglowError,
+    MemoryLimitError,
+    UsageError,
+    lacks_memory,
+    out_of_memory,
+)
 from afterglow.types import Array
-from afterglow.types.extent import Dim, ranged
+from afterglow.types.extent import Dim, is_ranged, largest, smallest
 
 STAGES = ("import", "graph", "lowered", "instructions", "llvm", "asm")
 """The stages that can be printed, in order."""
@@ -39,19 +49,16 @@ def compile_with(
     find_backend(options)
     dim_options = dim_options or DimOptions()
     recipe = Recipe(open_source(source), options)
-    signature = recipe.source.signature(options)
+    signature = recipe.signature
     dim_options.check_names(signature.inputs)
-    ranged_dims = {name: ranged(Dim(name, *r)) for name, r in dim_options.ranges.items()}
-    ahead = [
-        recipe.build_ahead(replace(options, dims={**dims, **ranged_dims}))
-        for dims in dim_options.bindings()
-    ]
+    bindings = [replace(options, dims={**options.dims, **dims}) for dims in dim_options.bindings()]
+    ahead = [recipe.build_ahead(binding) for binding in bindings]
     if isinstance(ahead[0], Version) and not dim_options.ahead:
         return CompiledModel(ahead[0].signature, recipe, ahead[0])
     model = CompiledModel(signature, recipe, None, dim_options.ranges)
-    for dims, version in zip(dim_options.bindings(), ahead, strict=True):
+    for binding, version in zip(bindings, ahead, strict=True):
         if version is not None:
-            bound = recipe.source.signature(replace(options, dims=dims))
+            bound = recipe.source.signature(binding)
             model.keep(version, [info.exact_shape for info in bound.inputs])
     return model
 
@@ -80,6 +87,7 @@ class Recipe(Specialiser):
         self.options = options
         self.last = options
         self.bound = BoundValues()
+        self.ranges = Ranges(given_ranges(options.dims))
         self.bodies = Bodies(source, options, lambda *body: Recipe(*body).build)
 
     def build(self, options: Options, value_inputs: Iterable[str] = ()) -> Version:
@@ -105,6 +113,19 @@ class Recipe(Specialiser):
 
     def build_ahead(self, options: Options) -> Version | SegmentedVersion | None:
         """All that can be compiled before there is a call; None if that is nothing."""
+        given = given_ranges(options.dims)
+        try:
+            return self._build_ahead(options)
+        except MemoryLimitError:
+            raise
+        except (AfterglowError, *FAULTS) as error:
+            if not given:
+                raise
+            self._check_ends(options, given)
+            self.ranges.refuse(error, given)
+            return None
+
+    def _build_ahead(self, options: Options) -> Version | SegmentedVersion | None:
         try:
             return self.build(options)
         except UnboundDimensionsError:
@@ -113,6 +134,17 @@ class Recipe(Specialiser):
             inputs = self.source.signature(options).inputs
             return self.specialiser(options).compile_first(error, inputs)
 
+    def _check_ends(self, options: Options, given: Mapping[str, Dim]) -> None:
+        """Raise if the model cannot have the smallest or the largest extents within bounds."""
+        for end in (largest, smallest):
+            dims = {name: end(extent) for name, extent in options.dims.items()}
+            try:
+                self.source.load(replace(options, dims=dims))
+            except (UnboundDimensionsError, NeedsValuesError):
+                return
+            except AfterglowError as error:
+                raise _beyond(error, {name: dims[name] for name in given}, given) from None
+
     def _key(self, cache: CompileCache, options: Options) -> str | None:
         """The key of the model in the cache; None if it is not cached."""
         if not is_cacheable(options):
@@ -120,9 +152,46 @@ class Recipe(Specialiser):
         digest = self.source.digest(cache)
         return None if digest is None else model_key(digest, options)
 
+    @cached_property
+    def signature(self) -> Signature:
+        """What the model takes and gives; dimensions with bounds are shown by name."""
+        fixed = {name: e for name, e in self.options.dims.items() if not is_ranged(e)}
+        return self.source.signature(replace(self.options, dims=fixed))
+
     def compile_for(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion:
-        """Bind the shapes of the inputs, and go on where values decide more."""
-        return self.specialiser(self.options).compile_for(feed)
+        """Bind the shapes of the inputs or ranges around them, and values that decide more."""
+        ranges, specialiser = deepcopy(self.ranges), self.specialiser(self.options)
+        declared = {info.name: info.shape for info in self.signature.inputs}
+        ranges.see(declared, feed)
+        version = None
+        while version is None:
+            shapes = ranges.shapes(declared, feed)
+            if shapes is None:  # an error is not about ranges now
+                version = specialiser.compile_for(feed)
+            else:
+                version = self._try(specialiser, feed, shapes, ranges)
+        self.ranges = ranges
+        return version
+
+    def _try(
+        self,
+        specialiser: CallSpecialiser,
+        feed: Mapping[str, Any],
+        shapes: Mapping[str, tuple[int, ...]],
+        ranges: Ranges,
+    ) -> Version | SegmentedVersion | None:
+        """A version for ranged shapes; None if they are refused."""
+        try:
+            version = specialiser.compile_for(feed, shapes)
+        except (AfterglowError, *FAULTS) as error:
+            ranges.refuse(error)
+            return None
+        ranges.accept()
+        return version
+
+    def refused_ranges(self) -> Mapping[str, str]:
+        """The dimensions that no program could be ranged over, each with the reason."""
+        return self.ranges.refused
 
     def specialiser(self, options: Options) -> CallSpecialiser:
         """What compiles it for a call."""
@@ -161,3 +230,14 @@ class Recipe(Specialiser):
             return print_module(module)
         program = stages.plan(module)[0]
         return print_program(program) if name == "instructions" else stages.listing(program, name)
+
+
+def _beyond(
+    error: AfterglowError, extents: Mapping[str, int], given: Mapping[str, Dim]
+) -> AfterglowError:
+    """An error of a model with extents at an end of their bounds, which says so."""
+    where = ", ".join(f"{name} = {extent}" for name, extent in extents.items())
+    bounds = ", ".join(f"{name} {dim.range_text}" for name, dim in given.items())
+    error.where = f"{error.where}, with {where}" if error.where else f"with {where}"
+    error.help = f"give bounds within which the model works, instead of {bounds}"
+    return error

@@ -12,11 +12,18 @@ from typing import Any, TypeAlias
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.versions import SPECIALISATIONS
 from afterglow.support.errors import UsageError
+from afterglow.types.extent import Dim, ranged
 
 DimExtents: TypeAlias = "int | Sequence[int]"
-"""An extent, a list of extents to compile ahead, or a tuple: the first and last valid extent."""
+"""An extent, a list of extents to compile ahead, or a range as a tuple.
+
+The tuple has the first and the last extent, and may have a step that extents are multiples of.
+"""
 Dims: TypeAlias = Mapping[str, DimExtents]
 """Extents of dimensions, by name."""
+
+LARGEST_EXTENT = 2**31 - 1
+"""The largest extent that a range may have."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,7 @@ class DimOptions:
 
     fixed: Mapping[str, int] = field(default_factory=dict)
     ahead: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    ranges: Mapping[str, Dim] = field(default_factory=dict)
 
     @staticmethod
     def of(dims: Dims) -> DimOptions:
@@ -41,8 +48,13 @@ class DimOptions:
                 fixed[name] = given
         return DimOptions(fixed, ahead, ranges)
 
+    @property
+    def bound(self) -> dict[str, int]:
+        """The extents of all dimensions but the listed ones: numbers, and those of ranges."""
+        return {**self.fixed, **{name: ranged(dim) for name, dim in self.ranges.items()}}
+
     def bindings(self) -> Iterator[dict[str, int]]:
-        """Every combination of the listed extents, together with the fixed ones."""
+        """Every combination of the listed extents, together with those of all other dimensions."""
         count = prod(map(len, self.ahead.values()))
         if count > SPECIALISATIONS:
             raise UsageError(
@@ -50,7 +62,7 @@ class DimOptions:
                 help=f"list fewer extents of {', '.join(map(repr, self.ahead))}",
             )
         for extents in product(*self.ahead.values()):
-            yield {**self.fixed, **dict(zip(self.ahead, extents, strict=True))}
+            yield {**self.bound, **dict(zip(self.ahead, extents, strict=True))}
 
     def check_names(self, inputs: Sequence[TensorInfo]) -> None:
         """Raise if a list or range names a dimension that no input has."""
@@ -66,12 +78,29 @@ def check_names(names: Iterable[str], inputs: Sequence[TensorInfo]) -> None:
             raise UsageError(f"no input has a dynamic dimension {name!r}{listed}")
 
 
-def _range(name: str, given: Sequence[int]) -> tuple[int, int]:
-    if len(given) != 2 or not all(map(_is_extent, given)) or given[0] > given[1]:
+def _range(name: str, given: Sequence[int]) -> Dim:
+    reason = _fault(given)
+    if reason:
         raise UsageError(
-            f"dimension {name!r} cannot be {given!r}", help="a tuple is the first and last extent"
+            f"dimension {name!r} cannot be {given!r}: {reason}",
+            help="a tuple is the first and last extent, and a step if extents are multiples of it",
         )
-    return index(given[0]), index(given[1])
+    return Dim(name, *map(index, given))
+
+
+def _fault(given: Sequence[int]) -> str:
+    """What is wrong with a range; empty if nothing is."""
+    if len(given) not in (2, 3) or not all(map(_is_extent, given)):
+        return "a range has two or three numbers, none of them negative"
+    low, high, step = (*map(index, given), 1)[:3]
+    if low > high:
+        return "the first extent is larger than the last"
+    if high > LARGEST_EXTENT:
+        return f"the largest extent there can be is {LARGEST_EXTENT}"
+    if step == 0:
+        return "the step is 0"
+    odd = next((extent for extent in (low, high) if extent % step), None)
+    return "" if odd is None else f"{odd} is not a multiple of the step {step}"
 
 
 def _extents(name: str, given: Sequence[int]) -> tuple[int, ...]:

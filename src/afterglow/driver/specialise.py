@@ -24,12 +24,15 @@ from afterglow.frontends.base import (
 )
 from afterglow.frontends.partition import is_done
 from afterglow.runtime import TensorInfo
+from afterglow.runtime.extents import Shapes, has_ranges
 from afterglow.runtime.segmented import CONTINUATIONS, SegmentedVersion
 from afterglow.runtime.tier_up import TieredVersions
 from afterglow.runtime.version import Version
-from afterglow.runtime.versions import Versions
+from afterglow.runtime.versions import Versions, shapes_of
 from afterglow.types import Array, TensorType
 
+InputShapes: TypeAlias = Mapping[str, tuple[int, ...]]
+"""Shapes of inputs by name; extents may be ranged."""
 Build: TypeAlias = Callable[[Options, Iterable[str]], Version]
 """Compiles with options; the names say on whose values they depend."""
 
@@ -53,11 +56,20 @@ class CallSpecialiser:
     tiered: bool = False
     tried: frozenset[str] = field(default_factory=frozenset)
 
-    def compile_for(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion:
-        """A version for these inputs, and for the values that earlier parts computed of them."""
+    def compile_for(
+        self, feed: Mapping[str, Any], ranged: InputShapes | None = None
+    ) -> Version | SegmentedVersion:
+        """A version for these inputs, and for the values that earlier parts computed of them.
+
+        If `ranged` has shapes with ranged extents, the version is for all of them.
+        """
         given = self.options.partition.given if self.options.partition is not None else {}
-        arrays = {name: x for name, x in feed.items() if isinstance(x, np.ndarray)}
-        shapes = {name: x.shape for name, x in arrays.items() if name not in given}
+        arrays = {name: x.shape for name, x in feed.items() if isinstance(x, np.ndarray)}
+        shapes = {name: x for name, x in {**arrays, **(ranged or {})}.items() if name not in given}
+        version = self._compiled(feed, shapes)
+        return version if ranged is None else replace(version, ranged_shapes=_taken(feed, ranged))
+
+    def _compiled(self, feed: Mapping[str, Any], shapes: InputShapes) -> Version | SegmentedVersion:
         bound: dict[str, Any] = {}
         while True:
             values = {**self.options.values, **bound}
@@ -81,8 +93,10 @@ class CallSpecialiser:
         feed = {info.name: _made_up(info) for info in inputs}
         if replace(self, bound=BoundValues())._deciding(error, feed):  # which counts no such values
             return None
-        shapes = {name: x.shape for name, x in feed.items()}
-        return self._partitioned(replace(self.options, shapes=shapes, dims={}), {}, error.boundary)
+        shapes = {info.name: info.exact_shape for info in inputs}
+        options = replace(self.options, shapes=shapes, dims={})
+        version = self._partitioned(options, {}, error.boundary)
+        return replace(version, ranged_shapes=_taken(feed, shapes))
 
     def _deciding(self, error: NeedsValuesError, feed: Mapping[str, Any]) -> set[str]:
         """The inputs whose values are bound because shapes depend on them."""
@@ -189,6 +203,13 @@ def _made_up(info: TensorInfo) -> Array:
     """An array of the type that an input has, which takes no memory; what it holds is nothing."""
     assert info.dtype is not None
     return np.broadcast_to(np.zeros((), info.dtype.numpy), info.exact_shape)
+
+
+def _taken(feed: Mapping[str, Any], ranged: InputShapes) -> Shapes | None:
+    """The shapes of all inputs, in their order; None if they have no ranges."""
+    parts = ((ranged[n],) if n in ranged else shapes_of(value) for n, value in feed.items())
+    shapes = tuple(shape for part in parts for shape in part)
+    return shapes if has_ranges(shapes) else None
 
 
 def given_type(value: Any) -> BoundaryType:

@@ -20,7 +20,7 @@ class LowerOps(Pass):
 
     def __init__(self, has_kernel: HasKernel) -> None:
         self.has_kernel = has_kernel
-        self._rewrite = RewritePass(self.name, [Rule((Op,), self._lower)])
+        self._rewrite = RewritePass(self.name, [Rule((Op,), self._lower)], required=True)
 
     def run(self, function: Function) -> bool:
         """See the class."""

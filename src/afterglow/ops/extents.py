@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from afterglow.graph import Op, op
+from afterglow.graph import Builder, Op, Value, op
 from afterglow.ops.rules import require
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import i64
@@ -35,3 +35,7 @@ class Extents(Op):
         if any(map(is_ranged, self.values)):
             raise undecided(f"the value of {self.values}", *self.values)
         return np.array(self.values, self.dtype.numpy).reshape(self.shape)
+
+    def lower(self, b: Builder) -> Value | None:
+        """A constant, where the values are numbers."""
+        return None if any(map(is_ranged, self.values)) else b.constant(self.evaluate(), "extents")

@@ -13,6 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 from afterglow.graph import Cut, Halo, Op
 from afterglow.ops.rules import require
 from afterglow.types import Array, TensorType
+from afterglow.types.extent import larger_extent, largest, smaller_extent
 
 MOST_GROWTH = 4
 """Padding dominates if x would grow by more than this factor, or the results be as much less."""
@@ -70,9 +71,12 @@ class Windows:
         stride, begin = self.strides[axis], self.begins[axis]
         room = extent + begin + self.ends[axis] - self.reach[axis]
         if not self.ceil_mode:
-            return max(0, room // stride + 1)
+            return larger_extent(room // stride + 1, 0)
         count = -(-room // stride) + 1
-        return max(0, count - ((count - 1) * stride >= extent + begin))
+        if self.ends[axis] + stride <= self.reach[axis]:
+            return larger_extent(count, 0)  # the last window always starts before the end
+        beyond = (count - 1) * stride + 1 - extent - begin
+        return larger_extent(count - smaller_extent(larger_extent(beyond, 0), 1), 0)
 
     def seen_extents(self, counts: Sequence[int]) -> tuple[int, ...]:
         """How far along x windows of these counts look, padding behind it cut off."""
@@ -87,7 +91,7 @@ class Windows:
         """Padding behind each axis that completes the last window: less or more than `ends`."""
         lasts = zip(self.counts(extents), self.strides, self.reach, self.begins, strict=True)
         return tuple(
-            max(0, (count - 1) * stride + reach - begin - extent) if count else 0
+            larger_extent((count - 1) * stride + reach - begin - extent, 0) if count != 0 else 0
             for extent, (count, stride, reach, begin) in zip(extents, lasts, strict=True)
         )
 
@@ -177,7 +181,7 @@ class Windows:
     def halo(self, x: TensorType, value: float, bare: Op) -> Halo | None:
         """The padding as a halo of x, for an op that then has none; None if there is none."""
         ends = self.needed_ends(x.shape[1:-1])
-        if not x.size or not any((*self.begins, *ends)):
+        if 0 in x.shape or not any(largest(pad) for pad in (*self.begins, *ends)):
             return None
         return Halo((0, *self.begins, 0), (0, *ends, 0), value, bare)
 

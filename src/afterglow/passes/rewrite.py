@@ -50,11 +50,15 @@ def rewrite(*roots: type[Op]) -> Callable[[RuleFunction], Rule]:
 
 
 class RewritePass(Pass):
-    """Applies a set of rules until none matches."""
+    """Applies a set of rules until none matches.
 
-    def __init__(self, name: str, rules: Sequence[Rule]) -> None:
+    A rule that depends on the extents of a run declines, or is an error if it is `required`.
+    """
+
+    def __init__(self, name: str, rules: Sequence[Rule], *, required: bool = False) -> None:
         self.name = name  # type: ignore[misc]  # a class variable of other passes
         self.rules = tuple(rules)
+        self.required = required
 
     def run(self, function: Function) -> bool:
         """See the class."""
@@ -100,10 +104,12 @@ class _Driver:
         return False
 
     def _try(self, rule: Rule, node: Node, builder: Builder) -> Replacement:
-        """What a rule puts in the place of a node; one that the extents do not decide declines."""
+        """What a rule puts in the place of a node; None if it declines."""
         try:
             return rule.apply(node, builder)
         except UndecidedExtentError:
+            if self.owner.required:
+                raise
             for emitted in reversed(builder.emitted):
                 self.function.erase(emitted)
             return None

@@ -1,4 +1,4 @@
-"""A function compiled for exact shapes."""
+"""A compiled function: for exact shapes, or for all shapes within bounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
 
 @dataclass(frozen=True)
 class MemoryReport:
-    """Bytes that a compiled model needs; printed, it is a table."""
+    """Bytes that a compiled model needs, with the largest extents; printed, it is a table."""
 
     arena_bytes: int
     lower_bound_bytes: int
@@ -25,10 +25,22 @@ class MemoryReport:
     weight_bytes: int
     code_bytes: int
     io_bytes: int
+    least_io_bytes: int
+    """What inputs and outputs take with the smallest extents."""
+
+    @property
+    def total_bytes(self) -> int:
+        """All that a run takes."""
+        private = self.arena_bytes + self.thread_bytes
+        return private + self.weight_bytes + self.code_bytes + self.io_bytes
 
     def __str__(self) -> str:
-        rows = asdict(self).items()
-        return "\n".join(f"{name.replace('_', ' '):<18} {count:>15,}" for name, count in rows)
+        rows = asdict(self)
+        if self.least_io_bytes == self.io_bytes:
+            del rows["least_io_bytes"]
+        return "\n".join(
+            f"{name.replace('_', ' '):<18} {count:>15,}" for name, count in rows.items()
+        )
 
 
 class CompiledFunction:
@@ -78,7 +90,7 @@ class CompiledFunction:
 
     @property
     def signature(self) -> Signature:
-        """What it takes and gives, exactly."""
+        """What it takes and gives; ranged extents are shown as their expressions."""
         return Signature(
             _infos(self.input_names, self.interface.inputs),
             _infos(self.output_names, self.interface.outputs),
@@ -96,6 +108,7 @@ class CompiledFunction:
             weight_bytes=footprint.weight_bytes,
             code_bytes=footprint.code_bytes,
             io_bytes=sum(port.type.nbytes for port in ports),
+            least_io_bytes=sum(port.type.least_nbytes for port in ports),
         )
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:

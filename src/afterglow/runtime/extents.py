@@ -2,50 +2,159 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
+from afterglow.runtime.signature import TensorInfo
 from afterglow.support.errors import UsageError
-from afterglow.types import Array, Interface, Port
-from afterglow.types.extent import Extents, bind_extent, is_ranged, solve
+from afterglow.types import Interface
+from afterglow.types.extent import Dim, Extents, RangedExtent, dims_of, solve
 from afterglow.types.sample_extents import run_text
 
-
-def extents_of(interface: Interface, inputs: Sequence[Array]) -> Extents:
-    """The extents of all dimensions, by name; an error if they contradict each other or a bound."""
-    if not interface.dims:
-        return {}
-    known: dict[str, int] = {}
-    axes = [
-        (port, axis, extent, array.shape[axis])
-        for port, array in zip(interface.inputs, inputs, strict=True)
-        for axis, extent in enumerate(port.type.shape)
-        if is_ranged(extent)
-    ]
-    for _ in interface.dims:  # one that is a sum may wait for all others
-        for _, _, extent, given in axes:
-            solve(extent, given, known)
-    _check_bounds(interface, known)
-    for port, axis, extent, given in axes:
-        if bind_extent(extent, known) != given:
-            raise _contradiction(port, axis, given, known)
-    return known
+Shape: TypeAlias = "tuple[int, ...] | None"
+"""Of an array; None for what is none."""
+Shapes: TypeAlias = tuple[Shape, ...]
+"""Of several arrays."""
 
 
-def _check_bounds(interface: Interface, known: Extents) -> None:
-    for dim in interface.dims:
-        if dim.name not in known:
-            raise UsageError(f"the inputs do not tell the extent of dimension {dim.name!r}")
-        extent = known[dim.name]
-        if not dim.low <= extent <= dim.high or extent % dim.step:
+class _Axis(NamedTuple):
+    """An axis whose extent is an expression: its array by place and name, and its place there."""
+
+    array: int
+    name: str
+    axis: int
+    extent: RangedExtent
+
+
+class ExtentReader:
+    """Reads the extents of dimensions off the shapes of arrays that have ranged types.
+
+    The last answer is remembered, as calls in a row mostly have the same shapes.
+    """
+
+    def __init__(self, names: Sequence[str], types: Sequence[Shape]) -> None:
+        self.dims = dims_of(*(extent for shape in types for extent in shape or ()))
+        self._axes = [
+            _Axis(array, name, axis, extent)
+            for array, (name, shape) in enumerate(zip(names, types, strict=True))
+            for axis, extent in enumerate(shape or ())
+            if isinstance(extent, RangedExtent)
+        ]
+        self._last: tuple[Sequence[Shape], Extents] = ((), {})
+
+    @staticmethod
+    def of(interface: Interface) -> ExtentReader:
+        """What reads the extents of a program off the shapes of its inputs."""
+        ports = interface.inputs
+        return ExtentReader([port.name for port in ports], [port.type.shape for port in ports])
+
+    def read(self, shapes: Sequence[Shape]) -> Extents:
+        """The extents of all dimensions, by name; an error if one contradicts a bound or others.
+
+        Equal shapes in a row give the same mapping, not only an equal one.
+        """
+        seen, extents = self._last
+        if seen == shapes:
+            return extents
+        extents = self._solved(shapes)
+        for axis in self._axes:
+            self._check(axis, _extent_at(shapes, axis), extents)
+        self._last = shapes, extents
+        return extents
+
+    def fits(self, shapes: Sequence[Shape]) -> bool:
+        """Whether extents within the bounds make the shapes of the axes that are expressions."""
+        extents = self._solved(shapes)
+        for dim in self.dims:
+            if dim.name not in extents or not is_within(dim, extents[dim.name]):
+                return False
+        return all(axis.extent.bind(extents) == _extent_at(shapes, axis) for axis in self._axes)
+
+    def _solved(self, shapes: Sequence[Shape]) -> dict[str, int]:
+        """The extents that the shapes tell, right or wrong."""
+        known: dict[str, int] = {}
+        for _ in self.dims:  # one that is a sum may wait for all others
+            for axis in self._axes:
+                solve(axis.extent, _extent_at(shapes, axis), known)
+            if len(known) == len(self.dims):
+                break
+        return known
+
+    def _check(self, axis: _Axis, given: int, extents: Extents) -> None:
+        for dim in axis.extent.dims:
+            if dim.name not in extents:
+                raise UsageError(f"the inputs do not tell the extent of dimension {dim.name!r}")
+            check_extent(dim, extents[dim.name], axis.name)
+        wanted = axis.extent.bind(extents)
+        if wanted != given:
+            known = {dim.name: extents[dim.name] for dim in axis.extent.dims}
             raise UsageError(
-                f"dimension {dim.name!r} is {extent}, but the program is for {dim.range_text}",
-                help=f"compile it with other bounds: dims={{{dim.name!r}: (FIRST, LAST)}}",
+                f"axis {axis.axis} of input {axis.name!r} has {given} elements, but "
+                f"{axis.extent} is {wanted} with {run_text(known)}"
             )
 
 
-def _contradiction(port: Port, axis: int, given: int, known: Extents) -> UsageError:
-    wanted = bind_extent(port.type.shape[axis], known)
-    return UsageError(
-        f"axis {axis} of input {port.name!r} has {given} elements, but {port.type.shape[axis]} "
-        f"is {wanted} with {run_text(known)}"
+def _extent_at(shapes: Sequence[Shape], axis: _Axis) -> int:
+    shape = shapes[axis.array]
+    assert shape is not None
+    return shape[axis.axis]
+
+
+def is_within(dim: Dim, extent: int) -> bool:
+    """Whether a dimension may have an extent."""
+    return dim.low <= extent <= dim.high and extent % dim.step == 0
+
+
+def check_extent(dim: Dim, extent: int, name: str) -> None:
+    """Refuse an extent of a dimension, found in the input of a name, that is out of bounds."""
+    if not is_within(dim, extent):
+        raise UsageError(
+            f"dimension {dim.name!r} of input {name!r} is {extent}, out of its bounds "
+            f"{dim.range_text}",
+            help=f"compile the model with other bounds: dims={{{dim.name!r}: (FIRST, LAST)}}",
+        )
+
+
+def check_extents(info: TensorInfo, shape: Sequence[int], dims: Mapping[str, Dim]) -> None:
+    """Refuse a shape of an input with an extent that is out of the bounds of its dimension."""
+    for declared, extent in zip(info.shape or (), shape, strict=False):
+        if isinstance(declared, str) and declared in dims:
+            check_extent(dims[declared], extent, info.name)
+
+
+class ShapeRange:
+    """The shapes that a version takes, some of whose extents are expressions."""
+
+    def __init__(self, shapes: Shapes) -> None:
+        self.shapes = shapes
+        self._reader = ExtentReader([""] * len(shapes), shapes)
+
+    def covers(self, given: Shapes) -> bool:
+        """Whether arrays may have these shapes."""
+        same = len(given) == len(self.shapes) and all(map(_agree, self.shapes, given))
+        return same and self._reader.fits(given)
+
+    def includes(self, other: ShapeRange) -> bool:
+        """Whether it covers all that another one covers: the same expressions, in wider bounds."""
+        if str(self.shapes) != str(other.shapes):
+            return False
+        return all(map(_is_wider, self._reader.dims, other._reader.dims))
+
+
+def _agree(taken: Shape, given: Shape) -> bool:
+    """Whether shapes are equal but for what is an expression."""
+    if taken is None or given is None:
+        return taken is given
+    return len(taken) == len(given) and all(
+        isinstance(extent, RangedExtent) or extent == have
+        for extent, have in zip(taken, given, strict=True)
     )
+
+
+def _is_wider(dim: Dim, other: Dim) -> bool:
+    return dim.low <= other.low and other.high <= dim.high and other.step % dim.step == 0
+
+
+def has_ranges(shapes: Shapes) -> bool:
+    """Whether an extent is an expression."""
+    return any(isinstance(extent, RangedExtent) for shape in shapes for extent in shape or ())

@@ -15,6 +15,7 @@ from afterglow.runtime.buffers import HostExecutable, arrays_of
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.device import DeviceBuffer, Footprint, StepName
 from afterglow.runtime.donation import donatable
+from afterglow.runtime.extents import ExtentReader
 from afterglow.runtime.library_file import check_library
 from afterglow.runtime.native.convention import alarm_bytes
 from afterglow.runtime.native.executable import address_of
@@ -27,9 +28,11 @@ from afterglow.runtime.version import Version
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
 from afterglow.types.dtype import DTYPES
+from afterglow.types.extent import Dim
+from afterglow.types.extent_text import read_shape
 from afterglow.types.output_form import tensor_forms
 
-FORMAT = 3
+FORMAT = 4
 """Counts changes of the description of a bundle that readers must know about."""
 SUFFIXES = (".so", ".dylib", ".dll", ".wasm")
 """How shared libraries are called."""
@@ -116,8 +119,9 @@ def _version(
     weights: Array | None,
     description: Mapping[str, Any],
 ) -> Version:
+    dims = [Dim(d["name"], d["low"], d["high"], d["step"]) for d in entry["dims"]]
     groups = (entry["inputs"], entry["outputs"], entry["states"])
-    interface = Interface(*(tuple(map(_port, ports)) for ports in groups))
+    interface = Interface(*(tuple(_port(port, dims) for port in ports) for ports in groups))
     planned = entry["planned_bytes"]
     names = [port["name"] for port in entry["outputs"]]
     compiled = CompiledFunction(
@@ -130,8 +134,8 @@ def _version(
     return Version(compiled, tensor_forms(names))
 
 
-def _port(data: Mapping[str, Any]) -> Port:
-    type = TensorType(DTYPES[data["dtype"]], tuple(data["shape"]))
+def _port(data: Mapping[str, Any], dims: Sequence[Dim]) -> Port:
+    type = TensorType(DTYPES[data["dtype"]], read_shape(data["shape"], dims))
     return Port(data["name"], type, data["donated"])
 
 
@@ -163,11 +167,12 @@ class LibraryExecutable(HostExecutable):
         self.step_names: list[str] = entry["steps"]
         self._checks = [CheckedIndex.restore(check) for check in entry["checks"]]
         self._alarms_at: int = entry["alarms_at"]
-        given = 2 if weights is None else 3
+        given = 2 + (weights is not None) + bool(interface.dims)
         self._run = _function(library, f"{self._prefix}_run", given)
         self._run_team = _function(library, f"{self._prefix}_run_team", given + 1)
         self._arenas: list[Array] = []
         self._donates = any(port.donated for port in interface.inputs)
+        self._extents = ExtentReader.of(self.interface)
 
     @property
     def footprint(self) -> Footprint:
@@ -197,15 +202,19 @@ class LibraryExecutable(HostExecutable):
         if self._donates:
             inputs = donatable(self.interface, inputs, states)
         inputs = [np.require(array, requirements=("C", "A")) for array in inputs]
-        ports = self.interface.outputs
-        outputs = [np.empty(port.type.shape, port.type.dtype.numpy) for port in ports]
+        known = self._extents.read([array.shape for array in inputs])
+        types = [port.type.bind(known) for port in self.interface.outputs]
+        outputs = [np.empty(type.shape, type.dtype.numpy) for type in types]
         arrays = (*inputs, *outputs, *states.values())
         io = (ctypes.c_void_p * len(arrays))(*map(address_of, arrays))
         try:
             arena = self._arenas.pop()
         except IndexError:  # asking first would not help: another thread may take the last one
             arena = empty_bytes(self.arena_bytes)
-        given = () if self.weights is None else (self.weights.ctypes.data,)
+        extents = (ctypes.c_int64 * len(known))(*(known[dim.name] for dim in self.interface.dims))
+        given = [] if self.weights is None else [self.weights.ctypes.data]
+        if known:
+            given.append(ctypes.addressof(extents))
         status = run(ctypes.addressof(io), arena.ctypes.data, *given, *others)
         if status == Status.INDEX:
             raise_alarm(self._checks, arena[self._alarms_at :][: alarm_bytes(len(self._checks))])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +13,16 @@ import numpy as np
 from afterglow.runtime.background import in_background
 from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.compiled import CompiledFunction, MemoryReport
+from afterglow.runtime.extents import Shape, check_extents
 from afterglow.runtime.inputs import checked_input
 from afterglow.runtime.saved import check_replaceable, save_versions, saved_bytes
 from afterglow.runtime.segmented import SegmentedVersion
-from afterglow.runtime.signature import Signature, TensorInfo, check_ranges
+from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.runtime.version import SourceLeft, Specialiser, Version
-from afterglow.runtime.versions import Key, Shape, Versions, by_input
+from afterglow.runtime.versions import Key, Versions, by_input
 from afterglow.support.errors import AfterglowError, UsageError
 from afterglow.support.output_path import checked_path, writing
+from afterglow.types.extent import Dim
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -29,9 +31,10 @@ if TYPE_CHECKING:
 class CompiledModel:
     """A model ready to run: call it with arrays, by position or by name.
 
-    A model with static shapes is compiled once. Otherwise it is compiled for the shapes of each
-    call, and for the values of inputs that determine shapes; these versions are cached. `ranges`
-    limits the extents of dynamic dimensions by name, `versions` are those already compiled.
+    A model with static shapes is compiled once, as is one whose dynamic dimensions all have bounds.
+    Otherwise it is compiled for the shapes that calls bring, and for the values of inputs that
+    determine shapes; these versions are cached. `ranges` limits the extents of dynamic dimensions
+    by name, `versions` are those already compiled.
     """
 
     def __init__(
@@ -39,7 +42,7 @@ class CompiledModel:
         signature: Signature,
         specialiser: Specialiser,
         static: Version | None,
-        ranges: Mapping[str, tuple[int, int]] | None = None,
+        ranges: Mapping[str, Dim] | None = None,
         versions: Versions[Version | SegmentedVersion] | None = None,
     ) -> None:
         self._signature = signature
@@ -71,7 +74,7 @@ class CompiledModel:
 
     @property
     def memory(self) -> MemoryReport:
-        """Bytes needed by the version that ran last, or by the only one."""
+        """Bytes needed by the version that ran last, or by the only one, at its largest extents."""
         return self.compiled.memory
 
     @property
@@ -87,6 +90,22 @@ class CompiledModel:
     def is_static(self) -> bool:
         """Whether all shapes are static, so that there is one version."""
         return self._static is not None
+
+    @property
+    def dims(self) -> dict[str, tuple[int, int, int]]:
+        """The smallest and largest extent of each ranged dimension, and its step, by name.
+
+        They are those of the version that ran last, or of the only one.
+        """
+        if not self.versions():
+            return {}
+        dims = self.compiled.interface.dims
+        return {dim.name: (dim.low, dim.high, dim.step) for dim in dims}
+
+    @property
+    def refused_ranges(self) -> Mapping[str, str]:
+        """The dimensions that are compiled for one extent at a time, each with the reason."""
+        return self._specialiser.refused_ranges()
 
     def versions(self) -> list[Version | SegmentedVersion]:
         """The compiled versions, the one that ran last at the end."""
@@ -273,7 +292,7 @@ class CompiledModel:
 
     def _remember(self, version: Version | SegmentedVersion, arrays: Mapping[str, Any]) -> None:
         """Remember shapes and version, so that a call with the same shapes skips the checks."""
-        if self._static is not None or self._versions.value_inputs:
+        if self._versions.value_inputs:
             return
         if all(type(array) is np.ndarray for array in arrays.values()):
             exact = [(name, array.dtype, array.shape) for name, array in arrays.items()]
@@ -297,7 +316,7 @@ class CompiledModel:
             raise UsageError(f"input {missing[0]!r} is missing", help=f"the model takes {listed}")
         checked = {info.name: checked_input(info, feed[info.name]) for info in self.inputs}
         for info in self.inputs:
-            check_ranges(info, getattr(checked[info.name], "shape", ()), self._ranges)
+            check_extents(info, getattr(checked[info.name], "shape", ()), self._ranges)
         return checked
 
     def version_for(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion:
@@ -364,8 +383,7 @@ def _alone(outputs: Sequence[Any]) -> Any:
 
 def _needed_bytes(version: Version | SegmentedVersion) -> int:
     """What a run of a version takes: arena, scratch, weights, code, inputs and outputs."""
-    memory = asdict(version.compiled.memory)
-    return sum(count for name, count in memory.items() if name != "lower_bound_bytes")
+    return version.compiled.memory.total_bytes
 
 
 def _out_of_memory(version: Version | SegmentedVersion) -> AfterglowError:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from afterglow.runtime.compiled import CompiledFunction
+from afterglow.runtime.extents import Shapes
 from afterglow.runtime.version import Version
 from afterglow.runtime.versions import Versions
 from afterglow.support.errors import UsageError
@@ -42,7 +43,8 @@ class SegmentedVersion:
 
     `first` computes the values that `boundary` names. `value_inputs` are the inputs whose values it
     depends on, `unbound` those that had too many values to depend on them. `rest` is cached by the
-    shapes of what the host computes.
+    shapes of what the host computes, and of all that is known if `ranged_shapes` says that the
+    inputs of the model may have several shapes.
     """
 
     first: Version | None
@@ -53,6 +55,7 @@ class SegmentedVersion:
         default_factory=lambda: Versions(CONTINUATIONS)
     )
     unbound: frozenset[str] = frozenset()
+    ranged_shapes: Shapes | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SegmentedVersion:
         first, rest = deepcopy(self.first, memo), deepcopy(self.rest, memo)
@@ -67,7 +70,8 @@ class SegmentedVersion:
         known.update(results)
         if self.continuation.ends_here:
             return self.continuation.run_rest(known)
-        version = self.rest.find_if_hot(known, results, self.continuation.compile_rest)
+        names = results if self.ranged_shapes is None else known
+        version = self.rest.find_if_hot(known, names, self.continuation.compile_rest)
         return self.continuation.run_rest(known) if version is None else version.run(known)
 
     @property

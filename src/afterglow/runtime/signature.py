@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from afterglow.support.errors import UsageError
 from afterglow.types import DType, TensorType
 from afterglow.types.extent import is_ranged
 
@@ -51,16 +49,3 @@ class Signature:
 
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
-
-
-def check_ranges(
-    info: TensorInfo, shape: Sequence[int], ranges: Mapping[str, tuple[int, int]]
-) -> None:
-    """Refuse a shape of an input with an extent outside of what its dimension may be, by name."""
-    for declared, extent in zip(info.shape or (), shape, strict=False):
-        first, last = ranges.get(str(declared), (extent, extent))
-        if not first <= extent <= last:
-            raise UsageError(
-                f"dimension {declared!r} of input {info.name!r} is {extent}",
-                help=f"the model was compiled for {first} to {last}",
-            )

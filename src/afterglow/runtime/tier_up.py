@@ -6,7 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from afterglow.runtime.versions import Shapes, Versions, VersionT
+from afterglow.runtime.extents import Shapes
+from afterglow.runtime.versions import Versions, VersionT
 
 EARLY_VERSIONS = 4
 """How many versions tier up at the first threshold: most often there are no others."""
@@ -42,7 +43,7 @@ class TieredVersions(Versions[VersionT]):
         names = [*names]
         with self._lock:
             key = self.key(arrays, names)
-            if key not in self._versions and not self._is_hot(key.shapes):
+            if self.covering(key) is None and not self._is_hot(key.shapes):
                 return None
             return self.find(arrays, names, make)
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.compiled import CompiledFunction
+from afterglow.runtime.extents import Shapes
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.types import OutputForm, OutputKind
 from afterglow.types.output_form import assemble, element_place
@@ -21,12 +22,14 @@ from afterglow.types.output_form import assemble, element_place
 class Version:
     """A model compiled for some shapes, and what a caller gets of what it computes.
 
-    `value_inputs` are the inputs whose values it depends on.
+    `value_inputs` are the inputs whose values it depends on, `ranged_shapes` the shapes of all
+    inputs of the model if it takes several.
     """
 
     compiled: CompiledFunction
     forms: tuple[OutputForm, ...]
     value_inputs: frozenset[str] = frozenset()
+    ranged_shapes: Shapes | None = None
     unbound: ClassVar[frozenset[str]] = frozenset()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Version:
@@ -71,6 +74,10 @@ class Specialiser:
     def compile_for(self, feed: Mapping[str, Any]) -> Any:
         """A version that can be run on such inputs."""
         raise NotImplementedError
+
+    def refused_ranges(self) -> Mapping[str, str]:
+        """The dimensions that no program could be ranged over, each with the reason."""
+        return {}
 
     def title(self) -> str:
         """What it compiles, and for what: for people."""

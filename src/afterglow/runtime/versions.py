@@ -6,9 +6,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy, deepcopy
 from threading import RLock
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from afterglow.runtime.content import Content, content_of
+from afterglow.runtime.extents import Shape, ShapeRange, Shapes, has_ranges
 from afterglow.runtime.signature import TensorInfo
 
 SPECIALISATIONS = 16
@@ -24,23 +25,26 @@ class _DependsOnValues(Protocol):
     def unbound(self) -> frozenset[str]:
         """Inputs whose values no version depends on any more: there were too many of them."""
 
+    @property
+    def ranged_shapes(self) -> Shapes | None:
+        """The shapes that it takes, if some of their extents are ranged."""
+
 
 VersionT = TypeVar("VersionT", bound=_DependsOnValues)
-Shape: TypeAlias = "tuple[int, ...] | None"
-"""Of an array; None for what is none."""
-Shapes: TypeAlias = tuple[Shape, ...]
-"""Of several arrays."""
 
 
 class Key(NamedTuple):
-    """What a version was compiled for: shapes, and the values of inputs on which it depends."""
+    """What a version was compiled for: shapes, and the values of inputs on which it depends.
+
+    Extents of the shapes may be ranged.
+    """
 
     shapes: Shapes
     values: tuple[Content, ...] = ()
 
 
 class Versions(Generic[VersionT]):
-    """A bounded number of versions, each made when its shapes are first seen.
+    """A bounded number of versions, each made when shapes come that none of the others takes.
 
     `names` are the arrays whose shapes tell versions apart. Which of them must have the same values
     as well is learnt from the versions.
@@ -50,6 +54,8 @@ class Versions(Generic[VersionT]):
         self.most = most
         self.value_inputs: frozenset[str] = frozenset()
         self._versions: OrderedDict[Key, VersionT] = OrderedDict()
+        self._ranges: dict[Key, ShapeRange] = {}
+        """What those versions cover whose shapes are ranged."""
         self._lock = RLock()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Versions[VersionT]:
@@ -57,6 +63,7 @@ class Versions(Generic[VersionT]):
         with self._lock:
             copied, versions = copy(self), self._versions.items()
             copied._versions = OrderedDict((key, deepcopy(v, memo)) for key, v in versions)
+            copied._ranges = dict(self._ranges)
         copied._lock = RLock()
         return copied
 
@@ -72,13 +79,40 @@ class Versions(Generic[VersionT]):
         return [*self._versions.items()]
 
     def keep(self, key: Key, version: VersionT) -> None:
-        """Have a version, as if it had been asked for."""
+        """Have a version, as if it had been asked for, instead of all that it includes."""
         with self._lock:
+            if has_ranges(key.shapes):
+                self._drop_included(key)
+                self._ranges[key] = ShapeRange(key.shapes)
             self._versions[key] = version
+            while len(self._versions) > self.most:
+                self._ranges.pop(self._versions.popitem(last=False)[0], None)
+
+    def _drop_included(self, key: Key) -> None:
+        """Drop the ranged versions for whose shapes there is one with wider bounds from now on."""
+        wider = ShapeRange(key.shapes)
+        for old, taken in [*self._ranges.items()]:
+            if old.values == key.values and wider.includes(taken):
+                del self._ranges[old], self._versions[old]
+
+    def _clear(self) -> None:
+        self._versions.clear()
+        self._ranges.clear()
 
     def depend_on(self, names: Iterable[str]) -> None:
         """Tell versions apart by the values of these, too."""
         self.value_inputs |= frozenset(names)
+
+    def covering(self, key: Key) -> Key | None:
+        """The key of the version that takes arrays of a key; None if there is none."""
+        if key in self._versions:
+            return key
+        covering = (
+            known
+            for known, taken in self._ranges.items()
+            if known.values == key.values and taken.covers(key.shapes)
+        )
+        return next(covering, None)
 
     def find(
         self,
@@ -89,21 +123,20 @@ class Versions(Generic[VersionT]):
         """The version for arrays, made if there is none."""
         names = [*names]
         with self._lock:
+            known = self.covering(self.key(arrays, names))
+            if known is not None:
+                self._versions.move_to_end(known)
+                return self._versions[known]
+            found = make(arrays)
+            if not found.value_inputs <= self.value_inputs - found.unbound:
+                self.depend_on(found.value_inputs)
+                self._clear()
+            if not found.unbound.isdisjoint(self.value_inputs):
+                self.value_inputs -= found.unbound
+                self._clear()
             key = self.key(arrays, names)
-            found = self._versions.get(key)
-            if found is None:
-                found = make(arrays)
-                if not found.value_inputs <= self.value_inputs - found.unbound:
-                    self.depend_on(found.value_inputs)
-                    self._versions.clear()
-                if not found.unbound.isdisjoint(self.value_inputs):
-                    self.value_inputs -= found.unbound
-                    self._versions.clear()
-                key = self.key(arrays, names)
-                self._versions[key] = found
-                if len(self._versions) > self.most:
-                    self._versions.popitem(last=False)
-            self._versions.move_to_end(key)
+            taken = found.ranged_shapes
+            self.keep(key if taken is None else key._replace(shapes=taken), found)
             return found
 
     def find_if_hot(
@@ -117,7 +150,7 @@ class Versions(Generic[VersionT]):
 
     def key(self, arrays: Mapping[str, Any], names: Iterable[str]) -> Key:
         """The key under which a version for arrays is cached."""
-        shapes = tuple([shape for name in names for shape in _shapes(arrays[name])])
+        shapes = tuple([shape for name in names for shape in shapes_of(arrays[name])])
         values = (content_of(arrays.get(name)) for name in sorted(self.value_inputs))
         return Key(shapes, tuple(values))
 
@@ -135,8 +168,8 @@ def by_input(inputs: Sequence[TensorInfo], shapes: Shapes) -> dict[str, Shape]:
     return found
 
 
-def _shapes(value: Any) -> Shapes:
+def shapes_of(value: Any) -> Shapes:
     """The shape of an array, or the length of a sequence and the shapes of its elements."""
     if isinstance(value, list):
-        return ((len(value),), *(shape for element in value for shape in _shapes(element)))
+        return ((len(value),), *(shape for element in value for shape in shapes_of(element)))
     return (getattr(value, "shape", None),)

@@ -12,6 +12,18 @@ from collections.abc import Sequence
 
 _PACKAGE = __name__.partition(".")[0]
 
+FAULTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
+"""What programming errors raise; anything else may come from a signal handler of the caller."""
+
 
 class AfterglowError(Exception):
     """Base of all errors that Afterglow raises on purpose.

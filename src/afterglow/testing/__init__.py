@@ -13,6 +13,7 @@ if _typing.TYPE_CHECKING:
 
 __all__ = ["BackendConformance", "install"]
 
+_CHECKS = ("artifact", "device", "op", "random", "ranged_op")
 _HOMES = {"BackendConformance": "conformance", "install": "install"}
 
 
@@ -21,7 +22,7 @@ def __getattr__(name: str) -> _typing.Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "BackendConformance":
-        checks = (f"{__name__}.{name}_checks" for name in ("artifact", "device", "op", "random"))
+        checks = (f"{__name__}.{name}_checks" for name in _CHECKS)
         _importlib.import_module("pytest").register_assert_rewrite(*checks)
     found = getattr(_importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
     globals()[name] = found

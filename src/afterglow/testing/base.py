@@ -35,6 +35,8 @@ class Checks:
     """Tests, or cases of tests, that are not run, by patterns such as "cast*", with the reason."""
     complete: ClassVar[bool] = False
     """Whether a missing kernel is a failure, rather than a test that is skipped."""
+    ranged: ClassVar[bool] = False
+    """Whether the backend has programs for ranges; others are asked for exact ones only."""
     options: ClassVar[Mapping[str, Any]] = {}
     """Further options of the compiler, such as {"threads": 1}."""
 

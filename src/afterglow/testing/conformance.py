@@ -7,11 +7,15 @@ from afterglow.testing.device_checks import DeviceChecks
 from afterglow.testing.onnx_checks import OnnxChecks
 from afterglow.testing.op_checks import OpChecks
 from afterglow.testing.random_checks import RandomProgramChecks
+from afterglow.testing.ranged_op_checks import RangedOpChecks
 
 
-class BackendConformance(ArtifactChecks, DeviceChecks, OpChecks, RandomProgramChecks, OnnxChecks):
+class BackendConformance(
+    ArtifactChecks, DeviceChecks, OpChecks, RangedOpChecks, RandomProgramChecks, OnnxChecks
+):
     """Tests for pytest of a backend: a subclass says its name, and what is special about it.
 
-    Every op in the forms in which models have it, random programs, ONNX's own suite, and what the
-    contract promises of targets, artifacts, buffers, runs and errors. See docs/adding-a-backend.md.
+    Every op in the forms in which models have it, for ranges too, random programs, ONNX's own
+    suite, and what the contract promises of targets, artifacts, buffers, runs and errors. See
+    docs/adding-a-backend.md.
     """

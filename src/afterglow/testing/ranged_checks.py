@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from afterglow.driver.api import compile
-from afterglow.graph import Module
+from afterglow.graph import Builder, Function, Module, Value
 from afterglow.testing.arrays import assert_close, random_inputs
-from afterglow.types import Array
+from afterglow.types import Array, TensorType
 from afterglow.types.extent import Extents
+
+
+def module_of(types: Sequence[TensorType], emit: Callable[..., Sequence[Value]]) -> Module:
+    """A module whose main function has inputs of these types, and what `emit` makes of them."""
+    module = Module()
+    function = Function("main", module)
+    inputs = [function.input(f"x{place}", type) for place, type in enumerate(types)]
+    for place, value in enumerate(emit(Builder(function), *inputs)):
+        function.output(f"y{place}", value)
+    return module
 
 
 def check_ranged(
@@ -18,12 +29,14 @@ def check_ranged(
     backend: str = "cpu",
     inputs: Sequence[Array] = (),
     tolerance: float = 1e-5,
+    **options: Any,
 ) -> None:
     """Compile a module once for all its extents; raise if a run differs from the exact program's.
 
     The exact program runs on the interpreter. Inputs that are not given are drawn at random.
+    Other options are those of `compile`.
     """
-    model = compile(module, backend=backend, cache=False)
+    model = compile(module, backend=backend, cache=False, **options)
     for extents in runs:
         exact = module.bind(extents)
         arrays = inputs or random_inputs(exact.main)

@@ -10,16 +10,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
+from itertools import product
 from math import prod
 from typing import Any, NoReturn, TypeAlias
 
 from afterglow.support.errors import TypeRuleError
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+REMEMBERED = 1 << 14
+"""Results of arithmetic that are remembered: compiling a model asks for the same ones often."""
 _RESERVED = ("min", "max", "inf", "nan", "true", "false", "none")
+_MOST_CORNERS = 6
+"""Atoms of a sum up to which its bounds are found at the corners of their ranges."""
 
 Extents: TypeAlias = Mapping[str, int]
 """The extents of dimensions in one run, by name."""
@@ -29,8 +34,42 @@ class UndecidedExtentError(TypeRuleError):
     """Something depends on the extent of a dimension in a way that no code for a range can have."""
 
 
+class _Atom:
+    """What all atoms have: a text and a hash, which are asked for again and again."""
+
+    @cached_property
+    def text(self) -> str:
+        """The expression, as texts spell it."""
+        raise NotImplementedError
+
+    @cached_property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the largest value."""
+        raise NotImplementedError
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The extents that it is computed from."""
+        return ()
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((type(self).__name__, self.text, self.bounds))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its fields alone: hashes of texts differ from process to process."""
+        own: Any = self
+        return type(self), tuple(getattr(self, field.name) for field in fields(own))
+
+    def __str__(self) -> str:
+        return self.text
+
+
 @dataclass(frozen=True)
-class Dim:
+class Dim(_Atom):
     """A named dimension: its extent is between `low` and `high`, and a multiple of `step`."""
 
     name: str
@@ -38,7 +77,9 @@ class Dim:
     high: int
     step: int = 1
 
-    @property
+    __hash__ = _Atom.__hash__
+
+    @cached_property
     def bounds(self) -> tuple[int, int]:
         """The least and the largest number of steps."""
         return self.low // self.step, self.high // self.step
@@ -47,12 +88,7 @@ class Dim:
         """The number of steps in one run."""
         return extents[self.name] // self.step
 
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """The extents that it is computed from: none."""
-        return ()
-
-    @property
+    @cached_property
     def spelled(self) -> str:
         """Its name, as texts spell it."""
         plain = _WORD.match(self.name) and self.name not in _RESERVED
@@ -63,18 +99,22 @@ class Dim:
         """Its bounds, such as `1..512` or `32..640 by 32`."""
         return f"{self.low}..{self.high}" + (f" by {self.step}" if self.step > 1 else "")
 
-    def __str__(self) -> str:
+    @cached_property
+    def text(self) -> str:
+        """The expression, as texts spell it."""
         return self.spelled if self.step == 1 else f"{self.spelled} // {self.step}"
 
 
 @dataclass(frozen=True)
-class Quotient:
+class Quotient(_Atom):
     """A quotient of extents, rounded down."""
 
     dividend: int
     divisor: int
 
-    @property
+    __hash__ = _Atom.__hash__
+
+    @cached_property
     def bounds(self) -> tuple[int, int]:
         """The least and the largest value."""
         corners = [a // b for a in _interval(self.dividend) for b in _interval(self.divisor)]
@@ -89,18 +129,22 @@ class Quotient:
         """The extents that it is computed from."""
         return self.dividend, self.divisor
 
-    def __str__(self) -> str:
+    @cached_property
+    def text(self) -> str:
+        """The expression, as texts spell it."""
         return f"{_grouped(self.dividend)} // {_grouped(self.divisor)}"
 
 
 @dataclass(frozen=True)
-class Remainder:
+class Remainder(_Atom):
     """What a division of extents leaves."""
 
     dividend: int
     divisor: int
 
-    @property
+    __hash__ = _Atom.__hash__
+
+    @cached_property
     def bounds(self) -> tuple[int, int]:
         """The least and the largest value."""
         return 0, _interval(self.divisor)[1] - 1
@@ -114,19 +158,23 @@ class Remainder:
         """The extents that it is computed from."""
         return self.dividend, self.divisor
 
-    def __str__(self) -> str:
+    @cached_property
+    def text(self) -> str:
+        """The expression, as texts spell it."""
         return f"{_grouped(self.dividend)} % {_grouped(self.divisor)}"
 
 
 @dataclass(frozen=True)
-class Extreme:
+class Extreme(_Atom):
     """The smaller or the larger of two extents."""
 
     first: int
     second: int
     larger: bool
 
-    @property
+    __hash__ = _Atom.__hash__
+
+    @cached_property
     def bounds(self) -> tuple[int, int]:
         """The least and the largest value."""
         (a, b), (c, d) = _interval(self.first), _interval(self.second)
@@ -142,7 +190,9 @@ class Extreme:
         """The extents that it is computed from."""
         return self.first, self.second
 
-    def __str__(self) -> str:
+    @cached_property
+    def text(self) -> str:
+        """The expression, as texts spell it."""
         return f"{'max' if self.larger else 'min'}({self.first}, {self.second})"
 
 
@@ -163,6 +213,7 @@ class RangedExtent(int):
 
     terms: Terms
     low: int
+    _hash: int
 
     def __new__(cls, terms: Terms) -> RangedExtent:
         """The extent that is a sum in its normal form, with more than one value."""
@@ -170,6 +221,7 @@ class RangedExtent(int):
         extent = super().__new__(cls, high)
         extent.terms = terms
         extent.low = low
+        extent._hash = hash(terms)
         return extent
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -195,18 +247,18 @@ class RangedExtent(int):
         )
 
     def __add__(self, other: int) -> int:
-        return _sum([(self, 1), (other, 1)]) if isinstance(other, int) else NotImplemented
+        return _sum(self, other, 1) if isinstance(other, int) else NotImplemented
 
     __radd__ = __add__
 
     def __sub__(self, other: int) -> int:
-        return _sum([(self, 1), (other, -1)]) if isinstance(other, int) else NotImplemented
+        return _sum(self, other, -1) if isinstance(other, int) else NotImplemented
 
     def __rsub__(self, other: int) -> int:
-        return _sum([(other, 1), (self, -1)]) if isinstance(other, int) else NotImplemented
+        return _sum(other, self, -1) if isinstance(other, int) else NotImplemented
 
     def __neg__(self) -> int:
-        return _sum([(self, -1)])
+        return _product(self, -1)
 
     def __mul__(self, other: Any) -> Any:
         return _product(self, other) if isinstance(other, int) else NotImplemented
@@ -235,13 +287,19 @@ class RangedExtent(int):
         return prod([self] * exponent)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, RangedExtent) and self.terms == other.terms
+        if self is other:
+            return True
+        return (
+            isinstance(other, RangedExtent)
+            and self._hash == other._hash
+            and self.terms == other.terms
+        )
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        return hash(self.terms)
+        return self._hash
 
     def __lt__(self, other: int) -> bool:
         return self._decide("<", other, lambda low, high: low > 0, lambda low, high: high <= 0)
@@ -284,6 +342,10 @@ class RangedExtent(int):
     __lshift__ = __rshift__ = __rlshift__ = __rrshift__ = __invert__ = _refuse
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         text = ""
         for monomial, factor in self.terms:
             sign = " - " if factor < 0 else " + "
@@ -380,10 +442,25 @@ def _interval(extent: int) -> tuple[int, int]:
 
 
 def _bounds(terms: Terms) -> tuple[int, int]:
-    """The least and the largest value of a sum, as if its products did not vary together.
+    """The least and the largest value of a sum, as if its atoms did not vary together.
 
-    Atoms are not negative, save quotients of what is.
+    Where no atom is multiplied by itself, and there are few, both are at corners of their ranges.
+    Otherwise products are bounded one by one.
     """
+    atoms = dict.fromkeys(atom for monomial, _ in terms for atom in monomial)
+    linear = all(len(set(monomial)) == len(monomial) for monomial, _ in terms)
+    if len(terms) > 1 and linear and len(atoms) <= _MOST_CORNERS:
+        corners = product(*(atom.bounds for atom in atoms))
+        sums = [_sum_at(terms, dict(zip(atoms, corner, strict=True))) for corner in corners]
+        return min(sums), max(sums)
+    return _bounds_of_products(terms)
+
+
+def _sum_at(terms: Terms, values: Mapping[Atom, int]) -> int:
+    return sum(factor * prod(values[atom] for atom in monomial) for monomial, factor in terms)
+
+
+def _bounds_of_products(terms: Terms) -> tuple[int, int]:
     low = high = 0
     for monomial, factor in terms:
         least, most = factor, factor
@@ -414,14 +491,16 @@ def _spelled(monomial: Monomial) -> list[str]:
     return [str(atom) for atom in monomial]
 
 
-def _sum(parts: Sequence[tuple[int, int]]) -> int:
-    terms: dict[Monomial, int] = {}
-    for extent, sign in parts:
-        for monomial, factor in _terms_of(extent):
-            terms[monomial] = terms.get(monomial, 0) + sign * factor
+@lru_cache(REMEMBERED)
+def _sum(first: int, second: int, sign: int) -> int:
+    """The sum of an extent and another one times a sign."""
+    terms = dict(_terms_of(first))
+    for monomial, factor in _terms_of(second):
+        terms[monomial] = terms.get(monomial, 0) + sign * factor
     return _extent(terms)
 
 
+@lru_cache(REMEMBERED)
 def _product(first: int, second: int) -> int:
     terms: dict[Monomial, int] = {}
     for one, a in _terms_of(first):
@@ -431,6 +510,7 @@ def _product(first: int, second: int) -> int:
     return _extent(terms)
 
 
+@lru_cache(REMEMBERED)
 def _quotient(dividend: int, divisor: int) -> int:
     """The quotient, rounded down; as little of it as possible is left as a division."""
     if smallest(divisor) <= 0:

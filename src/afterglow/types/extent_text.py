@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import add, floordiv, mod, mul, sub
 
 from afterglow.support.errors import TypeRuleError
 from afterglow.support.lexer import TokenStream
-from afterglow.types.extent import Dim, larger_extent, ranged, smaller_extent
+from afterglow.types.extent import Dim, is_ranged, larger_extent, ranged, smaller_extent
 
 _LOOSE: dict[str, Callable[[int, int], int]] = {"+": add, "-": sub}
 _TIGHT: dict[str, Callable[[int, int], int]] = {"*": mul, "//": floordiv, "%": mod}
@@ -43,6 +43,23 @@ def _parse_dim(tokens: TokenStream) -> None:
     if not 0 <= low <= high or step < 1 or low % step or high % step:
         raise tokens.error(f"dimension {name!r} cannot be {Dim(name, low, high, step).range_text}")
     tokens.extents[name] = ranged(Dim(name, low, high, step))
+
+
+def spell_shape(shape: Sequence[int]) -> list[int | str]:
+    """A shape as what JSON can hold: numbers, and the texts of expressions."""
+    return [str(extent) if is_ranged(extent) else extent for extent in shape]
+
+
+def read_shape(spelled: Sequence[int | str], dims: Iterable[Dim]) -> tuple[int, ...]:
+    """The shape that was spelled so, over these dimensions."""
+    extents = {dim.name: ranged(dim) for dim in dims}
+    return tuple(_read(each, extents) if isinstance(each, str) else each for each in spelled)
+
+
+def _read(text: str, extents: dict[str, int]) -> int:
+    tokens = TokenStream(text)
+    tokens.extents = extents
+    return parse_extent(tokens)
 
 
 def parse_extent(tokens: TokenStream) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from afterglow.types.dtype import DType
-from afterglow.types.extent import Extents, bind_extent, is_ranged, largest
+from afterglow.types.extent import Extents, bind_extent, is_ranged, largest, smallest
 from afterglow.types.quantization import Quantization
 
 
@@ -53,6 +53,11 @@ class TensorType:
     def nbytes(self) -> int:
         """Bytes that the elements take in memory, one after the other: at most, if it is ranged."""
         return largest(self.size) * self.dtype.itemsize
+
+    @property
+    def least_nbytes(self) -> int:
+        """The same with the smallest extents."""
+        return smallest(self.size) * self.dtype.itemsize
 
     @property
     def is_ranged(self) -> bool:

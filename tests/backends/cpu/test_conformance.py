@@ -10,5 +10,6 @@ from afterglow.testing import BackendConformance
 class TestCpu(BackendConformance):
     backend = "cpu"
     complete = True
+    ranged = True
     options: ClassVar = {"threads": 1}
     onnx_stride = 1

@@ -13,6 +13,7 @@ from afterglow.types import Array
 
 class InterpreterConformance(BackendConformance):
     complete = True
+    ranged = True
     examples = 150
     more_examples = 3000
 

@@ -25,7 +25,7 @@ from afterglow.instr.tiling import TileAxis, tile_axes
 from afterglow.runtime.buffers import HostExecutable, arrays_of
 from afterglow.runtime.device import DeviceBuffer, Footprint
 from afterglow.runtime.donation import donatable
-from afterglow.runtime.extents import extents_of
+from afterglow.runtime.extents import ExtentReader
 from afterglow.types import Array
 from afterglow.types.dtype import string
 
@@ -57,6 +57,7 @@ class Machine(HostExecutable):
         self.unchecked = unchecked
         self.skipped = 0
         self._bound: dict[tuple[int, ...], Program] = {}
+        self._extents = ExtentReader.of(self.interface)
 
     @property
     def footprint(self) -> Footprint:
@@ -76,7 +77,7 @@ class Machine(HostExecutable):
 
     def bound(self, inputs: Sequence[Array]) -> Program:
         """The program as it is for the extents of inputs; the last few are kept."""
-        extents = extents_of(self.interface, inputs)
+        extents = self._extents.read([array.shape for array in inputs])
         key = tuple(extents[dim.name] for dim in self.interface.dims)
         program = self._bound.get(key) or bind_program(self.program, extents)
         self._bound = {**dict([*self._bound.items()][1 - MOST_BOUND :]), key: program}

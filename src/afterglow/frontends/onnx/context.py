@@ -26,7 +26,7 @@ from afterglow.ops.extents import Extents
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import boolean, i64
-from afterglow.types.extent import UndecidedExtentError, is_ranged
+from afterglow.types.extent import RangedExtent, UndecidedExtentError, is_ranged
 
 if TYPE_CHECKING:
     from afterglow.frontends.onnx.graph import GraphImporter
@@ -249,7 +249,7 @@ class NodeContext:
     def known_int(self, index: int) -> int:
         """The same as an integer."""
         number = self.known_number(index)
-        if is_ranged(number):
+        if isinstance(number, RangedExtent):
             return number
         if not math.isfinite(number):
             raise ModelError(f"input {index} must hold an integer, it is {number}")

@@ -36,6 +36,7 @@ from afterglow.frontends.onnx.registry import Importer, Results, find_importer
 from afterglow.frontends.onnx.scope import BrokenValueError, Scope
 from afterglow.graph import Builder, Constant, Function, Subgraph, Value
 from afterglow.support.errors import (
+    FAULTS,
     AfterglowError,
     InternalError,
     ModelError,
@@ -44,18 +45,6 @@ from afterglow.support.errors import (
 )
 from afterglow.support.names import NameScope
 from afterglow.types import TensorType
-
-FAULTS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    StopIteration,
-    TypeError,
-    ValueError,
-)
-"""What programming errors raise; anything else may come from a signal handler of the caller."""
 
 
 class GraphImporter:

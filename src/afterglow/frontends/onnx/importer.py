@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -91,7 +91,7 @@ class ModelImporter:
             raise NeedsValuesError(missing)
         session.count_runs(graph.function)
         forms = tuple(_add_output(graph.function, name, value) for name, value in outputs)
-        _drop_unused_constants(module)
+        _drop_unused(module, session.known.symbols)
         return module, forms
 
     def _read_names(self, nodes: Sequence[NodeDef]) -> frozenset[str] | None:
@@ -300,9 +300,13 @@ def model_functions(model: ModelDef) -> dict[tuple[str, str, str], FunctionDef]:
     return functions
 
 
-def _drop_unused_constants(module: Module) -> None:
+def _drop_unused(module: Module, arithmetic: Iterable[Value]) -> None:
     """Forget what shape arithmetic left behind, and weights that no one reads."""
     returned = {value for f in module.functions.values() for value in f.escaping()}
+    for value in reversed([*arithmetic]):
+        node = value.producer
+        if node is not None and node.function and not value.use_count and value not in returned:
+            node.function.erase(node)
     for constant in [*module.constants.values()]:
         if not constant.use_count and constant not in returned:
             module.erase_constant(constant)

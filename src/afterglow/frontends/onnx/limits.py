@@ -7,6 +7,7 @@ import math
 from afterglow.runtime.native.machine import usable_memory
 from afterglow.support.errors import MemoryLimitError, ModelError
 from afterglow.types import TensorType
+from afterglow.types.extent import largest
 
 MOST_BYTES = 2**40
 """A tensor that takes more is a mistake."""
@@ -45,7 +46,7 @@ def check_tensor(type: TensorType, limit: int) -> None:
             f"a result is too large: {type} takes {type.nbytes:,} bytes, the limit is {limit:,}",
             help="allow more with max_memory, or --max-memory",
         )
-    if math.prod(max(1, extent) for extent in type.shape) > MOST_POSITIONS:
+    if math.prod(max(1, largest(extent)) for extent in type.shape) > MOST_POSITIONS:
         raise MemoryLimitError(f"a result is too large: no array has the shape of {type}")
 
 
@@ -57,7 +58,7 @@ def check_rank(rank: int, what: str) -> None:
 
 def check_table(elements: int) -> None:
     """Raise if a table has more elements than are computed when importing."""
-    if elements > MOST_TABLE:
+    if largest(elements) > MOST_TABLE:
         raise MemoryLimitError(
             f"a table of {elements:,} elements is too large, the limit is {MOST_TABLE:,}",
             help="give it to the model as an input",
@@ -66,7 +67,7 @@ def check_table(elements: int) -> None:
 
 def check_resampled(elements: int) -> None:
     """Raise if resampling needs a table of neighbours that is too large."""
-    if elements > MOST_RESAMPLED:
+    if largest(elements) > MOST_RESAMPLED:
         raise MemoryLimitError(
             f"resampling needs a table of {elements:,} neighbours along an axis, "
             f"the limit is {MOST_RESAMPLED:,}"

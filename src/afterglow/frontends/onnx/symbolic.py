@@ -93,7 +93,8 @@ class Ratio:
         return _truncated(self.numerator, self.denominator)
 
 
-Element: TypeAlias = "bool | int | Ratio"
+Element: TypeAlias = Any
+"""A `bool`, an `int` or a `Ratio`: ops have operands of one kind."""
 
 
 def elements_of(array: Array) -> Array | None:

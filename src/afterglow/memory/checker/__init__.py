@@ -14,6 +14,9 @@ Of a program in which it finds nothing, this holds:
    the very same elements in the same order.
 8. At the end every output is written, whole.
 
+A program for ranges is checked as it is in a few runs: with the largest extents, with the smallest,
+and with others between. Its buffers have their addresses for the largest.
+
 It shares no code with printer, parser, verifier or planner: it imports nothing but NumPy.
 """
 

@@ -13,6 +13,7 @@ from afterglow.memory.checker.places import (
     dense_strides,
     window_layout,
 )
+from afterglow.memory.checker.ranges import dimensions_of, runs_of, with_numbers
 from afterglow.memory.checker.reader import (
     Declaration,
     Free,
@@ -43,8 +44,19 @@ class Finding:
 
 
 def check_plan(text: str) -> list[Finding]:
-    """Everything that is wrong with a planned program; nothing means that it is proved right."""
-    return _Checker(list(read_statements(text))).run()
+    """Everything that is wrong with a planned program; nothing means that it is proved right.
+
+    One for ranges is checked as it is in a few runs, until something is wrong in one.
+    """
+    dimensions = dimensions_of(text)
+    if not dimensions:
+        return _Checker(list(read_statements(text))).run()
+    for run in runs_of(dimensions):
+        findings = _Checker(list(read_statements(with_numbers(text, run)))).run()
+        if findings:
+            extents = ", ".join(f"{name} = {extent}" for name, extent in run.items())
+            return [Finding(each.line, f"with {extents}: {each.text}") for each in findings]
+    return []
 
 
 @dataclass

@@ -18,6 +18,7 @@ from afterglow.report.bench.engines import how_to_install
 from afterglow.report.bench.measurement import Measurement
 from afterglow.report.bench.process import EngineError, EngineProcess, MissingError
 from afterglow.types import Array
+from afterglow.types.extent import Dim
 
 ROUNDS = 5
 """Number of turns of each engine."""
@@ -48,6 +49,8 @@ class BenchPlan:
     """Folder in which files that engines compile ahead of time are kept for reuse."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options for compiling with Afterglow, as `describe_options` returns them."""
+    ranges: Mapping[str, Dim] = field(default_factory=dict)
+    """Bounds of dimensions that Afterglow's program is for, by name."""
 
 
 def compare(plan: BenchPlan, progress: Progress = lambda text: None) -> list[Measurement]:
@@ -121,6 +124,7 @@ class _Run:
             "shapes": {key: array.shape for key, array in plan.feed.items()},
             "kinds": {key: array.dtype.name for key, array in plan.feed.items()},
             "options": dict(plan.options),
+            "ranges": {n: (dim.low, dim.high, dim.step) for n, dim in plan.ranges.items()},
         }
 
     def attempt(self, action: Callable[[], None]) -> None:

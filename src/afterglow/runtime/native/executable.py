@@ -12,7 +12,7 @@ import numpy as np
 from afterglow.runtime.buffers import HostExecutable, arrays_of
 from afterglow.runtime.device import DeviceBuffer, Footprint, StepName
 from afterglow.runtime.donation import donatable
-from afterglow.runtime.extents import extents_of
+from afterglow.runtime.extents import ExtentReader
 from afterglow.runtime.native.convention import (
     ALARM_BYTES,
     ALARMS,
@@ -43,6 +43,9 @@ from afterglow.runtime.native.timed_team import TimedTeam
 from afterglow.types import Array
 from afterglow.types.extent import Extents
 
+MOST_REMEMBERED = 4096
+"""Runs with other extents for which it is remembered whether they are worth several threads."""
+
 _BYTE = ctypes.c_char
 _MAIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -64,10 +67,13 @@ class NativeExecutable(HostExecutable):
         if perf_map:
             write_perf_map(self.loaded)
         self._contexts: list[Context] = []
+        self._shared: dict[tuple[str | int, ...], bool] = {}
+        """Whether parts are worth several threads, by their names and the extents of a run."""
         address = ctypes.c_void_p
         self._run_alone = self.loaded.function(RUN_ALONE, address, address, address)
         self._mains = self.loaded.addresses
         interface = native.interface
+        self._extents = ExtentReader.of(interface) if interface.dims else None
         self._outputs = OutputArrays([port.type for port in interface.outputs])
         self._donates = any(port.donated for port in interface.inputs)
 
@@ -129,7 +135,8 @@ class NativeExecutable(HostExecutable):
     ) -> tuple[Sequence[Array], list[Array], Context]:
         """The inputs as machine code can use them, arrays for the outputs, and a context."""
         inputs = self.prepared(inputs, states)
-        extents = extents_of(self.native.interface, inputs)
+        reader = self._extents
+        extents = {} if reader is None else reader.read([array.shape for array in inputs])
         outputs = self._outputs.make(extents)
         return inputs, outputs, self._take_context(inputs, outputs, states, extents)
 
@@ -150,6 +157,7 @@ class NativeExecutable(HostExecutable):
             bases[place] = address_of(array)
         for place, dim in enumerate(self.native.interface.dims):
             context.extents[place] = extents[dim.name]
+        context.known = extents
         return context
 
     def start_host(
@@ -171,7 +179,7 @@ class NativeExecutable(HostExecutable):
     def check_alarms(self, context: Context) -> None:
         """Raise an error if machine code met an index that is out of range."""
         if context.any_alarm.value:
-            raise_alarm(self.native.checks, context.alarms)
+            raise_alarm(self.native.checks, context.alarms, context.known)
 
     def run_part(self, part: Native | Host, context: Context, host: HostRun | None) -> None:
         """Run machine code, or have the host run an instruction."""
@@ -187,9 +195,21 @@ class NativeExecutable(HostExecutable):
         else:
             self._run_native(part, context)
 
+    def _is_shared(self, part: Native, context: Context) -> bool:
+        """Whether several threads are worth it; what depends on extents is asked once for each."""
+        if not context.known:
+            return part.is_shared
+        key = (part.main, *context.extents)
+        known = self._shared.get(key)
+        if known is None:
+            if len(self._shared) >= MOST_REMEMBERED:
+                self._shared.clear()
+            known = self._shared[key] = part.is_shared_at(context.known)
+        return known
+
     def _run_native(self, part: Native, context: Context) -> None:
         main = self._mains[part.main]
-        if self.threads == 1 or not part.is_shared:
+        if self.threads == 1 or not self._is_shared(part, context):
             self._run_alone(main, context.bases_address, context.scratch)
             return
         process_pool(lambda: self.native.pool).run(
@@ -224,6 +244,7 @@ class Context:
         self.bases[ARENA] = self.arena.ctypes.data
         self.bases[CONSTANTS] = executable.constants.ctypes.data
         self.bases[ALARMS] = self.alarms.ctypes.data
+        self.known: Extents = {}
         self.extents: Any = (ctypes.c_int64 * len(interface.dims))()
         self.bases[EXTENTS] = ctypes.addressof(self.extents)
         self.bases_address = ctypes.addressof(self.bases)

@@ -16,6 +16,8 @@ from afterglow.runtime.native.load import FilePart
 from afterglow.runtime.native.machine import Needs
 from afterglow.support.errors import IndexRangeError
 from afterglow.types import Array, IndexRange, Interface
+from afterglow.types.extent import Dim, Extents, RangedExtent, bind_extent
+from afterglow.types.extent_text import read_shape, spell_shape
 
 WORK_TO_SHARE = 5e5
 """FLOPs of a run below which waking other threads costs more than they save."""
@@ -25,7 +27,8 @@ WORK_TO_SHARE = 5e5
 class Native:
     """A part of a program that runs as machine code: its main function, steps, and FLOPs.
 
-    `instructions` are the places in the program's body of what it does.
+    The FLOPs depend on the extents of the run if the program is for a range. `instructions` are the
+    places in the program's body of what it does.
     """
 
     main: str
@@ -35,8 +38,25 @@ class Native:
 
     @property
     def is_shared(self) -> bool:
-        """Whether several threads are worth it."""
-        return self.work >= WORK_TO_SHARE
+        """Whether several threads are worth it: in a run with the largest extents, if any."""
+        return float(self.work) >= WORK_TO_SHARE
+
+    def is_shared_at(self, extents: Extents) -> bool:
+        """Whether several threads are worth it in a run with these extents."""
+        if not isinstance(self.work, RangedExtent):
+            return self.is_shared
+        return self.work.bind(extents) >= WORK_TO_SHARE
+
+    def describe(self) -> list[Any]:
+        """What is needed to run it, as what JSON can hold."""
+        work = str(self.work) if isinstance(self.work, RangedExtent) else self.work
+        return [self.main, self.steps, work]
+
+    @staticmethod
+    def restore(data: Sequence[Any], dims: Sequence[Dim]) -> Native:
+        """What was described so, in a program with these dimensions."""
+        main, steps, work = data
+        return Native(main, steps, read_shape([work], dims)[0])
 
 
 @dataclass(frozen=True)
@@ -55,27 +75,30 @@ class CheckedIndex:
     operand: str
     allowed: IndexRange
 
-    def error(self, value: int) -> IndexRangeError:
-        """What is wrong with a number that is out of range."""
-        allowed = (self.allowed.low, self.allowed.high)
-        return IndexRangeError.of(self.op, self.operand, value, allowed, self.node)
+    def error(self, value: int, extents: Extents) -> IndexRangeError:
+        """What is wrong with a number that is out of range in a run with these extents."""
+        low, high = bind_extent(self.allowed.low, extents), bind_extent(self.allowed.high, extents)
+        return IndexRangeError.of(self.op, self.operand, value, (low, high), self.node)
 
     def describe(self) -> list[Any]:
         """It, as what JSON can hold."""
-        return [self.node, self.op, self.operand, self.allowed.low, self.allowed.high]
+        bounds = spell_shape((self.allowed.low, self.allowed.high))
+        return [self.node, self.op, self.operand, *bounds]
 
     @staticmethod
-    def restore(data: Sequence[Any]) -> CheckedIndex:
-        """What was described so."""
-        node, op, operand, low, high = data
-        return CheckedIndex(node, op, operand, IndexRange(low, high))
+    def restore(data: Sequence[Any], dims: Sequence[Dim] = ()) -> CheckedIndex:
+        """What was described so, in a program with these dimensions."""
+        node, op, operand, *bounds = data
+        return CheckedIndex(node, op, operand, IndexRange(*read_shape(bounds, dims)))
 
 
-def raise_alarm(checks: Sequence[CheckedIndex], alarms: Array) -> NoReturn:
+def raise_alarm(
+    checks: Sequence[CheckedIndex], alarms: Array, extents: Extents | None = None
+) -> NoReturn:
     """The error about the first alarm that was raised, whoever raised it first."""
     raised, values = alarms.view(np.int64).reshape(-1, 2)[FIRST_ALARM:].T
     first = int(np.flatnonzero(raised)[0])
-    raise checks[first].error(int(values[first]))
+    raise checks[first].error(int(values[first]), extents or {})
 
 
 class HostRun(Protocol):

@@ -44,8 +44,7 @@ def _manifest(native: NativeProgram) -> dict[str, Any]:
         "needs": asdict(native.needs),
         "image": native.image.describe(),
         "parts": [
-            [part.index] if isinstance(part, Host) else [part.main, part.steps, part.work]
-            for part in native.parts
+            [part.index] if isinstance(part, Host) else part.describe() for part in native.parts
         ],
         "scratch_bytes": native.scratch_bytes,
         "checks": [check.describe() for check in native.checks],
@@ -58,7 +57,7 @@ def from_artifact(artifact: Artifact, restore_host: RestoreHost) -> NativeProgra
     """The program in machine code that an artifact holds; nothing of it is copied."""
     manifest, sections = artifact.manifest, artifact.sections
     constants = np.frombuffer(sections[CONSTANTS], np.uint8)
-    located = artifact.locate(CODE)
+    located, dims = artifact.locate(CODE), artifact.interface.dims
     host = None
     if manifest["host"] is not None:
         names = [name for name in sections if name.startswith(HOST)]
@@ -69,13 +68,13 @@ def from_artifact(artifact: Artifact, restore_host: RestoreHost) -> NativeProgra
         interface=artifact.interface,
         image=Image.of(manifest["image"], sections[CODE]),
         constants=constants,
-        parts=tuple(Host(p[0]) if len(p) == 1 else Native(*p) for p in manifest["parts"]),
+        parts=tuple(Host(*p) if len(p) == 1 else Native.restore(p, dims) for p in manifest["parts"]),
         arena_bytes=artifact.plan.arena_bytes,
         scratch_bytes=manifest["scratch_bytes"],
         pool=Image.from_bytes(sections[POOL]),
         host=host,
         code_file=None if located is None else FilePart(*located),
-        checks=tuple(map(CheckedIndex.restore, manifest["checks"])),
+        checks=tuple(CheckedIndex.restore(check, dims) for check in manifest["checks"]),
         may_run_long=manifest["may_run_long"],
         step_text=sections[STEPS],
     )

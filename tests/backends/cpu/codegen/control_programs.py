@@ -20,6 +20,67 @@ SHAPE = (3, 4)
 FLOATS = TensorType(f32, SHAPE)
 NUMBER, FLAG = TensorType(i64, ()), TensorType(boolean, ())
 
+RANGED_TEXTS = {
+    "scan": """
+        dim b : 1..3
+        dim s : 1..300
+        func @body(%h: f32[b, 4], %x: f32[b, 4], %w: f32[4, 4]) {
+          %product = matmul(%h, %w) : f32[b, 4]
+          %sum = add(%product, %x) : f32[b, 4]
+          %next = tanh(%sum) : f32[b, 4]
+          return %next, %next as "again"
+        }
+        func @main(%h: f32[b, 4], %x: f32[b, s, 4], %w: f32[4, 4]) {
+          %turned = transpose(%x) {perm = (1, 0, 2)} : f32[s, b, 4]
+          %r, %t = scan(%h, %turned, %w) {body = @body, length = s, carried = 1, scanned = 1}
+            : f32[b, 4], f32[s, b, 4]
+          %back = transpose(%t) {perm = (1, 0, 2)} : f32[b, s, 4]
+          return %r, %back
+        }
+    """,
+    "loop": """
+        dim b : 1..3
+        dim s : 1..300
+        const @true : bool[] = [true]
+        const @three : i64[] = [3]
+        func @inner(%h: f32[b], %x: f32[b]) {
+          %sum = add(%h, %x) : f32[b]
+          return %sum, %sum as "again"
+        }
+        func @body(%n: i64[], %a: f32[s, b], %h: f32[b]) {
+          %r, %y = scan(%h, %a) {body = @inner, length = s, carried = 1, scanned = 1}
+            : f32[b], f32[s, b]
+          %bounded = tanh(%y) : f32[s, b]
+          return @true, %bounded
+        }
+        func @main(%a: f32[s, b], %h: f32[b]) {
+          %r = loop(@three, @true, %a, %h) {body = @body, carried = 1} : f32[s, b]
+          return %r
+        }
+    """,
+    "choice": """
+        dim b : 1..3
+        dim s : 1..300
+        const @zero : f32[] = [0.0]
+        func @then(%x: f32[s, b], %y: f32[b]) {
+          %sum = add(%x, %y) : f32[s, b]
+          return %sum
+        }
+        func @else(%x: f32[s, b], %y: f32[b]) {
+          %square = mul(%x, %x) : f32[s, b]
+          return %square
+        }
+        func @main(%x: f32[s, b], %y: f32[b]) {
+          %sum = reduce_sum(%x) {axes = (0, 1), keepdims = false} : f32[]
+          %positive = less(@zero, %sum) : bool[]
+          %r = if(%positive, %x, %y) {then_branch = @then, else_branch = @else} : f32[s, b]
+          %top = relu(%r) : f32[s, b]
+          return %top
+        }
+    """,
+}
+"""Programs for ranges, whose loops are as long as an extent."""
+
 TEXTS = {
     "while": """
         const @one : i64[] = [1]

@@ -21,9 +21,10 @@ from afterglow.runtime import CompiledModel
 from afterglow.runtime.native.program import Host
 from afterglow.testing.cases.case import Case
 from afterglow.testing.cases.control import CASES
+from afterglow.testing.ranged_checks import check_ranged
 from afterglow.types import Array
 from tests.backends.cpu import networks
-from tests.backends.cpu.codegen.control_programs import TEXTS, RandomProgram
+from tests.backends.cpu.codegen.control_programs import RANGED_TEXTS, TEXTS, RandomProgram
 from tests.frontends.models import BOOL, INT64, body, info, model, node
 
 
@@ -148,6 +149,13 @@ def large_choice() -> onnx.ModelProto:
         outputs=[info("y", (192, 192))],
         constants={"w": floats(192, 192, seed=5), "zero": np.float32(0)},
     )
+
+
+@pytest.mark.parametrize("name", RANGED_TEXTS)
+def test_control_flow_over_ranged_values_runs_without_the_host(name: str) -> None:
+    module = parse_module(RANGED_TEXTS[name])
+    compiled(module.clone())
+    check_ranged(module, [{"b": b, "s": s} for b, s in [(1, 1), (3, 2), (2, 17), (3, 300)]])
 
 
 @pytest.mark.parametrize("sign", [1, -1])

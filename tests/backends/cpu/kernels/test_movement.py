@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target
+from afterglow.graph import Builder, Value
 from afterglow.instr import Buffer, Region
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add
-from afterglow.ops.movement import Expand, Transpose
+from afterglow.ops.movement import Expand, Pad, Slice, Tile, Transpose
+from afterglow.ops.shuffle import ChannelShuffle, DepthToSpace, SpaceToDepth
+from afterglow.testing.ranged_checks import check_ranged, module_of
 from afterglow.types import Array, TensorType
-from afterglow.types.dtype import DTYPES, DType
+from afterglow.types.dtype import DTYPES, DType, f32, i64, u8
+from afterglow.types.extent import Dim, ranged
 from tests.backends.cpu.kernels.harness import Bench
 
 TARGETS = {"host": Target.host(), "x86-64-v3": Target.of("x86-64-v3")}
@@ -148,3 +152,68 @@ def _view(
 
 def _floats(*shape: int) -> Array:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+B, S = ranged(Dim("b", 1, 5)), ranged(Dim("s", 1, 70))
+RANGED_RUNS = [
+    {"b": b, "s": s}
+    for b, s in [(1, 1), (5, 2), (2, 7), (1, 15), (3, 16), (4, 17), (1, 33), (5, 63), (2, 70)]
+]
+each_target_name = pytest.mark.parametrize("target", TARGETS)
+
+
+@each_target_name
+@pytest.mark.parametrize("dtype", [f32, u8, i64], ids=str)
+def test_moves_of_ranged_tensors_in_every_direction(dtype: DType, target: str) -> None:
+    shapes = [(B, S, 12), (B, 12, S), (S, S), (3, S, 64), (S, 4, 3)]
+    perms = [(0, 2, 1), (2, 1, 0)]
+
+    def turned(b: Builder, *operands: Value) -> list[Value]:
+        wanted = [(x, perm) for x in operands for perm in perms if x.type.rank == 3]
+        return [
+            b.emit(Transpose((1, 0)), operands[2]),
+            *(b.emit(Transpose(perm), x) for x, perm in wanted),
+        ]
+
+    module = module_of([TensorType(dtype, shape) for shape in shapes], turned)
+    check_ranged(module, RANGED_RUNS, target=target, tolerance=0)
+
+
+@each_target_name
+def test_steps_after_moves_of_ranged_tensors(target: str) -> None:
+    def turned(b: Builder, x: Value, y: Value) -> list[Value]:
+        return [
+            b.emit(Relu(), b.emit(Transpose((2, 1, 0)), x)),
+            b.emit(Relu(), b.emit(Transpose((1, 0)), y)),
+            b.emit(Relu(), b.emit(Expand((B, S, S)), b.emit(Transpose((1, 0)), y))),
+        ]
+
+    module = module_of([TensorType(f32, (B, S, 12)), TensorType(f32, (S, S))], turned)
+    check_ranged(module, RANGED_RUNS, target=target, tolerance=0)
+
+
+@each_target_name
+def test_windows_of_ranged_tensors(target: str) -> None:
+    def cut(b: Builder, x: Value) -> list[Value]:
+        return [
+            b.emit(Slice((0, S - 1, 0), (B, 1, 6), (1, 1, 1)), x),
+            b.emit(Slice((0, S, 1), (B, S, 5), (1, 1, 1)), x),
+            b.emit(Slice((0, 0, 0), (B, S, 3), (1, 2, 2)), x),
+            b.emit(Pad((0, 1, 2), (0, S, 1)), x),
+            b.emit(Tile((2, 1, 3)), x),
+        ]
+
+    module = module_of([TensorType(f32, (B, 2 * S, 6))], cut)
+    check_ranged(module, RANGED_RUNS, target=target, tolerance=0)
+
+
+def test_shuffles_of_ranged_images() -> None:
+    def shuffled(b: Builder, x: Value) -> list[Value]:
+        return [
+            b.emit(SpaceToDepth(2), x),
+            b.emit(Relu(), b.emit(DepthToSpace(2), x)),
+            b.emit(ChannelShuffle(3), x),
+        ]
+
+    module = module_of([TensorType(f32, (B, 2 * S, 4, 12))], shuffled)
+    check_ranged(module, RANGED_RUNS, tolerance=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from afterglow.backends.cpu.codegen.calls import Segment, group_calls
+from afterglow.backends.cpu.codegen.calls import Segment, group_calls, work_of_calls
 from afterglow.backends.cpu.codegen.generate import Generated, generate
 from afterglow.backends.cpu.codegen.pool import pool_image
 from afterglow.backends.cpu.codegen.step_names import step_names
@@ -72,7 +72,7 @@ def _parts(generated: Generated) -> tuple[Native | Host, ...]:
     for part in generated.parts:
         if isinstance(part, Segment):
             number = sum(isinstance(earlier, Native) for earlier in parts)
-            work = sum(call.function.work for call in part.calls)
+            work = work_of_calls(part.calls)
             steps = len(group_calls(part.calls))
             done = tuple(dict.fromkeys(places[origin] for origin in part.origins))
             parts.append(Native(f"main_{number}", steps, work, done))

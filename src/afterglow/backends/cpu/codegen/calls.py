@@ -29,7 +29,7 @@ from afterglow.backends.cpu.micro.kernel import KernelFunction
 from afterglow.instr import Instr
 from afterglow.runtime.native.convention import EXTENT_BYTES, EXTENTS
 from afterglow.types.dtype import boolean, i64, u8
-from afterglow.types.extent import Dim, is_ranged, largest
+from afterglow.types.extent import Dim, RangedExtent, is_ranged, largest
 
 MOST_CHUNKS = 16
 
@@ -95,15 +95,22 @@ def group_calls(calls: Sequence[Call]) -> list[list[Call]]:
 
 def write_division(e: Emitter, calls: Sequence[Call]) -> tuple[Value, Value]:
     """The number of units and of chunks of a step; a step of one chunk is one unit."""
-    chunks, units = calls[0].chunks, calls[0].function.units
+    chunks, function = calls[0].chunks, calls[0].function
     if chunks == 1:
         return e.index(1), e.index(1)
-    if not is_ranged(units):
-        return e.index(units), e.index(chunks)
-    count = e.index(units)
-    fewest = largest(units) * CHUNK / calls[0].function.work  # units in a chunk worth handing out
-    wanted = quotient(count, max(1, round(fewest)))
+    count, work = e.index(function.units), function.ranged_work
+    if not isinstance(work, RangedExtent):
+        return count, e.index(chunks)
+    wanted = quotient(e.index(work), CHUNK)
     return count, larger(smaller(smaller(wanted, chunks), count), 1)
+
+
+def work_of_calls(calls: Iterable[Call]) -> float:
+    """FLOPs of calls, as an expression if they depend on the extents of a run."""
+    works = [call.function.ranged_work for call in calls]
+    if not any(map(is_ranged, works)):
+        return sum(works)
+    return sum(work if is_ranged(work) else int(work) for work in works)
 
 
 def bases_in(e: Emitter, table: Pointer) -> Bases:

@@ -26,6 +26,7 @@ from afterglow.instr import Buffer, OpInstr, Program
 from afterglow.ops.control import Loop, Scan
 from afterglow.runtime.native.convention import ALIGNMENT, INTERRUPT, SIGNAL_BYTES
 from afterglow.types.dtype import boolean, i64, u8
+from afterglow.types.extent import largest
 
 SHORT = 256
 """Iterations up to which a loop does not look for interrupts, if their number is known."""
@@ -64,7 +65,7 @@ def write_loop(
 def may_run_long(step: OpInstr) -> bool:
     """Whether a loop may run long enough to look for interrupts."""
     if isinstance(step.op, Scan):
-        return step.op.length > SHORT
+        return largest(step.op.length) > SHORT
     limit = step.required[0]
     return limit.root.data is None or int(limit.root.data.max()) > SHORT
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from afterglow.backends.cpu.llvm.emitter import Index, Value, first_lanes, smaller
-from afterglow.backends.cpu.micro.cost import ELEMENTWISE_STEP
+from afterglow.backends.cpu.micro.cost import ELEMENTWISE_STEP, work_of
 from afterglow.backends.cpu.micro.fusion import Chain, ChainRow, chain_strides
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.rows import Strides, merge_alike, split
@@ -27,7 +27,7 @@ def write_elementwise(kernel: Kernel) -> None:
     for extent in shape[:-1]:
         rows *= extent
     blocks = -(-columns // BLOCK)
-    work = float(rows * columns * len(job.after) * ELEMENTWISE_STEP)
+    work = work_of(rows * columns, len(job.after) * ELEMENTWISE_STEP)
     with kernel.phase(rows * blocks, work) as p:
         stored = [out for step in job.after for out in step.outs if out not in job.locals]
         chain = Chain(p, job.after, shape, [], stored, strides)

@@ -1,6 +1,6 @@
-"""Results without operands: one number everywhere, or counting along an axis.
+"""Results without operands: one number everywhere, counting along an axis, or extents of the run.
 
-Both are moves of a small table that is repeated.
+The first two are moves of a small table that is repeated.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from afterglow.backends.cpu.kernels.table import kernel
+from afterglow.backends.cpu.llvm.emitter import convert
 from afterglow.backends.cpu.micro.kernel import Kernel
 from afterglow.backends.cpu.micro.move import StridedMove, write_move
+from afterglow.ops.extents import Extents
 from afterglow.ops.fill import Fill
 from afterglow.ops.indexing import Iota
 from afterglow.types import Array
@@ -37,3 +39,18 @@ def _write_table(k: Kernel, table: Array, axis: int | None) -> None:
     source = tuple(int(at == axis) for at in range(out.type.rank))
     move = StridedMove.of(out.type.shape, out.strides, source)
     write_move(k, lambda p: p.table("numbers", table), move)
+
+
+@kernel(Extents, epilogue=False)
+def write_extents(k: Kernel) -> None:
+    """Write a kernel that stores each extent at its place."""
+    op, (out,) = k.step.op, k.step.outs
+    assert isinstance(op, Extents)
+    places = [
+        sum(i * n for i, n in zip(at, out.strides, strict=True)) for at in np.ndindex(op.shape)
+    ]
+    with k.phase(1, float(len(places))) as p:
+        pointer = p.pointer(out)
+        with p.units():
+            for place, extent in zip(places, op.values, strict=True):
+                pointer.store(convert(p.e.index(extent), op.dtype), place)

@@ -31,6 +31,7 @@ from afterglow.backends.cpu.micro.sliding import (
 )
 from afterglow.ops.pooling import MaxPoolWithIndices
 from afterglow.types.dtype import DType, i64
+from afterglow.types.extent import larger_extent
 
 
 @kernel(MaxPoolWithIndices, accepts=accepts_pooling)
@@ -127,4 +128,4 @@ def _first_inside(p: Phase, axis: WindowAxis, window: Index) -> Index:
     first = p.e.index(axis.first(window))
     missing = quotient(axis.dilation - 1 - first, axis.dilation)
     place = select(first < 0, first + missing * axis.dilation, first)
-    return clamp(place, None, max(0, axis.extent - 1))
+    return clamp(place, None, larger_extent(axis.extent - 1, 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -15,6 +15,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     Pointer,
     Value,
     absolute,
+    larger,
     maximum,
     sqrt,
 )
@@ -40,6 +41,7 @@ from afterglow.backends.cpu.micro.sliding import (
 from afterglow.instr import OpInstr
 from afterglow.ops.pooling import AvgPool, LpPool, MaxPool, Pool
 from afterglow.types.dtype import DType
+from afterglow.types.extent import is_ranged, largest
 
 TILE_WIDTH = 4
 """Columns that are made at once: they share what their windows have in common."""
@@ -98,7 +100,7 @@ class _WindowPool:
     def _tile_width(self) -> int:
         columns = self.field.columns
         shares = columns.stride < columns.reach <= WIDEST_KERNEL
-        return min(TILE_WIDTH, columns.count) if shares else 1
+        return min(TILE_WIDTH, largest(columns.count)) if shares else 1
 
 
 class _Writer:
@@ -116,12 +118,12 @@ class _Writer:
         start = field.start(self.x, image, windows)
         axes = zip(field.axes[:-1], windows, strict=True)
         ranges = [axis.taps(self.e, window) for axis, window in axes]
-        in_image = _row_major(field, windows)
+        self.scale.enter(windows)
 
         def write_tile(run: WindowRun, column: Index) -> None:
             places = [column + j for j in range(run.width)]
             rows = [self.sink.row(row * field.columns.count + place) for place in places]
-            factors = [self.scale.of(in_image * field.columns.count + place) for place in places]
+            factors = [self.scale.of(place) for place in places]
 
             def write_vector(channel: Value, lanes: int, mask: Value | None) -> None:
                 place = start + channel * field.channel_step
@@ -211,7 +213,7 @@ class _Tile:
         return [
             j * axis.stride + tap * axis.dilation
             for tap in range(axis.kernel)
-            if run.tiles > 1 or axis.sees(run.start + j, tap)
+            if not run.is_single or axis.sees(run.start + j, tap)
         ]
 
     def _initial(self, lanes: int) -> Value:
@@ -238,12 +240,20 @@ def _row_major(field: WindowField, windows: list[Index]) -> Index:
 
 
 class _Scale:
-    """The factor that turns the sum of a window into its mean; None for other reductions."""
+    """The factor that turns the sum of a window into its mean; None for other reductions.
+
+    If extents are ranged, the elements of a window that count are counted when the code runs.
+    """
 
     def __init__(self, p: Phase, pool: _WindowPool) -> None:
+        self.e, self.field = p.e, pool.field
         self.constant: Value | None = None
         self.table: Pointer | None = None
+        self.axes: list[WindowAxis] = []
         if not isinstance(pool.op, AvgPool):
+            return
+        if any(map(is_ranged, pool.x.type.shape[1:-1])):
+            self._open_counted(p, pool, pool.op)
             return
         divisors = pool.op.divisors(pool.x.type.shape[1:-1])
         factors = (1.0 / divisors).astype(pool.dtype.numpy)
@@ -252,9 +262,45 @@ class _Scale:
         else:
             self.table = p.table("factors", factors.reshape(-1))
 
-    def of(self, window: Index) -> Value | None:
-        """The factor of a window, by its number in the image."""
-        return self.constant if self.table is None else self.table.load(window)
+    def _open_counted(self, p: Phase, pool: _WindowPool, op: AvgPool) -> None:
+        self.axes = [_counted(axis, op, number) for number, axis in enumerate(self.field.axes)]
+        sizes = np.arange(math.prod(axis.kernel for axis in self.axes) + 1)
+        factors = (1.0 / np.maximum(sizes, 1)).astype(pool.dtype.numpy)
+        if any(axis.has_edges for axis in self.axes):
+            self.table = p.table("factors", factors)
+        else:
+            self.constant = p.e.constant(pool.dtype, float(factors[-1]))
+
+    def enter(self, windows: list[Index]) -> None:
+        """Go to a row of results: all windows have these places along all axes but the last."""
+        if self.table is None:
+            return
+        if not self.axes:
+            self.before = _row_major(self.field, windows)
+            return
+        self.before = 1
+        for axis, window in zip(self.axes, windows, strict=False):
+            self.before = self.before * self._seen(axis, window)
+
+    def of(self, column: Index) -> Value | None:
+        """The factor of a window of the row."""
+        if self.table is None:
+            return self.constant
+        if not self.axes:
+            return self.table.load(self.before * self.field.columns.count + column)
+        return self.table.load(self.before * self._seen(self.axes[-1], column))
+
+    def _seen(self, axis: WindowAxis, window: Index) -> Index:
+        low, high = axis.taps(self.e, window)
+        return larger(self.e.index(high) - low, 1)
+
+
+def _counted(axis: WindowAxis, op: AvgPool, number: int) -> WindowAxis:
+    """The windows along an axis over what counts: x, or x with its padding."""
+    if not op.count_include_pad or number >= len(op.kernel):
+        return axis
+    end = op.windows.ends[number]
+    return replace(axis, extent=axis.extent + axis.begin + end, begin=0)
 
 
 def _reduction(op: Pool, dtype: DType) -> WindowReduction:

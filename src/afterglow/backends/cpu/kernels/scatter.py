@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, maximum, minimum
-from afterglow.backends.cpu.micro.cost import MOVED_BYTE, UPDATED_ELEMENT
+from afterglow.backends.cpu.micro.cost import MOVED_BYTE, UPDATED_ELEMENT, work_of
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove, as_bits
-from afterglow.backends.cpu.micro.move.blocks import Blocks
+from afterglow.backends.cpu.micro.move.blocks import Blocks, write_powers
 from afterglow.backends.cpu.micro.move.gather import IndexTuples, Term
 from afterglow.backends.cpu.micro.move.place import MemoryLine, MemoryPlace, load_first
 from afterglow.backends.cpu.micro.move.run import RowMove, fitting
@@ -27,6 +27,7 @@ from afterglow.instr.buffer import row_major
 from afterglow.ops.indexing import ScatterND, ScatterReduction
 from afterglow.ops.scatter import ScatterElements
 from afterglow.types.dtype import DType, boolean, f32
+from afterglow.types.extent import largest
 
 LINES = 64
 """Lines side by side that one unit has at most."""
@@ -138,7 +139,7 @@ def _write_copy(k: Kernel, name: str, source: _Side, to: _Side) -> None:
     lanes = max(1, k.target.vector_bits // WIDEST_BITS)
     run = RowMove(lanes, move, out.dtype.itemsize)
     loops = Loops(move.extents, [move.to, move.source], run.cut, [len(move.extents) - 1])
-    with k.phase(loops.units, out.nbytes * MOVED_BYTE, name) as p:
+    with k.phase(loops.units, work_of(out.size, out.dtype.itemsize * MOVED_BYTE), name) as p:
         place, operand = MemoryPlace(to.at(p), move.to[-1]), source.at(p)
 
         def leaf(piece: Index, offsets: list[Index]) -> None:
@@ -160,9 +161,9 @@ def _put_elements(k: Kernel, board: Board) -> None:
     term = Term(0, board.strides[axis])
     to = tuple(0 if at == axis else stride for at, stride in enumerate(board.strides))
     lines = Blocks(1 if axis == last else extents[last], 1, LINES)
-    cut = MoveCut(lines.count, extents[axis] * min(lines.extent, LINES))
+    cut = MoveCut(lines.count, largest(extents[axis]) * lines.most)
     loops = Loops(extents, [to, indices.strides, updates.strides], cut, {axis, last})
-    with k.phase(loops.units, updates.type.size * UPDATED_ELEMENT, "updates") as p:
+    with k.phase(loops.units, work_of(updates.type.size, UPDATED_ELEMENT), "updates") as p:
         result, news = board.at(p), board.updates(p, updates)
         tuples = IndexTuples(p, indices, [term])
 
@@ -173,7 +174,7 @@ def _put_elements(k: Kernel, board: Board) -> None:
                 index_at = index_at + at * indices.strides[axis]
                 new_at = news + update + at * updates.strides[axis]
 
-                def put(column: Index, _: int = 1) -> None:
+                def put(column: Index, _: Index = 1) -> None:
                     """Put in one element."""
                     place = tuples.place(index_at + column * indices.strides[last])
                     position = result + line + place + column * to[last]
@@ -200,10 +201,10 @@ def _put_slices(k: Kernel, board: Board) -> None:
     )
     count = math.prod(tuples)
     lanes = fitting(max(1, k.target.vector_bits // WIDEST_BITS), slices[-1])
-    blocks = Blocks(slices[-1], lanes, max(1, UNIT // count // lanes) * lanes)
-    cut = MoveCut(blocks.count, count * min(slices[-1], blocks.block))
+    blocks = Blocks(slices[-1], lanes, max(1, UNIT // largest(count) // lanes) * lanes)
+    cut = MoveCut(blocks.count, largest(count) * blocks.most)
     loops = Loops(slices, [to, source], cut, [len(slices) - 1])
-    with k.phase(loops.units, updates.type.size * UPDATED_ELEMENT, "updates") as p:
+    with k.phase(loops.units, work_of(updates.type.size, UPDATED_ELEMENT), "updates") as p:
         result, news = board.at(p), board.updates(p, updates)
         looked_up = IndexTuples(p, indices, terms)
 
@@ -215,10 +216,16 @@ def _put_slices(k: Kernel, board: Board) -> None:
                 line = Row(result + place, to[-1])
                 row = Row(news + (offsets[1] + update), source[-1])
 
-                def put(column: Index, width: int) -> None:
+                def put(column: Index, width: int, lanes: int) -> None:
                     board.put(line, column, load_first(row, column, width, lanes), width)
 
-                blocks.write(p.e, piece, lambda column: put(column, lanes), put)
+                def rest(column: Index, left: Index) -> None:
+                    if isinstance(left, int):
+                        put(column, left, lanes)
+                    else:
+                        write_powers(p.e, column, left, lanes, lambda at, n: put(at, n, n))
+
+                blocks.write(p.e, piece, lambda column: put(column, lanes, lanes), rest)
 
             _for_each(p, tuples, (picked, taken), put_slice)
 

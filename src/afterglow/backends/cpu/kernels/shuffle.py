@@ -38,7 +38,7 @@ def _split_strides(buffer: Buffer, parts: tuple[int, ...]) -> Strides:
     left = [*parts]
     for extent, stride in zip(buffer.type.shape, buffer.strides, strict=True):
         inside = extent
-        while left and (inside > 1 or extent == left[0] == 1):
+        while left and (inside != 1 or extent == left[0] == 1):
             part = left.pop(0)
             inside //= part
             strides.append(inside * stride)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from afterglow.backends.cpu.micro.job import Job
 from afterglow.instr import OpInstr
+from afterglow.types.extent import is_ranged
 
 FLOPS_PER_BYTE = 4.0
 """FLOPs in the time in which a byte comes from memory."""
@@ -112,6 +113,11 @@ BYTE_UNIT = 1e6
 """The same of a product of bytes."""
 GEMM_UNITS = 1 << 20
 """Work of a product below which its rows are not divided to make more units."""
+
+
+def work_of(count: int, rate: float) -> float:
+    """The cost of so many elements or bytes; of a ranged number, an expression like it."""
+    return count * max(1, round(rate)) if is_ranged(count) else float(count * rate)
 
 
 def memory_bound(flops: float, nbytes: float) -> float:

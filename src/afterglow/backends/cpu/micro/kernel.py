@@ -20,7 +20,7 @@ from afterglow.instr import Buffer, OpInstr
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.types import Array, IndexRange
 from afterglow.types.dtype import DType, i64, u8
-from afterglow.types.extent import Dim, largest
+from afterglow.types.extent import Dim, is_ranged, largest
 
 Pack = Callable[[Array], Array]
 """Puts a constant into the order in which a kernel reads it."""
@@ -87,8 +87,16 @@ class KernelFunction:
     symbol: str
     units: int
     work: float
+    """FLOPs of all units: for the largest extents, or as an expression."""
     parameters: list[Parameter] = field(default_factory=list)
     scratch_bytes: int = 0
+
+    @property
+    def ranged_work(self) -> float:
+        """Its work in a run: if it does not say, as much for each unit as at the largest extents."""
+        if is_ranged(self.work) or not is_ranged(self.units):
+            return self.work
+        return self.units * max(1, round(self.work / largest(self.units)))
 
 
 @dataclass(eq=False)

@@ -74,9 +74,9 @@ class Axes:
         total: Index = 0
         for extent, stride in zip(self.extents[:0:-1], self.strides[:0:-1], strict=True):
             place, rest = split(place, extent)
-            total = total + rest * stride if stride else total
+            total = total + rest * stride if stride != 0 else total
         first = self.strides[0]
-        return total + place * first if first else total
+        return total + place * first if first != 0 else total
 
 
 def split(place: Index, extent: int) -> tuple[Index, Index]:
@@ -97,7 +97,7 @@ class Rows:
     @property
     def is_same_in_all(self) -> bool:
         """Whether all rows are the same row."""
-        return not any(self.leading.strides)
+        return all(stride == 0 for stride in self.leading.strides)
 
     def row(self, number: Index) -> Row:
         """One row."""

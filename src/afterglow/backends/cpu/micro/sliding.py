@@ -8,10 +8,10 @@ code is written, along the other axes when it runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import pairwise
+from itertools import pairwise, product
 
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
@@ -31,6 +31,14 @@ from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer
 from afterglow.ops.windows import Windows
 from afterglow.types.dtype import DType, f32, i8, u8
+from afterglow.types.extent import (
+    UndecidedExtentError,
+    at_least,
+    is_ranged,
+    larger_extent,
+    smaller_extent,
+    smallest,
+)
 
 WIDEST_KERNEL = 16
 """Places of a window along columns that are written one by one; more are a loop."""
@@ -60,11 +68,17 @@ class WindowAxis:
         return (self.kernel - 1) * self.dilation + 1
 
     @property
-    def whole(self) -> range:
-        """The windows that lie inside x."""
-        first = min(self.count, -(-self.begin // self.stride))
+    def inside(self) -> tuple[int, int]:
+        """The first of the windows that lie inside x, and the one behind the last."""
+        first = smaller_extent(self.count, -(-self.begin // self.stride))
         room = self.extent + self.begin - self.reach
-        return range(first, max(first, min(self.count, room // self.stride + 1)))
+        last = smaller_extent(self.count, room // self.stride + 1)
+        return first, larger_extent(first, last)
+
+    @property
+    def has_edges(self) -> bool:
+        """Whether some windows may reach beyond x."""
+        return self.inside != (0, self.count)
 
     def first(self, window: Index) -> Index:
         """The place in x of the first element of a window; it may lie outside."""
@@ -74,9 +88,18 @@ class WindowAxis:
         """Whether a place of a window lies inside x."""
         return 0 <= window * self.stride - self.begin + tap * self.dilation < self.extent
 
+    def knows(self, windows: Iterable[int]) -> bool:
+        """Whether what windows see follows from the bounds of extents."""
+        try:
+            for window, tap in product(windows, range(self.kernel)):
+                self.sees(window, tap)
+        except UndecidedExtentError:
+            return False
+        return True
+
     def taps(self, e: Emitter, window: Index) -> tuple[Index, Index]:
         """The places of a window that lie inside x: from the one to before the other."""
-        if len(self.whole) == self.count:
+        if not self.has_edges:
             return 0, self.kernel
         first, round_up = e.index(self.first(window)), self.dilation - 1
         low = _quotient(round_up - first, self.dilation)
@@ -101,10 +124,17 @@ class WindowRun:
     tiles: int
     clipped: bool = False
 
+    @property
+    def is_single(self) -> bool:
+        """Whether it is one tile, of which the columns are known."""
+        return self.tiles == 1
+
 
 def cut_columns(axis: WindowAxis, width: int) -> list[WindowRun]:
     """Tiles for all columns: single ones up to the last edge, a run of them inside."""
-    inside = axis.whole
+    if is_ranged(axis.count) or is_ranged(axis.extent):
+        return _cut_ranged(axis, width)
+    inside = range(*axis.inside)
     edges = axis.count - len(inside)
     if edges > MOST_EDGE_COLUMNS or axis.kernel > WIDEST_KERNEL:
         return _cut_clipped(axis, width)
@@ -123,7 +153,7 @@ def cut_columns(axis: WindowAxis, width: int) -> list[WindowRun]:
 
 def _cut_clipped(axis: WindowAxis, width: int) -> list[WindowRun]:
     """Tiles where there are many windows at the edges."""
-    inside = axis.whole
+    inside = range(*axis.inside)
     tiles, rest = divmod(len(inside), width)
     runs = (
         WindowRun(0, 1, inside.start, clipped=True),
@@ -132,6 +162,33 @@ def _cut_clipped(axis: WindowAxis, width: int) -> list[WindowRun]:
         WindowRun(inside.stop, 1, axis.count - inside.stop, clipped=True),
     )
     return [run for run in runs if run.tiles]
+
+
+def _cut_ranged(axis: WindowAxis, width: int) -> list[WindowRun]:
+    """Tiles for a ranged number of columns.
+
+    The columns at an edge are single tiles, if what they see is the same at all extents. Those
+    inside are tiles of the whole width, then of half of it and so on.
+    """
+    first, last = axis.inside
+    if at_least(last, width) and not is_ranged(first) and 0 < first < width:
+        first = width
+    runs = [*_edge(axis, 0, first, width)]
+    while width:
+        tiles = (last - first) // width
+        runs.append(WindowRun(first, width, tiles))
+        first, width = first + width * tiles, width // 2
+    runs += _edge(axis, last, axis.count - last, width=MOST_EDGE_COLUMNS)
+    return [run for run in runs if run.tiles != 0]
+
+
+def _edge(axis: WindowAxis, start: int, count: int, width: int) -> list[WindowRun]:
+    """Tiles for columns of which some may reach over the edge, or all of them."""
+    few = not is_ranged(count) and count <= MOST_EDGE_COLUMNS and axis.kernel <= WIDEST_KERNEL
+    if few and axis.knows(start + place for place in range(count)):
+        cut = _cut_evenly(range(count), width)
+        return [WindowRun(start + run.start, run.width, 1) for run in cut]
+    return [WindowRun(start, 1, count, clipped=True)]
 
 
 def _cut_evenly(columns: range, width: int) -> list[WindowRun]:
@@ -290,7 +347,7 @@ class Channels:
         while most > 1 and count % (lanes * most):
             most //= 2
         lanes *= most
-        wanted = -(-WANTED_UNITS // max(1, rows))
+        wanted = -(-WANTED_UNITS // max(1, smallest(rows)))
         blocks = max(1, min(wanted, count // max(lanes, LEAST_CHANNELS)))
         return Channels(count, lanes, blocks, Tail.of(target, stored))
 

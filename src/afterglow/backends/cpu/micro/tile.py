@@ -5,19 +5,23 @@ A tile is `rows` by `vectors` accumulators; `accumulate.py` computes it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
     Index,
     Value,
+    equal,
     fma,
     larger,
     quotient,
+    select,
     smaller,
 )
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import DType, f32, f64, i32, i64, u32, u64
+from afterglow.types.extent import larger_extent
 
 LINE = 64
 """Bytes that a prefetch brings."""
@@ -117,3 +121,20 @@ def within_run(
     start = larger(e.index(first), run.first) if run.first else first
     stop = smaller(e.index(last), run.last) if run.last < tiles else last
     return start, stop
+
+
+def ranged_tile(e: Emitter, rows: int, tiles: int, tile: Value) -> tuple[Value, Value]:
+    """The first row of a tile and its height, where as many tiles share a ranged number of rows.
+
+    They are as even as possible; the higher ones come first.
+    """
+    low, high_tiles = divmod(rows, larger_extent(1, tiles))
+    height = select(tile < high_tiles, e.index(low) + 1, e.index(low))
+    return tile * low + smaller(tile, high_tiles), height
+
+
+def each_height(e: Emitter, height: Value, most: int) -> Iterator[int]:
+    """Write a block for each height that a tile may have; the one with its own height runs."""
+    for rows in range(most, 0, -1):
+        with e.when(equal(height, rows)):
+            yield rows

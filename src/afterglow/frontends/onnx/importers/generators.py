@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.onnx.importers.conversion import as_dtype
 from afterglow.frontends.onnx.importers.moving import moving_range
 from afterglow.frontends.onnx.limits import check_table
 from afterglow.frontends.onnx.registry import onnx_op
@@ -18,7 +19,9 @@ from afterglow.ops.elementwise import Add, Equal, Mul
 from afterglow.ops.indexing import Iota
 from afterglow.ops.movement import Expand
 from afterglow.support.errors import ModelError
+from afterglow.types import DType
 from afterglow.types.dtype import f32, f64, i64
+from afterglow.types.extent import is_ranged, larger_extent, undecided
 
 MOST_STORED = 2**17
 """Elements that are stored as a constant; more are computed when the model runs."""
@@ -89,19 +92,41 @@ def eye_like(n: NodeContext) -> Value:
 @onnx_op("Range")
 def value_range(n: NodeContext) -> Value:
     """start + i * delta, computed in double precision and rounded once; integers exactly."""
-    moving = moving_range(n, n[0], n[1], n.value_if_known(n[2]))
+    is_known = all(n.graph.known.elements(value) is not None for value in (n[0], n[1]))
+    moving = None if is_known else moving_range(n, n[0], n[1], n.value_if_known(n[2]))
     if moving is not None:
         return moving
     start, limit, delta = (n.known_number(i) for i in range(3))
     if delta == 0 or not all(map(math.isfinite, (start, limit, delta))):
         raise ModelError(f"a range from {start} to {limit} has no step {delta}")
-    count, dtype = max(math.ceil((limit - start) / delta), 0), n[0].type.dtype
-    if count <= MOST_STORED:
+    count, dtype = _count(start, limit, delta), n[0].type.dtype
+    if not is_ranged(count) and not is_ranged(start) and count <= MOST_STORED:
         return n.constant((start + np.arange(count) * delta).astype(dtype.numpy))
     wide = f64 if dtype.is_float else i64
-    numbers = (n.constant(np.array(number, wide.numpy)) for number in (delta, start))
-    steps = n.emit(Mul(), n.emit(Iota((count,), 0, wide)), next(numbers))
-    return n.emit(Cast(dtype), n.emit(Add(), steps, next(numbers)))
+    steps = n.emit(Iota((count,), 0, wide))
+    if delta != 1:
+        steps = n.emit(Mul(), steps, n.constant(np.array(delta, wide.numpy)))
+    if is_ranged(start) or start:
+        steps = n.emit(Add(), steps, _first(n, start, wide))
+    return as_dtype(n, steps, dtype)
+
+
+def _count(start: Any, limit: Any, delta: Any) -> int:
+    """The number of elements of a range."""
+    if not is_ranged(start) and not is_ranged(limit):
+        return int(max(math.ceil((limit - start) / delta), 0))
+    numbers = (start, limit, delta)
+    if any(number != int(number) for number in numbers if not is_ranged(number)):
+        raise undecided(f"the length of a range from {start} to {limit}", start, limit)
+    first, last, step = (n if is_ranged(n) else int(n) for n in numbers)
+    span = last - first if step > 0 else first - last
+    return larger_extent(0, -(-span // abs(step)))
+
+
+def _first(n: NodeContext, start: Any, dtype: DType) -> Value:
+    if not is_ranged(start):
+        return n.constant(np.array(start, dtype.numpy))
+    return as_dtype(n, n.integers_of((start,), ()), dtype)
 
 
 @onnx_op("HannWindow")

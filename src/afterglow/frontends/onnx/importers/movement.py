@@ -31,6 +31,7 @@ from afterglow.types.extent import (
     is_ranged,
     larger_extent,
     smaller_extent,
+    undecided,
 )
 
 _PAD_MODES = {mode.value: mode for mode in PadMode}
@@ -164,7 +165,8 @@ def slice_inputs(n: NodeContext) -> Value:
     count = n[1].type.size
     axes = n.known_ints(3) if n.get(3) is not None else range(count)
     steps = n.known_ints(4) if n.get(4) is not None else [1] * count
-    found = moving_windows(n, n[1], n[2], axes, steps)
+    is_known = all(n.graph.known.elements(value) is not None for value in (n[1], n[2]))
+    found = None if is_known else moving_windows(n, n[1], n[2], axes, steps)
     if found is not None:
         return found
     return _sliced(n, n.known_ints(1), n.known_ints(2), axes, steps)
@@ -215,9 +217,12 @@ def split(n: NodeContext) -> list[Value]:
 
 def equal_parts(extent: int, count: int) -> tuple[int, ...]:
     """The lengths of `count` parts as equal as can be with only the last ones shorter."""
+    if is_ranged(extent):
+        if is_ranged(extent % count) or extent % count:
+            raise undecided(f"whether {extent} is a multiple of {count}", extent)
+        return (extent // count,) * count
     most = -(-extent // count) if count else 0
-    lefts = (smaller_extent(most, extent - i * most) for i in range(count))
-    return tuple(larger_extent(0, left) for left in lefts)
+    return tuple(max(0, min(most, extent - i * most)) for i in range(count))
 
 
 def split_along(n: NodeContext, x: Value, axis: int, lengths: Sequence[int]) -> list[Value]:
@@ -265,11 +270,11 @@ def _padded(n: NodeContext, pads: Sequence[int], axes: Sequence[int], value: Val
     )
     if kept != x.type.shape:
         x = n.emit(Slice(tuple(cut), kept, (1,) * rank), x)
-    added = [tuple(larger_extent(0, count) for count in counts) for counts in (before, after)]
-    if not any(is_ranged(count) or count for count in (*added[0], *added[1])):
+    first, last = (tuple(larger_extent(0, c) for c in counts) for counts in (before, after))
+    if not any(is_ranged(count) or count for count in (*first, *last)):
         return x
     mode = n.choice("mode", _PAD_MODES, "constant")
-    return n.emit(Pad(*added, mode), x, value if mode is PadMode.CONSTANT else None)
+    return n.emit(Pad(first, last, mode), x, value if mode is PadMode.CONSTANT else None)
 
 
 @onnx_op("Tile")

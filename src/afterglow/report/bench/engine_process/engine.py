@@ -31,6 +31,8 @@ class BenchJob:
     """The element type of each input, by NumPy's name."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options for compiling with Afterglow, as `describe_options` returns them; {}: defaults."""
+    ranges: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Smallest and largest extent, and step, of dimensions that Afterglow's program is for."""
 
     def zeros(self) -> dict[str, Any]:
         """Example inputs, for engines that compile by running the model."""

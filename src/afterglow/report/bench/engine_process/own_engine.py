@@ -27,7 +27,10 @@ class AfterglowEngine(Engine):
         saved = job.folder / SAVED
         saved.unlink(missing_ok=True)
         try:
-            self._compile(job).save(saved)
+            model = self._compile(job)
+            if not model.versions():
+                model.version_for(job.zeros())
+            model.save(saved)
         except import_module("afterglow.support.errors").UnsupportedError:
             return False
         return True
@@ -43,11 +46,13 @@ class AfterglowEngine(Engine):
         return bool(import_module("afterglow.runtime.load").is_saved_model(model))
 
     def _compile(self, job: BenchJob) -> Any:
-        given = {"threads": job.threads, "shapes": job.shapes}
+        shapes = {} if job.ranges else job.shapes
+        given = {"threads": job.threads, "shapes": shapes}
         if not job.options:
-            return self.afterglow.compile(job.model, cache=False, **given)
+            return self.afterglow.compile(job.model, cache=False, dims=job.ranges, **given)
+        dims = import_module("afterglow.driver.dims").DimOptions.of(job.ranges)
         options = import_module("afterglow.driver.options").restore_options(job.options, **given)
-        return import_module("afterglow.driver.compile").compile_with(job.model, options)
+        return import_module("afterglow.driver.compile").compile_with(job.model, options, dims)
 
 
 class AfterglowRunner(Runner):

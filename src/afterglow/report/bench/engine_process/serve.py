@@ -70,6 +70,7 @@ def _job(task: dict[str, Any]) -> BenchJob:
         shapes,
         task["kinds"],
         task.get("options", {}),
+        {name: tuple(bounds) for name, bounds in task.get("ranges", {}).items()},
     )
 
 

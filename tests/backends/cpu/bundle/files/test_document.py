@@ -11,6 +11,7 @@ import afterglow
 from tests.backends.cpu.bundle.files.building import build, export, run
 from tests.backends.cpu.bundle.files.test_entries import source
 from tests.emulation.models import DIGITS
+from tests.frontends.models import info, model, node
 
 DOCUMENT = Path(__file__).parents[5] / "docs" / "bundles.md"
 
@@ -33,15 +34,45 @@ int main(void) {
 
 
 def blocks() -> list[str]:
-    """What the document has of C: a program, and a piece of one."""
+    """What the document has of C: a program, and two pieces of others."""
     return re.findall(r"^```c\n(.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
 
 
 def test_an_entry_is_chosen_as_the_document_says(tmp_path: Path) -> None:
-    _, piece = blocks()
+    _, _, piece = blocks()
     compiled = afterglow.compile(source(), dims={"batch": [1, 5]})
     compiled.export_bundle(tmp_path, target="x86-64-v3", name="net")
     (tmp_path / "program.c").write_text(CALLER.replace("@block", piece))
+    run(build(tmp_path, [tmp_path / "program.c", tmp_path / "net.o"]))
+
+
+RANGED_CALLER = r"""
+#include "net.h"
+
+static int32_t compute(int32_t batch, const float *x, const void *weights, size_t *computed) {
+    @block
+    *computed = count;
+    return status;
+}
+
+int main(void) {
+    static _Alignas(NET_WEIGHTS_ALIGN) char weights[NET_WEIGHTS_BYTES];
+    static float x[NET_INPUT_X_MAX_COUNT];
+    size_t count = 0;
+    if (compute(9, x, weights, &count) != NET_ERROR_EXTENT || count != 0) return 1;
+    return compute(3, x, weights, &count) != NET_OK || count != 3 * 4;
+}
+"""
+
+
+def test_extents_are_given_as_the_document_says(tmp_path: Path) -> None:
+    _, piece, _ = blocks()
+    shapes = {"inputs": [info("x", ("batch", 4))], "outputs": [info("y", ("batch", 4))]}
+    ranged = afterglow.compile(
+        model([node("Tanh", ["x"], ["y"])], **shapes), dims={"batch": (1, 8)}
+    )
+    ranged.export_bundle(tmp_path, target="x86-64-v3", name="net")
+    (tmp_path / "program.c").write_text(RANGED_CALLER.replace("@block", piece))
     run(build(tmp_path, [tmp_path / "program.c", tmp_path / "net.o"]))
 
 
@@ -49,7 +80,7 @@ def test_an_entry_is_chosen_as_the_document_says(tmp_path: Path) -> None:
 def test_the_program_of_the_document_runs(
     sanitize: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, _ = blocks()
+    whole, _, _ = blocks()
     export(DIGITS, tmp_path, "digits")
     (tmp_path / "program.c").write_text(whole)
     sources = [tmp_path / "program.c", tmp_path / "digits.o"]

@@ -230,3 +230,21 @@ def test_several_programs_for_ranges_are_refused(tmp_path: Path) -> None:
         "error: a bundle has one program for ranges, and the model has 2\n"
         "  help: compile it with bounds for every dimension: dims={'NAME': (FIRST, LAST)}"
     )
+
+
+def test_a_library_runs_with_each_extent(tmp_path: Path) -> None:
+    bundle = write_bundle(bundle_code(source(), "net"), tmp_path, shared=True)
+    assert bundle.library is not None
+    loaded = afterglow.load(bundle.library)
+    assert [str(each) for each in (*loaded.inputs, *loaded.outputs)] == [
+        'x: f32[batch, "seq len", 4]',
+        'y: f32["seq len", 1]',
+        'z: f32[batch, "seq len", 4]',
+    ]
+    for batch, length in ((1, 8), (3, 96), (2, 40)):
+        x, y = made(batch, length)
+        np.testing.assert_array_equal(loaded(x, y), np.maximum(x + y, 0))
+    with pytest.raises(UsageError, match="'batch' is 4, .*1..3"):
+        loaded(*made(4, 8))
+    with pytest.raises(UsageError, match="'seq len'"):
+        loaded(*made(1, 12))

@@ -10,7 +10,7 @@ from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode
 from afterglow.backends.cpu.bundle.files.extents import members_of
 from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
 from afterglow.runtime.library import FORMAT
-from afterglow.types.extent import is_ranged
+from afterglow.types.extent_text import spell_shape
 
 
 def digest_of(code: BundleCode) -> str:
@@ -87,7 +87,7 @@ def _describe_field(field: Field) -> dict[str, Any]:
         "name": field.name,
         "member": field.member,
         "dtype": field.type.dtype.name,
-        "shape": [str(n) if is_ranged(n) else n for n in field.type.shape],
+        "shape": spell_shape(field.type.shape),
         "bytes": field.type.nbytes,
         "donated": field.role == "input" and field.written,
     }

@@ -9,6 +9,7 @@ from afterglow.backends.cpu.kernels.conv.dots import dots_algorithm, suits_dots
 from afterglow.backends.cpu.kernels.conv.geometry import Geometry, conv_of
 from afterglow.backends.cpu.kernels.conv.padding import needs_copy
 from afterglow.backends.cpu.kernels.conv.product import product_algorithm
+from afterglow.backends.cpu.kernels.conv.tiling import Corner, least_regret
 from afterglow.backends.cpu.kernels.conv.winograd import winograd_algorithm
 from afterglow.backends.cpu.kernels.conv.winograd.plan import (
     WinogradPlan,
@@ -29,6 +30,7 @@ from afterglow.backends.cpu.micro.kernel import KernelRequest
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.types.dtype import f32
+from afterglow.types.extent import is_ranged, largest, smallest
 
 LEAST_CHANNELS = 16
 """Fewer channels, of x or of the result, do not repay the transforms."""
@@ -49,11 +51,29 @@ def conv_algorithms(r: KernelRequest) -> list[Algorithm]:
     if not _suits_winograd(step, target):
         return [plain]
     plans = [WinogradPlan.of(step, target, size) for size in SIZES]
-    others = [winograd_algorithm(step, plan, _winograd_cost(plan)) for plan in plans]
+    others = [winograd_algorithm(step, plan, _winograd_cost(plan, largest)) for plan in plans]
+    if is_ranged(step.outs[0].type.size):
+        return _by_regret(step, plain, others, plans)
     others.sort(key=lambda algorithm: algorithm.cost)
     if others[0].cost * WINOGRAD_GAIN < cost:
         return [*others, plain]
     return [plain, *others]
+
+
+def _by_regret(
+    step: OpInstr, plain: Algorithm, others: list[Algorithm], plans: list[WinogradPlan]
+) -> list[Algorithm]:
+    """The algorithm that is nowhere in the range of extents much worse than the best comes first.
+
+    The others follow by their cost at the largest extents.
+    """
+    costs = [
+        [conv_cost(step, at), *(_winograd_cost(plan, at) * WINOGRAD_GAIN for plan in plans)]
+        for at in (smallest, largest)
+    ]
+    listed = [plain, *others]
+    first = listed.pop(least_regret(costs))
+    return [first, *sorted(listed, key=lambda algorithm: algorithm.cost)]
 
 
 def product_of(step: OpInstr) -> StrassenProduct | None:
@@ -63,14 +83,16 @@ def product_of(step: OpInstr) -> StrassenProduct | None:
     if not single or needs_copy(step) or x.strides[-1] != 1:
         return None
     pixels = Geometry.of(step, x.strides).pixels
+    if any(map(is_ranged, pixels.extents)):
+        return None
     columns, depth = weight.type.shape[0], weight.type.shape[-1]
     return StrassenProduct(x, weight, bias, pixels, depth, columns, by_columns=True)
 
 
-def conv_cost(step: OpInstr) -> float:
+def conv_cost(step: OpInstr, at: Corner = largest) -> float:
     """The cost of a convolution as it is defined: of its FLOPs, or of reading its weights."""
     x, weight = step.required
-    work = 2.0 * conv_of(step).work(step.outs[0].type, [x.type, weight.type])
+    work = 2.0 * at(conv_of(step).work(step.outs[0].type, [x.type, weight.type]))
     return memory_bound(work, f32.itemsize * weight.type.size)
 
 
@@ -80,12 +102,12 @@ def _suits_winograd(step: OpInstr, target: Target) -> bool:
     return target.vector_bits > f32.bits and can_transform(step) and enough
 
 
-def _winograd_cost(plan: WinogradPlan) -> float:
+def _winograd_cost(plan: WinogradPlan, at: Corner) -> float:
     scale = (plan.side / 6) ** 3
     transforms = (
         scale
-        * plan.count
+        * at(plan.count)
         * (WINOGRAD_INPUT * plan.channels + WINOGRAD_OUTPUT * plan.panels.columns)
     )
     weights = plan.places * plan.channels * plan.panels.padded
-    return memory_bound(plan.work, f32.itemsize * weights) + transforms
+    return memory_bound(plan.work_at(at), f32.itemsize * weights) + transforms

@@ -28,6 +28,7 @@ from afterglow.backends.cpu.micro.sliding import (
     place_of_row,
 )
 from afterglow.instr import OpInstr
+from afterglow.types.extent import at_least
 
 
 def is_depthwise(step: OpInstr) -> bool:
@@ -126,7 +127,8 @@ class _Writer:
         """Whether a row that a tile sees lies in x; None if it always does."""
         rows, tile_rows = self.conv.rows, self.conv.tile_rows
         last = -(-rows.count // tile_rows) * tile_rows - tile_rows
-        if rows.begin <= row and last * rows.stride - rows.begin + row < rows.extent:
+        behind = last * rows.stride - rows.begin + row
+        if rows.begin <= row and at_least(rows.extent, behind + 1):
             return None
         place = self.e.index(rows.first(first)) + row
         return (place >= 0) & (place < rows.extent)

@@ -12,6 +12,7 @@ from afterglow.backends.cpu.micro.sliding import Channels, WindowAxis, WindowFie
 from afterglow.instr import Region
 from afterglow.ops.convolution import Conv
 from afterglow.types import Array
+from afterglow.types.extent import largest
 
 TILE_ROWS = 2
 MOST_TILE_COLUMNS = 4
@@ -37,7 +38,8 @@ class Depthwise:
         self.results = weight.type.shape[0]
         self.multiplier = self.results // self.field.channels
         self.tile_rows, self.tile_columns = self._tile()
-        self.row_tiles = self.field.rows // self.rows.count * -(-self.rows.count // self.tile_rows)
+        outer = math.prod(axis.count for axis in self.field.axes[:-2])
+        self.row_tiles = self.field.batch * outer * -(-self.rows.count // self.tile_rows)
         self.channels = Channels.of(
             k.target, self.results, self.dtype, x.type.dtype, self.row_tiles
         )
@@ -48,12 +50,12 @@ class Depthwise:
         """Rows and columns of a tile: as many as there are windows that share a column of x."""
         columns = self.field.columns
         if not self.unrolls_rows:
-            return 1, min(LONG_TILE, columns.count)
+            return 1, min(LONG_TILE, largest(columns.count))
         if columns.count == 1:
-            return min(ROWS_ALONE, self.rows.count), 1
+            return min(ROWS_ALONE, largest(self.rows.count)), 1
         sharing = -(-columns.reach // columns.stride)
         width = max(2, min(MOST_TILE_COLUMNS, sharing))
-        return min(TILE_ROWS, self.rows.count), min(width, columns.count)
+        return min(TILE_ROWS, largest(self.rows.count)), min(width, largest(columns.count))
 
     @property
     def rows(self) -> WindowAxis:

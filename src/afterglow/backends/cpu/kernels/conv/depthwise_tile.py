@@ -161,7 +161,7 @@ class DepthwiseTile:
         return result
 
     def _sees(self, j: int, tap: int) -> bool:
-        return self.run.tiles > 1 or self.across.sees(self.run.start + j, tap)
+        return not self.run.is_single or self.across.sees(self.run.start + j, tap)
 
     def _load(self, place: Pointer) -> Value:
         field, vector, dtype = self.conv.field, self.vector, self.conv.dtype

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from afterglow.backends.cpu.micro.rows import Axes, Strides
 from afterglow.instr import OpInstr, row_major
 from afterglow.ops.convolution import Conv
+from afterglow.types.extent import is_ranged
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Geometry:
             conv.groups,
             inner,
             weight[0] // conv.groups,
-            Axes.merged(result[:-1], jumps),
+            _pixels(result[:-1], jumps),
             Axes.merged(weight[1:], taps),
             inner * strides[-1],
         )
@@ -57,6 +58,14 @@ class Geometry:
     def work(self) -> float:
         """FLOPs of all products."""
         return 2.0 * self.rows * self.depth * self.results * self.groups
+
+
+def _pixels(extents: Sequence[int], jumps: Strides) -> Axes:
+    """The pixels of the result in x; a ranged number of images stays apart from exact images."""
+    if not is_ranged(extents[0]) or any(map(is_ranged, extents[1:])):
+        return Axes.merged(extents, jumps)
+    image = Axes.merged(extents[1:], jumps[1:])
+    return Axes((extents[0], *image.extents), (jumps[0], *image.strides))
 
 
 def conv_of(step: OpInstr) -> Conv:

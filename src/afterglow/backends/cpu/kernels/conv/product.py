@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from operator import add
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
@@ -22,7 +23,8 @@ from afterglow.backends.cpu.kernels.table import DIRECT
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelRequest, Phase
 from afterglow.backends.cpu.micro.rows import split
-from afterglow.backends.cpu.micro.tile import TileRun, sum_type, tiles_of_block
+from afterglow.backends.cpu.micro.tile import sum_type, tiles_of_block
+from afterglow.types.extent import largest
 
 
 def product_algorithm(r: KernelRequest, cost: float) -> Algorithm:
@@ -36,7 +38,7 @@ def product_algorithm(r: KernelRequest, cost: float) -> Algorithm:
         cost,
         lambda k: _write_product(k, plan),
         replace(needs, workspace={**copy, **needs.workspace}),
-        {"tile": (plan.tiles.runs[0].rows, plan.panels.width), "blocks": plan.blocks},
+        {"tile": (plan.tiles.runs[0].rows, plan.panels.width), "blocks": largest(plan.blocks)},
     )
 
 
@@ -87,27 +89,55 @@ class _Product:
     def _write_tiles(self, side: _Side, first: Index, last: Index) -> None:
         tiles, e = self.plan.tiles, self.e
         with e.loop(last, start=first, name="tile") as number:
-            line, in_line = _split(number, tiles.in_line) if tiles.lines > 1 else (0, number)
+            several = largest(tiles.lines) > 1
+            line, in_line = _split(number, tiles.in_line) if several else (0, number)
             place = e.index(in_line)
             for run in tiles.runs:
-                if len(tiles.runs) == 1:
-                    self._write_tile(side, run, line, place)
+                if len(tiles.runs) == 1 and not tiles.tail:
+                    self._write_tile(side, run.rows, line, place * run.rows + run.shift)
                     continue
                 with e.when(place < run.last if run.first == 0 else place >= run.first):
-                    self._write_tile(side, run, line, place)
+                    self._write_tile(side, run.rows, line, place * run.rows + run.shift)
+            self._write_tail(side, line, place)
 
-    def _write_tile(self, side: _Side, run: TileRun, line: Index, place: Value) -> None:
-        """Sum up all pixels of a tile, add the bias, and write the results to the sink."""
+    def _write_tail(self, side: _Side, line: Index, place: Value) -> None:
+        """The tile that has what is left of a line, in one of several heights."""
         tiles, e = self.plan.tiles, self.e
-        begin = place * run.rows + run.shift
+        if not tiles.tail:
+            return
+        begin = place * tiles.runs[0].rows
+        left = e.index(tiles.extent) - begin
+        for lower, rows in pairwise((0, *tiles.tail)):
+            with e.when((left > lower) & (left <= min(rows, tiles.runs[0].rows - 1))):
+                self._write_tile(side, rows, line, begin, (left, lower))
+
+    def _write_tile(
+        self,
+        side: _Side,
+        height: int,
+        line: Index,
+        begin: Value,
+        left: tuple[Value, int] | None = None,
+    ) -> None:
+        """Sum up all pixels of a tile, add the bias, and write the results to the sink.
+
+        Of a tile that need not be full, the places are given that are left: more than a number.
+        """
+        tiles, e = self.plan.tiles, self.e
+        count, certain = left or (None, height)
         first = e.index(line) * tiles.pixels_in_line + begin * len(tiles.within)
-        rows = tiles.rows(side.x, run, line, begin)
+        rows = tiles.rows(side.x, height, line, begin, count)
         taps, widths = self.plan.geometry.taps, side.columns.widths
         found = sums_over(e, taps, rows, side.factors, widths, fetches=self.plan.fetches)
         vectors, bias = len(side.columns.widths), side.loaded_bias()
         for number in range(len(rows)):
             values = found[number * vectors : (number + 1) * vectors]
-            side.columns.put(self.sink, first + number, map(add, values, bias) if bias else values)
+            made = map(add, values, bias) if bias else values
+            if count is None or number <= certain:
+                side.columns.put(self.sink, first + number, made)
+                continue
+            with e.when(count > number):
+                side.columns.put(self.sink, first + number, made)
 
 
 @dataclass(frozen=True)
@@ -125,4 +155,4 @@ class _Side:
 
 
 def _split(place: Index, extent: int) -> tuple[Index, Index]:
-    return split(place, extent) if extent > 1 else (place, 0)
+    return split(place, extent) if largest(extent) > 1 else (place, 0)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import truediv
 
 from afterglow.backends.cpu.kernels.conv.geometry import Geometry
-from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
+from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, smaller
 from afterglow.backends.cpu.micro.cost import (
     CACHE_COLLISION,
     CONV_ADDRESS,
@@ -24,6 +25,7 @@ from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, TileRun, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import DType
+from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent, smallest
 
 MOST_VECTORS = 6
 """Vectors side by side in a panel."""
@@ -41,6 +43,10 @@ FEW_TILES = 32
 """So few tiles do not hide how long a panel takes to come from memory."""
 
 
+Corner = Callable[[int], int]
+"""What an extent is at one end of its range."""
+
+
 @dataclass(frozen=True)
 class PixelTiles:
     """Pixels cut into tiles.
@@ -48,6 +54,9 @@ class PixelTiles:
     The pixels are lines: `outer` says where they begin. A line has `extent` places `stride` apart,
     with pixels at the offsets `within` each. Tiles are runs of places. Where places do not lie
     evenly, `outer` says instead where each place lies, and there is one line.
+
+    A line of a ranged extent has tiles of one height, and a last one for what is left, if anything
+    is: of the least height of `tail` that holds it.
     """
 
     outer: Axes
@@ -55,6 +64,15 @@ class PixelTiles:
     stride: int | None
     within: tuple[int, ...]
     runs: tuple[TileRun, ...]
+    tail: tuple[int, ...] = ()
+
+    @staticmethod
+    def along(outer: Axes, extent: int, stride: int | None, rows: int) -> PixelTiles:
+        """Tiles of at most some rows along lines."""
+        if not is_ranged(extent):
+            return PixelTiles(outer, extent, stride, (0,), tuple(split_rows(extent, rows)))
+        run = TileRun(rows, 0, extent // rows, 0)
+        return PixelTiles(outer, extent, stride, (0,), (run,), tail_heights(rows))
 
     @property
     def lines(self) -> int:
@@ -64,7 +82,7 @@ class PixelTiles:
     @property
     def in_line(self) -> int:
         """Tiles in a line."""
-        return self.runs[-1].last
+        return -(-self.extent // self.runs[0].rows) if self.tail else self.runs[-1].last
 
     @property
     def count(self) -> int:
@@ -76,12 +94,28 @@ class PixelTiles:
         """Pixels in a line."""
         return self.extent * len(self.within)
 
-    def rows(self, x: Pointer, run: TileRun, line: Index, begin: Value) -> list[Pointer]:
-        """Where the windows of a tile's pixels begin, given its line and first place."""
+    def rows(
+        self, x: Pointer, rows: int, line: Index, begin: Value, left: Value | None = None
+    ) -> list[Pointer]:
+        """Where the windows of a tile's pixels begin, given its line and first place.
+
+        If only some places are `left`, those behind the last have its address.
+        """
+        places: list[Index] = list(range(rows))
+        if left is not None:
+            places = [0, *(smaller(left - 1, place) for place in range(1, rows))]
         if self.stride is None:
-            return [x + self.outer.offset(begin + place) for place in range(run.rows)]
+            return [x + self.outer.offset(begin + place) for place in places]
         start = x + self.outer.offset(line) + begin * self.stride
-        return [start + place * self.stride + w for place in range(run.rows) for w in self.within]
+        return [start + place * self.stride + w for place in places for w in self.within]
+
+    def heights(self, at: Corner) -> Iterator[tuple[int, int]]:
+        """Rows and number of the tiles of a line, with the extents of a corner."""
+        for run in self.runs:
+            yield run.rows * len(self.within), at(run.last) - at(run.first)
+        left = at(self.extent) % self.runs[0].rows if self.tail else 0
+        if left:
+            yield next(rows for rows in self.tail if rows >= left), 1
 
 
 @dataclass(frozen=True)
@@ -102,15 +136,15 @@ class ConvPlan:
     def of(geometry: Geometry, target: Target, dtype: DType) -> ConvPlan:
         """The division with the least estimated cost; units are large and reuse caches."""
         tiles, panels = _choose_tiles(geometry, target, dtype)
-        wanted = math.ceil(geometry.work / CONV_UNIT / (geometry.groups * panels.count))
+        wanted = _wanted_blocks(geometry, panels)
         rows_bytes = dtype.itemsize * geometry.rows * geometry.inner * geometry.groups
         weight_bytes = dtype.itemsize * geometry.depth * geometry.results * geometry.groups
         fast = target.caches.l2 // 2
-        by_block = rows_bytes > fast >= weight_bytes > 0
+        by_block = largest(rows_bytes) > fast >= weight_bytes > 0
         if by_block:
-            wanted = max(wanted, rows_bytes * 2 // fast)
-        blocks = max(1, min(wanted, MOST_BLOCKS, tiles.count))
-        return ConvPlan(geometry, tiles, panels, blocks, by_block)
+            wanted = larger_extent(wanted, rows_bytes * 2 // fast)
+        blocks = smaller_extent(smaller_extent(wanted, MOST_BLOCKS), tiles.count)
+        return ConvPlan(geometry, tiles, panels, larger_extent(blocks, 1), by_block)
 
     @property
     def units(self) -> int:
@@ -120,7 +154,15 @@ class ConvPlan:
     @property
     def fetches(self) -> bool:
         """Whether panels are fetched ahead."""
-        return self.tiles.count <= FEW_TILES
+        return smallest(self.tiles.count) <= FEW_TILES
+
+
+def _wanted_blocks(geometry: Geometry, panels: Panels) -> int:
+    """Blocks whose units have work enough, however many tiles there are."""
+    most = math.ceil(geometry.work / CONV_UNIT / (geometry.groups * panels.count))
+    if not is_ranged(geometry.rows):
+        return most
+    return -(-geometry.rows // max(1, largest(geometry.rows) // max(1, most)))
 
 
 def _choose_tiles(geometry: Geometry, target: Target, dtype: DType) -> tuple[PixelTiles, Panels]:
@@ -133,7 +175,25 @@ def _choose_tiles(geometry: Geometry, target: Target, dtype: DType) -> tuple[Pix
         fits = panels.whole or len(panels.last) == vectors
         if vectors == 1 or (fits and rows >= LEAST_ROWS):
             choices += [(tiles, panels) for tiles in _tilings(geometry.pixels, rows)]
-    return min(choices, key=lambda choice: _cost(choice[0], choice[1], geometry, lanes, target))
+    costs = [
+        [_cost(*choice, geometry, lanes, target, at) for choice in choices]
+        for at in ((smallest, largest) if is_ranged(geometry.rows) else (largest,))
+    ]
+    return choices[least_regret(costs)]
+
+
+def least_regret(costs: Sequence[Sequence[float]]) -> int:
+    """The number of the choice that is nowhere much worse than the best, given costs by place."""
+    if len(costs) == 1:
+        return costs[0].index(min(costs[0]))
+    best = [min(here) or 1.0 for here in costs]
+    worst = [max(map(truediv, place, best)) for place in zip(*costs, strict=True)]
+    return worst.index(min(worst))
+
+
+def tail_heights(rows: int) -> tuple[int, ...]:
+    """Rows of tiles for fewer rows than a whole tile has: halves of each other, lowest first."""
+    return tuple(sorted({-(-rows // part) for part in (4, 2, 1)}))
 
 
 def _tilings(pixels: Axes, rows: int) -> Iterator[PixelTiles]:
@@ -141,34 +201,41 @@ def _tilings(pixels: Axes, rows: int) -> Iterator[PixelTiles]:
     *before, last = pixels.extents or (1,)
     *jumps, stride = pixels.strides or (0,)
     outer = Axes(tuple(before), tuple(jumps))
-    yield PixelTiles(outer, last, stride, (0,), tuple(split_rows(last, rows)))
+    yield PixelTiles.along(outer, last, stride, rows)
     if not before:
         return
-    if 2 * last <= rows:
+    if 2 * largest(last) <= rows and not is_ranged(last) and not is_ranged(before[-1]):
         outer = Axes(outer.extents[:-1], outer.strides[:-1])
         within = tuple(place * stride for place in range(last))
         runs = tuple(split_rows(before[-1], rows // last))
         yield PixelTiles(outer, before[-1], jumps[-1], within, runs)
+    one = Axes.merged(pixels.extents, pixels.strides)
+    if len(one.extents) == 1:
+        yield PixelTiles.along(Axes((), ()), one.extents[0], one.strides[0], rows)
     count = math.prod(pixels.extents)
-    runs = tuple(split_rows(count, min(rows, MOST_POINTERS)))
-    yield PixelTiles(pixels, count, None, (0,), runs)
+    yield PixelTiles.along(pixels, count, None, min(rows, MOST_POINTERS))
 
 
 def _cost(
-    tiles: PixelTiles, panels: Panels, geometry: Geometry, lanes: int, target: Target
+    tiles: PixelTiles,
+    panels: Panels,
+    geometry: Geometry,
+    lanes: int,
+    target: Target,
+    at: Corner,
 ) -> float:
-    """Multiplications of whole vectors that take as long as the convolution.
+    """Multiplications of whole vectors that take as long as the convolution, at one corner.
 
     Results that go to memory are best written a whole row after the other, at no extra cost.
     """
     total, copies = 0.0, 0
-    result_bytes = 4 * geometry.rows * geometry.results * geometry.groups
+    result_bytes = 4 * at(geometry.rows) * geometry.results * geometry.groups
     in_pieces = panels.count * geometry.groups > 1 and result_bytes > target.caches.l2
     line_cost = FAR_RESULT_VECTOR if in_pieces else 0
     for _, count, widths in panels.kinds:
         vectors = sum(widths) / lanes
-        for run in tiles.runs:
-            rows = run.rows * len(tiles.within)
+        copies += len(tiles.runs) + len(tiles.tail)
+        for rows, number in tiles.heights(at):
             step = CONV_STEP + max(rows * vectors, ENOUGH_SUMS, rows + len(widths))
             if _collide(tiles, rows, target):
                 step *= CACHE_COLLISION
@@ -179,8 +246,7 @@ def _cost(
             )
             if tiles.stride is None:
                 tile += rows * CONV_ADDRESS
-            total += count * (run.last - run.first) * tiles.lines * tile
-            copies += 1
+            total += count * number * at(tiles.lines) * tile
     return total * (1 + TILE_CODE * copies)
 
 

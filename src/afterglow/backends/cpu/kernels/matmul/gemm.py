@@ -14,10 +14,8 @@ from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
-    equal,
     first_lanes,
     load_masked,
-    select,
     smaller,
 )
 from afterglow.backends.cpu.micro.accumulate import Ahead, LoadVector, accumulate
@@ -26,12 +24,14 @@ from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.micro.storage_format import load_stored
 from afterglow.backends.cpu.micro.tile import (
     LINE,
+    each_height,
+    ranged_tile,
     split_rows,
     sum_type,
     tiles_of_block,
     within_run,
 )
-from afterglow.types.extent import is_ranged, larger_extent, largest
+from afterglow.types.extent import is_ranged, largest
 
 MOST_TILES = 4
 """Tiles that are worth comparing: those with the least estimates."""
@@ -133,14 +133,11 @@ class _Gemm:
     def _write_any(self, at: _Panel, last: Index) -> None:
         """Tiles of whatever height is found as the code runs; there is code for each."""
         e = self.e
-        low, high_tiles = divmod(self.problem.rows, larger_extent(1, self.plan.tiles))
         with e.loop(last, start=at.first, name="tile") as tile:
-            row = tile * low + smaller(tile, high_tiles)
-            rows = select(tile < high_tiles, e.index(low) + 1, e.index(low))
+            row, rows = ranged_tile(e, self.problem.rows, self.plan.tiles, tile)
             number, column = self._number(at, row), at.panel * self.tile.columns
-            for height in range(self.tile.rows, 0, -1):
-                with e.when(equal(rows, height)):
-                    self.output.begin(number, column, self._tile(at, height, tile, row))
+            for height in each_height(e, rows, self.tile.rows):
+                self.output.begin(number, column, self._tile(at, height, tile, row))
             self.output.finish(number, column, rows)
 
     def _number(self, at: _Panel, row: Value) -> Index:

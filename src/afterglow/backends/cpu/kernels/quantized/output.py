@@ -95,9 +95,17 @@ class Side:
         if often and output.is_direct:
             self._put_directly(row, sums, shifts)
             return
+        self.keep(sums)
+        self.put_kept(row, len(sums) // panels.vectors, shifts)
+
+    def keep(self, sums: list[Value]) -> None:
+        """Lay down the sums of neighbouring rows where `put_kept` finds them."""
         for number, total in enumerate(sums):
-            output.buffer.store(total, number * panels.lanes)
-        rows = len(sums) // panels.vectors
+            self.output.buffer.store(total, number * self.output.panels.lanes)
+
+    def put_kept(self, row: Value, rows: Index, shifts: Pointer | None) -> None:
+        """Put the sums of rows that were laid down, less a shift for each."""
+        output, panels = self.output, self.output.panels
         if output.is_whole:
             self._put_columns(row, rows, panels.width, shifts)
             return
@@ -122,7 +130,7 @@ class Side:
         total = total if shift is None else total - shift
         return convert(total, f32) * self.scales[vector] if self.scales else total
 
-    def _put_columns(self, row: Value, rows: int, columns: int, shifts: Pointer | None) -> None:
+    def _put_columns(self, row: Value, rows: Index, columns: int, shifts: Pointer | None) -> None:
         """Put the first columns of all rows, by vectors and parts of them."""
         output, e, panels = self.output, self.output.e, self.output.panels
         with e.loop(rows, name="row") as r:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD, dots_of
 from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem
@@ -12,11 +12,14 @@ from afterglow.backends.cpu.micro.cost import BYTE_RESULT_VECTOR, BYTE_UNIT
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, TileRun, split_rows
 from afterglow.backends.cpu.target import Target
+from afterglow.types.extent import dims_of, is_ranged, larger_extent, largest, smaller_extent
 
 MOST_VECTORS = 4
 """Vectors side by side in a panel."""
 MOST_ROWS = 14
 """Rows of a tile: more would make the code long, and nothing faster."""
+FEW_ROWS = 6
+"""The same where rows are ranged, and there is code for tiles of every height."""
 MOST_BLOCKS = 64
 LEAST_LANES = 4
 """Lanes of the shortest vectors."""
@@ -24,7 +27,10 @@ LEAST_LANES = 4
 
 @dataclass(frozen=True)
 class QuantizedPlan:
-    """Panels, and runs of tiles along lines of rows: `outer` says where in x lines begin."""
+    """Panels, and runs of tiles along lines of rows: `outer` says where in x lines begin.
+
+    Runs of a ranged extent are those of the longest line: others have tiles that are not as high.
+    """
 
     panels: BytePanels
     outer: Axes
@@ -36,8 +42,15 @@ class QuantizedPlan:
     """Whether neighbouring units share a block of rows, rather than a panel."""
 
     @property
+    def most(self) -> int:
+        """Rows of the highest tiles."""
+        return max((run.rows for run in self.runs), default=0)
+
+    @property
     def in_line(self) -> int:
         """Tiles of a line."""
+        if is_ranged(self.extent):
+            return -(-self.extent // self.most)
         return self.runs[-1].last if self.runs else 0
 
     @property
@@ -56,12 +69,13 @@ def plan_of(problem: QuantizedProblem, target: Target) -> QuantizedPlan:
     full, dots = max(1, target.vector_bits // 32), dots_of(target)
     registers = target.vector_registers if target.has_vectors else target.general_registers
     plans = []
+    most = FEW_ROWS if dims_of(*problem.pixels.extents) else MOST_ROWS
     for lanes in _lanes(full, problem.columns):
         for vectors in range(1, MOST_VECTORS + 1):
             if vectors == 1 or (vectors - 1) * lanes < problem.columns:
                 rows = (registers - vectors - dots.spare) // vectors
                 panels = BytePanels.of(problem, dots, vectors, lanes)
-                plans.append(_cut(problem, panels, max(1, min(rows, MOST_ROWS)), target))
+                plans.append(_cut(problem, panels, max(1, min(rows, most)), target))
     return min(plans, key=lambda plan: _cost(plan, full))
 
 
@@ -75,25 +89,28 @@ def _cut(problem: QuantizedProblem, panels: BytePanels, rows: int, target: Targe
     """Tiles along the last axis of the rows."""
     *before, last = problem.pixels.extents or (1,)
     *jumps, stride = problem.pixels.strides or (0,)
-    runs = tuple(split_rows(last, rows))
-    outer = Axes(tuple(before), tuple(jumps))
-    tiles = math.prod(before) * (runs[-1].last if runs else 0)
-    blocks, by_block = _blocks(problem, panels, tiles, target)
-    return QuantizedPlan(panels, outer, last, stride, runs, blocks, by_block)
+    if is_ranged(last):
+        rows = min(rows, largest(last))
+        runs: tuple[TileRun, ...] = (TileRun(rows, 0, -(-largest(last) // rows), 0),)
+    else:
+        runs = tuple(split_rows(last, rows))
+    plan = QuantizedPlan(panels, Axes(tuple(before), tuple(jumps)), last, stride, runs, 1, False)
+    blocks, by_block = _blocks(problem, panels, plan.tiles, target)
+    return replace(plan, blocks=blocks, by_block=by_block)
 
 
 def _blocks(
     problem: QuantizedProblem, panels: BytePanels, tiles: int, target: Target
 ) -> tuple[int, bool]:
     """Units large enough to be handed out, in an order that reads slow memory least."""
-    units = problem.batches * problem.groups * panels.count
+    units = largest(problem.batches) * problem.groups * panels.count
     wanted = math.ceil(problem.work / BYTE_UNIT / max(1, units))
-    row_bytes = problem.rows * problem.depth
+    row_bytes = largest(problem.rows) * problem.depth
     fast = target.caches.l2 // 2
     by_block = row_bytes > fast and problem.lines * QUAD * problem.columns <= fast
     if by_block:
         wanted = max(wanted, 4 * row_bytes // fast)
-    return max(1, min(wanted, MOST_BLOCKS, tiles)), by_block
+    return larger_extent(1, smaller_extent(min(wanted, MOST_BLOCKS), tiles)), by_block
 
 
 def _cost(plan: QuantizedPlan, full: int) -> float:

@@ -20,8 +20,9 @@ from afterglow.backends.cpu.micro.accumulate import Accumulation, Factors, even_
 from afterglow.backends.cpu.micro.cost import BYTE_FLOP, PACKED_ELEMENT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.rows import Axes, split
-from afterglow.backends.cpu.micro.tile import TileRun, tiles_of_block
+from afterglow.backends.cpu.micro.tile import TileRun, each_height, ranged_tile, tiles_of_block
 from afterglow.types.dtype import i32
+from afterglow.types.extent import is_ranged
 
 MOST_PRODUCTS = 64
 """Multiplications in one turn of the innermost loop."""
@@ -33,7 +34,7 @@ def product_algorithm(r: KernelRequest) -> Algorithm:
     """The algorithm for a product of bytes."""
     problem = problem_of(r.step, r.target)
     plan = plan_of(problem, r.target)
-    panels, rows = plan.panels, max((run.rows for run in plan.runs), default=0)
+    panels, rows = plan.panels, plan.most
     workspace = {**copy_storage(problem.reading), **panels.storage}
     if problem.weight.zero_point:
         count = problem.batches * problem.groups * problem.rows
@@ -143,6 +144,9 @@ class _Product(_Rows):
 
     def _write_tile(self, task: _Task, at: Value) -> None:
         """Write a tile of any height, given its number in its line."""
+        if is_ranged(self.plan.extent):
+            self._write_any(task, at)
+            return
         for run in self.plan.runs:
             if len(self.plan.runs) == 1:
                 self._write_run(task, run, at)
@@ -153,12 +157,23 @@ class _Product(_Rows):
 
     def _write_run(self, task: _Task, run: TileRun, at: Value) -> None:
         first = at * run.rows + run.shift
-        base = task.x + first * self.plan.stride
-        rows = [base + r * self.plan.stride for r in range(run.rows)]
-        initial = task.side.initial * run.rows
-        sums = self.products(rows, task.factors, initial, self.panels.vectors)
+        sums = self._sums(task, run.rows, first)
         shifts = _further(task.shifts, first)
         task.side.put(task.row + first, sums, shifts, often=run == self.plan.usual)
+
+    def _write_any(self, task: _Task, at: Value) -> None:
+        """Write a tile whose height is found as the code runs."""
+        first, rows = ranged_tile(self.e, self.plan.extent, self.plan.in_line, at)
+        for height in each_height(self.e, rows, self.plan.most):
+            task.side.keep(self._sums(task, height, first))
+        task.side.put_kept(task.row + first, rows, _further(task.shifts, first))
+
+    def _sums(self, task: _Task, height: int, first: Value) -> list[Value]:
+        """The sums of a tile of some height."""
+        base = task.x + first * self.plan.stride
+        rows = [base + r * self.plan.stride for r in range(height)]
+        initial = task.side.initial * height
+        return self.products(rows, task.factors, initial, self.panels.vectors)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from afterglow.backends.cpu.llvm.emitter import Emitter, Index, smaller
 from afterglow.backends.cpu.micro.rows import Strides, merge_alike, split
 from afterglow.instr.buffer import row_major
 from afterglow.types.dtype import DType, u8, u16, u32, u64
+from afterglow.types.extent import largest, smallest
 
 _BITS = {1: u8, 2: u16, 4: u32, 8: u64}
 
@@ -40,7 +41,7 @@ class StridedMove:
     def in_memory(self) -> StridedMove:
         """The same, with the axes in the order in which the result lies, and as few as possible."""
         axes = zip(self.extents, self.to, self.source, self.index_strides, strict=True)
-        kept = sorted((axis for axis in axes if axis[0] != 1), key=lambda axis: -abs(axis[1]))
+        kept = sorted((axis for axis in axes if axis[0] != 1), key=lambda axis: -_reach(axis[1]))
         if not kept:
             return StridedMove((1,), (1,), (1,), (0,))
         extents, *strides = zip(*kept, strict=True)
@@ -72,9 +73,16 @@ class StridedMove:
         axes = [
             axis
             for axis in range(len(self.extents) - 1)
-            if self.source[axis] == 1 and self.index_strides[axis] == 0 and self.extents[axis] > 1
+            if self.source[axis] == 1
+            and self.index_strides[axis] == 0
+            and largest(self.extents[axis]) > 1
         ]
-        return max(axes, key=lambda axis: self.extents[axis], default=None)
+        return max(axes, key=lambda axis: largest(self.extents[axis]), default=None)
+
+
+def _reach(stride: int) -> int:
+    """The largest distance that a stride may be."""
+    return max(abs(smallest(stride)), abs(largest(stride)))
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,11 @@ class MoveCut:
 
     pieces: int
     elements: int
+
+
+def pieces_of(extent: int, size: int) -> int:
+    """How many pieces of a size an extent has, the last of which may be smaller."""
+    return (extent + size - 1) // size
 
 
 class Nest:
@@ -97,15 +110,15 @@ class Nest:
         inner = 1
         while self.cut > 0 and inner < goal:
             self.cut -= 1
-            inner *= extents[self.cut]
-        whole = inner if self.cut == len(extents) else inner // extents[self.cut]
+            inner *= largest(extents[self.cut])
+        whole = math.prod(largest(extent) for extent in extents[self.cut + 1 :])
         self.block = max(1, goal // max(1, whole))
-        self.blocks = 1 if self.cut == len(extents) else -(-extents[self.cut] // self.block)
+        self.blocks = 1 if self.cut == len(extents) else pieces_of(extents[self.cut], self.block)
         self.units = math.prod(extents[: self.cut]) * self.blocks
 
     def outer(self, unit: Index) -> tuple[list[Index], Index]:
         """The indices along the outer axes, and the number of the block."""
-        place, block = split(unit, self.blocks) if self.blocks > 1 else (unit, 0)
+        place, block = split(unit, self.blocks) if largest(self.blocks) > 1 else (unit, 0)
         indices: list[Index] = []
         for extent in reversed(self.extents[1 : self.cut]):
             place, index = split(place, extent)
@@ -115,7 +128,7 @@ class Nest:
     def bounds(self, e: Emitter, axis: int, block: Index) -> tuple[Index, Index]:
         """From where to where a unit goes along an inner axis."""
         extent = self.extents[axis]
-        if axis > self.cut or self.blocks == 1:
+        if axis > self.cut or largest(self.blocks) == 1:
             return 0, extent
         start = block * self.block
         return start, smaller(e.index(start + self.block), extent)

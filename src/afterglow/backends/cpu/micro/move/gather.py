@@ -15,12 +15,12 @@ from afterglow.backends.cpu.llvm.emitter import (
     gather,
     lane_numbers,
 )
-from afterglow.backends.cpu.micro.cost import GATHERED_ELEMENT, MOVED_BYTE
+from afterglow.backends.cpu.micro.cost import GATHERED_ELEMENT, MOVED_BYTE, work_of
 from afterglow.backends.cpu.micro.index_check import IndexCheck
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove
-from afterglow.backends.cpu.micro.move.blocks import Blocks
-from afterglow.backends.cpu.micro.move.place import ResultRow, load_first, powers
+from afterglow.backends.cpu.micro.move.blocks import Blocks, write_powers
+from afterglow.backends.cpu.micro.move.place import ResultRow, load_first
 from afterglow.backends.cpu.micro.move.run import fitting
 from afterglow.backends.cpu.micro.move.write import (
     Loops,
@@ -79,7 +79,7 @@ class GatherRows:
         extent = move.extents[-1]
         self.lanes = fitting(lanes, extent)
         self.blocks = Blocks(extent, self.lanes, max(1, BLOCK // self.lanes) * self.lanes)
-        self.cut = MoveCut(self.blocks.count, min(extent, self.blocks.block))
+        self.cut = MoveCut(self.blocks.count, self.blocks.most)
 
     def write(
         self,
@@ -99,9 +99,8 @@ class GatherRows:
             offset = at + column * self.index_stride
             move(column, tuples.place(offset, self.index_stride, lanes), lanes)
 
-        def rest(start: int, left: int) -> None:
-            for skipped, lanes in powers(left):
-                look_up(start + skipped, lanes)
+        def rest(start: Index, left: Index) -> None:
+            write_powers(e, start, left, self.lanes, look_up)
 
         def step(column: Value, carried: list[Value]) -> list[Value]:
             offset = at + column * self.index_stride
@@ -125,7 +124,7 @@ class GatherRows:
     ) -> Value:
         """The elements that indices point to, for neighbouring columns."""
         offsets = e.index(places)
-        if self.source:
+        if self.source != 0:
             offsets = offsets + lane_numbers(e, e.index_type, lanes, self.source)
         return gather(source + column * self.source, offsets.splat(lanes))
 
@@ -141,7 +140,7 @@ def write_gathered(
         return
     method, inner = choose_method(move, lanes_of(kernel), dtype, plain)
     loops = Loops(move.extents, [move.to, move.source, move.index_strides], method.cut, inner)
-    with kernel.phase(loops.units, move.size * dtype.itemsize * MOVED_BYTE) as p:
+    with kernel.phase(loops.units, work_of(move.size, dtype.itemsize * MOVED_BYTE)) as p:
         out, source = place_of(p, move.to[-1]), operand_of(p, p.pointer(operand))
         tuples = IndexTuples(p, indices, terms)
 
@@ -163,7 +162,7 @@ def _write_elements(
     method = GatherRows(min(lanes, lanes_of(kernel)), move)
     strides = [move.to, move.source, move.index_strides]
     loops = Loops(move.extents, strides, method.cut, [len(move.extents) - 1])
-    with kernel.phase(loops.units, move.size * GATHERED_ELEMENT) as p:
+    with kernel.phase(loops.units, work_of(move.size, GATHERED_ELEMENT)) as p:
         out, source = place_of(p, move.to[-1]), operand_of(p, p.pointer(operand))
         tuples = IndexTuples(p, indices, terms)
 

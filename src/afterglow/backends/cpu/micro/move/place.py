@@ -17,6 +17,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     store_masked,
 )
 from afterglow.backends.cpu.micro.fusion import Sink, SinkRow
+from afterglow.backends.cpu.micro.move.blocks import powers
 from afterglow.backends.cpu.micro.rows import Row
 from afterglow.types.dtype import boolean
 
@@ -24,8 +25,15 @@ from afterglow.types.dtype import boolean
 class ResultRow(Protocol):
     """One row of a result."""
 
+    @property
+    def takes_masks(self) -> bool:
+        """Whether it is best written under a mask, rather than in pieces."""
+
     def put(self, column: Index, value: Value, count: int) -> None:
         """Write the first `count` lanes to neighbouring columns."""
+
+    def put_masked(self, column: Index, value: Value, mask: Value) -> None:
+        """Write neighbouring columns where the mask holds."""
 
 
 class ResultPlace(Protocol):
@@ -53,17 +61,26 @@ class MemoryLine:
 
     row: Row
 
+    @property
+    def takes_masks(self) -> bool:
+        """Whether the machine has masks for all types."""
+        return has_masks(self.row.pointer)
+
     def put(self, column: Index, value: Value, count: int) -> None:
         """Write the first `count` lanes to neighbouring columns, as what the memory holds."""
         value = convert(value, self.row.pointer.dtype)
         if count == value.lanes:
             self.row.store(value, column)
-        elif self.row.stride == 1 and _has_masks(self.row.pointer):
+        elif self.row.stride == 1 and has_masks(self.row.pointer):
             place = self.row.pointer + column
             store_masked(place, value, _first(place, count, value.lanes))
         else:
             for start, lanes in powers(count):
                 self.row.store(part(value, start, lanes), column + start)
+
+    def put_masked(self, column: Index, value: Value, mask: Value) -> None:
+        """Write neighbouring columns where the mask holds."""
+        self.row.store(convert(value, self.row.pointer.dtype), column, mask)
 
 
 @dataclass(frozen=True)
@@ -83,31 +100,30 @@ class FusedLine:
 
     row: SinkRow
 
+    @property
+    def takes_masks(self) -> bool:
+        """Always: the steps are written only once then."""
+        return True
+
     def put(self, column: Index, value: Value, count: int) -> None:
         """Put the first `count` lanes into neighbouring columns."""
         whole = count == value.lanes
         self.row.put(column, value, None if whole else _first(value, count, value.lanes))
+
+    def put_masked(self, column: Index, value: Value, mask: Value) -> None:
+        """Put neighbouring columns where the mask holds."""
+        self.row.put(column, value, mask)
 
 
 def load_first(row: Row, column: Index, count: int, lanes: int) -> Value:
     """The first `count` lanes of a vector from memory; the others are undefined."""
     if count == lanes:
         return row.load(column, lanes).splat(lanes)
-    if row.stride == 1 and _has_masks(row.pointer):
+    if row.stride == 1 and has_masks(row.pointer):
         return load_masked(row.pointer + column, _first(row.pointer, count, lanes))
     pieces = [row.load(column + start, width).splat(width) for start, width in powers(count)]
     missing = lanes - sum(piece.lanes for piece in pieces)
     return concat(*pieces, pieces[-1].lane(0).splat(missing))
-
-
-def powers(count: int) -> list[tuple[int, int]]:
-    """A count as a sum of powers of two, falling: where each begins, and itself."""
-    pieces, start = [], 0
-    while start < count:
-        width = 1 << ((count - start).bit_length() - 1)
-        pieces.append((start, width))
-        start += width
-    return pieces
 
 
 def _first(of: Pointer | Value, count: int, lanes: int) -> Value:
@@ -115,5 +131,6 @@ def _first(of: Pointer | Value, count: int, lanes: int) -> Value:
     return constant_vector(of.code, boolean, [lane < count for lane in range(lanes)])
 
 
-def _has_masks(pointer: Pointer) -> bool:
+def has_masks(pointer: Pointer) -> bool:
+    """Whether the machine reads and writes elements of any type under a mask."""
     return pointer.code.target.avx512

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, reverse
+from afterglow.backends.cpu.llvm.emitter import (
+    Emitter,
+    Index,
+    Pointer,
+    Value,
+    first_lanes,
+    reverse,
+)
 from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove
-from afterglow.backends.cpu.micro.move.blocks import Blocks
-from afterglow.backends.cpu.micro.move.place import ResultPlace, load_first
+from afterglow.backends.cpu.micro.move.blocks import Blocks, write_powers
+from afterglow.backends.cpu.micro.move.place import ResultPlace, ResultRow, load_first
 from afterglow.backends.cpu.micro.rows import Row
+from afterglow.types.extent import largest
 
 BLOCK_BYTES = 1 << 15
 """Bytes of a row that one piece has at most."""
@@ -24,7 +32,7 @@ class RowMove:
         self.lanes = fitting(lanes, extent) if is_plain or itemsize >= 4 else 1
         turn = self.lanes * UNROLLED
         self.blocks = Blocks(extent, turn, max(1, BLOCK_BYTES // itemsize // turn) * turn)
-        self.cut = MoveCut(self.blocks.count, min(extent, self.blocks.block))
+        self.cut = MoveCut(self.blocks.count, self.blocks.most)
 
     def write(self, e: Emitter, out: ResultPlace, piece: Index, to: Index, source: Pointer) -> None:
         """Move a block of one row: whole turns, then vectors, then what is left."""
@@ -35,17 +43,38 @@ class RowMove:
             for at, vector in enumerate(vectors):
                 line.put(column + at * lanes, vector, lanes)
 
-        def rest(start: int, left: int) -> None:
-            for at in range(start, start + left, lanes):
-                count = min(lanes, start + left - at)
-                line.put(at, _load(row, at, count, lanes), count)
+        def rest(start: Index, left: Index) -> None:
+            if isinstance(left, Value):
+                write_columns(e, line, row, start, left, lanes)
+                return
+            for skipped in range(0, left, lanes):
+                count = min(lanes, left - skipped)
+                line.put(start + skipped, _load(row, start + skipped, count, lanes), count)
 
         self.blocks.write(e, piece, turn, rest)
 
 
+def write_columns(
+    e: Emitter, line: ResultRow, row: Row, start: Index, count: Value, lanes: int
+) -> None:
+    """Move neighbouring columns, as many as the code finds: whole vectors, then what is left."""
+    left = count & (lanes - 1)
+    whole = count - left + start
+    with e.loop(whole, start=start, step=lanes) as column:
+        line.put(column, _load(row, column, lanes, lanes), lanes)
+    if lanes == 1:
+        return
+    if not line.takes_masks:
+        write_powers(e, whole, left, lanes, lambda at, n: line.put(at, _load(row, at, n, n), n))
+        return
+    with e.when(left > 0):
+        mask = first_lanes(left, lanes)
+        line.put_masked(whole, row.load(whole, lanes, mask).splat(lanes), mask)
+
+
 def fitting(lanes: int, needed: int) -> int:
     """The least power of two that covers an extent, at most the number of lanes."""
-    while lanes > 1 and lanes // 2 >= needed:
+    while lanes > 1 and lanes // 2 >= largest(needed):
         lanes //= 2
     return lanes
 

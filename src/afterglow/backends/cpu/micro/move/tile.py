@@ -5,12 +5,24 @@ The operand is read along its own fast axis, the result written along its last o
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, equal, transpose
-from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove
+from afterglow.backends.cpu.llvm.emitter import (
+    Emitter,
+    Index,
+    Pointer,
+    Value,
+    equal,
+    first_lanes,
+    load_masked,
+    select,
+    smaller,
+    transpose,
+)
+from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove, pieces_of
 from afterglow.backends.cpu.micro.move.blocks import Blocks
-from afterglow.backends.cpu.micro.move.place import ResultPlace, load_first
-from afterglow.backends.cpu.micro.move.run import fitting
+from afterglow.backends.cpu.micro.move.place import Fused, ResultPlace, has_masks, load_first
+from afterglow.backends.cpu.micro.move.run import fitting, write_columns
 from afterglow.backends.cpu.micro.rows import Row, split
+from afterglow.types.extent import is_ranged, largest
 
 MOST_LANES = 16
 """The largest side of a tile: that many vectors are in registers at once."""
@@ -24,20 +36,22 @@ class TransposeMove:
     def __init__(self, lanes: int, move: StridedMove, fast: int) -> None:
         self.width, self.height = move.extents[fast], move.extents[-1]
         self.row_step, self.column_step = move.to[fast], move.source[-1]
-        self.side = fitting(min(lanes, MOST_LANES), max(self.width, self.height))
+        self.side = fitting(min(lanes, MOST_LANES), max(largest(self.width), largest(self.height)))
         self.blocks = Blocks(self.height, self.side, self.side * TILES_OF_BLOCK)
-        self.strips = -(-self.width // self.side)
-        elements = min(self.width, self.side) * min(self.height, self.blocks.block)
+        self.strips = pieces_of(self.width, self.side)
+        elements = min(largest(self.width), self.side) * self.blocks.most
         self.cut = MoveCut(self.strips * self.blocks.count, elements)
 
     def write(self, e: Emitter, out: ResultPlace, piece: Index, to: Index, source: Pointer) -> None:
         """Move a block of one strip; the last strip may be narrower than the others."""
         # Strips side by side read on in the same pages; a strip's next block is in others.
-        block, strip = split(piece, self.strips) if self.strips > 1 else (piece, 0)
+        block, strip = split(piece, self.strips) if largest(self.strips) > 1 else (piece, 0)
         left = self.width % self.side
         start = strip * self.side
         to, source = to + start * self.row_step, source + start
-        if self.strips == 1:
+        if is_ranged(left):
+            self._write_ranged_strip(e, out, block, to, source, self.width - start)
+        elif largest(self.strips) == 1:
             self._write_strip(e, out, block, to, source, left or self.side)
         elif left == 0:
             self._write_strip(e, out, block, to, source, self.side)
@@ -54,10 +68,84 @@ class TransposeMove:
         def step(column: Value) -> None:
             self._write_tile(out, to, source, column, width, self.side)
 
-        def rest(column: int, height: int) -> None:
-            self._write_tile(out, to, source, column, width, height)
+        def rest(column: Index, height: Index) -> None:
+            if isinstance(height, Value):
+                self._write_edge(e, out, to, source, column, e.index(width), height)
+            else:
+                self._write_tile(out, to, source, column, width, height)
 
         self.blocks.write(e, block, step, rest)
+
+    def _write_ranged_strip(
+        self, e: Emitter, out: ResultPlace, block: Index, to: Index, source: Pointer, left: Index
+    ) -> None:
+        """A strip of which the code finds out whether it is narrower than a tile."""
+        width = smaller(e.index(left), self.side)
+        begin, whole = self.blocks.bounds(e, block)
+        is_whole = equal(width, self.side)
+        with e.when(is_whole), e.loop(whole, start=begin, step=self.side) as column:
+            self._write_tile(out, to, source, column, self.side, self.side)
+        start = select(is_whole, whole, begin)
+        stop = smaller(begin + self.blocks.block, self.height)
+        with e.loop(stop, start=start, step=self.side) as column:
+            height = smaller(stop - column, self.side)
+            self._write_edge(e, out, to, source, column, width, height)
+
+    def _write_edge(
+        self,
+        e: Emitter,
+        out: ResultPlace,
+        to: Index,
+        source: Pointer,
+        column: Index,
+        width: Value,
+        height: Value,
+    ) -> None:
+        """A tile that is not whole, as large as the code finds it: under masks, or row by row."""
+        if has_masks(source) and not isinstance(out, Fused):
+            self._write_quarters(e, out, to, source, column, width, height)
+            return
+        lanes = self.side if isinstance(out, Fused) else 1  # steps that follow are written once
+        with e.loop(width) as at:
+            line, row = out.at(at * self.row_step + to), Row(source + at, self.column_step)
+            write_columns(e, line, row, column, height, lanes)
+
+    def _write_quarters(
+        self,
+        e: Emitter,
+        out: ResultPlace,
+        to: Index,
+        source: Pointer,
+        column: Index,
+        width: Value,
+        height: Value,
+    ) -> None:
+        """The quarters of a tile that it has, each under masks."""
+        half = max(1, self.side // 2)
+        with e.loop(width, step=half) as row, e.loop(height, step=half) as skipped:
+            size = width - row, height - skipped
+            at = row * self.row_step + to
+            self._write_masked(out, at, source + row, skipped + column, half, *size)
+
+    def _write_masked(
+        self,
+        out: ResultPlace,
+        to: Index,
+        source: Pointer,
+        column: Index,
+        side: int,
+        width: Value,
+        height: Value,
+    ) -> None:
+        """A square under masks; rows that do not count are written where the first one follows."""
+        place = source + column * self.column_step
+        wide, high = first_lanes(width, side), first_lanes(height, side)
+        lines = [smaller(height.like(at), height - 1) for at in range(side)]
+        starts = [place + line * self.column_step for line in lines]
+        turned = transpose([load_masked(start, wide) for start in starts])
+        for at in reversed(range(side)):
+            row = select(width > at, width.like(at), 0) if at else 0
+            out.at(row * self.row_step + to).put_masked(column, turned[at], high)
 
     def _write_tile(
         self, out: ResultPlace, to: Index, source: Pointer, column: Index, width: int, height: int

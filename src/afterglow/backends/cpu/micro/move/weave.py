@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, shuffle
 from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove
-from afterglow.backends.cpu.micro.move.blocks import Blocks
-from afterglow.backends.cpu.micro.move.place import MemoryPlace, ResultPlace, powers
+from afterglow.backends.cpu.micro.move.blocks import Blocks, write_powers
+from afterglow.backends.cpu.micro.move.place import MemoryPlace, ResultPlace
+from afterglow.types.extent import is_ranged, largest
 
 MOST_PLANES = 4
 """Planes from which on tiles are turned instead."""
@@ -24,13 +25,13 @@ class Weave:
         self.lanes = min(lanes, MOST_LANES)
         extent = move.extents[fast]
         self.blocks = Blocks(extent, self.lanes, self.lanes * VECTORS_OF_BLOCK)
-        self.cut = MoveCut(self.blocks.count, self.planes * min(extent, self.blocks.block))
+        self.cut = MoveCut(self.blocks.count, self.planes * self.blocks.most)
 
     @staticmethod
     def fits(move: StridedMove, fast: int) -> bool:
         """Whether the result is written without gaps along the two axes."""
         planes = move.extents[-1]
-        return planes <= MOST_PLANES and move.to[-1] == 1 and move.to[fast] == planes
+        return _are_few(planes) and move.to[-1] == 1 and move.to[fast] == planes
 
     def write(self, e: Emitter, out: ResultPlace, piece: Index, to: Index, source: Pointer) -> None:
         """Weave a block of each plane."""
@@ -43,9 +44,8 @@ class Weave:
             for number, woven in enumerate(_woven(planes)):
                 at.store(woven, number * lanes)
 
-        def rest(start: int, left: int) -> None:
-            for skipped, lanes in powers(left):
-                weave(start + skipped, lanes)
+        def rest(start: Index, left: Index) -> None:
+            write_powers(e, start, left, self.lanes, weave)
 
         self.blocks.write(e, piece, lambda index: weave(index, self.lanes), rest)
 
@@ -58,13 +58,13 @@ class Unweave:
         self.lanes = min(lanes, MOST_LANES)
         extent = move.extents[-1]
         self.blocks = Blocks(extent, self.lanes, self.lanes * VECTORS_OF_BLOCK)
-        self.cut = MoveCut(self.blocks.count, self.planes * min(extent, self.blocks.block))
+        self.cut = MoveCut(self.blocks.count, self.planes * self.blocks.most)
 
     @staticmethod
     def fits(move: StridedMove, fast: int) -> bool:
         """Whether the operand lies without gaps along the two axes."""
         planes = move.extents[fast]
-        return planes <= MOST_PLANES and move.source[-1] == planes
+        return _are_few(planes) and move.source[-1] == planes
 
     def write(self, e: Emitter, out: ResultPlace, piece: Index, to: Index, source: Pointer) -> None:
         """Take a block of all planes apart."""
@@ -76,11 +76,14 @@ class Unweave:
             for line, plane in zip(lines, _unwoven(woven), strict=True):
                 line.put(column, plane, lanes)
 
-        def rest(start: int, left: int) -> None:
-            for skipped, lanes in powers(left):
-                unweave(start + skipped, lanes)
+        def rest(start: Index, left: Index) -> None:
+            write_powers(e, start, left, self.lanes, unweave)
 
         self.blocks.write(e, piece, lambda column: unweave(column, self.lanes), rest)
+
+
+def _are_few(planes: int) -> bool:
+    return largest(planes) <= MOST_PLANES and not is_ranged(planes)
 
 
 def _woven(planes: Sequence[Value]) -> list[Value]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer
-from afterglow.backends.cpu.micro.cost import MOVED_BYTE
+from afterglow.backends.cpu.micro.cost import MOVED_BYTE, work_of
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.move.axes import MoveCut, Nest, StridedMove, as_bits
 from afterglow.backends.cpu.micro.move.place import Fused, MemoryPlace, ResultPlace
@@ -15,6 +15,7 @@ from afterglow.backends.cpu.micro.move.tile import TransposeMove
 from afterglow.backends.cpu.micro.move.weave import Unweave, Weave
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.types.dtype import DType
+from afterglow.types.extent import largest
 
 UNIT = 4096
 """Elements that a unit has, about."""
@@ -40,7 +41,7 @@ def write_move(kernel: Kernel, operand: Callable[[Phase], Pointer], move: Stride
     move = move.in_memory() if plain else move.by_rows()
     method, inner = choose_method(move, lanes_of(kernel), dtype, plain)
     loops = Loops(move.extents, [move.to, move.source], method.cut, inner)
-    with kernel.phase(loops.units, move.size * dtype.itemsize * MOVED_BYTE) as p:
+    with kernel.phase(loops.units, work_of(move.size, dtype.itemsize * MOVED_BYTE)) as p:
         out, source = place_of(p, move.to[-1]), operand_of(p, operand(p))
 
         def leaf(piece: Index, offsets: list[Index]) -> None:
@@ -98,13 +99,13 @@ class Loops:
         self.pieces = cut.pieces
         axes = [axis for axis in range(len(extents)) if axis not in inner]
         self.strides = [[own[axis] for axis in axes] for own in strides]
-        goal = 1 if cut.pieces > 1 else max(1, UNIT // max(1, cut.elements))
+        goal = 1 if largest(cut.pieces) > 1 else max(1, UNIT // max(1, cut.elements))
         self.nest = Nest(tuple(extents[axis] for axis in axes), goal)
         self.units = self.nest.units * cut.pieces
 
     def write(self, e: Emitter, unit: Index, leaf: Leaf) -> None:
         """One unit: a piece of the method's, or all of it for several places around it."""
-        place, piece = split(unit, self.pieces) if self.pieces > 1 else (unit, 0)
+        place, piece = split(unit, self.pieces) if largest(self.pieces) > 1 else (unit, 0)
         outer, block = self.nest.outer(place)
 
         def go_along(indices: list[Index]) -> None:
@@ -122,5 +123,5 @@ def _offset(indices: list[Index], strides: list[int]) -> Index:
     """How far from element 0 an element lies."""
     total: Index = 0
     for index, stride in zip(indices, strides, strict=True):
-        total = total + index * stride if stride else total
+        total = total + index * stride if stride != 0 else total
     return total

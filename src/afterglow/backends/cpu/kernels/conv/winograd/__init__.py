@@ -6,6 +6,8 @@ back. Blocks of tiles go through all three while they are in the second cache.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
@@ -18,9 +20,9 @@ from afterglow.backends.cpu.kernels.conv.panels import (
 from afterglow.backends.cpu.kernels.conv.sums import sums_over
 from afterglow.backends.cpu.kernels.conv.winograd.input import InputTransform, has_edges
 from afterglow.backends.cpu.kernels.conv.winograd.output import OutputTransform
-from afterglow.backends.cpu.kernels.conv.winograd.plan import WinogradPlan
+from afterglow.backends.cpu.kernels.conv.winograd.plan import FEW_BLOCKS, WinogradPlan
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import weight_matrix
-from afterglow.backends.cpu.llvm.emitter import Index, Pointer
+from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, quotient
 from afterglow.backends.cpu.micro.cost import WINOGRAD_INPUT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Pack, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
@@ -28,6 +30,7 @@ from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.instr import OpInstr
 from afterglow.types import Array
 from afterglow.types.dtype import f32
+from afterglow.types.extent import largest
 
 
 def winograd_algorithm(step: OpInstr, plan: WinogradPlan, cost: float) -> Algorithm:
@@ -39,9 +42,10 @@ def winograd_algorithm(step: OpInstr, plan: WinogradPlan, cost: float) -> Algori
         "between": Storage(f32, plan.size * plan.side * plan.panels.width),
     }
     workspace = {**factors.workspace}
-    if plan.shares_panels:
-        workspace["matrices"] = Storage(f32, plan.blocks * matrices)
-    else:
+    if plan.shares_panels != 0:
+        blocks = min(largest(plan.blocks), FEW_BLOCKS - 1)
+        workspace["matrices"] = Storage(f32, blocks * matrices)
+    if plan.shares_panels != 1:
         scratch["matrices"] = Storage(f32, matrices)
     if has_edges(step, plan):
         scratch["patch"] = Storage(f32, plan.places * plan.channels)
@@ -57,18 +61,23 @@ def winograd_algorithm(step: OpInstr, plan: WinogradPlan, cost: float) -> Algori
 
 
 def _write_winograd(k: Kernel, plan: WinogradPlan) -> None:
-    """Write the kernel: blocks one by one; where they are few, panels are shared too."""
+    """Write the kernel: blocks one by one; where they are few, panels are shared too.
+
+    If that depends on extents, it is written in both ways, of which one has no units in a run.
+    """
     factors = ConvWeights(k, plan.panels, 1, plan.channels * plan.places)
     factors.write_packing()
-    if plan.shares_panels:
+    if plan.shares_panels != 0:
         _write_apart(k, plan, factors)
-    else:
+    if plan.shares_panels != 1:
         _write_in_one(k, plan, factors)
 
 
 def _write_in_one(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
     """One phase: a unit transforms the tiles of a block, then computes all their results."""
-    with k.phase(plan.blocks, plan.work, f"winograd{plan.size}") as p:
+    units = plan.blocks * (1 - plan.shares_panels)
+    name = "" if plan.shares_panels == 0 else "_blocks"
+    with k.phase(units, plan.work, f"winograd{plan.size}{name}") as p:
         matrices = p.scratch("matrices")
         products, transform = _Products(p, plan, factors), InputTransform(p, plan)
         with p.units() as block:
@@ -81,19 +90,20 @@ def _write_in_one(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
 
 def _write_apart(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
     """Two phases: all tiles are transformed; then a unit is a panel of a block."""
-    size = plan.places * plan.matrix
-    work = plan.count * plan.channels * WINOGRAD_INPUT
-    with k.phase(plan.count, work, f"winograd{plan.size}_input") as p:
+    size, share = plan.places * plan.matrix, plan.shares_panels
+    work = largest(plan.count) * plan.channels * WINOGRAD_INPUT
+    with k.phase(plan.count * share, work, f"winograd{plan.size}_input") as p:
         matrices = p.workspace("matrices")
         transform = InputTransform(p, plan)
         with p.units() as tile:
-            block, place = split(tile, plan.tiles) if plan.blocks > 1 else (0, tile)
+            block, place = split(tile, plan.tiles) if largest(plan.blocks) > 1 else (0, tile)
             transform.write(tile, matrices + p.e.index(block) * size + place * plan.line)
-    with k.phase(plan.blocks * plan.panels.count, plan.work, f"winograd{plan.size}") as p:
+    units = plan.blocks * plan.panels.count * share
+    with k.phase(units, plan.work, f"winograd{plan.size}") as p:
         matrices = p.workspace("matrices")
         products = _Products(p, plan, factors)
         with p.units() as unit:
-            panel, block = split(unit, plan.blocks) if plan.blocks > 1 else (unit, 0)
+            panel, block = split(unit, plan.blocks) if largest(plan.blocks) > 1 else (unit, 0)
             products.write(matrices + p.e.index(block) * size, block, panel)
 
 
@@ -117,23 +127,50 @@ class _Products:
             with e.loop(plan.places, name="place") as place:
                 factors = weight + place * (plan.channels * columns.width)
                 to = self.products + place * plan.product
-                self._multiply(matrices + place * plan.matrix, factors, columns, to)
+                matrix = matrices + place * plan.matrix
+                self._multiply_block(matrix, factors, columns, to, first)
             with e.loop(plan.left(e, first), name="tile") as tile:
                 self.output.write(first + tile, self.products + tile * columns.width, columns)
 
-    def _multiply(self, matrix: Pointer, factors: Pointer, columns: Columns, to: Pointer) -> None:
-        """The matrix of one place times the panel."""
+    def _multiply_block(
+        self, matrix: Pointer, factors: Pointer, columns: Columns, to: Pointer, first: Value
+    ) -> None:
+        """The matrix of one place of the block that begins with a tile, times the panel."""
         e, plan = self.e, self.plan
-        for run in plan.runs:
-            with e.loop(run.last, start=run.first, name="rows") as number:
-                begin = number * run.rows + run.shift
-                base, place = matrix + begin * plan.line, to + begin * columns.width
-                rows = [base + row * plan.line for row in range(run.rows)]
-                taps = Axes((plan.channels,), (1,))
-                found = iter(sums_over(e, taps, rows, factors, columns.widths, fetches=True))
-                for row in range(run.rows):
-                    for start, _ in columns.vectors:
-                        place.store(next(found), row * columns.width + start)
+        if not plan.tail:
+            for run in plan.runs:
+                with e.loop(run.last, start=run.first, name="rows") as number:
+                    begin = number * run.rows + run.shift
+                    self._multiply(matrix, factors, columns, to, begin, run.rows)
+            return
+        rows = plan.runs[0].rows
+        count = plan.left(e, first)
+        whole = quotient(count, rows)
+        with e.loop(whole, name="rows") as number:
+            self._multiply(matrix, factors, columns, to, number * rows, rows)
+        left = count - whole * rows
+        for lower, height in pairwise((0, *plan.tail)):
+            with e.when((left > lower) & (left <= height)):
+                self._multiply(matrix, factors, columns, to, whole * rows, height)
+
+    def _multiply(
+        self,
+        matrix: Pointer,
+        factors: Pointer,
+        columns: Columns,
+        to: Pointer,
+        begin: Value,
+        height: int,
+    ) -> None:
+        """Some rows of a matrix times the panel."""
+        e, plan = self.e, self.plan
+        base, place = matrix + begin * plan.line, to + begin * columns.width
+        rows = [base + row * plan.line for row in range(height)]
+        taps = Axes((plan.channels,), (1,))
+        found = iter(sums_over(e, taps, rows, factors, columns.widths, fetches=True))
+        for row in range(height):
+            for start, _ in columns.vectors:
+                place.store(next(found), row * columns.width + start)
 
 
 def pack_transformed(panels: Panels, points: tuple[float, ...]) -> Pack:

@@ -19,6 +19,7 @@ from afterglow.backends.cpu.micro.kernel import Phase
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.instr import OpInstr
 from afterglow.types.dtype import f32
+from afterglow.types.extent import smallest
 
 
 class InputTransform:
@@ -87,7 +88,7 @@ def has_edges(step: OpInstr, plan: WinogradPlan) -> bool:
     """Whether some tiles reach beyond x."""
     x = step.required[0]
     wanted = (count * plan.size + 2 for count in plan.grid)
-    short = any(n < w for n, w in zip(x.type.shape[1:3], wanted, strict=True))
+    short = any(smallest(n - w) < 0 for n, w in zip(x.type.shape[1:3], wanted, strict=True))
     return short or any(conv_of(step).pads)
 
 

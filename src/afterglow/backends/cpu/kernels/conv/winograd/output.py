@@ -54,7 +54,7 @@ class OutputTransform:
             biases = columns.load(self.bias + columns.first)
             lines = [[v + bias for v in line] for line, bias in zip(lines, biases, strict=True)]
         for x, pixel in enumerate(zip(*lines, strict=True)):
-            if plan.extents[1] % plan.size and x:
+            if plan.extents[1] % plan.size != 0 and x:
                 with self.e.when(left > x):
                     columns.put(self.sink, first + x, pixel)
             else:

@@ -6,13 +6,16 @@ import math
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.conv.geometry import conv_of
+from afterglow.backends.cpu.kernels.conv.tiling import Corner, least_regret, tail_heights
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import POINTS
 from afterglow.backends.cpu.llvm.emitter import Emitter, Value, smaller
+from afterglow.backends.cpu.micro.cost import CONV_STEP
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.tile import TileRun, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr, Region
 from afterglow.types.dtype import f32
+from afterglow.types.extent import is_ranged, largest, smaller_extent, smallest
 
 VECTORS = 2
 """Vectors side by side in a panel."""
@@ -35,6 +38,8 @@ class WinogradPlan:
     """Results in tiles of `size` by `size`; of x a tile is two wider. `tiles` of them are a block.
 
     Each place of a tile is a matrix product of its own: [tiles, channels] by [channels, results].
+    If the number of tiles is ranged, the rows of a block that do not fill a tile of that product
+    are multiplied by one of the least height of `tail` that holds them.
     """
 
     size: int
@@ -46,6 +51,7 @@ class WinogradPlan:
     blocks: int
     lanes: int
     runs: tuple[TileRun, ...]
+    tail: tuple[int, ...] = ()
 
     @staticmethod
     def of(step: OpInstr, target: Target, size: int) -> WinogradPlan:
@@ -53,18 +59,19 @@ class WinogradPlan:
         batch, height, width, results = step.outs[0].type.shape
         weight = step.required[1]
         channels, lanes = weight.type.shape[-1], max(1, target.vector_bits // f32.bits)
-        count = batch * math.ceil(height / size) * math.ceil(width / size)
+        count = batch * -(-height // size) * -(-width // size)
         rows = min(MOST_ROWS, most_rows(target, VECTORS, f32))
+        if is_ranged(count):
+            rows = _ranged_rows(count, rows)
         weight_bytes = (size + 2) ** 2 * f32.itemsize * channels * results
         panels = Panels.narrowed(results, lanes, VECTORS)
         most = _most_tiles(rows, weight_bytes, target)
-        if count <= 2 * most and panels.count >= FEW_PANELS:
-            most = count
-        blocks = math.ceil(count / most)
-        tiles = math.ceil(count / blocks)
-        runs = tuple(split_rows(tiles, rows))
+        if smallest(count) <= 2 * most and panels.count >= FEW_PANELS:
+            most = smallest(count)
+        tiles, runs, tail = _block(count, most, rows)
+        extents, blocks = (height, width), -(-count // tiles)
         return WinogradPlan(
-            size, batch, (height, width), channels, panels, tiles, blocks, lanes, runs
+            size, batch, extents, channels, panels, tiles, blocks, lanes, runs, tail
         )
 
     @property
@@ -86,7 +93,7 @@ class WinogradPlan:
     def grid(self) -> tuple[int, int]:
         """Tiles down and across an image."""
         height, width = self.extents
-        return math.ceil(height / self.size), math.ceil(width / self.size)
+        return -(-height // self.size), -(-width // self.size)
 
     @property
     def count(self) -> int:
@@ -113,14 +120,23 @@ class WinogradPlan:
         return smaller(e.index(self.count) - first, self.tiles)
 
     @property
-    def shares_panels(self) -> bool:
-        """Whether the panels of a block are units of their own."""
-        return self.blocks < FEW_BLOCKS
+    def shares_panels(self) -> int:
+        """Whether the panels of a block are units of their own: 1 if so, else 0."""
+        return 1 - smaller_extent(self.blocks // FEW_BLOCKS, 1)
 
     @property
     def work(self) -> float:
         """FLOPs of all products."""
-        return 2.0 * self.places * self.tiles * self.blocks * self.channels * self.panels.padded
+        return self.work_at(largest)
+
+    def work_at(self, at: Corner) -> float:
+        """FLOPs of all products, at one end of the range of extents."""
+        rows = self.tiles * at(self.blocks)
+        if self.tail:
+            left = at(self.count) % self.runs[0].rows
+            held = next(height for height in (0, *self.tail) if height >= left)
+            rows = at(self.count) - left + held
+        return 2.0 * self.places * rows * self.channels * self.panels.padded
 
 
 def can_transform(step: OpInstr) -> bool:
@@ -134,6 +150,29 @@ def can_transform(step: OpInstr) -> bool:
         and in_lines
         and weight.region is Region.CONSTANT
     )
+
+
+def _block(count: int, most: int, rows: int) -> tuple[int, tuple[TileRun, ...], tuple[int, ...]]:
+    """The tiles of a block, and how they are multiplied: whole tiles of rows, then a tail."""
+    if not is_ranged(count):
+        tiles = math.ceil(count / math.ceil(count / most))
+        return tiles, tuple(split_rows(tiles, rows)), ()
+    number = -(-most // rows)
+    return number * rows, (TileRun(rows, 0, number, 0),), tail_heights(rows)
+
+
+def _ranged_rows(count: int, most: int) -> int:
+    """The rows of a tile of the product that suit both the least and the largest number of them."""
+    heights = range(most, most // 2, -1)
+    costs = [[_steps(at(count), rows) for rows in heights] for at in (smallest, largest)]
+    return heights[least_regret(costs)]
+
+
+def _steps(count: int, rows: int) -> float:
+    """About the time of a step along the depth of all rows."""
+    whole, left = divmod(count, rows)
+    held = next(height for height in (0, *tail_heights(rows)) if height >= left)
+    return whole * (CONV_STEP + VECTORS * rows) + (CONV_STEP + VECTORS * held if left else 0)
 
 
 def _most_tiles(rows: int, weight_bytes: int, target: Target) -> int:

@@ -1,0 +1,202 @@
+"""Bounds of dynamic dimensions: those that users give, and those found by growing.
+
+One program serves all extents within bounds. A dimension without given bounds gets some around what
+a call brings, wider ones each time it outgrows them, so that any traffic ends with a handful of
+programs. What no program can be ranged over is compiled for each extent, and the reason remembered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import gcd
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from afterglow.support.errors import AfterglowError
+from afterglow.types.extent import Dim, is_ranged, ranged
+
+GROWS = False
+"""Whether dimensions without bounds are ranged, too; if not, they are exact in each version."""
+FEWEST = 16
+"""The largest extent of a range that is found by growing is at least this."""
+GROWTH = 4
+"""By how much a range grows, at least, once an extent is beyond it."""
+STEP = 32
+"""Steps that are tried are divisors of it: image models halve extents up to five times."""
+
+DeclaredShape: TypeAlias = "Sequence[int | str | None] | None"
+"""Extents as a model declares them: a number, a name, or None; None for all if the rank is free."""
+Place: TypeAlias = tuple[str, int]
+"""An axis of an input: the input's name, and the number of the axis."""
+Bounds: TypeAlias = Callable[[str, int, int], Dim]
+"""Makes bounds of a dimension's name, its extent in a call, and the largest extent before."""
+
+
+def _widest(name: str, extent: int, before: int) -> Dim:
+    grown = max(_rounded_up(extent), GROWTH * before, FEWEST)
+    return Dim(name, 1, before if extent <= before else grown)
+
+
+def _rounded(name: str, extent: int, before: int) -> Dim:
+    return Dim(name, 1, max(_rounded_up(extent), before))
+
+
+def _fitted(name: str, extent: int, before: int) -> Dim:
+    return Dim(name, 1, max(extent, before))
+
+
+def _stepped(name: str, extent: int, before: int) -> Dim:
+    step = gcd(extent, STEP)
+    return Dim(name, step, -(-_rounded_up(extent) // step) * step, step)
+
+
+def _upper_half(name: str, extent: int, before: int) -> Dim:
+    return Dim(name, max(1, extent // 2), _rounded_up(extent))
+
+
+_TRIED: tuple[Bounds, ...] = (
+    _widest,
+    _rounded,  # there is not enough memory, or a table that ends with a power of two
+    _fitted,  # a table ends somewhere else
+    _stepped,  # extents are divided, and what comes of it must be even
+    _upper_half,  # a window needs some elements
+)
+"""The bounds that are tried for a dimension, with what the bounds before them may fail for."""
+
+
+def _rounded_up(extent: int) -> int:
+    """The extent, or the next larger power of two."""
+    return 1 << max(0, extent - 1).bit_length()
+
+
+class Ranges:
+    """The bounds that versions of one model are compiled with.
+
+    `given` are those that the user gave, by name. With `grows`, all other dynamic dimensions get
+    some, too.
+    """
+
+    def __init__(self, given: Mapping[str, Dim], *, grows: bool | None = None) -> None:
+        self.given = given
+        self.grows = GROWS if grows is None else grows
+        self.refused: dict[str, str] = {}
+        """Dimensions that no program can be ranged over, each with the reason."""
+        self._failed: dict[str, int] = {}
+        """How many of the bounds that are tried have failed, by dimension."""
+        self._largest: dict[str, int] = {}
+        """The largest extent of the bounds that a version was compiled with, by dimension."""
+        self._seen: dict[Place, tuple[int, ...]] = {}
+        """The extents of each dynamic axis whenever something was compiled."""
+        self._tried: dict[str, Dim] = {}
+
+    def see(self, declared: Mapping[str, DeclaredShape], arrays: Mapping[str, Any]) -> None:
+        """Note the extents of dynamic axes in a call that something is compiled for."""
+        for name, axis, _ in _dynamic_axes(declared):
+            shape = getattr(arrays[name], "shape", ())
+            if isinstance(arrays[name], np.ndarray) and axis < len(shape):
+                self._seen[name, axis] = (*self._seen.get((name, axis), ()), shape[axis])
+
+    def shapes(
+        self, declared: Mapping[str, DeclaredShape], arrays: Mapping[str, Any]
+    ) -> dict[str, tuple[int, ...]] | None:
+        """The shapes of a call with ranges for the extents of dimensions; None if none is left."""
+        names = self._names(declared)
+        self._tried = {}
+        for place, name in names.items():
+            dim = self._bounds(name, self._seen[place][-1])
+            if dim is not None:
+                self._tried[name] = dim
+        if not self._tried:
+            return None
+        extents = {name: ranged(dim) for name, dim in self._tried.items()}
+        return {
+            name: tuple(
+                extents.get(names.get((name, axis), ""), extent)
+                for axis, extent in enumerate(array.shape)
+            )
+            for name, array in arrays.items()
+            if isinstance(array, np.ndarray)
+        }
+
+    def accept(self) -> None:
+        """Remember that a version was compiled with the bounds that were tried last."""
+        self._largest.update((name, dim.high) for name, dim in self._tried.items())
+
+    def refuse(self, error: Exception, tried: Iterable[str] | None = None) -> None:
+        """Try other bounds from now on of those dimensions that an error is about."""
+        names = [*(self._tried if tried is None else tried)]
+        for name in _blamed(error, names):
+            self._failed[name] = self._failed.get(name, 0) + 1
+            if name in self.given or self._failed[name] >= len(_TRIED):
+                self.refused[name] = _reason(error)
+
+    def _bounds(self, name: str, extent: int) -> Dim | None:
+        """The bounds to try next for a dimension; None if it is compiled for its extent."""
+        if name in self.refused or (name not in self.given and not self.grows):
+            return None
+        if name in self.given:
+            return self.given[name]
+        before = self._largest.get(name, 0)
+        for bounds in _TRIED[self._failed.get(name, 0) :]:
+            dim = bounds(name, extent, before)
+            if dim.low <= extent <= dim.high and dim.low < dim.high:
+                return dim
+        return None
+
+    def _names(self, declared: Mapping[str, DeclaredShape]) -> dict[Place, str]:
+        """The names of dimensions by axis.
+
+        Axes without a name, and those of a name that has several extents in a call, share one if
+        they had the same extents in all calls.
+        """
+        places = {(name, axis): e for name, axis, e in _dynamic_axes(declared)}
+        places = {place: e for place, e in places.items() if place in self._seen}
+        seen: dict[str, set[tuple[int, ...]]] = {}
+        for place, extent in places.items():
+            if extent is not None:
+                seen.setdefault(extent, set()).add(self._seen[place])
+        single = {name for name, histories in seen.items() if len(histories) == 1}
+        named = {place: e for place, e in places.items() if e is not None and e in single}
+        shared = {self._seen[place]: name for place, name in reversed([*named.items()])}
+        for place in places:
+            if place not in named:
+                named[place] = shared.setdefault(self._seen[place], f"{place[0]}:{place[1]}")
+        return named
+
+
+def given_ranges(dims: Mapping[str, int]) -> dict[str, Dim]:
+    """The bounds among extents of dimensions, by name."""
+    found = (getattr(extent, "dims", ()) for extent in dims.values() if is_ranged(extent))
+    return {dim.name: dim for dims in found for dim in dims}
+
+
+def _dynamic_axes(
+    declared: Mapping[str, DeclaredShape],
+) -> Iterable[tuple[str, int, str | None]]:
+    """Input, axis and name of each dynamic dimension."""
+    for name, shape in declared.items():
+        for axis, extent in enumerate(shape or ()):
+            if not isinstance(extent, int):
+                yield name, axis, extent
+
+
+def _blamed(error: Exception, names: Sequence[str]) -> Sequence[str]:
+    """The dimensions that an error names, or all if it names none."""
+    texts = [str(error)]
+    if isinstance(error, AfterglowError):
+        texts = [error.what, "\n".join(error.excerpt)]
+    for text in texts:
+        found = [name for name in names if re.search(rf"\b{re.escape(name)}\b", text)]
+        if found:
+            return found
+    return names
+
+
+def _reason(error: Exception) -> str:
+    """An error in one line: what is wrong, and where."""
+    if not isinstance(error, AfterglowError):
+        return f"internal error, {type(error).__name__}: {error}"
+    several = f": {error.excerpt[0]}" if error.excerpt and not error.where else ""
+    return error.what + several + (f", {error.where}" if error.where else "")

@@ -1,0 +1,150 @@
+"""Cases of ops for ranges: extents of operands made dimensions, and the runs that are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from afterglow.graph import Builder, Function, Op, run_op
+from afterglow.graph.function import bind_op, subgraphs_of
+from afterglow.graph.op import result_types
+from afterglow.support.errors import TypeRuleError
+from afterglow.testing.cases import Case
+from afterglow.types import Array, TensorType
+from afterglow.types.extent import Dim, Extents, dims_of, ranged
+from afterglow.types.sample_extents import sample_extents
+
+_SHAPES = ("shape", "sizes", "extents")
+"""Attributes of ops that state extents: numbers in them become dimensions too."""
+
+
+@dataclass(frozen=True)
+class RangedCase:
+    """A case in which some extents of the operands are dimensions."""
+
+    case: Case
+    op: Op
+    types: tuple[TensorType | None, ...]
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """The dimensions, by name."""
+        return dims_of(*(n for type in self.types if type is not None for n in type.shape))
+
+    def runs(self) -> list[Extents]:
+        """The extents that are compared."""
+        return sample_extents(self.dims)
+
+    def function(self) -> Function:
+        """The op alone: its operands are inputs, its results outputs."""
+        f = Function("main")
+        operands = [None if t is None else f.input(f"x{i}", t) for i, t in enumerate(self.types)]
+        for index, value in enumerate(Builder(f).emit_all(self.op, *operands)):
+            f.output(f"y{index}", value)
+        return f
+
+    def bound(self, extents: Extents) -> Case:
+        """The exact case of a run; arrays that the case gives are cut to its extents."""
+        types = tuple(None if type is None else type.bind(extents) for type in self.types)
+        given = {
+            index: array[tuple(map(slice, type.shape))]
+            for index, array in self.case.given.items()
+            if (type := types[index]) is not None
+        }
+        return replace(self.case, op=bind_op(self.op, extents), types=types, given=given)
+
+    def inputs(self, extents: Extents) -> list[Array | None]:
+        """Operands of a run: those of the largest run, cut to its extents."""
+        whole = self.case.inputs()
+        bound = self.bound(extents)
+        pairs = zip(whole, bound.types, strict=True)
+        return [
+            None if x is None or type is None else np.array(_cut(x, type), order="C")
+            for x, type in pairs
+        ]
+
+    def wanted(self, extents: Extents) -> tuple[Array, ...]:
+        """The results of a run, by the definition of the op."""
+        bound = self.bound(extents)
+        return run_op(bound.op, self.inputs(extents), bound.results())
+
+    def __str__(self) -> str:
+        ranges = ", ".join(f"{dim.spelled} {dim.range_text}" for dim in self.dims)
+        return f"{replace(self.case, op=self.op, types=self.types, given={})} for {ranges}"
+
+
+def ranged_cases(case: Case) -> Iterator[RangedCase]:
+    """The ways to make a case ranged that the op accepts, the one with most dimensions first.
+
+    If there is none, the error about the first way is raised.
+    """
+    problem: Exception | None = None
+    found = False
+    for made in _attempts(case):
+        try:
+            made.op.infer(*made.types)
+        except (TypeRuleError, ValueError) as error:
+            problem = problem or error
+        else:
+            found = True
+            yield made
+    if not found:
+        raise problem or TypeRuleError("it has no extent that could be ranged")
+
+
+def _attempts(case: Case) -> Iterator[RangedCase]:
+    """Ways to make a case ranged: all extents, those of the first operand alone, one by one.
+
+    First they may be any from 1, then only large ones.
+    """
+    if subgraphs_of(case.op):
+        raise TypeRuleError("it carries functions, whose types are exact")
+    shapes = [type.shape for type in case.types if type is not None]
+    numbers = sorted({n for n in chain(*shapes) if n > 1})
+    own = [n for n in numbers if n in chain(*shapes[:1]) and n not in chain(*shapes[1:])]
+    choices = [numbers, own, *([n] for n in numbers)]
+    choices = [each for place, each in enumerate(choices) if each not in choices[:place]]
+    for least in (lambda n: 1, lambda n: max(1, n - 3)):
+        for chosen in choices:
+            dims = {n: ranged(Dim(f"d{n}", least(n), n)) for n in chosen}
+            yield from _made(case, dims)
+
+
+def _made(case: Case, dims: Mapping[int, int]) -> Iterator[RangedCase]:
+    if not dims:
+        return
+    try:
+        types = tuple(
+            None if t is None else replace(t, shape=_named(t.shape, dims)) for t in case.types
+        )
+    except ValueError:  # there is a scale for each index of an axis
+        return
+    stated = {
+        field.name: _named(value, dims)
+        for field in fields(case.op)  # type: ignore[arg-type]  # ops are dataclasses
+        if field.name in _SHAPES and isinstance(value := getattr(case.op, field.name), tuple)
+    }
+    if stated:
+        yield RangedCase(case, _replaced(case.op, stated), types)
+    yield RangedCase(case, case.op, types)
+
+
+def _replaced(op: Op, attributes: Mapping[str, Any]) -> Op:
+    return replace(op, **attributes)  # type: ignore[type-var]  # ops are dataclasses
+
+
+def _named(extents: Sequence[int], dims: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple(dims.get(n, n) for n in extents)
+
+
+def _cut(array: Array, type: TensorType) -> Array:
+    return array[tuple(map(slice, type.shape))]
+
+
+def results_of(case: RangedCase) -> tuple[TensorType, ...]:
+    """The types of the results, as the op infers them from ranged types."""
+    return result_types(case.op.infer(*case.types))
