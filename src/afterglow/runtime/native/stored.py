@@ -68,7 +68,9 @@ def from_artifact(artifact: Artifact, restore_host: RestoreHost) -> NativeProgra
         interface=artifact.interface,
         image=Image.of(manifest["image"], sections[CODE]),
         constants=constants,
-        parts=tuple(Host(*p) if len(p) == 1 else Native.restore(p, dims) for p in manifest["parts"]),
+        parts=tuple(
+            Host(*p) if len(p) == 1 else Native.restore(p, dims) for p in manifest["parts"]
+        ),
         arena_bytes=artifact.plan.arena_bytes,
         scratch_bytes=manifest["scratch_bytes"],
         pool=Image.from_bytes(sections[POOL]),
