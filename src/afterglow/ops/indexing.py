@@ -25,6 +25,7 @@ from afterglow.ops.rules import (
 )
 from afterglow.types import Array, DType, IndexRange, IndexRanges, TensorType
 from afterglow.types.dtype import i64, u64
+from afterglow.types.extent import is_ranged, undecided
 
 
 @op("iota")
@@ -295,6 +296,8 @@ def check_tuple_indices(batch_axes: int, data: TensorType, indices: TensorType) 
     )
     require(indices.rank > 0, "indices must have an axis that holds the tuples")
     depth = indices.shape[-1]
+    if is_ranged(depth):
+        raise undecided(f"how long the tuples of indices {indices} are", depth)
     require(
         batch_axes + depth <= data.rank,
         f"indices {indices} hold tuples of {depth}, data {data} has {data.rank} axes",
