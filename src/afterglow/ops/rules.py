@@ -9,7 +9,7 @@ from functools import reduce
 from afterglow.support.errors import TypeRuleError
 from afterglow.types import DType, TensorType
 from afterglow.types.dtype import bf16, f16, f32
-from afterglow.types.extent import largest, smallest, undecided
+from afterglow.types.extent import is_ranged, largest, smallest, undecided
 
 STORED_FOR_F32 = (f16, bf16)
 """Storage types of weights that are multiplied in f32."""
@@ -19,6 +19,13 @@ def require(condition: bool, what: str, help: str = "") -> None:
     """Raise `TypeRuleError(what)` unless the condition holds."""
     if not condition:
         raise TypeRuleError(what, help=help)
+
+
+def exact_extent(extent: int, what: str) -> int:
+    """An extent that decides something else than how long an axis is: it must be a number."""
+    if is_ranged(extent):
+        raise undecided(what, extent)
+    return extent
 
 
 def require_float(**operands: TensorType) -> None:

@@ -442,6 +442,56 @@ def _interval(extent: int) -> tuple[int, int]:
 
 
 def _bounds(terms: Terms) -> tuple[int, int]:
+    """Bounds of a sum: those of its products, and of what follows from how atoms were made."""
+    low, high = _loose_bounds(terms)
+    for term in terms if len(terms) > 1 else ():
+        (monomial, _) = term
+        if len(monomial) == 1 and _varies_with(monomial[0], terms):
+            least, most = _bounds_around(term, [other for other in terms if other is not term])
+            low, high = max(low, least), min(high, most)
+    return low, high
+
+
+def _varies_with(atom: Atom, terms: Terms) -> bool:
+    """Whether other products of a sum depend on the dimensions that an atom is computed from."""
+    own = {*dims_of(*atom.parts)}
+    others = [part for monomial, _ in terms for part in monomial if part != atom]
+    return any(not own.isdisjoint(_dims_of_atom(other)) for other in others)
+
+
+def _dims_of_atom(atom: Atom) -> tuple[Dim, ...]:
+    return (atom,) if isinstance(atom, Dim) else dims_of(*atom.parts)
+
+
+def _bounds_around(term: tuple[Monomial, int], rest: list[tuple[Monomial, int]]) -> tuple[int, int]:
+    """Bounds of a sum with a multiple of one atom, from what that atom is computed from.
+
+    The smaller of two extents is one of them, and d * (x // d) is x or up to d - 1 less.
+    """
+    ((atom,), factor) = term
+    if isinstance(atom, Extreme):
+        lows, highs = zip(
+            *(_bounds(_with_multiple(rest, 1, part, factor)) for part in atom.parts), strict=True
+        )
+        choose = max if atom.larger is (factor > 0) else min
+        return choose(lows), choose(highs)
+    if isinstance(atom, Quotient) and not is_ranged(atom.divisor):
+        divisor = atom.divisor
+        low, high = _bounds(_with_multiple(rest, divisor, atom.dividend, factor))
+        less = factor * (divisor - 1)
+        return -(-(low - max(less, 0)) // divisor), (high - min(less, 0)) // divisor
+    return _loose_bounds((term, *rest))
+
+
+def _with_multiple(rest: list[tuple[Monomial, int]], times: int, extent: int, factor: int) -> Terms:
+    """A sum a number of times, and so many times an extent."""
+    total = {monomial: times * count for monomial, count in rest}
+    for monomial, count in _terms_of(extent):
+        total[monomial] = total.get(monomial, 0) + factor * count
+    return tuple((monomial, count) for monomial, count in total.items() if count)
+
+
+def _loose_bounds(terms: Terms) -> tuple[int, int]:
     """The least and the largest value of a sum, as if its atoms did not vary together.
 
     Where no atom is multiplied by itself, and there are few, both are at corners of their ranges.

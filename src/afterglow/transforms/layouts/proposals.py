@@ -121,7 +121,7 @@ class Proposals:
 
 def _is_free(node: Node) -> bool:
     """Whether the node may be replaced by one that works in another layout."""
-    if len(node.results) != 1 or not node.op.pure or not node.result.type.size:
+    if len(node.results) != 1 or not node.op.pure or not node.result.type.nbytes:
         return False
     types = [value.type for value in (*node.given, node.result)]
     return all(t.quantization is None or t.quantization.axis is None for t in types)
