@@ -23,7 +23,7 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 REMEMBERED = 1 << 14
 """Results of arithmetic that are remembered: compiling a model asks for the same ones often."""
 _RESERVED = ("min", "max", "inf", "nan", "true", "false", "none")
-_MOST_CORNERS = 6
+_MOST_CORNERS = 4
 """Atoms of a sum up to which its bounds are found at the corners of their ranges."""
 
 Extents: TypeAlias = Mapping[str, int]
@@ -494,12 +494,13 @@ def _with_multiple(rest: list[tuple[Monomial, int]], times: int, extent: int, fa
 def _loose_bounds(terms: Terms) -> tuple[int, int]:
     """The least and the largest value of a sum, as if its atoms did not vary together.
 
-    Where no atom is multiplied by itself, and there are few, both are at corners of their ranges.
-    Otherwise products are bounded one by one.
+    Where terms are subtracted, no atom is multiplied by itself and atoms are few, both are at
+    corners of their ranges. Otherwise products are bounded one by one.
     """
     atoms = dict.fromkeys(atom for monomial, _ in terms for atom in monomial)
     linear = all(len(set(monomial)) == len(monomial) for monomial, _ in terms)
-    if len(terms) > 1 and linear and len(atoms) <= _MOST_CORNERS:
+    mixed = len({factor > 0 for _, factor in terms}) > 1
+    if mixed and linear and len(atoms) <= _MOST_CORNERS:
         corners = product(*(atom.bounds for atom in atoms))
         sums = [_sum_at(terms, dict(zip(atoms, corner, strict=True))) for corner in corners]
         return min(sums), max(sums)
