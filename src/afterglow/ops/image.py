@@ -18,7 +18,7 @@ from afterglow.ops.reduction import ReduceSum
 from afterglow.ops.rules import require, require_number
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import f64
-from afterglow.types.extent import is_ranged, undecided
+from afterglow.types.extent import is_ranged, largest, smallest, undecided
 
 
 class Interpolation(Enum):
@@ -108,7 +108,10 @@ class Resize(Op):
         no_element = x.dtype.is_integer and math.isnan(self.extrapolation)
         require(not no_element, f"the extrapolation value is NaN, which {x.dtype} does not have")
         pairs = zip(x.shape, self.sizes, strict=True)
-        require(all(old or not new for old, new in pairs), f"{x} has nothing to resample")
+        require(
+            all(smallest(old) > 0 or largest(new) == 0 for old, new in pairs),
+            f"{x} has nothing to resample",
+        )
         return x.with_shape(self.sizes)
 
     def evaluate(self, x: Array) -> Array:
@@ -207,6 +210,8 @@ class Resize(Op):
     def positions(self, axis: int, extent: int) -> Array:
         """Where in x each element of the result lies along an axis."""
         size, length = self.sizes[axis], self._length(axis, extent)
+        if is_ranged(size) or is_ranged(extent):
+            raise undecided(f"where {size} elements lie among {extent}", size, extent)
         i = np.arange(size, dtype=np.float64)
         match self.coordinates:
             case Coordinates.ASYMMETRIC:

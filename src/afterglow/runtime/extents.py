@@ -8,7 +8,8 @@ from typing import NamedTuple, TypeAlias
 from afterglow.runtime.signature import TensorInfo
 from afterglow.support.errors import UsageError
 from afterglow.types import Interface
-from afterglow.types.extent import Dim, Extents, RangedExtent, dims_of, solve
+from afterglow.types.extent import Dim, Extents, RangedExtent, dims_of
+from afterglow.types.extent_solver import solve
 from afterglow.types.sample_extents import run_text
 
 Shape: TypeAlias = "tuple[int, ...] | None"

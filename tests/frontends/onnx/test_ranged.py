@@ -86,8 +86,8 @@ def test_a_slice_up_to_the_length_takes_that_much_of_a_constant() -> None:
         (-1, -(2**62), -1, "s"),
         (1, 2**62, 2, "s // 2"),
         (0, 5, 1, "min(5, s)"),
-        (-3, 2**62, 1, "s - max(0, s - 3)"),
-        (4, 1, -1, "max(0, min(4, s - 1) - 1)"),
+        (-3, 2**62, 1, "-max(0, s - 3) + s"),
+        (4, 1, -1, "-min(1, s - 1) + min(4, s - 1)"),
     ],
 )
 def test_bounds_of_slices_count_from_the_end_and_stop_there(
@@ -196,7 +196,8 @@ def test_a_broadcast_that_the_bounds_do_not_decide_names_node_extents_and_bounds
     with pytest.raises(UndecidedExtentError) as refused:
         imported(model, B, S)
     assert str(refused.value).startswith(
-        "error: add: whether b and 4 broadcast in lhs f32[b, s], rhs f32[4, 1] depends on b (1..4)\n"
+        "error: add: whether b and 4 broadcast in lhs f32[b, s], rhs f32[4, 1] "
+        "depends on b (1..4)\n"
         "  in node 'y' (Add of ai.onnx version 18)\n"
     )
 
@@ -253,6 +254,4 @@ def test_a_scale_that_no_quotient_of_the_extent_is_is_refused() -> None:
     )
     with pytest.raises(UndecidedExtentError) as refused:
         imported(model, Dim("s", 1, 1000))
-    assert str(refused.value).startswith(
-        "error: s times 0.7071, rounded down, depends on s (1..1000)\n  in node 'y' (Resize"
-    )
+    assert "rounded to single precision, depends on s (1..1000)" in str(refused.value)
