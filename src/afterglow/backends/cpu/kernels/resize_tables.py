@@ -1,6 +1,6 @@
 """The tables of a resampled axis of ranged extents: computed when the code runs, as the op says.
 
-`Resize.table` says the same of known extents; positions are computed in double precision there, too.
+`Resize.table` says the same of known extents, and computes in double precision, too.
 """
 
 from __future__ import annotations
@@ -130,8 +130,9 @@ class RangedAxis:
         whole = i * extent / size
         if self.scale == 0:
             return whole
-        single = convert(convert(i, f32) / i.code.constant(f32, self.scale), f64)
-        return select(self._is_whole(extent, size), whole, single)
+        single = convert(i, f32)
+        divided = convert(single / single.like(self.scale), f64)
+        return select(self._is_whole(extent, size), whole, divided)
 
 
 def write_table(
