@@ -19,16 +19,15 @@ from afterglow.ops.rules import (
 )
 from afterglow.support.errors import TypeRuleError
 from afterglow.types import Array, DType, TensorType
-from afterglow.types.dtype import Kind, boolean, i64, string
+from afterglow.types.dtype import Kind, boolean, string
 from afterglow.types.extent import RangedExtent
 
 
 def scalar(b: Builder, number: float, like: Value) -> Value:
-    """A rank-0 constant of the element type of `like`; a ranged extent is known when it runs."""
+    """A rank-0 constant of the element type of `like`; a ranged extent is one of the run."""
     dtype = like.type.dtype
     if isinstance(number, RangedExtent):
-        extent = b.emit(Extents((number,), ()))
-        return extent if dtype is i64 else b.emit(Cast(dtype), extent)
+        return b.emit(Cast(dtype), b.emit(Extents((number,), ())))
     try:
         return b.constant(np.array(number, dtype.numpy), name="scalar")
     except (OverflowError, ValueError):  # NaN and infinities are not integers, either
