@@ -207,5 +207,5 @@ def test_the_bounds_of_a_product_of_sums_are_those_of_its_factors() -> None:
 
 def test_sums_of_many_quotients_are_bounded_in_no_time() -> None:
     total = sum(n * (S // n) for n in range(2, 40))
-    assert 0 <= smallest(total)
+    assert smallest(total) >= 0
     assert largest(total) <= 38 * largest(S)
