@@ -172,8 +172,8 @@ def _loop_as_op(
 
 def _facts(n: NodeContext, function: Function, limit: Value, carried: Sequence[Value]) -> LoopFacts:
     """What a loop tells about the integers in its body."""
-    ranged = _ranged_limit(n, limit)
-    most = n.value_if_known(limit) if ranged is None else largest(ranged)
+    ranged = n.graph.known.symbols_of(limit)
+    most = n.value_if_known(limit) if ranged is None else np.array(largest(whole(ranged.item())))
     trips = math.inf if most is None or most == _UNLIMITED else max(0, int(most))
     iteration, *inside = function.inputs[: 1 + len(carried)]
     goes_on, *after = (output.value for output in function.outputs[: 1 + len(carried)])
@@ -193,20 +193,15 @@ def _is_true(value: Value) -> bool:
 def _trips(n: NodeContext, limit: Value, condition: Value, *, must: bool) -> int | None:
     """The number of iterations of a loop that only its limit ends, if it is known."""
     read = n.value_of if must else n.value_if_known
-    ranged = _ranged_limit(n, limit)
-    most, begins = read(limit) if ranged is None else ranged, read(condition)
+    ranged = n.graph.known.symbols_of(limit)
+    if ranged is not None and n.value_if_known(condition):
+        return larger_extent(0, whole(ranged.item()))
+    most, begins = read(limit), read(condition)
     if most is None or begins is None:
         return None
     if begins and most == _UNLIMITED:
         raise ModelError("the loop never ends: it has no limit, and its condition always holds")
-    trips = int(most) if ranged is None else ranged
-    return larger_extent(0, trips) if begins else 0
-
-
-def _ranged_limit(n: NodeContext, limit: Value) -> int | None:
-    """The limit of a loop, if it is a ranged extent."""
-    symbols = n.graph.known.symbols_of(limit)
-    return None if symbols is None else whole(symbols.item())
+    return max(0, int(most)) if begins else 0
 
 
 def _counted(
@@ -219,7 +214,7 @@ def _counted(
     function.inputs = [*inputs[: len(carried)], iteration, *inputs[len(carried) :]]
     numbers = n.emit(Iota((trips,), 0, i64))
     results = n.emit_all(Scan(body, trips, len(carried), 1), *carried, numbers, *captured)
-    return (*results, n.integers_of([trips], (1,)))
+    return (*results, n.integers_of((trips,), (1,)))
 
 
 def _with_rows(
@@ -232,8 +227,8 @@ def _with_rows(
 ) -> tuple[Value, ...]:
     """A loop that ends when it likes carries all rows that there may be, and their number."""
     parts = _output_types(body.function)[1 + len(carried) :]
-    ranged = _ranged_limit(n, limit)
-    most = max(0, int(n.value_of(limit)) if ranged is None else largest(ranged))
+    ranged = n.graph.known.symbols_of(limit)
+    most = max(0, int(n.value_of(limit)) if ranged is None else largest(whole(ranged.item())))
     if most * sum(type.nbytes for type in parts) > MOST_ROW_BYTES or any(
         type.dtype is string for type in parts
     ):
