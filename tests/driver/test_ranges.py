@@ -15,7 +15,7 @@ from afterglow.driver.stages import Stages
 from afterglow.graph import Module
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.support.errors import AfterglowError, UsageError
-from afterglow.types.extent import Dim, UndecidedExtentError, smallest
+from afterglow.types.extent import Dim, UndecidedExtentError, is_ranged, smallest
 from tests.frontends.models import info, model, node
 
 X = np.linspace(-2, 2, 64 * 6, dtype=np.float32).reshape(64, 6)
@@ -234,11 +234,7 @@ def test_bounds_grow_by_one_rule() -> None:
     bounds = []
     for extents in ((5, 20), (16, 32), (17, 1), (300, 1), (3, 40)):
         arrays = {"x": np.zeros((*extents, 3), bool)}
-        grown.see(declared, arrays)
-        shapes = grown.shapes(declared, arrays)
-        assert shapes is not None
-        bounds.append([int(extent) for extent in shapes["x"]])
-        grown.accept()
+        grown.find(declared, arrays, lambda shapes: bounds.append(list(map(int, shapes["x"]))))
     assert bounds == [[16, 32, 3], [16, 32, 3], [64, 32, 3], [512, 32, 3], [512, 128, 3]]
 
 
@@ -246,9 +242,11 @@ def test_only_what_an_error_names_is_given_up() -> None:
     given = {"b": Dim("b", 1, 4), "s": Dim("s", 1, 9)}
     tried = Ranges(given)
     arrays = {"x": np.zeros((2, 3))}
-    tried.see({"x": ("b", "s")}, arrays)
-    tried.refuse(UndecidedExtentError("whether s > 1 depends on s (1..9)"), given)
-    shapes = tried.shapes({"x": ("b", "s")}, arrays)
-    assert shapes is not None
-    assert str(shapes["x"]) == "(b, 3)"
+
+    def make(shapes: dict[str, tuple[int, ...]]) -> str:
+        if is_ranged(shapes["x"][1]):
+            raise UndecidedExtentError("whether s > 1 depends on s (1..9)")
+        return str(shapes["x"])
+
+    assert tried.find({"x": ("b", "s")}, arrays, make) == "(b, 3)"
     assert tried.refused == {"s": "whether s > 1 depends on s (1..9)"}

@@ -162,31 +162,10 @@ class Recipe(Specialiser):
         """Bind the shapes of the inputs or ranges around them, and values that decide more."""
         ranges, specialiser = deepcopy(self.ranges), self.specialiser(self.options)
         declared = {info.name: info.shape for info in self.signature.inputs}
-        ranges.see(declared, feed)
-        version = None
-        while version is None:
-            shapes = ranges.shapes(declared, feed)
-            if shapes is None:  # an error is not about ranges now
-                version = specialiser.compile_for(feed)
-            else:
-                version = self._try(specialiser, feed, shapes, ranges)
+        version = ranges.find(declared, feed, lambda ranged: specialiser.compile_for(feed, ranged))
+        if version is None:  # an error is not about ranges now
+            version = specialiser.compile_for(feed)
         self.ranges = ranges
-        return version
-
-    def _try(
-        self,
-        specialiser: CallSpecialiser,
-        feed: Mapping[str, Any],
-        shapes: Mapping[str, tuple[int, ...]],
-        ranges: Ranges,
-    ) -> Version | SegmentedVersion | None:
-        """A version for ranged shapes; None if they are refused."""
-        try:
-            version = specialiser.compile_for(feed, shapes)
-        except (AfterglowError, *FAULTS) as error:
-            ranges.refuse(error)
-            return None
-        ranges.accept()
         return version
 
     def refused_ranges(self) -> Mapping[str, str]:
