@@ -10,7 +10,12 @@ import onnx
 import pytest
 
 import afterglow
+from afterglow.ops.indexing import Gather
 from afterglow.support.errors import AfterglowError, IndexRangeError
+from afterglow.testing.ranged_checks import module_of
+from afterglow.types import TensorType
+from afterglow.types.dtype import f32, i64
+from afterglow.types.extent import Dim, ranged
 from tests.frontends.models import BOOL, INT64, body, info, model, node
 
 TABLE = np.arange(4000, dtype=np.float32).reshape(1000, 4)
@@ -44,6 +49,15 @@ def test_a_token_that_the_table_lacks(backend: str) -> None:
     made = afterglow.compile(embedding(), backend=backend, cache=False)
     assert text_of(made, TOKENS) == TEXT
     assert np.array_equal(made(np.array([0, -1, 999])), TABLE[[0, -1, 999]])
+
+
+def test_a_place_that_a_ranged_table_lacks_in_this_run() -> None:
+    rows = ranged(Dim("rows", 1, 50))
+    types = [TensorType(f32, (rows, 4)), TensorType(i64, (2,))]
+    source = module_of(types, lambda b, table, places: [b.emit(Gather(0), table, places)])
+    made = afterglow.compile(source, cache=False)
+    assert "from -7 to 6, got 7\n  in node" in text_of(made, TABLE[:7], np.array([0, 7]))
+    assert np.array_equal(made(TABLE[:9], np.array([-9, 7])), TABLE[[0, 7]])
 
 
 def test_a_saved_model_says_the_same(tmp_path: Path) -> None:

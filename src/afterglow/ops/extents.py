@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -39,3 +40,10 @@ class Extents(Op):
     def lower(self, b: Builder) -> Value | None:
         """A constant, where the values are numbers."""
         return None if any(map(is_ranged, self.values)) else b.constant(self.evaluate(), "extents")
+
+
+def integers(b: Builder, values: Sequence[int], shape: Sequence[int], name: str) -> Value:
+    """A tensor of i64 that may be ranged extents; if none is, a constant."""
+    if not any(map(is_ranged, values)):
+        return b.constant(np.array(values, np.int64).reshape(tuple(shape)), name)
+    return b.emit(Extents(tuple(values), tuple(shape)))

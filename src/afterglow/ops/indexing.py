@@ -11,10 +11,12 @@ import numpy as np
 from afterglow.graph import Builder, Gradients, Op, Value, op
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, Div, Equal, Less, Mul, Where, scalar
+from afterglow.ops.extents import integers
 from afterglow.ops.fill import Fill
 from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.reduction import ReduceSum
 from afterglow.ops.rules import (
+    exact_extent,
     normal_axis,
     require,
     require_integer,
@@ -25,6 +27,7 @@ from afterglow.ops.rules import (
 )
 from afterglow.types import Array, DType, IndexRange, IndexRanges, TensorType
 from afterglow.types.dtype import i64, u64
+from afterglow.types.extent import is_ranged
 
 
 @op("iota")
@@ -144,8 +147,7 @@ class DynamicSlice(Op):
         wide = start if start.type.dtype is i64 else b.emit(Cast(i64), start)
         places = b.emit(Reshape((1,)), wide)
         if self.extent != 1:
-            steps = np.arange(self.extent) * self.step
-            places = b.emit(Add(), places, b.constant(steps, "steps"))
+            places = b.emit(Add(), places, multiples(b, (self.extent,), self.step, "steps"))
         return b.emit(Gather(self.axis), x, places)
 
 
@@ -216,13 +218,22 @@ def element_places(b: Builder, axis: int, shape: Sequence[int], indices: Value) 
         if at != axis:
             extents = [1] * len(shape)
             extents[at] = count
-            steps = np.arange(count) * math.prod(shape[at + 1 :])
-            places = b.emit(Add(), places, b.constant(steps.reshape(extents), name="places"))
+            steps = multiples(b, extents, math.prod(shape[at + 1 :]), "places")
+            places = b.emit(Add(), places, steps)
     return places
 
 
+def multiples(b: Builder, shape: Sequence[int], step: int, name: str) -> Value:
+    """0, step, 2 step … as i64, one after the other in a shape."""
+    count = math.prod(shape)
+    if not is_ranged(count) and not is_ranged(step):
+        return b.constant((np.arange(count) * step).reshape(tuple(shape)), name)
+    counts = b.emit(Reshape(tuple(shape)), b.emit(Iota((count,), 0, i64)))
+    return b.emit(Mul(), counts, integers(b, (step,), (), name))
+
+
 def _strides(b: Builder, shape: Sequence[int], axis: int) -> Value:
-    return b.constant(np.array(math.prod(shape[axis + 1 :]), np.int64), name="stride")
+    return integers(b, (math.prod(shape[axis + 1 :]),), (), "stride")
 
 
 def wrapped(b: Builder, indices: Value, extents: Sequence[int]) -> Value:
@@ -232,7 +243,7 @@ def wrapped(b: Builder, indices: Value, extents: Sequence[int]) -> Value:
     """
     if indices.type.dtype is not i64:
         indices = b.emit(Cast(i64), indices)
-    ends = b.constant(np.array(extents, np.int64), name="extents")
+    ends = integers(b, extents, (len(extents),), "extents")
     below = b.emit(Less(), indices, scalar(b, 0, indices))
     return b.emit(Where(), below, b.emit(Add(), indices, ends), indices)
 
@@ -273,13 +284,13 @@ class GatherND(Op):
         shape, depth = data.type.shape, indices.type.shape[-1]
         batch, indexed = shape[: self.batch_axes], shape[self.batch_axes :][:depth]
         steps = [math.prod(indexed[at + 1 :]) for at in range(depth)]
-        strides = b.constant(np.array(steps, np.int64), name="strides")
+        strides = integers(b, steps, (depth,), "strides")
         products = b.emit(Mul(), wrapped(b, indices, indexed), strides)
         places = b.emit(ReduceSum((products.type.rank - 1,), keepdims=False), products)
         if batch:
-            starts = np.arange(math.prod(batch)) * math.prod(indexed)
-            starts = starts.reshape(*batch, *[1] * (places.type.rank - len(batch)))
-            places = b.emit(Add(), places, b.constant(starts, name="starts"))
+            extents = (*batch, *(1,) * (places.type.rank - len(batch)))
+            starts = multiples(b, extents, math.prod(indexed), "starts")
+            places = b.emit(Add(), places, starts)
         rows = math.prod(batch) * math.prod(indexed)
         table = b.emit(Reshape((rows, *shape[self.batch_axes + depth :])), data)
         return b.emit(Gather(0), table, places)
@@ -294,7 +305,7 @@ def check_tuple_indices(batch_axes: int, data: TensorType, indices: TensorType) 
         f"the first {batch_axes} axes of data {data} and indices {indices} must agree",
     )
     require(indices.rank > 0, "indices must have an axis that holds the tuples")
-    depth = indices.shape[-1]
+    depth = exact_extent(indices.shape[-1], "how long the tuples of indices are")
     require(
         batch_axes + depth <= data.rank,
         f"indices {indices} hold tuples of {depth}, data {data} has {data.rank} axes",

@@ -21,11 +21,13 @@ from afterglow.graph.order import in_order
 from afterglow.ops.activation import Clip
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, Max, Min, Mod, Mul, Neg, Sub
+from afterglow.ops.extents import Extents
 from afterglow.ops.indexing import Gather
 from afterglow.ops.movement import Concat, Expand, Reshape, Slice, Tile, Transpose
 from afterglow.ops.search import ArgMax, ArgMin
 from afterglow.types import Array, DType
 from afterglow.types.dtype import i32, i64
+from afterglow.types.extent import largest, smallest
 
 MOST_ELEMENTS = 64
 """Values of more elements are not looked into: indices and bounds are few."""
@@ -209,7 +211,10 @@ class LinearForms:
             return self.ranges[unknown]
         match unknown[0].producer:
             case Node(ArgMax(axis) | ArgMin(axis), [Value() as x]):
-                return Interval(0, x.type.shape[axis] - 1)
+                return Interval(0, largest(x.type.shape[axis]) - 1)
+            case Node(Extents(values)):
+                value = values[unknown[1]]
+                return Interval(smallest(value), largest(value))
             case Node(Clip(low, high), [Value()]):
                 most = inf if high is None else high
                 return Interval(-inf if low is None else min(low, most), most)
@@ -238,7 +243,9 @@ class LinearForms:
 
 
 def _has_forms(value: Value) -> bool:
-    return value.type.dtype in (i32, i64) and 0 < value.type.size <= MOST_ELEMENTS
+    if value.type.dtype not in (i32, i64) or value.type.is_ranged:
+        return False
+    return 0 < value.type.size <= MOST_ELEMENTS
 
 
 def _is_simple(form: LinearForm) -> bool:

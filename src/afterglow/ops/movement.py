@@ -21,9 +21,11 @@ from afterglow.ops.rules import (
     require,
     require_rank,
     require_same_dtype,
+    same_extents,
 )
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import string
+from afterglow.types.extent import is_ranged, undecided
 
 
 def taken(entries: Sequence[int], perm: Sequence[int]) -> tuple[int, ...]:
@@ -165,13 +167,11 @@ class Concat(Movement):
         for index, part in enumerate(parts):
             require_same_dtype(**{"part 0": first, f"part {index}": part})
             require_rank(first.rank, **{f"part {index}": part})
-            require(
-                part.shape[:axis] == first.shape[:axis]
-                and part.shape[axis + 1 :] == first.shape[axis + 1 :]
-                and part.quantization == first.quantization,
-                f"parts must differ along axis {axis} only: part 0 is {first}, "
-                f"part {index} is {part}",
-            )
+            what = f"parts must differ along axis {axis} only: part 0 is {first}, "
+            what += f"part {index} is {part}"
+            own, wanted = ((*t.shape[:axis], *t.shape[axis + 1 :]) for t in (part, first))
+            same = same_extents(own, wanted, what) and part.quantization == first.quantization
+            require(same, what)
         extent = sum(part.shape[axis] for part in parts)
         return first.with_shape((*first.shape[:axis], extent, *first.shape[axis + 1 :]))
 
@@ -231,7 +231,7 @@ class Slice(Movement):
         ):
             last = start + (extent - 1) * step
             require(
-                extent == 0 or (0 <= start < x.shape[axis] and 0 <= last < x.shape[axis]),
+                _lies_within(start, extent, step, x.shape[axis]),
                 f"elements {start} to {last} along axis {axis} are not all in {x}",
             )
         return x.with_shape(self.extents)
@@ -276,6 +276,15 @@ class Slice(Movement):
     def permuted(self, perm: tuple[int, ...]) -> Slice:
         """The entries in the new order."""
         return Slice(taken(self.starts, perm), taken(self.extents, perm), taken(self.steps, perm))
+
+
+def _lies_within(start: int, extent: int, step: int, whole: int) -> bool:
+    """Whether a slice takes only what is there; in some runs, it may take nothing."""
+    if extent == 0:
+        return True
+    last = start + (extent - 1) * step
+    low, high = (start, last) if step > 0 else (last, start)
+    return low >= 0 and high < whole
 
 
 def _slice(start: int, extent: int, step: int) -> slice:
@@ -347,9 +356,9 @@ class Pad(Movement):
             require_same_dtype(x=x, value=value)
             require_rank(0, value=value)
         shape = tuple(map(sum, zip(self.before, x.shape, self.after, strict=True)))
-        has_source = all(old > 0 or new == 0 for old, new in zip(x.shape, shape, strict=True))
+        pairs = zip(x.shape, shape, strict=True)
         require(
-            has_source or self.mode is PadMode.CONSTANT,
+            self.mode is PadMode.CONSTANT or all(old > 0 or new == 0 for old, new in pairs),
             f"{x} has no elements to pad with",
         )
         return x.with_shape(shape)
@@ -379,8 +388,11 @@ class Pad(Movement):
     def lower(self, b: Builder, x: Value, value: Value | None = None) -> Value:
         """One concatenation an axis."""
         for axis in self._padded_axes():
+            extents = (self.before[axis], x.type.shape[axis], self.after[axis])
             if self.mode is PadMode.CONSTANT:
                 parts = self._filled(b, x, value, axis)
+            elif any(map(is_ranged, extents)):
+                parts = self._around(b, x, axis)
             elif self._turns(axis, x.type.shape[axis]) > MOST_RUNS:
                 x = self._repeated(b, x, axis)
                 continue
@@ -430,11 +442,14 @@ class Pad(Movement):
 
     def _padded_axes(self) -> list[int]:
         return [
-            axis for axis, (n, m) in enumerate(zip(self.before, self.after, strict=True)) if n + m
+            axis
+            for axis, (n, m) in enumerate(zip(self.before, self.after, strict=True))
+            if n + m != 0
         ]
 
     def _sources(self, axis: int, extent: int) -> Array:
         """The place in x that each element along an axis comes from."""
+        assert not is_ranged(extent), "places are computed for exact extents only"
         places = np.arange(-self.before[axis], extent + self.after[axis])
         if self.mode is PadMode.EDGE:
             return np.clip(places, 0, extent - 1)
@@ -468,13 +483,31 @@ class Pad(Movement):
         repeated = b.emit(Tile(tuple(counts)), x)
         return b.emit(slice_axis(repeated.type, axis, start, total), repeated)
 
+    def _around(self, b: Builder, x: Value, axis: int) -> list[Value]:
+        """x between copies of its own elements, each of which is copied once at most."""
+        extent, before, after = x.type.shape[axis], self.before[axis], self.after[axis]
+        if self.mode is PadMode.EDGE:
+            ends = (b.emit(slice_axis(x.type, axis, place, 1), x) for place in (0, extent - 1))
+            shapes = (with_extent(x.type.shape, axis, count) for count in (before, after))
+            first, last = (b.emit(Expand(s), end) for s, end in zip(shapes, ends, strict=True))
+            return [first, x, last]
+        mirrors, step = int(self._mirrors), -1 if self._mirrors else 1
+        starts = (before, extent - 2) if self._mirrors else (extent - before, 0)
+        if before > extent - mirrors or after > extent - mirrors:
+            raise undecided(f"a {self.mode.value} pad of {x.type} that repeats elements", extent)
+        first, last = (
+            b.emit(slice_axis(x.type, axis, start, count, step), x)
+            for start, count in zip(starts, (before, after), strict=True)
+        )
+        return [first, x, last]
+
     def _filled(self, b: Builder, x: Value, value: Value | None, axis: int) -> list[Value]:
         if value is None:
             empty = "" if x.type.dtype is string else 0
             value = b.constant(np.array(empty, x.type.dtype.numpy), name="scalar")
         parts = [x]
         for position, count in ((0, self.before[axis]), (2, self.after[axis])):
-            if count:
+            if count != 0:
                 shape = (*x.type.shape[:axis], count, *x.type.shape[axis + 1 :])
                 parts.insert(position, b.emit(Expand(shape), value))
         return parts

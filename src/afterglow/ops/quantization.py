@@ -6,7 +6,6 @@ neighbours along `axis`: then it has the shape of x, but for fewer along that ax
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
@@ -48,7 +47,7 @@ class Quantizing(Op):
         if scale.rank:
             axis = normal_axis(self.axis, x)
             extent = x.shape[axis]
-            count = math.ceil(extent / self.block_size) if self.block_size else extent
+            count = -(-extent // self.block_size) if self.block_size else extent
             blocked = (*x.shape[:axis], count, *x.shape[axis + 1 :])
             require_shape(blocked if self.block_size else (count,), scale=scale)
         if zero_point is not None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from afterglow.runtime.buffers import StateArrays
 from afterglow.runtime.signature import TensorInfo
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, Interface
-from afterglow.types.extent import Dim, Extents, RangedExtent, dims_of, ranged, solve
+from afterglow.types.extent import Dim, Extents, RangedExtent, dims_of, ranged
+from afterglow.types.extent_solver import solve
 from afterglow.types.sample_extents import run_text
 
 Shape: TypeAlias = "tuple[int, ...] | None"
@@ -45,17 +47,32 @@ class ExtentReader:
             for axis, extent in enumerate(shape or ())
             if isinstance(extent, RangedExtent)
         ]
+        self.growing: tuple[str, ...] = ()
+        """States whose fill levels tell extents, behind the arrays: of those alike, one."""
         self._known: dict[Shapes, Extents] = {}
 
     @staticmethod
     def of(interface: Interface) -> ExtentReader:
-        """What reads the extents of a program off the shapes of its inputs."""
-        ports = interface.inputs
-        return ExtentReader([port.name for port in ports], [port.type.shape for port in ports])
+        """What reads the extents of a program off its inputs and the fill levels of its states."""
+        shapes = {port.name: port.type.shape for port in interface.inputs}
+        states = {port.level.before: port.name for port in interface.states if port.level}
+        names = (*shapes, *states.values())
+        reader = ExtentReader(names, [*shapes.values(), *((before,) for before in states)])
+        reader.growing = tuple(states.values())
+        return reader
 
-    def read(self, arrays: Sequence[Array]) -> Extents:
-        """The extents of all dimensions, by name; an error if one contradicts a bound or others."""
+    def of_run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> Extents:
+        """The extents of a run on inputs and states."""
+        return self.read(inputs, states.levels if isinstance(states, StateArrays) else {})
+
+    def read(self, arrays: Sequence[Array], levels: Mapping[str, int] | None = None) -> Extents:
+        """The extents of all dimensions, by name; an error if one contradicts a bound or others.
+
+        `levels` are the fill levels of states that grow, by name; they are empty otherwise.
+        """
         shapes: Shapes = tuple([array.shape for array in arrays])
+        if self.growing:
+            shapes += tuple([((levels or {}).get(name, 0),) for name in self.growing])
         known = self._known.get(shapes)
         if known is not None:
             return known

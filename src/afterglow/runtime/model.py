@@ -250,6 +250,12 @@ class CompiledModel:
             raise UsageError(f"input {twice[0]!r} is given by position and by name")
         return _alone(self.run(None, {**feed, **named}))
 
+    def reset(self) -> None:
+        """Let all state be as before the first call: zeros, and empty where it grows."""
+        for version in self.versions():
+            if isinstance(version, Version):
+                version.compiled.reset()
+
     def submit(self, *arrays: Any, **named: Any) -> Future[Any]:
         """Begin to run in the background, on what a call takes; an error comes with the result.
 

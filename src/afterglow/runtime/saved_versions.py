@@ -16,7 +16,15 @@ from afterglow.runtime.version import SourceLeft, Version
 from afterglow.runtime.versions import Key, Versions
 from afterglow.support.container import Container
 from afterglow.support.errors import UsageError
-from afterglow.types import Interface, MemoryPlan, OutputForm, OutputKind, Port, TensorType
+from afterglow.types import (
+    FillLevel,
+    Interface,
+    MemoryPlan,
+    OutputForm,
+    OutputKind,
+    Port,
+    TensorType,
+)
 from afterglow.types.dtype import DTYPES
 from afterglow.types.extent import Dim, dims_of
 from afterglow.types.extent_text import read_shape, spell_shape
@@ -97,7 +105,8 @@ def _describe_artifact(artifact: Artifact) -> dict[str, Any]:
 
 
 def _describe_port(port: Port) -> list[Any]:
-    return [port.name, port.type.dtype.name, spell_shape(port.type.shape), port.donated]
+    level = port.level and [port.level.axis, spell_shape((port.level.before, port.level.after))]
+    return [port.name, port.type.dtype.name, spell_shape(port.type.shape), port.donated, level]
 
 
 def _describe_shapes(shapes: Shapes) -> dict[str, Any]:
@@ -124,13 +133,16 @@ def _restore_artifact(data: Mapping[str, Any], sections: StoredSections) -> Arti
 
 def _restore_interface(data: Mapping[str, Any], dims: Sequence[Dim]) -> Interface:
     ports = {
-        kind: tuple(
-            Port(name, TensorType(DTYPES[dtype], read_shape(shape, dims)), donated)
-            for name, dtype, shape, donated in described
-        )
+        kind: tuple(_restore_port(port, dims) for port in described)
         for kind, described in data.items()
     }
     return Interface(**ports)
+
+
+def _restore_port(data: Sequence[Any], dims: Sequence[Dim]) -> Port:
+    name, dtype, shape, donated, level = data
+    filled = level and FillLevel(level[0], *read_shape(level[1], dims))
+    return Port(name, TensorType(DTYPES[dtype], read_shape(shape, dims)), donated, filled)
 
 
 class Resumer(Protocol):

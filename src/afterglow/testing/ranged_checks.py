@@ -27,19 +27,19 @@ def check_ranged(
     runs: Iterable[Extents],
     *,
     backend: str = "cpu",
-    inputs: Sequence[Array] = (),
+    inputs: Sequence[Array] | Callable[[Function], Sequence[Array]] = random_inputs,
     tolerance: float = 1e-5,
     **options: Any,
 ) -> None:
     """Compile a module once for all its extents; raise if a run differs from the exact program's.
 
-    The exact program runs on the interpreter. Inputs that are not given are drawn at random.
-    Other options are those of `compile`.
+    The exact program runs on the interpreter, on inputs that are given or made for its main
+    function. Other options are those of `compile`.
     """
     model = compile(module, backend=backend, cache=False, **options)
     for extents in runs:
         exact = module.bind(extents)
-        arrays = inputs or random_inputs(exact.main)
+        arrays = inputs(exact.main) if callable(inputs) else inputs
         feed = {value.name: x for value, x in zip(exact.main.inputs, arrays, strict=True)}
         wanted = compile(exact, backend="interpreter", cache=False).run(None, feed)
         assert_close(model.run(None, feed), wanted, tolerance)

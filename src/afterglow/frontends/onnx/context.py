@@ -225,10 +225,7 @@ class NodeContext:
         return self.value_of(self[index])
 
     def known_ints(self, index: int) -> tuple[int, ...]:
-        """The same as a tuple of integers, which may be ranged extents."""
-        elements = self.graph.known.symbols_of(self[index])
-        if elements is not None:
-            return tuple(whole(element) for element in elements.reshape(-1).tolist())
+        """The same as a tuple of integers."""
         numbers = self.known(index)
         dtype = self[index].type.dtype
         is_finite = dtype.is_float and np.isfinite(numbers.astype(np.float64)).all()
@@ -237,10 +234,7 @@ class NodeContext:
         return tuple(int(v) for v in numbers.reshape(-1))
 
     def known_number(self, index: int) -> Any:
-        """The same as a Python number, where it holds only one; an integer may be an extent."""
-        elements = self.graph.known.symbols_of(self[index])
-        if elements is not None and elements.size == 1:
-            return whole(elements.item())
+        """The same as a Python number, where it holds only one."""
         array = self.known(index)
         if array.size != 1 or array.dtype.kind in "Oc":
             raise ModelError(f"input {index} must hold one real number, it is {self[index].type}")
@@ -249,11 +243,28 @@ class NodeContext:
     def known_int(self, index: int) -> int:
         """The same as an integer."""
         number = self.known_number(index)
-        if isinstance(number, RangedExtent):
-            return number
         if not math.isfinite(number):
             raise ModelError(f"input {index} must hold an integer, it is {number}")
         return int(number)
+
+    def known_extents(self, index: int) -> tuple[int, ...]:
+        """The same as `known_ints`, for those who take ranged extents."""
+        elements = self.graph.known.symbols_of(self[index])
+        if elements is None:
+            return self.known_ints(index)
+        return tuple(whole(element) for element in elements.reshape(-1).tolist())
+
+    def known_bound(self, index: int) -> Any:
+        """The same as `known_number`, for those who take a ranged extent."""
+        elements = self.graph.known.symbols_of(self[index])
+        if elements is None or elements.size != 1:
+            return self.known_number(index)
+        return whole(elements.item())
+
+    def known_extent(self, index: int) -> int:
+        """The same as `known_int`, for those who take a ranged extent."""
+        number = self.known_bound(index)
+        return number if isinstance(number, RangedExtent) else self.known_int(index)
 
     def value_of(self, value: Value) -> Array:
         """The array that `value` will be; `NeedsValuesError` unless it follows from constants."""

@@ -117,7 +117,7 @@ class Session:
     def check_size(self, type: TensorType) -> None:
         """Raise if a tensor takes more memory than it may."""
         large = type.nbytes > (self.max_memory or LEAST_LIMIT)
-        if large or not type.size or type.rank > MOST_AXES:
+        if large or type.nbytes == 0 or type.rank > MOST_AXES:
             check_tensor(type, tensor_limit(self.own_bytes, self.max_memory))
 
     def count_expanded(self) -> None:

@@ -136,7 +136,7 @@ class NativeExecutable(HostExecutable):
         """The inputs as machine code can use them, arrays for the outputs, and a context."""
         inputs = self.prepared(inputs, states)
         reader = self._extents
-        extents = {} if reader is None else reader.read(inputs)
+        extents = {} if reader is None else reader.of_run(inputs, states)
         outputs = self._outputs.make(extents)
         return inputs, outputs, self._take_context(inputs, outputs, states, extents)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
@@ -14,6 +14,7 @@ from afterglow.runtime.native.load import FilePart
 from afterglow.runtime.native.machine import Needs
 from afterglow.runtime.native.program import CheckedIndex, Host, HostProgram, Native, NativeProgram
 from afterglow.types import Array, MemoryPlan
+from afterglow.types.extent import Dim
 
 DEVICE = "cpu"
 """The name of the device that runs machine code of the host."""
@@ -68,9 +69,7 @@ def from_artifact(artifact: Artifact, restore_host: RestoreHost) -> NativeProgra
         interface=artifact.interface,
         image=Image.of(manifest["image"], sections[CODE]),
         constants=constants,
-        parts=tuple(
-            Host(*p) if len(p) == 1 else Native.restore(p, dims) for p in manifest["parts"]
-        ),
+        parts=tuple(_restore_part(part, dims) for part in manifest["parts"]),
         arena_bytes=artifact.plan.arena_bytes,
         scratch_bytes=manifest["scratch_bytes"],
         pool=Image.from_bytes(sections[POOL]),
@@ -80,6 +79,10 @@ def from_artifact(artifact: Artifact, restore_host: RestoreHost) -> NativeProgra
         may_run_long=manifest["may_run_long"],
         step_text=sections[STEPS],
     )
+
+
+def _restore_part(data: Sequence[Any], dims: Sequence[Dim]) -> Native | Host:
+    return Host(*data) if len(data) == 1 else Native.restore(data, dims)
 
 
 def _restore_needs(data: Mapping[str, Any]) -> Needs:

@@ -16,6 +16,7 @@ from afterglow.transforms.layouts.moved import (
     transposition,
 )
 from afterglow.transforms.layouts.permutations import Perm, composed, inverse, keeps_order
+from afterglow.types.extent import largest
 
 
 class Proposals:
@@ -63,7 +64,7 @@ class Proposals:
             self._propose_transposed(node, perm, pass_on=pass_on)
             return
         known = [(i, v) for i, v in enumerate(node.operands) if v is not None and v in self.layouts]
-        for index, value in sorted(known, key=lambda item: -item[1].type.size):
+        for index, value in sorted(known, key=lambda item: -largest(item[1].type.size)):
             moved = moved_by_operand(node, index, self.layouts[value])
             if moved is not None:
                 self._add(node, moved)
@@ -120,7 +121,7 @@ class Proposals:
 
 def _is_free(node: Node) -> bool:
     """Whether the node may be replaced by one that works in another layout."""
-    if len(node.results) != 1 or not node.op.pure or not node.result.type.size:
+    if len(node.results) != 1 or not node.op.pure or not node.result.type.nbytes:
         return False
     types = [value.type for value in (*node.given, node.result)]
     return all(t.quantization is None or t.quantization.axis is None for t in types)

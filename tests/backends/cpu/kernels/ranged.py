@@ -12,19 +12,26 @@ from afterglow.types import TensorType
 from afterglow.types.dtype import f32
 from afterglow.types.extent import Dim, Extents, dims_of, ranged
 
-BOUNDS = {"b": (1, 4), "s": (1, 300), "p": (0, 70), "n": (1, 40_000), "k": (50, 100)}
+BOUNDS = {
+    "b": (1, 4),
+    "s": (1, 300),
+    "p": (0, 70),
+    "n": (1, 40_000),
+    "m": (0, 1100),
+    "k": (50, 100),
+}
 """The dimensions of the tests, with their bounds."""
 RUNS: tuple[Extents, ...] = (
-    {"b": 1, "s": 1, "p": 0, "n": 1, "k": 50},
-    {"b": 3, "s": 17, "p": 5, "n": 16_387, "k": 67},
-    {"b": 2, "s": 64, "p": 64, "n": 16_384, "k": 64},
-    {"b": 4, "s": 299, "p": 70, "n": 40_000, "k": 100},
+    {"b": 1, "s": 1, "n": 1, "k": 50},
+    {"b": 3, "s": 17, "n": 16_387, "k": 67},
+    {"b": 2, "s": 64, "n": 16_384, "k": 64},
+    {"b": 4, "s": 299, "n": 40_000, "k": 100},
 )
 """Extents around numbers of lanes and sizes of blocks, the smallest and the largest."""
 
 
 def extents(text: str) -> tuple[int, ...]:
-    """Extents such as `b, s, 64` or `p + s`, over the dimensions of the tests."""
+    """Extents such as `b, s, 64` or `m + s`, over the dimensions of the tests."""
     dims = {name: ranged(Dim(name, *bounds)) for name, bounds in BOUNDS.items()}
     sums = ([term.strip() for term in part.split("+")] for part in text.split(","))
     return tuple(sum(dims[t] if t in dims else int(t) for t in terms) for terms in sums)
@@ -45,8 +52,14 @@ def module_of(op: Op, *shapes: str, fused: bool = False) -> Module:
     return module
 
 
-def check_op(op: Op, *shapes: str, fused: bool = False, runs: Sequence[Extents] = RUNS) -> None:
+def check_op(
+    op: Op,
+    *shapes: str,
+    fused: bool = False,
+    runs: Sequence[Extents] = RUNS,
+    threads: int | None = None,
+) -> None:
     """One program computes what the op is at all those extents."""
     module = module_of(op, *shapes, fused=fused)
     dims = {dim.name for value in module.main.inputs for dim in dims_of(*value.type.shape)}
-    check_ranged(module, [{name: run[name] for name in dims} for run in runs])
+    check_ranged(module, [{name: run[name] for name in dims} for run in runs], threads=threads)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.codegen.write import can_write
+from afterglow.graph import Builder, Function, Value
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add
 from afterglow.ops.fill import Fill
@@ -18,15 +21,27 @@ from afterglow.ops.indexing import (
     ScatterND,
     ScatterReduction,
 )
-from afterglow.ops.movement import Expand, Transpose
+from afterglow.ops.movement import Expand, Reshape, Slice, Transpose
 from afterglow.ops.scatter import ScatterElements
 from afterglow.ops.shuffle import ChannelShuffle, DepthToSpace, ShuffleMode, SpaceToDepth
+from afterglow.support.errors import TypeRuleError
 from afterglow.testing.cases import fill, indexing, movement, scatter, shuffle
 from afterglow.testing.cases.case import Case
-from afterglow.types import Array
-from afterglow.types.dtype import DTYPES, DType
+from afterglow.testing.ranged_checks import check_ranged, module_of
+from afterglow.types import Array, TensorType
+from afterglow.types.dtype import DTYPES, DType, f16, f32, i32, i64
+from afterglow.types.extent import Dim, ranged
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
-from tests.backends.cpu.kernels.test_movement import MOVED, each_target, moved, numbers
+from tests.backends.cpu.kernels.test_movement import (
+    MOVED,
+    RANGED_RUNS,
+    B,
+    S,
+    each_target,
+    each_target_name,
+    moved,
+    numbers,
+)
 
 MODULES = (fill, indexing, movement, scatter, shuffle)
 LOWERED = ("reshape", "concat", "slice", "pad", "tile", "dynamic_slice")
@@ -197,3 +212,94 @@ def test_other_machines(name: str) -> None:
 
 def _floats(*shape: int) -> Array:
     return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+
+
+def with_indices(limit: int | None) -> Callable[[Function], list[Array]]:
+    """Inputs whose integers are places along an axis: of so many elements, or of the last input."""
+
+    def inputs(function: Function) -> list[Array]:
+        rng = np.random.default_rng(1)
+        extent = function.inputs[-1].type.shape[0] if limit is None else limit
+        return [
+            rng.standard_normal(x.type.shape).astype(x.type.dtype.numpy)
+            if x.type.dtype.is_float
+            else rng.integers(-extent, extent, x.type.shape).astype(x.type.dtype.numpy)
+            for x in function.inputs
+        ]
+
+    return inputs
+
+
+@each_target_name
+def test_ranged_numbers_of_indices(target: str) -> None:
+    def gathered(b: Builder, table: Value, rows: Value, columns: Value) -> list[Value]:
+        first = b.emit(Slice((0, 0), (1, 24), (1, 1)), table)
+        return [
+            b.emit(Gather(0), table, rows),
+            b.emit(Gather(1), table, columns),
+            b.emit(Relu(), b.emit(Gather(1), table, columns)),
+            b.emit(GatherElements(1), b.emit(Expand((B, 24)), first), rows),
+            b.emit(GatherND(), table, b.emit(Reshape((B, S, 1)), rows)),
+        ]
+
+    types = [TensorType(f32, (24, 24)), TensorType(i64, (B, S)), TensorType(i32, (S,))]
+    check_ranged(
+        module_of(types, gathered), RANGED_RUNS, target=target, inputs=with_indices(24), tolerance=0
+    )
+
+
+def test_indices_into_ranged_tensors() -> None:
+    def gathered(b: Builder, one: Value, few: Value, tuples: Value, data: Value) -> list[Value]:
+        turned = b.emit(Transpose((1, 0, 2)), data)
+        return [
+            b.emit(Gather(0), data, one),
+            b.emit(Gather(1), turned, few),
+            b.emit(GatherND(1), turned, tuples),
+        ]
+
+    types = [
+        TensorType(i64, ()),
+        TensorType(i64, (3,)),
+        TensorType(i64, (B, S, 1)),
+        TensorType(f32, (S, B, 5)),
+    ]
+    check_ranged(module_of(types, gathered), RANGED_RUNS, inputs=with_indices(None), tolerance=0)
+
+
+@each_target_name
+@pytest.mark.parametrize("dtype", [f32, f16], ids=str)
+def test_scatters_into_ranged_tensors(dtype: DType, target: str) -> None:
+    def scattered(b: Builder, at: Value, news: Value, data: Value) -> list[Value]:
+        across = [b.emit(Transpose((1, 0)), x) for x in (data, at, news)]
+        results = []
+        for reduction in (ScatterReduction.NONE, ScatterReduction.ADD):
+            tuples = b.emit(Reshape((3, 1)), b.emit(Slice((0, 0), (3, 1), (1, 1)), at))
+            results += [
+                b.emit(ScatterND(reduction), data, tuples, news),
+                b.emit(ScatterElements(0, reduction), data, at, news),
+                b.emit(ScatterElements(1, reduction), *across),
+            ]
+        return results
+
+    types = [TensorType(i64, (3, B)), TensorType(dtype, (3, B)), TensorType(dtype, (S, B))]
+    module = module_of(types, scattered)
+    check_ranged(module, RANGED_RUNS, target=target, inputs=with_indices(None))
+
+
+def test_numbers_that_fill_ranged_tensors() -> None:
+    def filled(b: Builder, x: Value) -> list[Value]:
+        counted = b.emit(Iota((B, S), 1, f32))
+        return [
+            b.emit(Fill((S, B), 2.5, f32)),
+            b.emit(Add(), x, counted),
+            b.emit(Iota((S, 3), 0, i64)),
+        ]
+
+    check_ranged(module_of([TensorType(f32, (B, S))], filled), RANGED_RUNS, tolerance=0)
+
+
+def test_tuples_of_a_ranged_length_are_refused() -> None:
+    types = [TensorType(f32, (4, 4)), TensorType(i64, (3, ranged(Dim("n", 1, 2))))]
+    with pytest.raises(TypeRuleError) as refused:
+        GatherND().infer(*types)
+    assert refused.value.what == "how long the tuples of indices are depends on n (1..2)"

@@ -93,7 +93,7 @@ class KernelFunction:
 
     @property
     def ranged_work(self) -> float:
-        """Its work in a run: if it does not say, as much for each unit as at the largest extents."""
+        """Its work in a run; if it does not say, a unit's is always that at the largest extents."""
         if is_ranged(self.work) or not is_ranged(self.units):
             return self.work
         return self.units * max(1, round(self.work / largest(self.units)))

@@ -21,7 +21,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 )
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import DType, f32, f64, i32, i64, u32, u64
-from afterglow.types.extent import larger_extent
+from afterglow.types.extent import is_ranged, larger_extent
 
 LINE = 64
 """Bytes that a prefetch brings."""
@@ -138,3 +138,17 @@ def each_height(e: Emitter, height: Value, most: int) -> Iterator[int]:
     for rows in range(most, 0, -1):
         with e.when(equal(height, rows)):
             yield rows
+
+
+def each_tile(e: Emitter, rows: int, most: int) -> Iterator[tuple[int, Value]]:
+    """Write a block for all tiles of each height, given the height and the first row of a tile."""
+    if not is_ranged(rows):
+        for run in split_rows(rows, most):
+            with e.loop(run.last, start=run.first, name="tile") as number:
+                yield run.rows, number * run.rows + run.shift
+        return
+    tiles = -(-rows // most)
+    with e.loop(tiles, name="tile") as number:
+        row, height = ranged_tile(e, rows, tiles, number)
+        for own in each_height(e, height, most):
+            yield own, row

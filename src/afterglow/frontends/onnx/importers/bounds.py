@@ -31,7 +31,7 @@ def slice_bounds(extent: int, start: int, end: int, step: int) -> tuple[int, int
     end = _counted(end, extent, lowest, extent + lowest)
     first = _counted(start, extent, 0, extent + lowest)
     length = end - first if step > 0 else first - end
-    return first, larger_extent(0, -(-length // abs(step)))
+    return first, larger_extent(0, (length + abs(step) - 1) // abs(step))
 
 
 def _counted(bound: int, extent: int, low: int, high: int) -> int:

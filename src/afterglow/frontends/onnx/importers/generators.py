@@ -46,10 +46,10 @@ _PLAIN_READERS: dict[str, Callable[[NodeContext, str], object]] = {
 
 
 def integer_constant(n: NodeContext, number: int) -> Value:
-    """A rank-0 i64."""
+    """A rank-0 i64, which may be a ranged extent."""
     if not i64.limits[0] <= number <= i64.limits[1]:
         raise ModelError(f"{number} does not fit into 64 bits")
-    return n.constant(np.array(number, np.int64))
+    return n.integers_of((number,), ())
 
 
 @onnx_op("Constant")
@@ -71,7 +71,7 @@ def constant_of_shape(n: NodeContext) -> Value:
     value = n.tensor("value") if n.has("value") else np.zeros(1, np.float32)
     if value.size != 1:
         raise ModelError(f"attribute 'value' must hold one element, it holds {value.size}")
-    shape = n.known_ints(0)
+    shape = n.known_extents(0)
     if any(extent < 0 for extent in shape):
         raise ModelError(f"a shape has no negative extents, got {shape}")
     return n.emit(Expand(shape), n.constant(value.reshape(())))
@@ -82,7 +82,7 @@ def eye_like(n: NodeContext) -> Value:
     """Ones on a diagonal."""
     rows, columns = n.extents(n[0], 2)
     dtype, offset = n.dtype("dtype", n[0].type.dtype), n.integer("k", 0)
-    if rows * columns <= MOST_STORED:
+    if not n[0].type.is_ranged and rows * columns <= MOST_STORED:
         return n.constant(np.eye(rows, columns, offset).astype(dtype.numpy))
     downwards, across = n.emit(Iota((rows, 1), 0, i64)), n.emit(Iota((1, columns), 1, i64))
     diagonal = n.emit(Add(), downwards, integer_constant(n, offset))
@@ -96,7 +96,7 @@ def value_range(n: NodeContext) -> Value:
     moving = None if is_known else moving_range(n, n[0], n[1], n.value_if_known(n[2]))
     if moving is not None:
         return moving
-    start, limit, delta = (n.known_number(i) for i in range(3))
+    start, limit, delta = n.known_bound(0), n.known_bound(1), n.known_number(2)
     if delta == 0 or not all(map(math.isfinite, (start, limit, delta))):
         raise ModelError(f"a range from {start} to {limit} has no step {delta}")
     count, dtype = _count(start, limit, delta), n[0].type.dtype
@@ -120,7 +120,7 @@ def _count(start: Any, limit: Any, delta: Any) -> int:
         raise undecided(f"the length of a range from {start} to {limit}", start, limit)
     first, last, step = (n if is_ranged(n) else int(n) for n in numbers)
     span = last - first if step > 0 else first - last
-    return larger_extent(0, -(-span // abs(step)))
+    return larger_extent(0, (span + abs(step) - 1) // abs(step))
 
 
 def _first(n: NodeContext, start: Any, dtype: DType) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from afterglow.ops.sampling import Border
 from afterglow.support.errors import ModelError
 from afterglow.types import Array
 from afterglow.types.dtype import i64
+from afterglow.types.extent import is_ranged, largest, smallest, undecided
 
 NumbersT = TypeVar("NumbersT", Array, tuple[int, ...])
 
@@ -50,6 +52,8 @@ _INTERPOLATION = {
     "bilinear": Interpolation.LINEAR,
     "cubic": Interpolation.CUBIC,
 }
+_MOST_DENOMINATOR = 2**12
+"""Scales up to this denominator times extents are exact in single precision."""
 _TAPS = {Interpolation.NEAREST: 1, Interpolation.LINEAR: 2, Interpolation.CUBIC: 4}
 _SAMPLING = {**_INTERPOLATION, "bicubic": Interpolation.CUBIC}
 _BORDERS = {"zeros": Border.ZEROS, "border": Border.EDGE, "reflection": Border.REFLECT}
@@ -71,8 +75,9 @@ def upsample(n: NodeContext) -> Value:
         scales = _known_floats(n, 1)
     sizes = _scaled(x.type.shape, scales)
     for rounding, chosen in ((Rounding.FLOOR, scales >= 1), (Rounding.CEIL, scales < 1)):
+        extents = zip(chosen, sizes, x.type.shape, strict=True)
         op = Resize(
-            sizes=tuple(map(int, np.where(chosen, sizes, x.type.shape))),
+            sizes=tuple(size if taken else extent for taken, size, extent in extents),
             scales=tuple(map(float, np.where(chosen, scales, 1))),
             mode=_interpolation(n),
             coordinates=Coordinates.ASYMMETRIC,
@@ -128,10 +133,31 @@ def _scaled(shape: tuple[int, ...], scales: Array) -> tuple[int, ...]:
     if not np.isfinite(_for_axes(scales, shape)).all():
         raise ModelError(f"scales must be finite, got {scales.tolist()}")
     with np.errstate(over="ignore"):
-        extents = np.array(shape, np.float32) * scales.astype(np.float32)
+        extents = np.array([largest(n) for n in shape], np.float32) * scales.astype(np.float32)
     if not np.isfinite(extents).all():
         raise ModelError(f"extents {list(shape)} times scales {scales.tolist()} are too large")
-    return tuple(int(extent) for extent in np.floor(extents))
+    exact = (int(extent) for extent in np.floor(extents))
+    pairs = zip(shape, scales.tolist(), exact, strict=True)
+    return tuple(_multiple(n, scale) if is_ranged(n) else size for n, scale, size in pairs)
+
+
+def _multiple(extent: int, scale: float) -> int:
+    """An extent times a scale, rounded down."""
+    ratio = Fraction(scale)
+    if ratio.denominator > _MOST_DENOMINATOR:
+        raise undecided(f"{extent} * {scale}, rounded to single precision,", extent)
+    return extent * ratio.numerator // ratio.denominator
+
+
+def _scale(size: int, extent: int) -> float:
+    """How much an axis is scaled; 0, for what it is in a run, if that depends on extents."""
+    if not is_ranged(size) and not is_ranged(extent):
+        return size / extent if extent else 1.0
+    for larger, smaller, power in ((size, extent, 1), (extent, size, -1)):
+        times = larger // smaller if smallest(smaller) > 0 else smaller
+        if not is_ranged(times) and smaller * times == larger:
+            return float(times) ** power
+    return 0.0
 
 
 def _axes(n: NodeContext) -> list[int]:
@@ -162,11 +188,13 @@ def _sizes_and_scales(n: NodeContext, axes: list[int]) -> tuple[tuple[int, ...],
         scales[axes] = _for_axes(given, axes)
         return _scaled(shape, scales), tuple(map(float, scales))
     sizes = [*shape]
-    for axis, size in zip(axes, _for_axes(n.known_ints(3), axes), strict=True):
+    for axis, size in zip(axes, _for_axes(n.known_extents(3), axes), strict=True):
         sizes[axis] = size
-    factors = [size / extent if extent else 1.0 for size, extent in zip(sizes, shape, strict=True)]
+    factors = [_scale(size, extent) for size, extent in zip(sizes, shape, strict=True)]
     policy = n.text("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch" and axes:
+        if any(map(is_ranged, (*sizes, *shape))):
+            raise undecided(f"the scale to {tuple(sizes)}", *sizes, *shape)
         factor = (min if policy == "not_larger" else max)(factors[axis] for axis in axes)
         for axis in axes:
             factors[axis] = factor

@@ -118,7 +118,7 @@ def _tuples(n: NodeContext, shape: tuple[int, ...], parts: list[Value]) -> Value
 def one_hot(n: NodeContext) -> Value:
     """Whether the index is equal to the count along the new axis, as one of two values."""
     indices, values = as_dtype(n, n[0], i64), n[2]
-    depth = n.known_int(1)
+    depth = n.known_extent(1)
     rank = indices.type.rank + 1
     axis = n.integer("axis", -1) % rank
     negative = n.emit(e.Less(), indices, integer_constant(n, 0))
@@ -137,7 +137,7 @@ def one_hot(n: NodeContext) -> Value:
 def trilu(n: NodeContext) -> Value:
     """The upper (column >= row + k) or lower triangle of x, with zeros elsewhere."""
     x = n[0]
-    offset = n.known_int(1) if n.get(1) is not None else 0
+    offset = n.known_extent(1) if n.get(1) is not None else 0
     if x.type.rank < 2:
         raise ModelError(f"input 0 must be matrices, it is {x.type}")
     shape = x.type.shape[-2:]

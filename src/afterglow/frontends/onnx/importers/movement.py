@@ -73,7 +73,7 @@ def size(n: NodeContext) -> Value:
 def reshape(n: NodeContext) -> Value:
     """0 keeps an extent, unless it is allowed to mean 0; -1 stands for what is left."""
     x = n[0]
-    wanted = list(n.integers("shape") if n.has("shape") else n.known_ints(1))
+    wanted = list(n.integers("shape") if n.has("shape") else n.known_extents(1))
     if not n.integer("allowzero", 0):
         for axis, extent in enumerate(wanted):
             if is_ranged(extent) or extent != 0:
@@ -125,7 +125,7 @@ def unsqueeze(n: NodeContext) -> Value:
 @onnx_op("Expand")
 def expand(n: NodeContext) -> Value:
     """Both ways: an extent of 1 in the wanted shape keeps that of x."""
-    wanted = n.known_ints(1)
+    wanted = n.known_extents(1)
     if any(extent < 0 for extent in wanted):
         raise ModelError(f"a shape has no negative extents, got {wanted}")
     try:
@@ -169,7 +169,7 @@ def slice_inputs(n: NodeContext) -> Value:
     found = None if is_known else moving_windows(n, n[1], n[2], axes, steps)
     if found is not None:
         return found
-    return _sliced(n, n.known_ints(1), n.known_ints(2), axes, steps)
+    return _sliced(n, n.known_extents(1), n.known_extents(2), axes, steps)
 
 
 def _sliced(
@@ -206,7 +206,7 @@ def split(n: NodeContext) -> list[Value]:
     if n.has("split"):
         lengths = n.integers("split")
     elif n.get(1) is not None:
-        lengths = n.known_ints(1)
+        lengths = n.known_extents(1)
     else:
         count = n.integer("num_outputs", len(n.proto.output))
         if count > len(n.proto.output):
@@ -250,7 +250,7 @@ def pad_inputs(n: NodeContext) -> Value:
     """Counts, value and axes as inputs."""
     x, value = n[0], n.get(2)
     axes = n.known_ints(3) if n.get(3) is not None else range(x.type.rank)
-    return _padded(n, n.known_ints(1), axes, reshaped(n, value, ()) if value else None)
+    return _padded(n, n.known_extents(1), axes, reshaped(n, value, ()) if value else None)
 
 
 def _padded(n: NodeContext, pads: Sequence[int], axes: Sequence[int], value: Value | None) -> Value:
@@ -281,14 +281,14 @@ def _padded(n: NodeContext, pads: Sequence[int], axes: Sequence[int], value: Val
 def tile_one_axis(n: NodeContext) -> Value:
     """Version 1: a count and an axis."""
     repeats = [1] * n[0].type.rank
-    repeats[normal_axis(n.known_int(2), n[0].type)] = n.known_int(1)
+    repeats[normal_axis(n.known_int(2), n[0].type)] = n.known_extent(1)
     return n.emit(Tile(tuple(repeats)), n[0])
 
 
 @onnx_op("Tile", since=6)
 def tile(n: NodeContext) -> Value:
     """One count an axis."""
-    return n.emit(Tile(n.known_ints(1)), n[0])
+    return n.emit(Tile(n.known_extents(1)), n[0])
 
 
 @onnx_op("DepthToSpace")

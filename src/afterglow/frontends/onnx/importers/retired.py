@@ -97,7 +97,7 @@ def given_tensor_fill(n: NodeContext) -> Value:
 def _shape(n: NodeContext) -> tuple[int, ...]:
     if n.get(0) is None:
         return n.integers("shape")
-    own = n.known_ints(0) if n.integer("input_as_shape", 0) else n[0].type.shape
+    own = n.known_extents(0) if n.integer("input_as_shape", 0) else n[0].type.shape
     return (*own, *n.integers("extra_shape", ()))
 
 

@@ -71,7 +71,7 @@ def split_to_sequence(n: NodeContext) -> StaticSequence:
     axis = normal_axis(n.integer("axis", 0), x.type)
     extent = x.type.shape[axis]
     if lengths is not None and lengths.type.rank:
-        return StaticSequence(split_along(n, x, axis, n.known_ints(1)))
+        return StaticSequence(split_along(n, x, axis, n.known_extents(1)))
     length = n.known_int(1) if lengths is not None else 1
     if length < 1:
         raise n.fail(f"parts of length {length} do not make up axis {axis} of {x.type}")

@@ -33,8 +33,10 @@ from afterglow.types.extent import is_ranged
 
 def _pieces(count: Index, size: int) -> Index:
     """The number of pieces of a size that cover a number of elements."""
-    if isinstance(count, int):
-        return -(-count // size)
+    return -(-count // size) if isinstance(count, int) else _pieces_of(count, size)
+
+
+def _pieces_of(count: Value, size: int) -> Value:
     return quotient(count + (size - 1), size)
 
 
@@ -86,7 +88,8 @@ class Blocks:
         elif not self.in_parts:
             yield self.e.index(0)
         else:
-            with self.e.loop(_pieces(self.e.index(seen), self.part), name="part") as number:
+            parts = larger(_pieces_of(self.e.index(seen), self.part), 1)
+            with self.e.loop(parts, name="part") as number:
                 yield number * self.part
 
     def _seen(self, first: Value) -> Index:
@@ -169,7 +172,7 @@ class Blocks:
     ) -> list[Value]:
         """The scores of keys, each a known number after another, as those from `place` on."""
         stride = self.problem.k.row_stride
-        starts = {key: k + key * stride for key, _ in keys}
+        starts = {key: k + key * stride for key in dict.fromkeys(key for key, _ in keys)}
         products = accumulate(
             self.e,
             self.tile.with_rows(len(keys)),

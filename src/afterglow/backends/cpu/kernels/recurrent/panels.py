@@ -16,6 +16,7 @@ from afterglow.backends.cpu.target import Target
 from afterglow.instr import Region
 from afterglow.types import Array
 from afterglow.types.dtype import DType
+from afterglow.types.extent import largest
 
 FEW_STATES = 4
 """States below which a panel is two vectors wide: there are few sums otherwise."""
@@ -26,7 +27,7 @@ Gates = tuple[int, ...]
 def panels_of(problem: RecurrentProblem, target: Target) -> Panels:
     """The panels of a layer, whose columns are its hidden units."""
     lanes = max(1, target.vector_bits // problem.dtype.bits)
-    wide = problem.batch < FEW_STATES and problem.width > lanes
+    wide = largest(problem.batch) < FEW_STATES and problem.width > lanes
     return Panels.filled(problem.width, lanes, 2 if wide else 1)
 
 

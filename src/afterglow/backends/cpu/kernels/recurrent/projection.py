@@ -11,19 +11,25 @@ from afterglow.backends.cpu.micro.accumulate import accumulate
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
 from afterglow.backends.cpu.micro.rows import Axes, Row
 from afterglow.backends.cpu.micro.storage_format import load_stored, storage_type
-from afterglow.backends.cpu.micro.tile import RegisterTile, most_rows, split_rows
+from afterglow.backends.cpu.micro.tile import RegisterTile, each_tile, most_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Region
+from afterglow.types.extent import is_ranged, largest
 
 VECTORS = 2
 """Vectors of a tile: panels so narrow that many rows of a tile fit in registers."""
+FEW_ROWS = 6
+"""Rows of a tile at most where there is code for every height; it is wider for that."""
 
 
 def projection_tile(problem: RecurrentProblem, target: Target) -> RegisterTile:
     """The tile of the product: a row less than fits, or LLVM finds no registers for the bias."""
     lanes = max(1, target.vector_bits // problem.dtype.bits)
     most = max(1, most_rows(target, VECTORS, problem.dtype) - 1)
-    return RegisterTile(min(most, max(1, problem.rows)), VECTORS, lanes)
+    if is_ranged(problem.rows) and most > FEW_ROWS:
+        most = min(FEW_ROWS, most_rows(target, 2 * VECTORS, problem.dtype))
+        return RegisterTile(min(most, largest(problem.rows)), 2 * VECTORS, lanes)
+    return RegisterTile(min(most, max(1, largest(problem.rows))), VECTORS, lanes)
 
 
 def projection_stride(problem: RecurrentProblem, target: Target) -> int:
@@ -98,26 +104,24 @@ class _Product:
         steps, rows, stride = self._rows()
         with self.e.loop(steps, name="step") as step:
             first = self.source + step * self.x.strides[0]
-            for run in split_rows(rows, tile.rows):
-                with self.e.loop(run.last, start=run.first, name="tile") as number:
-                    row = number * run.rows + run.shift
-                    start = first + row * stride
-                    sums = accumulate(
-                        self.e,
-                        tile.with_rows(run.rows),
-                        [start + r * stride for r in range(run.rows)],
-                        lines,
-                        problem.inputs,
-                        self.dtype,
-                        row_step=self.x.strides[2],
-                        load=load_stored(tile, lines.dtype),
-                    )
-                    bias = self._bias(column)
-                    made = self.made + (step * rows + row) * self.row_stride + column
-                    for r, vectors in enumerate(sums):
-                        for v, vector in enumerate(vectors):
-                            total = vector + bias[v] if bias else vector
-                            made.store(total, r * self.row_stride + v * tile.lanes)
+            for height, row in each_tile(self.e, rows, tile.rows):
+                start = first + row * stride
+                sums = accumulate(
+                    self.e,
+                    tile.with_rows(height),
+                    [start + r * stride for r in range(height)],
+                    lines,
+                    problem.inputs,
+                    self.dtype,
+                    row_step=self.x.strides[2],
+                    load=load_stored(tile, lines.dtype),
+                )
+                bias = self._bias(column)
+                made = self.made + (step * rows + row) * self.row_stride + column
+                for r, vectors in enumerate(sums):
+                    for v, vector in enumerate(vectors):
+                        total = vector + bias[v] if bias else vector
+                        made.store(total, r * self.row_stride + v * tile.lanes)
 
     def _rows(self) -> tuple[int, int, int]:
         """Groups of rows, rows in a group, and their stride: one group if all are evenly spaced."""

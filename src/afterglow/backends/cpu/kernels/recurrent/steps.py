@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from afterglow.backends.cpu.kernels.recurrent.cells import Stage, stages_of, states_of, values_of
 from afterglow.backends.cpu.kernels.recurrent.panels import (
@@ -17,18 +17,39 @@ from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, 
 from afterglow.backends.cpu.micro.accumulate import accumulate
 from afterglow.backends.cpu.micro.fusion import SinkRow
 from afterglow.backends.cpu.micro.index_check import IndexCheck
-from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
+from afterglow.backends.cpu.micro.kernel import (
+    Kernel,
+    KernelFunction,
+    KernelNeeds,
+    Phase,
+    Storage,
+)
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Row
 from afterglow.backends.cpu.micro.storage_format import load_stored
-from afterglow.backends.cpu.micro.tile import RegisterTile, most_rows, split_rows
+from afterglow.backends.cpu.micro.tile import (
+    RegisterTile,
+    each_height,
+    each_tile,
+    most_rows,
+    ranged_tile,
+)
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import i64
+from afterglow.types.extent import (
+    is_ranged,
+    larger_extent,
+    largest,
+    smaller_extent,
+    smallest,
+)
 
 INITIAL = {"h": "initial_h", "c": "initial_c"}
 """The operands that hold states before the first step."""
 LOW_TILE = 2
 """Rows of a tile beyond which it has one less than fits, or LLVM runs out of registers."""
+FEW_ROWS = 6
+"""Rows of a tile at most where the batch is ranged, and there is code for every height."""
 MOST_SHARED_STEPS = 256
 LEAST_SHARED_WIDTH = 256
 """Hidden units from which a step is worth being shared between threads."""
@@ -43,7 +64,7 @@ def write_steps(kernel: Kernel, problem: RecurrentProblem) -> None:
         _write_begin(p, problem, panels)
     if _shares_steps(problem):
         _write_shared_steps(kernel, problem, panels, stages)
-    elif problem.steps:
+    elif largest(problem.steps):
         _write_steps_alone(kernel, problem, panels, stages)
     with kernel.phase(1, 0.0, "end") as p, p.units():
         _write_end(p, problem, panels)
@@ -51,7 +72,8 @@ def write_steps(kernel: Kernel, problem: RecurrentProblem) -> None:
 
 def _shares_steps(problem: RecurrentProblem) -> bool:
     """Whether threads share each step, and wait for each other after it."""
-    return 0 < problem.steps <= MOST_SHARED_STEPS and problem.width >= LEAST_SHARED_WIDTH
+    few = 0 < largest(problem.steps) <= MOST_SHARED_STEPS
+    return few and problem.width >= LEAST_SHARED_WIDTH
 
 
 def _work(problem: RecurrentProblem, stage: Stage) -> float:
@@ -88,7 +110,18 @@ def _write_shared_steps(
                 step = counters.load(panel)
                 writer.write(stage, step, panel)
                 counters.store(step + 1, panel)
-    kernel.functions += kernel.functions[before:] * (problem.steps - 1)
+    made, steps = kernel.functions[before:], problem.steps
+    kernel.functions[before:] = [
+        _at_step(function, number, steps) for number in range(largest(steps)) for function in made
+    ]
+
+
+def _at_step(function: KernelFunction, number: int, steps: int) -> KernelFunction:
+    """A function as it runs for a step, which may come after the last one."""
+    if not is_ranged(steps) or number < smallest(steps):
+        return function
+    happens = smaller_extent(1, larger_extent(0, steps - number))
+    return replace(function, units=function.units * happens)
 
 
 def steps_needs(problem: RecurrentProblem, target: Target) -> KernelNeeds:
@@ -169,7 +202,9 @@ def _tile(problem: RecurrentProblem, panels: Panels, stage: Stage, target: Targe
     vectors = len(stage.gates) * panels.vectors
     most = most_rows(target, vectors, problem.dtype)
     rows = most - 1 if most > LOW_TILE else most
-    return RegisterTile(min(rows, problem.batch), vectors, panels.lanes)
+    if is_ranged(problem.batch):
+        rows = min(rows, FEW_ROWS)
+    return RegisterTile(min(rows, largest(problem.batch)), vectors, panels.lanes)
 
 
 class _Steps:
@@ -206,24 +241,34 @@ class _Steps:
         tile, weights = self._tile(stage), self.weights[self.stages.index(stage)]
         lines = weights + panel * (self.problem.width * tile.columns)
         source = self.source(stage.source, step)
-        for run in split_rows(self.problem.batch, tile.rows):
-            with self.e.loop(run.last, start=run.first, name="tile") as number:
-                row = number * run.rows + run.shift
-                places = [
-                    _CellState(self, step, time, row + r, panel * self.panels.width)
-                    for r in range(run.rows)
-                ]
-                start = source + row * self.panels.padded
-                sums = accumulate(
-                    self.e,
-                    tile.with_rows(run.rows),
-                    [start + r * self.panels.padded for r in range(run.rows)],
-                    lines,
-                    self.problem.width,
-                    self.problem.dtype,
-                    load=load_stored(tile, lines.dtype),
-                )
-                self._finish(stage, places, sums)
+        batch = self.problem.batch
+        if not is_ranged(batch):
+            for height, row in each_tile(self.e, batch, tile.rows):
+                place = _CellState(self, step, time, row, panel * self.panels.width)
+                self._finish(stage, place, self._sums(tile.with_rows(height), source, row, lines))
+            return
+        tiles = -(-batch // tile.rows)
+        with self.e.loop(tiles, name="tile") as number:
+            row, rows = ranged_tile(self.e, batch, tiles, number)
+            for height in each_height(self.e, rows, tile.rows):
+                self._keep(self._sums(tile.with_rows(height), source, row, lines))
+            place = _CellState(self, step, time, row, panel * self.panels.width)
+            self._finish_kept(stage, place, rows)
+
+    def _sums(
+        self, tile: RegisterTile, source: Pointer, row: Value, lines: Pointer
+    ) -> list[list[Value]]:
+        """The products of neighbouring states with a panel."""
+        start = source + row * self.panels.padded
+        return accumulate(
+            self.e,
+            tile,
+            [start + r * self.panels.padded for r in range(tile.rows)],
+            lines,
+            self.problem.width,
+            self.problem.dtype,
+            load=load_stored(tile, lines.dtype),
+        )
 
     def source(self, name: str, step: Value) -> Pointer:
         """The state that a step begins with."""
@@ -235,20 +280,31 @@ class _Steps:
         """The state that a step ends with."""
         return self.source(name, step + 1)
 
-    def _finish(self, stage: Stage, places: list[_CellState], sums: list[list[Value]]) -> None:
+    def _finish(self, stage: Stage, place: _CellState, sums: list[list[Value]]) -> None:
         """Of one state in registers; of several by a loop, which is less code."""
-        vectors, lanes = self.panels.vectors, self.panels.lanes
-        if len(places) == 1:
+        vectors = self.panels.vectors
+        if len(sums) == 1:
             for v in range(vectors):
-                _finish_vector(stage, places[0].vector(v), sums[0][v::vectors])
+                _finish_vector(stage, place.vector(v), sums[0][v::vectors])
             return
+        self._keep(sums)
+        self._finish_kept(stage, place, len(sums))
+
+    def _keep(self, sums: list[list[Value]]) -> None:
+        """Lay down sums where `_finish_kept` finds them."""
+        lanes = self.panels.lanes
         size = len(sums[0]) * lanes
         for number, row in enumerate(sums):
             for v, vector in enumerate(row):
                 self.sums.store(vector, number * size + v * lanes)
-        with self.e.loop(len(places), name="row") as r:
+
+    def _finish_kept(self, stage: Stage, first: _CellState, rows: Index) -> None:
+        """Finish states whose sums were laid down, by a loop."""
+        vectors, lanes = self.panels.vectors, self.panels.lanes
+        size = len(stage.gates) * vectors * lanes
+        with self.e.loop(rows, name="row") as r:
             line = self.sums + r * size
-            place = places[0].below(r)
+            place = first.below(r)
             for v in range(vectors):
                 found = [
                     line.load((gate * vectors + v) * lanes, lanes)
