@@ -160,6 +160,33 @@ def test_axes_without_names_share_what_they_have_in_common(finished) -> None:
     np.testing.assert_array_equal(compiled(X[:4], X[:1]), X[:4] + X[:1])  # broadcast: exact
 
 
+@pytest.mark.usefixtures("grows")
+def test_what_follows_the_host_is_ranged_once_it_varies(finished, tmp_path: Path) -> None:
+    proto = model(
+        [
+            node("Relu", ["x"], ["r"]),
+            node("NonZero", ["r"], ["i"]),
+            node("Transpose", ["i"], ["j"]),
+            node("GatherND", ["r", "j"], ["v"]),
+            node("Tanh", ["v"], ["y"]),
+        ],
+        inputs=[info("x", (6,))],
+        outputs=[info("y", None)],
+    )
+    compiled = afterglow.compile(proto)
+
+    def check_all(model: afterglow.CompiledModel) -> None:
+        for count in (2, 5, 3, 6, 1):
+            x = np.where(np.arange(6) < count, 1, -1).astype(np.float32)
+            np.testing.assert_allclose(model(x), np.full(count, np.tanh(1)), rtol=1e-5)
+
+    check_all(compiled)
+    assert len(finished) == 3  # the first part; what follows, exact; and ranged
+    compiled.save(tmp_path / "model.agc")
+    check_all(afterglow.load(tmp_path / "model.agc"))
+    assert len(finished) == 3
+
+
 def refuse_below(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have nothing compiled for fewer rows than these."""
     original = Stages.optimise

@@ -23,6 +23,8 @@ FEWEST = 16
 """The largest extent of a range that is found by growing is at least this."""
 GROWTH = ((256, 4), (2**31, 2))
 """By how much a range grows, at least, once an extent is beyond it: fourfold below 256."""
+MOST_SEEN = 16
+"""How many extents of an axis are remembered, to know which axes have the same."""
 STEP = 32
 """Steps that are tried are divisors of it: image models halve extents up to five times."""
 
@@ -90,20 +92,22 @@ class Ranges:
         self._largest: dict[str, int] = {}
         """The largest extent of the bounds that a version was compiled with, by dimension."""
         self._seen: dict[Place, tuple[int, ...]] = {}
-        """The extents of each dynamic axis whenever something was compiled."""
+        """The last extents of each axis for which something was compiled."""
         self._tried: dict[str, Dim] = {}
 
     def find(
         self,
-        declared: Mapping[str, DeclaredShape],
+        declared: Mapping[str, DeclaredShape] | None,
         arrays: Mapping[str, Any],
         make: Callable[[dict[str, tuple[int, ...]]], Made],
     ) -> Made | None:
         """What is made of the shapes of a call with the widest ranges that nothing refuses.
 
-        None if a dimension has no range left.
+        None if a dimension has no range left. If it is not declared which axes are dynamic, it is
+        those that had several extents.
         """
-        self._see(declared, arrays)
+        self._see(arrays)
+        declared = self._varied(arrays) if declared is None else declared
         while (shapes := self._shapes(declared, arrays)) is not None:
             try:
                 made = make(shapes)
@@ -121,12 +125,23 @@ class Ranges:
             if name in self.given or self._failed[name] >= len(_TRIED):
                 self.refused[name] = _reason(error)
 
-    def _see(self, declared: Mapping[str, DeclaredShape], arrays: Mapping[str, Any]) -> None:
-        """Note the extents of dynamic axes in a call that something is compiled for."""
-        for name, axis, _ in _dynamic_axes(declared):
-            if isinstance(arrays[name], np.ndarray):
+    def _see(self, arrays: Mapping[str, Any]) -> None:
+        """Note the extents in a call that something is compiled for."""
+        for name, array in arrays.items():
+            for axis, extent in enumerate(array.shape if isinstance(array, np.ndarray) else ()):
                 seen = self._seen.get((name, axis), ())
-                self._seen[name, axis] = (*seen, arrays[name].shape[axis])
+                self._seen[name, axis] = (*seen, extent)[-MOST_SEEN:]
+
+    def _varied(self, arrays: Mapping[str, Any]) -> dict[str, DeclaredShape]:
+        """The shapes of arrays, with None for extents that were others before."""
+        return {
+            name: [
+                extent if len({*self._seen[name, axis]}) == 1 else None
+                for axis, extent in enumerate(array.shape)
+            ]
+            for name, array in arrays.items()
+            if isinstance(array, np.ndarray)
+        }
 
     def _shapes(
         self, declared: Mapping[str, DeclaredShape], arrays: Mapping[str, Any]
@@ -166,8 +181,11 @@ class Ranges:
         Axes without a name, and those of a name that has several extents in a call, share one if
         they had the same extents in all calls.
         """
-        places = {(name, axis): e for name, axis, e in _dynamic_axes(declared)}
-        places = {place: e for place, e in places.items() if place in self._seen}
+        places = {
+            (name, axis): extent
+            for name, axis, extent in _dynamic_axes(declared)
+            if (name, axis) in self._seen
+        }
         seen: dict[str, set[tuple[int, ...]]] = {}
         for place, extent in places.items():
             if extent is not None:
