@@ -13,7 +13,7 @@ from afterglow.driver.bodies import Bodies
 from afterglow.driver.bound import BoundValues
 from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.cache import CompileCache, is_cacheable, model_key
-from afterglow.driver.dims import DimOptions
+from afterglow.driver.dims import DimOptions, Dims
 from afterglow.driver.options import Options, check_bindings, describe_options, model_title
 from afterglow.driver.ranges import Ranges, given_ranges
 from afterglow.driver.sources import Source, open_source
@@ -69,15 +69,17 @@ def import_model(
     source: Any,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
-    dims: Mapping[str, int] | None = None,
+    dims: Dims | None = None,
     values: Mapping[str, Array] | None = None,
 ) -> Module:
     """The graph IR of a model, as imported: to inspect, edit, print, or compile.
 
-    Outputs that are sequences have become several tensors, those that are nothing none.
+    Outputs that are sequences have become several tensors, those that are nothing none. Of `dims`,
+    a tuple gives bounds, as for `compile`.
     """
     check_bindings(shapes, dims, values)
-    options = Options(shapes=shapes or {}, dims=dims or {}, values=values or {})
+    bound = DimOptions.of(dims or {}).bound
+    options = Options(shapes=shapes or {}, dims=bound, values=values or {})
     return open_source(source).load(options)[0]
 
 
