@@ -9,7 +9,8 @@ from afterglow.runtime.buffers import StateArrays
 from afterglow.runtime.signature import TensorInfo
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, Interface
-from afterglow.types.extent import Dim, Extents, RangedExtent, dims_of, ranged, solve
+from afterglow.types.extent import Dim, Extents, RangedExtent, dims_of, ranged
+from afterglow.types.extent_solver import solve
 from afterglow.types.sample_extents import run_text
 
 Shape: TypeAlias = "tuple[int, ...] | None"
