@@ -13,7 +13,7 @@ from afterglow.graph.value import Constant, Node, Placeholder, PlaceholderKind, 
 from afterglow.support.errors import CompileError
 from afterglow.support.names import NameScope
 from afterglow.types import Array, FillLevel, TensorType
-from afterglow.types.extent import Extents, RangedExtent, walk_extents
+from afterglow.types.extent import Extents, RangedExtent, undecided, walk_extents
 
 
 @dataclass
@@ -121,6 +121,8 @@ class Function:
     def replace(self, old: Value, new: Value) -> None:
         """Replace all uses of `old` in this function by `new`, which has the same type."""
         if old.type != new.type:
+            if type(old.type) is TensorType and old.type.is_ranged:
+                raise undecided(f"whether {old.type} is {new.type}", *old.type.shape)
             raise CompileError(
                 f"cannot replace {old.name} of type {old.type} by {new.name} of type {new.type}"
             )
