@@ -21,8 +21,8 @@ from afterglow.types.extent import (
     ranged,
     smaller_extent,
     smallest,
-    solve,
 )
+from afterglow.types.extent_solver import solve
 from afterglow.types.extent_text import dim_lines, parse_dims, parse_extent
 
 DIMS = (Dim("s", 1, 40), Dim("b", 1, 6), Dim("odd name", 0, 9), Dim("h", 32, 160, 32))
@@ -197,3 +197,15 @@ def test_bounds_of_sums_know_how_their_atoms_were_made() -> None:
     assert largest(s - s // 2 * 2) == 1
     assert larger_extent(0, s - 3) < s
     assert largest((s + 7) // 8 * 8 - s) == 7
+
+
+def test_the_bounds_of_a_product_of_sums_are_those_of_its_factors() -> None:
+    h, w = ranged(Dim("h", 3, 40)), ranged(Dim("w", 3, 50))
+    size = (h - 2) * (w - 2)
+    assert (smallest(size), largest(size)) == (1, 38 * 48)
+
+
+def test_sums_of_many_quotients_are_bounded_in_no_time() -> None:
+    total = sum(n * (S // n) for n in range(2, 40))
+    assert smallest(total) >= 0
+    assert largest(total) <= 38 * largest(S)

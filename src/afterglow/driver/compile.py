@@ -13,12 +13,13 @@ from afterglow.driver.bodies import Bodies
 from afterglow.driver.bound import BoundValues
 from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.cache import CompileCache, is_cacheable, model_key
-from afterglow.driver.dims import DimOptions
+from afterglow.driver.dims import DimOptions, Dims
 from afterglow.driver.options import Options, check_bindings, describe_options, model_title
 from afterglow.driver.ranges import Ranges, given_ranges
 from afterglow.driver.sources import Source, open_source
 from afterglow.driver.specialise import CallSpecialiser
 from afterglow.driver.stages import Stages, find_backend
+from afterglow.driver.state import check_kept, import_with_state
 from afterglow.frontends.base import NeedsValuesError, UnboundDimensionsError
 from afterglow.frontends.partition import remainder_of
 from afterglow.graph import Module, print_module
@@ -53,6 +54,7 @@ def compile_with(
     dim_options.check_names(signature.inputs)
     bindings = [replace(options, dims={**options.dims, **dims}) for dims in dim_options.bindings()]
     ahead = [recipe.build_ahead(binding) for binding in bindings]
+    check_kept(options, ahead, recipe.refused_ranges())
     if isinstance(ahead[0], Version) and not dim_options.ahead:
         return CompiledModel(ahead[0].signature, recipe, ahead[0])
     model = CompiledModel(signature, recipe, None, dim_options.ranges)
@@ -67,15 +69,17 @@ def import_model(
     source: Any,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
-    dims: Mapping[str, int] | None = None,
+    dims: Dims | None = None,
     values: Mapping[str, Array] | None = None,
 ) -> Module:
     """The graph IR of a model, as imported: to inspect, edit, print, or compile.
 
-    Outputs that are sequences have become several tensors, those that are nothing none.
+    Outputs that are sequences have become several tensors, those that are nothing none. Of `dims`,
+    a tuple gives bounds, as for `compile`.
     """
     check_bindings(shapes, dims, values)
-    options = Options(shapes=shapes or {}, dims=dims or {}, values=values or {})
+    bound = DimOptions.of(dims or {}).bound
+    options = Options(shapes=shapes or {}, dims=bound, values=values or {})
     return open_source(source).load(options)[0]
 
 
@@ -101,7 +105,7 @@ class Recipe(Specialiser):
         if options.progress is not None:
             options.progress("import")
         try:
-            module, forms = self.source.load(options)
+            module, forms = import_with_state(self.source, options)
             version = Version(Stages(options).finish(module), forms, frozenset(value_inputs))
         except (MemoryError, ValueError) as error:
             if not lacks_memory(error):
@@ -162,31 +166,10 @@ class Recipe(Specialiser):
         """Bind the shapes of the inputs or ranges around them, and values that decide more."""
         ranges, specialiser = deepcopy(self.ranges), self.specialiser(self.options)
         declared = {info.name: info.shape for info in self.signature.inputs}
-        ranges.see(declared, feed)
-        version = None
-        while version is None:
-            shapes = ranges.shapes(declared, feed)
-            if shapes is None:  # an error is not about ranges now
-                version = specialiser.compile_for(feed)
-            else:
-                version = self._try(specialiser, feed, shapes, ranges)
+        version = ranges.find(declared, feed, lambda ranged: specialiser.compile_for(feed, ranged))
+        if version is None:  # an error is not about ranges now
+            version = specialiser.compile_for(feed)
         self.ranges = ranges
-        return version
-
-    def _try(
-        self,
-        specialiser: CallSpecialiser,
-        feed: Mapping[str, Any],
-        shapes: Mapping[str, tuple[int, ...]],
-        ranges: Ranges,
-    ) -> Version | SegmentedVersion | None:
-        """A version for ranged shapes; None if they are refused."""
-        try:
-            version = specialiser.compile_for(feed, shapes)
-        except (AfterglowError, *FAULTS) as error:
-            ranges.refuse(error)
-            return None
-        ranges.accept()
         return version
 
     def refused_ranges(self) -> Mapping[str, str]:
@@ -219,7 +202,7 @@ class Recipe(Specialiser):
         known = dict.fromkeys((*STAGES, *stages.languages))
         if name not in known:
             raise UsageError(f"no stage {name!r}", help=f"there are {', '.join(known)}")
-        module, _ = self.source.load(self.last)
+        module, _ = import_with_state(self.source, self.last)
         if name == "import":
             return print_module(module)
         stages.optimise(module)

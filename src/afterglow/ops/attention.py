@@ -10,6 +10,7 @@ import numpy as np
 from afterglow.graph import Builder, Op, Value, op
 from afterglow.graph.op import aligned_axis
 from afterglow.ops.elementwise import Add, Div, LessEqual, Max, Mul, Sub, Where, scalar
+from afterglow.ops.extents import integers
 from afterglow.ops.functions import Exp
 from afterglow.ops.indexing import Iota
 from afterglow.ops.linear import MatMul
@@ -139,8 +140,8 @@ def emit_masked(b: Builder, scores: Value, mask: Value) -> Value:
 def emit_causal(b: Builder, queries: int, keys: int, ahead: int) -> Value:
     """Which keys come no later than each query, which `ahead` keys precede: [queries, keys]."""
     last = b.emit(Iota((queries, 1), 0, d.i64))
-    if ahead:
-        last = b.emit(Add(), last, b.constant(np.array(ahead, np.int64), "ahead"))
+    if ahead != 0:
+        last = b.emit(Add(), last, integers(b, (ahead,), (), "ahead"))
     return b.emit(LessEqual(), b.emit(Iota((1, keys), 1, d.i64)), last)
 
 

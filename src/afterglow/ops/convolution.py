@@ -16,6 +16,7 @@ from afterglow.ops.movement import Pad, Reshape, Slice, Transpose, with_zeros_be
 from afterglow.ops.rules import require, require_number, require_same_dtype, require_shape
 from afterglow.ops.windows import Windows
 from afterglow.types import Array, TensorType
+from afterglow.types.extent import smallest
 
 _BLOCK_BYTES = 32 * 2**20
 """Windows are gathered in blocks of at most about this size, for memory and for the cache."""
@@ -251,7 +252,8 @@ class ConvTranspose(Convolution):
         results = weight.shape[-1] * self.groups
         _check_bias(x, results, bias)
         extents = self._extents(windows, x.shape[1:-1])
-        require(min(extents) >= 0, f"pads {self.pads} cut off more than there is: {extents}")
+        enough = all(smallest(extent) >= 0 for extent in extents)
+        require(enough, f"pads {self.pads} cut off more than there is: {extents}")
         return TensorType(x.dtype, (x.shape[0], *extents, results))
 
     def evaluate(self, x: Array, weight: Array, bias: Array | None = None) -> Array:

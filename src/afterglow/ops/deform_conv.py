@@ -11,7 +11,13 @@ from afterglow.graph import Builder, Op, Value, op
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add, Mul
 from afterglow.ops.movement import Concat, Reshape, slice_axis
-from afterglow.ops.rules import require, require_float, require_same_dtype, require_shape
+from afterglow.ops.rules import (
+    require,
+    require_exact,
+    require_float,
+    require_same_dtype,
+    require_shape,
+)
 from afterglow.ops.sampling import Axis, corners, emit_corners
 from afterglow.ops.windows import Windows
 from afterglow.types import Array, TensorType
@@ -96,6 +102,7 @@ class DeformConv(Op):
         mask: Value | None = None,
     ) -> Value:
         """As `evaluate`: gathers, and a convolution of what they give."""
+        require_exact(x=x.type, offset=offset.type)
         windows = Windows(weight.type.shape[1:-1], self.strides, self.pads, self.dilations)
         batch, *counts, _ = offset.type.shape
         places, results = math.prod(windows.kernel), weight.type.shape[0]

@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from afterglow.graph import Builder, Gradients, Op, Value, op
+from afterglow.ops.conversion import Cast
+from afterglow.ops.extents import Extents
 from afterglow.ops.rules import (
     broadcast_shape,
     require,
@@ -18,11 +20,14 @@ from afterglow.ops.rules import (
 from afterglow.support.errors import TypeRuleError
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import Kind, boolean, string
+from afterglow.types.extent import RangedExtent
 
 
 def scalar(b: Builder, number: float, like: Value) -> Value:
-    """A rank-0 constant of the element type of `like`."""
+    """A rank-0 constant of the element type of `like`; a ranged extent is one of the run."""
     dtype = like.type.dtype
+    if isinstance(number, RangedExtent):
+        return b.emit(Cast(dtype), b.emit(Extents((number,), ())))
     try:
         return b.constant(np.array(number, dtype.numpy), name="scalar")
     except (OverflowError, ValueError):  # NaN and infinities are not integers, either

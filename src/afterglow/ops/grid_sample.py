@@ -10,7 +10,7 @@ from afterglow.graph import Builder, Op, Value, op
 from afterglow.ops.elementwise import Add, Mul, Round, scalar
 from afterglow.ops.image import Interpolation
 from afterglow.ops.movement import Reshape, slice_axis
-from afterglow.ops.rules import require, require_float
+from afterglow.ops.rules import require, require_exact, require_float
 from afterglow.ops.sampling import Axis, Border, corners, emit_corners
 from afterglow.types import Array, TensorType
 
@@ -53,6 +53,7 @@ class GridSample(Op):
 
     def lower(self, b: Builder, x: Value, grid: Value) -> Value:
         """A gather for each neighbour."""
+        require_exact(x=x.type, grid=grid.type)
         shape = grid.type.shape[:-1]
         last = grid.type.rank - 1
         taps = []

@@ -78,6 +78,7 @@ class Resize(Op):
 
     Beyond the border the last element is repeated, or, if `exclude_outside`, left out.
     `antialias` widens the filter when the result is smaller. `cubic` is Keys' parameter a.
+    A scale of 0 stands for the extent of the result by that of x, whatever they are in a run.
     Integers are rounded to the nearest, saturating; `extrapolation` saturates, too.
     """
 
@@ -98,7 +99,7 @@ class Resize(Op):
             require_number(x=x)
         for name, values in (("sizes", self.sizes), ("scales", self.scales)):
             require(len(values) == x.rank, f"{name} must have one entry per axis of {x}")
-        require(all(scale > 0 for scale in self.scales), f"scales must be positive: {self.scales}")
+        require(all(scale >= 0 for scale in self.scales), f"scales must be positive: {self.scales}")
         crops = self.coordinates is Coordinates.CROP
         require(
             len(self.region) == (2 * x.rank if crops else 0),
@@ -231,9 +232,28 @@ class Resize(Op):
 
     def _length(self, axis: int, extent: int) -> float:
         """The extent of the result before it was rounded down: whole if it is nearly so."""
-        length = self.scales[axis] * extent
+        length = self._scale(axis, extent) * extent
         whole = math.isclose(length, self.sizes[axis], rel_tol=1e-6)
         return self.sizes[axis] if whole else length
+
+    def _scale(self, axis: int, extent: int) -> float:
+        return self.scales[axis] or self.sizes[axis] / extent
+
+    def shrink(self, axis: int, extent: int) -> float:
+        """How much narrower the result is than the filter that makes it."""
+        if not self.antialias:
+            return 1.0
+        if is_ranged(extent) and not self.scales[axis]:
+            raise undecided("how wide the filter of a resampled axis is", extent)
+        return min(1.0, self._scale(axis, extent))
+
+    def taps(self, axis: int, extent: int) -> range:
+        """The elements of x around a position that count, from the one before it on."""
+        if self.mode is Interpolation.NEAREST:
+            return range(1)
+        support = 2 if self.mode is Interpolation.CUBIC else 1
+        first = math.floor(-support / self.shrink(axis, extent)) + 1
+        return range(first, 2 - first)
 
     def _unscaled(self, i: Array, axis: int, extent: int) -> Array:
         """i / scale, exact if the scale is one whole number by another.
@@ -250,11 +270,9 @@ class Resize(Op):
         if self.mode is Interpolation.NEAREST:
             indices = self.rounding.of(at).astype(np.int64)[:, None]
             return np.clip(indices, 0, extent - 1), np.ones(indices.shape)
-        kernel, support = (_cubic, 2) if self.mode is Interpolation.CUBIC else (_linear, 1)
-        shrink = min(1.0, self.scales[axis]) if self.antialias else 1.0
-        first = math.floor(-support / shrink) + 1
-        offsets = np.arange(first, 2 - first)
-        base = np.floor(at)
+        kernel = _cubic if self.mode is Interpolation.CUBIC else _linear
+        offsets = np.array(self.taps(axis, extent))
+        base, shrink = np.floor(at), self.shrink(axis, extent)
         weights = kernel(np.abs(shrink * (offsets - (at - base)[:, None])), self.cubic)
         indices = base.astype(np.int64)[:, None] + offsets
         if self.exclude_outside:

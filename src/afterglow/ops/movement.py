@@ -21,6 +21,7 @@ from afterglow.ops.rules import (
     require,
     require_rank,
     require_same_dtype,
+    same_extents,
 )
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import string
@@ -166,13 +167,11 @@ class Concat(Movement):
         for index, part in enumerate(parts):
             require_same_dtype(**{"part 0": first, f"part {index}": part})
             require_rank(first.rank, **{f"part {index}": part})
-            require(
-                part.shape[:axis] == first.shape[:axis]
-                and part.shape[axis + 1 :] == first.shape[axis + 1 :]
-                and part.quantization == first.quantization,
-                f"parts must differ along axis {axis} only: part 0 is {first}, "
-                f"part {index} is {part}",
-            )
+            what = f"parts must differ along axis {axis} only: part 0 is {first}, "
+            what += f"part {index} is {part}"
+            own, wanted = ((*t.shape[:axis], *t.shape[axis + 1 :]) for t in (part, first))
+            same = same_extents(own, wanted, what) and part.quantization == first.quantization
+            require(same, what)
         extent = sum(part.shape[axis] for part in parts)
         return first.with_shape((*first.shape[:axis], extent, *first.shape[axis + 1 :]))
 

@@ -35,6 +35,7 @@ from afterglow.ops.reduction import ReduceMax, ReduceMean, ReduceSum, widened
 from afterglow.ops.rules import (
     require,
     require_dtype,
+    require_exact,
     require_float,
     require_rank,
     require_same_dtype,
@@ -154,6 +155,7 @@ class RoiAlign(Op):
 
     def lower(self, b: Builder, x: Value, rois: Value, batch_indices: Value) -> Value:
         """Gathers and a reduction; of as many samples as there may be, if regions decide that."""
+        require_exact(x=x.type)
         if not self.samples:
             return self._lower_adaptive(b, x, widened(b, rois), batch_indices)
         count = rois.type.shape[0]
@@ -357,6 +359,7 @@ class MaxRoiPool(Op):
 
     def lower(self, b: Builder, x: Value, rois: Value) -> Value:
         """The largest of all rows, then of all columns; those outside of a cell do not count."""
+        require_exact(x=x.type)
         wide = widened(b, rois)
         image = b.emit(Cast(i64), b.emit(slice_axis(rois.type, 1, 0, 1), wide))
         images = b.emit(Gather(0), x, b.emit(Reshape((rois.type.shape[0],)), image))

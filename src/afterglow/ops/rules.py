@@ -81,7 +81,28 @@ def require_rank(rank: int, **operands: TensorType) -> None:
 def require_shape(shape: Sequence[int], **operands: TensorType) -> None:
     """Each operand has exactly this shape."""
     for name, type in operands.items():
-        require(type.shape == tuple(shape), f"{name} must have shape {tuple(shape)}, got {type}")
+        wanted = tuple(shape)
+        what = f"{name} must have shape {wanted}, got {type}"
+        require(same_extents(type.shape, wanted, what), what)
+
+
+def same_extents(first: Sequence[int], second: Sequence[int], what: str) -> bool:
+    """Whether shapes are the same; `what` is undecided if that is so for some extents only."""
+    if tuple(first) == tuple(second):
+        return True
+    pairs = [(m, n) for m, n in zip(first, second, strict=False) if m != n]
+    if len(first) == len(second) and all(smallest(m - n) <= 0 <= largest(m - n) for m, n in pairs):
+        raise undecided(f"{what}: that", *(extent for pair in pairs for extent in pair))
+    return False
+
+
+def require_exact(**operands: TensorType) -> None:
+    """No operand has extents that depend on the run."""
+    for name, type in operands.items():
+        if type.is_ranged:
+            raise undecided(
+                f"{name} {type}, which must have the same extents each time,", *type.shape
+            )
 
 
 def normal_axis(axis: int, type: TensorType, name: str = "x") -> int:

@@ -14,6 +14,7 @@ from afterglow.ops.movement import Concat, Pad, Reshape, Slice, Transpose, slice
 from afterglow.ops.rules import normal_axis, require, require_float
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32
+from afterglow.types.extent import is_ranged, undecided
 
 LONGEST_PRODUCT = 1024
 """Transforms up to this length become one matrix product; longer ones are split where they can."""
@@ -37,6 +38,8 @@ class Dft(Op):
     def infer(self, x: TensorType) -> TensorType:
         """The axis gets the length of the signal or spectrum, the last one its parts."""
         require_float(x=x)
+        if is_ranged(self.length):
+            raise undecided(f"a transform of {self.length} elements", self.length)
         axis = normal_axis(self.axis, x)
         require(
             axis < x.rank - 1 and x.shape[-1] in (1, 2),

@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 from afterglow.graph import Cut, Halo, Op
 from afterglow.ops.rules import require
 from afterglow.types import Array, TensorType
-from afterglow.types.extent import larger_extent, largest, smaller_extent
+from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent
 
 MOST_GROWTH = 4
 """Padding dominates if x would grow by more than this factor, or the results be as much less."""
@@ -89,11 +89,17 @@ class Windows:
 
     def needed_ends(self, extents: Sequence[int]) -> tuple[int, ...]:
         """Padding behind each axis that completes the last window: less or more than `ends`."""
-        lasts = zip(self.counts(extents), self.strides, self.reach, self.begins, strict=True)
-        return tuple(
-            larger_extent((count - 1) * stride + reach - begin - extent, 0) if count != 0 else 0
-            for extent, (count, stride, reach, begin) in zip(extents, lasts, strict=True)
-        )
+        return tuple(self._needed_end(axis, extent) for axis, extent in enumerate(extents))
+
+    def _needed_end(self, axis: int, extent: int) -> int:
+        """Padding behind one axis; of a ranged one all that there is, which is always enough."""
+        if is_ranged(extent) and not self.ceil_mode:
+            return self.ends[axis]
+        count = self.count(axis, extent)
+        if count == 0:
+            return 0
+        seen = (count - 1) * self.strides[axis] + self.reach[axis] - self.begins[axis]
+        return larger_extent(seen - extent, 0)
 
     def band(self, cut: Cut, extent: int) -> tuple[Cut, tuple[int, ...]] | None:
         """Which part of x the windows of a cut look at, and the pads around it.

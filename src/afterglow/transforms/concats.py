@@ -108,7 +108,7 @@ def _joined(node: Node, b: Builder, join: Callable[[Value, Value], Value | None]
 def slice_part(node: Node, b: Builder) -> Value | None:
     """slice(concat(x, y))  ->  slice(x)  or  slice(y),  if it lies within one part."""
     match node:
-        case Node(Slice() as op, [Value(Node(Concat()) as concat)]) if node.result.type.size:
+        case Node(Slice() as op, [Value(Node(Concat()) as concat)]) if node.result.type.nbytes:
             axis = _axis(concat)
             start = op.starts[axis]
             last = start + (op.extents[axis] - 1) * op.steps[axis]

@@ -13,6 +13,7 @@ import numpy as np
 from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.convolution import Conv
 from afterglow.passes import RewritePass, rewrite
+from afterglow.types.extent import largest
 
 
 @rewrite(Conv)
@@ -59,7 +60,9 @@ class _Axis:
         )
 
     def _sees(self, tap: int) -> bool:
-        places = range(tap * self.dilation - self.begin, self.extent, self.stride)[: self.count]
+        # at the largest extent, where most taps see something
+        start, extent = tap * self.dilation - self.begin, largest(self.extent)
+        places = range(start, extent, self.stride)[: largest(self.count)]
         return bool(places) and places[-1] >= 0
 
 

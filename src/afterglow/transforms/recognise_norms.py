@@ -38,6 +38,7 @@ from afterglow.transforms.matching.polynomials import (
 )
 from afterglow.transforms.matching.values import has_one_use
 from afterglow.types import dtype as d
+from afterglow.types.extent import is_ranged
 
 NEAR = 4
 """How many nodes in a row may lie between a formula and the root inside it."""
@@ -150,7 +151,8 @@ def gather_mean(node: Node, b: Builder) -> Value | None:
             case Value(Node(ReduceSum(axes, keepdims), [Value() as x])) if has_one_use(value):
                 count = math.prod(x.type.shape[axis] for axis in axes)
                 factor = multiple_of(node.result, value)
-                mean = factor is not None and is_near(factor * count, 1.0, d.f64)
+                exact = factor is not None and not is_ranged(count)
+                mean = exact and is_near((factor or 0.0) * count, 1.0, d.f64)
                 if mean and x.type.dtype.is_float and value.type == node.result.type:
                     return b.emit(ReduceMean(axes, keepdims), x)
     return None

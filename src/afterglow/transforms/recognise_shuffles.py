@@ -49,7 +49,7 @@ def _moved(node: Node) -> tuple[Value, Layout] | None:
                     )
                 ) as turned
             ],
-        ) if has_one_use(turned) and has_one_use(parts) and x.type.size:
+        ) if has_one_use(turned) and has_one_use(parts) and x.type.nbytes:
             return x, Layout(split, perm)
     return None
 

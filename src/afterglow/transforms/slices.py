@@ -31,7 +31,7 @@ def compose_slices(node: Node, b: Builder) -> Value | None:
     match node:
         case Node(
             Slice(starts, extents, steps), [Value(Node(Slice(begins, _, strides), [Value() as x]))]
-        ) if node.result.type.size:
+        ) if node.result.type.nbytes:
             places = zip(begins, starts, strides, strict=True)
             first = tuple(begin + start * stride for begin, start, stride in places)
             step = tuple(outer * inner for outer, inner in zip(steps, strides, strict=True))
@@ -54,7 +54,7 @@ def slice_inside_pad(node: Node, b: Builder) -> Value | None:
     match node:
         case Node(Slice() as op, [Value(Node(Pad(before), [Value() as x, *_]))]):
             starts = tuple(start - pad for start, pad in zip(op.starts, before, strict=True))
-            if node.result.type.size and _lies_within(starts, op, x.type.shape):
+            if node.result.type.nbytes and _lies_within(starts, op, x.type.shape):
                 return b.emit(Slice(starts, op.extents, op.steps), x)
     return None
 

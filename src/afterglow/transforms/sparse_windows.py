@@ -37,7 +37,7 @@ def split_convolution(node: Node, b: Builder) -> Value | None:
     if not isinstance(op, Conv) or x is None or weight is None:
         return None
     windows, result = op.windows(weight.type.shape), node.result.type
-    if not result.size or not windows.pads_dominate(x.type.shape, result.size):
+    if not result.nbytes or not windows.pads_dominate(x.type.shape, result.size):
         return None
     places = _places(windows, x.type.shape[1:-1], result.shape[1:-1])
     if len(places) > MOST_TAPS:
@@ -58,7 +58,7 @@ def split_transposed_convolution(node: Node, b: Builder) -> Value | None:
     if not isinstance(op, ConvTranspose) or x is None or weight is None:
         return None
     windows, result = op.windows(weight.type.shape), node.result.type
-    if not result.size or not _spreads_far(windows, x, node.result):
+    if not result.nbytes or not _spreads_far(windows, x, node.result):
         return None
     places = _places(windows, result.shape[1:-1], x.type.shape[1:-1])
     if len(places) > MOST_TAPS:

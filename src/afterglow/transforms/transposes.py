@@ -49,7 +49,7 @@ def compose_around_reshape(node: Node, b: Builder) -> Value | None:
                     Node(Reshape(shape), [Value(Node(Transpose(p), [Value() as x])) as inner])
                 ) as outer
             ],
-        ) if node.result.type.size and not keeps_order(q, outer.type.shape):
+        ) if node.result.type.nbytes and not keeps_order(q, outer.type.shape):
             layout = Layout(inner.type.shape, inverse(p)).carried(shape)
             if layout is None:
                 return None

@@ -13,18 +13,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
-from itertools import product
 from math import prod
 from typing import Any, NoReturn, TypeAlias
 
 from afterglow.support.errors import TypeRuleError
+from afterglow.types.extent_terms import MOST_RELATED, loose_bounds, without
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 REMEMBERED = 1 << 14
 """Results of arithmetic that are remembered: compiling a model asks for the same ones often."""
 _RESERVED = ("min", "max", "inf", "nan", "true", "false", "none")
-_MOST_CORNERS = 6
-"""Atoms of a sum up to which its bounds are found at the corners of their ranges."""
 
 Extents: TypeAlias = Mapping[str, int]
 """The extents of dimensions in one run, by name."""
@@ -106,13 +104,26 @@ class Dim(_Atom):
 
 
 @dataclass(frozen=True)
-class Quotient(_Atom):
-    """A quotient of extents, rounded down."""
+class _Division(_Atom):
+    """Base: what follows from a division of extents."""
 
     dividend: int
     divisor: int
 
     __hash__ = _Atom.__hash__
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The extents that it is computed from."""
+        return self.dividend, self.divisor
+
+    def bound(self, extents: Extents) -> tuple[int, int]:
+        """Both in one run."""
+        return bind_extent(self.dividend, extents), bind_extent(self.divisor, extents)
+
+
+class Quotient(_Division):
+    """A quotient of extents, rounded down."""
 
     @cached_property
     def bounds(self) -> tuple[int, int]:
@@ -122,12 +133,8 @@ class Quotient(_Atom):
 
     def value(self, extents: Extents) -> int:
         """The value in one run."""
-        return bind_extent(self.dividend, extents) // bind_extent(self.divisor, extents)
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """The extents that it is computed from."""
-        return self.dividend, self.divisor
+        dividend, divisor = self.bound(extents)
+        return dividend // divisor
 
     @cached_property
     def text(self) -> str:
@@ -135,14 +142,8 @@ class Quotient(_Atom):
         return f"{_grouped(self.dividend)} // {_grouped(self.divisor)}"
 
 
-@dataclass(frozen=True)
-class Remainder(_Atom):
+class Remainder(_Division):
     """What a division of extents leaves."""
-
-    dividend: int
-    divisor: int
-
-    __hash__ = _Atom.__hash__
 
     @cached_property
     def bounds(self) -> tuple[int, int]:
@@ -151,12 +152,8 @@ class Remainder(_Atom):
 
     def value(self, extents: Extents) -> int:
         """The value in one run."""
-        return bind_extent(self.dividend, extents) % bind_extent(self.divisor, extents)
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """The extents that it is computed from."""
-        return self.dividend, self.divisor
+        dividend, divisor = self.bound(extents)
+        return dividend % divisor
 
     @cached_property
     def text(self) -> str:
@@ -409,42 +406,14 @@ def undecided(what: str, *given: int) -> UndecidedExtentError:
     return UndecidedExtentError(f"{what} depends on {names}")
 
 
-def solve(expected: int, value: int, known: dict[str, int]) -> bool:
-    """Learn the extent of a dimension from the value of an expression; whether it was possible.
-
-    Of the dimensions in it, all but one must be known, and that one must be in it as a multiple.
-    """
-    missing = [dim for dim in dims_of(expected) if dim.name not in known]
-    if not missing:
-        return True
-    if len(missing) > 1 or not isinstance(expected, RangedExtent):
-        return False
-    (dim,) = missing
-    rest, factor = 0, 0
-    for monomial, count in expected.terms:
-        if monomial.count(dim) == 0 and not any(dim in dims_of(*a.parts) for a in monomial):
-            rest += count * prod(atom.value(known) for atom in monomial)
-        elif monomial.count(dim) == 1 and dim in monomial:
-            others = [atom for atom in monomial if atom != dim]
-            if any(dim in dims_of(*atom.parts) for atom in others):
-                return False
-            factor += count * prod(atom.value(known) for atom in others)
-        else:
-            return False
-    if factor == 0 or (value - rest) % factor:
-        return False
-    known[dim.name] = (value - rest) // factor * dim.step
-    return True
-
-
 def _interval(extent: int) -> tuple[int, int]:
     return smallest(extent), largest(extent)
 
 
 def _bounds(terms: Terms) -> tuple[int, int]:
     """Bounds of a sum: those of its products, and of what follows from how atoms were made."""
-    low, high = _loose_bounds(terms)
-    for term in terms if len(terms) > 1 else ():
+    low, high = loose_bounds(terms)
+    for term in terms if 1 < len(terms) <= MOST_RELATED else ():
         (monomial, _) = term
         if len(monomial) == 1 and _varies_with(monomial[0], terms):
             least, most = _bounds_around(term, [other for other in terms if other is not term])
@@ -480,7 +449,7 @@ def _bounds_around(term: tuple[Monomial, int], rest: list[tuple[Monomial, int]])
         low, high = _bounds(_with_multiple(rest, divisor, atom.dividend, factor))
         less = factor * (divisor - 1)
         return -(-(low - max(less, 0)) // divisor), (high - min(less, 0)) // divisor
-    return _loose_bounds((term, *rest))
+    return loose_bounds((term, *rest))
 
 
 def _with_multiple(rest: list[tuple[Monomial, int]], times: int, extent: int, factor: int) -> Terms:
@@ -489,36 +458,6 @@ def _with_multiple(rest: list[tuple[Monomial, int]], times: int, extent: int, fa
     for monomial, count in _terms_of(extent):
         total[monomial] = total.get(monomial, 0) + factor * count
     return tuple((monomial, count) for monomial, count in total.items() if count)
-
-
-def _loose_bounds(terms: Terms) -> tuple[int, int]:
-    """The least and the largest value of a sum, as if its atoms did not vary together.
-
-    Where no atom is multiplied by itself, and there are few, both are at corners of their ranges.
-    Otherwise products are bounded one by one.
-    """
-    atoms = dict.fromkeys(atom for monomial, _ in terms for atom in monomial)
-    linear = all(len(set(monomial)) == len(monomial) for monomial, _ in terms)
-    if len(terms) > 1 and linear and len(atoms) <= _MOST_CORNERS:
-        corners = product(*(atom.bounds for atom in atoms))
-        sums = [_sum_at(terms, dict(zip(atoms, corner, strict=True))) for corner in corners]
-        return min(sums), max(sums)
-    return _bounds_of_products(terms)
-
-
-def _sum_at(terms: Terms, values: Mapping[Atom, int]) -> int:
-    return sum(factor * prod(values[atom] for atom in monomial) for monomial, factor in terms)
-
-
-def _bounds_of_products(terms: Terms) -> tuple[int, int]:
-    low = high = 0
-    for monomial, factor in terms:
-        least, most = factor, factor
-        for atom in monomial:
-            corners = [x * y for x in (least, most) for y in atom.bounds]
-            least, most = min(corners), max(corners)
-        low, high = low + least, high + most
-    return low, high
 
 
 def _terms_of(extent: int) -> Iterable[tuple[Monomial, int]]:
@@ -596,22 +535,12 @@ def _exact_quotient(dividend: int, divisor: int) -> int | None:
         if not is_ranged(left):
             return total if left == 0 else None
         monomial, factor = next(iter(_terms_of(left)))
-        shared = _without(monomial, leading)
+        shared = without(monomial, leading)
         if shared is None or factor % count:
             return None
         part = _extent({shared: factor // count})
         total, left = total + part, left - part * divisor
     return None
-
-
-def _without(monomial: Monomial, factors: Monomial) -> Monomial | None:
-    """A product divided by some of its atoms; None if it lacks one."""
-    left = list(monomial)
-    for atom in factors:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return tuple(left)
 
 
 def _remainder(dividend: int, divisor: int) -> int:

@@ -223,3 +223,35 @@ def test_a_value_that_must_be_known_is_not_taken_at_its_largest() -> None:
     )
     with pytest.raises(UndecidedExtentError, match="depends on s"):
         imported(model, S)
+
+
+def test_scales_of_a_resize_make_expressions_of_extents() -> None:
+    attributes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
+    model = graph(
+        [node("Resize", ["x", "", "scales"], ["y"], nearest_mode="floor", **attributes)],
+        {"x": ("f", 1, 2, "b", "s")},
+        {"scales": np.array([1, 1, 1.5, 2], np.float32)},
+    )
+    assert shape_of(check(model, [B, S], RUNS)) == "f32[1, 2, (3*b) // 2, 2*s]"
+
+
+def test_a_resize_to_the_extents_of_another_value_has_the_scale_of_the_run() -> None:
+    model = graph(
+        [
+            node("Shape", ["z"], ["sizes"]),
+            node("Resize", ["x", "", "", "sizes"], ["y"], mode="linear"),
+        ],
+        {"x": ("f", 1, 2, 3, 4), "z": ("f", 1, 2, "b", "s")},
+    )
+    assert shape_of(check(model, [B, S], RUNS)) == "f32[1, 2, b, s]"
+
+
+def test_a_scale_that_no_quotient_of_the_extent_is_is_refused() -> None:
+    model = graph(
+        [node("Resize", ["x", "", "scales"], ["y"])],
+        {"x": ("f", "s")},
+        {"scales": np.array([0.7071], np.float32)},
+    )
+    with pytest.raises(UndecidedExtentError) as refused:
+        imported(model, Dim("s", 1, 1000))
+    assert "rounded to single precision, depends on s (1..1000)" in str(refused.value)

@@ -164,7 +164,7 @@ def _gathered(op: Gather, node: Node, data: Array, indices: Array) -> Array | No
 def _reduced(op: Reduction, x: Array, function: Callable[[Any, Any], Any]) -> Array:
     axes = [axis % x.ndim for axis in op.axes]
     for axis in sorted(axes, reverse=True):
-        parts = [x.take(i, axis) for i in range(x.shape[axis])]
+        parts = [x.take([i], axis) for i in range(x.shape[axis])]
         each = zip(*(part.reshape(-1).tolist() for part in parts), strict=True)
         shape = (*x.shape[:axis], *((1,) if op.keepdims else ()), *x.shape[axis + 1 :])
         x = objects((reduce(function, elements) for elements in each), shape)

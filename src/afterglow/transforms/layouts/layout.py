@@ -97,7 +97,7 @@ class Layout:
             while factor != 1 and missing[axis] == 1:
                 axis += 1
             groups[axis].append(index)
-            missing[axis] //= factor
+            missing[axis] = 1 if missing[axis] == factor else missing[axis] // factor
         return groups
 
     def within_last_axis(self, shape: Sequence[int]) -> Layout | None:

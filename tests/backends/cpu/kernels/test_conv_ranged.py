@@ -1,4 +1,4 @@
-"""Convolutions of a ranged number of images."""
+"""Windows over ranged images: convolutions, transposed ones and pooling."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import pytest
 
 from afterglow.graph import Builder, Function, Module
 from afterglow.ops.activation import Relu
-from afterglow.ops.convolution import Conv
+from afterglow.ops.convolution import Conv, Convolution, ConvTranspose
 from afterglow.ops.elementwise import Add
+from afterglow.ops.pooling import AvgPool, LpPool, MaxPool, MaxPoolWithIndices, Pool
 from afterglow.testing.ranged_checks import check_ranged
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32
@@ -16,6 +17,12 @@ from afterglow.types.extent import Dim, ranged
 
 N = ranged(Dim("n", 1, 9))
 BATCHES = [{"n": n} for n in (1, 2, 3, 5, 8, 9)]
+FEW, H, W = ranged(Dim("n", 1, 3)), ranged(Dim("h", 4, 19)), ranged(Dim("w", 4, 37))
+PICTURES = [
+    {"n": n, "h": h, "w": w}
+    for n, h, w in ((1, 4, 4), (2, 5, 6), (3, 10, 13), (1, 19, 16), (2, 7, 21), (1, 19, 37))
+]
+ONE, TWO, NONE, AROUND = (1, 1), (2, 2), (0,) * 4, (1,) * 4
 
 
 def convolution(
@@ -25,8 +32,10 @@ def convolution(
     pad: int = 0,
     dilations: tuple[int, ...] = (1, 1),
     groups: int = 1,
+    *,
+    inside: bool = False,
 ) -> Module:
-    """relu(conv(x) + bias + r), for constant weights."""
+    """relu(conv(x) + bias + r), for constant weights; `inside` it is of a value in the arena."""
     rng = np.random.default_rng(7)
     module = Module()
     function = Function("main", module)
@@ -35,7 +44,8 @@ def convolution(
     factors = b.constant((rng.standard_normal(weight) * scale).astype(np.float32), "w")
     bias = b.constant(rng.standard_normal(weight[0]).astype(np.float32), "b")
     op = Conv(strides, (pad,) * 4, dilations, groups)
-    made = b.emit(op, function.input("x", TensorType(f32, x)), factors, bias)
+    source = function.input("x", TensorType(f32, x))
+    made = b.emit(op, b.emit(Relu(), source) if inside else source, factors, bias)
     total = b.emit(Add(), made, function.input("r", made.type))
     function.output("o", b.emit(Relu(), total))
     return module
@@ -66,3 +76,84 @@ def test_winograds_algorithm_shares_panels_or_blocks_as_the_number_of_images_ask
     n = ranged(Dim("n", 1, 20))
     module = convolution((n, 10, 9, inner), (results, 3, 3, inner), (1, 1), 1)
     check_ranged(module, [{"n": k} for k in (1, 2, 7, 20)])
+
+
+@pytest.mark.parametrize(
+    ("channels", "weight", "strides", "pad", "dilations", "groups"),
+    [
+        pytest.param(32, (48, 1, 1, 32), ONE, 0, ONE, 1, id="single-pixels"),
+        pytest.param(32, (40, 1, 1, 32), TWO, 0, ONE, 1, id="some-pixels"),
+        pytest.param(8, (24, 3, 3, 8), TWO, 1, ONE, 1, id="strided"),
+        pytest.param(8, (24, 3, 3, 8), ONE, 0, ONE, 1, id="no-padding"),
+        pytest.param(3, (16, 7, 7, 3), TWO, 3, ONE, 1, id="stem"),
+        pytest.param(32, (32, 3, 3, 32), ONE, 1, ONE, 1, id="winograd"),
+        pytest.param(20, (20, 3, 3, 20), ONE, 2, TWO, 1, id="dilated"),
+        pytest.param(16, (32, 3, 3, 8), ONE, 1, ONE, 2, id="grouped"),
+        pytest.param(16, (2, 3, 3, 16), ONE, 1, ONE, 1, id="few-results"),
+        pytest.param(20, (20, 3, 3, 1), ONE, 1, ONE, 20, id="depthwise"),
+        pytest.param(20, (20, 3, 3, 1), TWO, 1, ONE, 20, id="depthwise-strided"),
+        pytest.param(20, (20, 7, 7, 1), TWO, 3, ONE, 20, id="depthwise-large"),
+    ],
+)
+def test_images_of_ranged_extents_are_convolved(
+    channels: int,
+    weight: tuple[int, ...],
+    strides: tuple[int, ...],
+    pad: int,
+    dilations: tuple[int, ...],
+    groups: int,
+) -> None:
+    module = convolution(
+        (FEW, H, W, channels), weight, strides, pad, dilations, groups, inside=pad > 0
+    )
+    check_ranged(module, PICTURES)
+
+
+def window_op(op: Convolution | Pool, channels: int, weight: tuple[int, ...] = ()) -> Module:
+    """One op on an image of ranged extents."""
+    module = Module()
+    function = Function("main", module)
+    b = Builder(function)
+    operands = [function.input("x", TensorType(f32, (FEW, H, W, channels)))]
+    if weight:
+        factors = np.random.default_rng(3).standard_normal(weight).astype(np.float32)
+        operands.append(b.constant(factors / 8, "w"))
+    for number, result in enumerate(b.emit_node(op, *operands).results):
+        function.output(f"o{number}", b.emit(Relu(), result) if number == 0 else result)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("op", "weight"),
+    [
+        (ConvTranspose(TWO, NONE, ONE), (16, 2, 2, 24)),
+        (ConvTranspose(TWO, AROUND, ONE, 1, ONE), (16, 3, 3, 24)),
+        (ConvTranspose(ONE, AROUND, ONE), (16, 3, 3, 3)),
+        (ConvTranspose(TWO, AROUND, ONE, 2), (16, 4, 4, 8)),
+    ],
+)
+def test_images_of_ranged_extents_are_convolved_by_the_transpose(
+    op: ConvTranspose, weight: tuple[int, ...]
+) -> None:
+    check_ranged(window_op(op, 16, weight), PICTURES)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        MaxPool(TWO, TWO, NONE, ONE),
+        MaxPool((3, 3), TWO, AROUND, ONE),
+        MaxPool((3, 3), TWO, NONE, ONE, ceil_mode=True),
+        MaxPool((2, 2), (3, 3), NONE, ONE, ceil_mode=True),
+        MaxPool((3, 3), ONE, (2,) * 4, TWO),
+        MaxPool((18, 18), TWO, (9,) * 4, ONE),
+        AvgPool((3, 3), TWO, AROUND, ONE),
+        AvgPool((3, 3), TWO, AROUND, ONE, count_include_pad=True),
+        AvgPool((3, 3), TWO, AROUND, ONE, ceil_mode=True),
+        AvgPool((3, 3), TWO, AROUND, ONE, ceil_mode=True, count_include_pad=True),
+        LpPool((3, 3), TWO, AROUND, ONE),
+        MaxPoolWithIndices((3, 3), TWO, AROUND, ONE),
+    ],
+)
+def test_images_of_ranged_extents_are_pooled(op: Pool) -> None:
+    check_ranged(window_op(op, 20), PICTURES)

@@ -8,12 +8,16 @@ import pytest
 
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.codegen.write import can_write
+from afterglow.graph import Builder, Function, Module
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add
-from afterglow.ops.image import Coordinates, Interpolation, Resize
+from afterglow.ops.image import Coordinates, Interpolation, Resize, Rounding
 from afterglow.testing.cases.case import Case
 from afterglow.testing.cases.image import CASES
-from afterglow.types import Array
+from afterglow.testing.ranged_checks import check_ranged
+from afterglow.types import Array, TensorType
+from afterglow.types.dtype import f32
+from afterglow.types.extent import Dim, ranged
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
 
 Shape = tuple[int, ...]
@@ -98,3 +102,32 @@ def test_other_machines(name: str) -> None:
     for op, shape in RESIZES:
         bench, target = bench_of(op, random(*shape)), Target.of(name)
         assert compile_module(best_kernel(bench.job(), target).module, target)
+
+
+N, H, W = ranged(Dim("n", 1, 3)), ranged(Dim("h", 1, 9)), ranged(Dim("w", 2, 21))
+TWICE, ODD = (N, 2 * H, 2 * W, 18), (N, 3 * H // 2, W // 2, 18)
+BOTH, SOME = (1.0, 2.0, 2.0, 1.0), (1.0, 1.5, 0.5, 1.0)
+PICTURES = [{"n": n, "h": h, "w": w} for n, h, w in ((1, 1, 2), (2, 5, 7), (3, 4, 10), (1, 9, 21))]
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        Resize(TWICE, BOTH, NEAREST, Coordinates.ASYMMETRIC, Rounding.FLOOR),
+        Resize(TWICE, BOTH, LINEAR, Coordinates.HALF_PIXEL_OR_START),
+        Resize(TWICE, BOTH, LINEAR, Coordinates.ALIGN_CORNERS),
+        Resize(TWICE, BOTH, CUBIC, exclude_outside=True),
+        Resize(ODD, SOME, LINEAR, Coordinates.HALF_PIXEL_SYMMETRIC),
+        Resize(ODD, SOME, NEAREST, Coordinates.HALF_PIXEL_UNSHIFTED, Rounding.CEIL),
+        Resize(ODD, SOME, LINEAR, antialias=True),
+        Resize((N, 7, 9, 18), (1.0, 0.0, 0.0, 1.0), LINEAR),
+        Resize((N, H, 3 * W, 54), (1.0, 1.0, 3.0, 3.0), LINEAR),
+    ],
+)
+def test_images_of_ranged_extents_are_resampled(op: Resize) -> None:
+    module = Module()
+    function = Function("main", module)
+    x = function.input("x", TensorType(f32, (N, H, W, 18)))
+    b = Builder(function)
+    function.output("y", b.emit(Relu(), b.emit(op, x)))
+    check_ranged(module, PICTURES)

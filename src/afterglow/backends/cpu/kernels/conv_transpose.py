@@ -37,9 +37,10 @@ from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelReque
 from afterglow.backends.cpu.micro.partial_sums import sum_blocks
 from afterglow.backends.cpu.micro.rows import Row, split
 from afterglow.backends.cpu.micro.sliding import load
-from afterglow.backends.cpu.micro.tile import TileRun, split_rows
+from afterglow.backends.cpu.micro.tile import TileRun
 from afterglow.instr import OpInstr, Region
 from afterglow.ops.convolution import ConvTranspose
+from afterglow.types.extent import is_ranged
 
 
 def _name(step: OpInstr) -> str:
@@ -156,7 +157,10 @@ class _Product:
         bias = p.step.optional(2)
         self.bias = None if bias is None else Row(p.pointer(bias), bias.strides[0])
         self.starts = p.table("starts", plan.phase_starts)
-        self.backs = p.table("backs", np.array([back for _, back in plan.taps] or [0], np.int64))
+        self.backs = [
+            (p.table(f"backs{number}" if number else "backs", steps), length)
+            for number, (steps, length) in enumerate(plan.backs)
+        ]
 
     def write(self, unit: Value) -> None:
         """One unit: a panel on a block of lines."""
@@ -217,7 +221,7 @@ class _Product:
         step = self.plan.strides[-2]
 
         def add_tap(tap: Value, flat: list[Value]) -> list[Value]:
-            start = (place + (0 - self.backs.load(tap))).settled()
+            start = (place + (0 - self._back(tap))).settled()
             weight = (side.weight + tap * self.plan.tap_size).settled()
             rows = by_rows(flat, self.tile.vectors)
             sums = side.add([start + r * step for r in range(run.rows)], weight, rows)
@@ -238,10 +242,18 @@ class _Product:
             sums = sum_blocks(self.e, blocks, zeros, block)
         return by_rows(sums, self.tile.vectors)
 
+    def _back(self, tap: Value) -> Value:
+        """How far back a tap reads."""
+        (first, length), *others = self.backs
+        total = first.load(tap) * length if is_ranged(length) else first.load(tap)
+        for steps, length in others:
+            total = total + steps.load(tap) * length
+        return total
+
 
 def _tiles(plan: ConvTransposePlan, count: int, part: Value) -> list[tuple[TileRun, Index, Index]]:
     """Which tiles of the results of a phase belong to a part of a line, by their heights."""
-    runs = split_rows(count, plan.tile.rows)
+    runs = plan.runs(count)
     if plan.parts == 1:
         return [(run, run.first, run.last) for run in runs]
     start, stop = (quotient((part + i) * runs[-1].last, plan.parts) for i in (0, 1))

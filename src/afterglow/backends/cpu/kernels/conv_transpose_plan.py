@@ -20,12 +20,19 @@ from afterglow.backends.cpu.llvm.types import is_arithmetic
 from afterglow.backends.cpu.micro.partial_sums import block_size
 from afterglow.backends.cpu.micro.rows import Strides
 from afterglow.backends.cpu.micro.sliding import Tail
-from afterglow.backends.cpu.micro.tile import RegisterTile, most_rows, sum_type
+from afterglow.backends.cpu.micro.tile import (
+    RegisterTile,
+    TileRun,
+    most_rows,
+    split_rows,
+    sum_type,
+)
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr, row_major
 from afterglow.ops.convolution import ConvTranspose
 from afterglow.types import Array
 from afterglow.types.dtype import DType
+from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent
 
 MOST_VECTORS = 2
 """Vectors in a row of a tile."""
@@ -56,16 +63,16 @@ class ResultAxis:
     @cached_property
     def margins(self) -> tuple[int, int]:
         """How far results look beyond the beginning and the end of x."""
-        low, high = 0, self.extent - 1
+        before, behind = 0, 0
         for phase in range(self.stride):
-            bases = [
-                (o + self.begin) // self.stride
-                for o in (self._first(phase), self._last(phase))
-                if 0 <= o < self.results
-            ]
-            for (_, back), base in itertools.product(self.taps(phase), bases):
-                low, high = min(low, base - back), max(high, base - back)
-        return -low, high - self.extent + 1
+            first, last = (
+                (o + self.begin) // self.stride for o in (self._first(phase), self._last(phase))
+            )
+            if self._first(phase) < largest(self.results):
+                for _, back in self.taps(phase):
+                    before = max(before, back - first)
+                    behind = max(behind, largest(last - back - self.extent + 1))
+        return before, behind
 
     def _first(self, phase: int) -> int:
         return (phase - self.begin) % self.stride
@@ -79,7 +86,7 @@ class ResultAxis:
         """Ranges of the first results of phases, with as many results in each: (start, stop, n)."""
         short, rest = divmod(self.results, self.stride)
         ranges = [(0, rest, short + 1), (rest, self.stride, short)]
-        return [(start, stop, n) for start, stop, n in ranges if start < stop and n]
+        return [(start, stop, n) for start, stop, n in ranges if start < stop and n != 0]
 
 
 class ConvTransposePlan:
@@ -173,11 +180,11 @@ class ConvTransposePlan:
     @cached_property
     def block(self) -> int:
         """Lines that a unit computes: what they read stays in the cache, and units are enough."""
-        width = self.axes[-1].extent * self.x.type.shape[-1] * self.read_type.itemsize
+        width = largest(self.axes[-1].extent) * self.x.type.shape[-1] * self.read_type.itemsize
         above = self.axes[-2].stride if len(self.axes) > 1 else 1
         fitting = self.target.caches.l2 // 2 // max(1, width) * above
         shared = self.lines * self.groups * self.panels // WANTED_UNITS
-        return max(1, min(fitting, shared))
+        return larger_extent(smaller_extent(shared, fitting), 1)
 
     @property
     def units(self) -> int:
@@ -189,12 +196,42 @@ class ConvTransposePlan:
         """Into how many parts lines are cut, where there are few of them."""
         tiles = -(-self.axes[-1].results // self.axes[-1].stride // self.tile.rows)
         wanted = WANTED_UNITS // (self.lines * self.groups * self.panels)
-        return max(1, min(tiles, wanted))
+        return larger_extent(smaller_extent(tiles, wanted), 1)
+
+    def runs(self, count: int) -> list[TileRun]:
+        """The tiles of the results of a phase in a line.
+
+        Of a ranged number they are as high as can be, then half as high, and so on.
+        """
+        if not is_ranged(count):
+            return split_rows(count, self.tile.rows)
+        runs: list[TileRun] = []
+        rows, done, tiles = self.tile.rows, 0, 0
+        while rows:
+            more = (count - done) // rows
+            runs.append(TileRun(rows, tiles, tiles + more, done - tiles * rows))
+            done, tiles, rows = done + more * rows, tiles + more, rows // 2
+        return runs
 
     @cached_property
-    def taps(self) -> list[tuple[int, int]]:
-        """All taps by phases: the number of the tap in the weight, and how far back it reads."""
+    def taps(self) -> list[tuple[int, tuple[int, ...]]]:
+        """All taps by phases: the number of the tap in the weight, and how far back it reads.
+
+        That is the number of elements along each axis.
+        """
         return [tap for phase in self._phases for tap in phase]
+
+    @property
+    def backs(self) -> list[tuple[Array, int]]:
+        """How far back all taps read: tables of steps, each with the length of its step.
+
+        Where strides are known it is one table, else one for each axis.
+        """
+        steps = np.array([back for _, back in self.taps] or [(0,) * len(self.axes)], np.int64)
+        strides = self.strides[1:-1]
+        if not any(map(is_ranged, strides)):
+            return [(steps @ np.array(strides, np.int64), 1)]
+        return [(steps[:, axis], stride) for axis, stride in enumerate(strides)]
 
     @property
     def phase_starts(self) -> Array:
@@ -202,7 +239,7 @@ class ConvTransposePlan:
         return np.cumsum([0, *(len(phase) for phase in self._phases)]).astype(np.int32)
 
     @cached_property
-    def _phases(self) -> list[list[tuple[int, int]]]:
+    def _phases(self) -> list[list[tuple[int, tuple[int, ...]]]]:
         """The taps of each phase, the last axis fastest."""
         found = []
         for phase in itertools.product(*(range(axis.stride) for axis in self.axes)):
@@ -210,12 +247,11 @@ class ConvTransposePlan:
             found.append([self._joined(taps) for taps in itertools.product(*by_axis)])
         return found
 
-    def _joined(self, taps: tuple[tuple[int, int], ...]) -> tuple[int, int]:
-        number = back = 0
-        for axis, stride, (tap, elements) in zip(self.axes, self.strides[1:-1], taps, strict=True):
+    def _joined(self, taps: tuple[tuple[int, int], ...]) -> tuple[int, tuple[int, ...]]:
+        number = 0
+        for axis, (tap, _) in zip(self.axes, taps, strict=True):
             number = number * axis.kernel + tap
-            back += elements * stride
-        return number, back
+        return number, tuple(elements for _, elements in taps)
 
     @property
     def most_taps(self) -> int:

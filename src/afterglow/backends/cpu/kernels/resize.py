@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from afterglow.backends.cpu.kernels.resize_tables import RangedAxis, write_table
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
@@ -24,14 +25,17 @@ from afterglow.backends.cpu.llvm.emitter import (
     rint,
 )
 from afterglow.backends.cpu.micro.cost import RESIZED_TAP
-from afterglow.backends.cpu.micro.kernel import Kernel, Phase
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.rows import Row, split
 from afterglow.backends.cpu.micro.sliding import Channels, each_row, load
 from afterglow.instr import OpInstr
 from afterglow.ops.image import Coordinates, Interpolation, Resize
 from afterglow.types import Array
-from afterglow.types.dtype import DType, f32, f64
+from afterglow.types.dtype import DType, f32, f64, i64
+from afterglow.types.extent import is_ranged, largest
 
+TABLE_ENTRY = 64.0
+"""FLOPs that take about as long as an entry of a table."""
 MOST_TAPS = 4
 """Elements along an axis that are written one by one; more are a loop."""
 
@@ -49,18 +53,44 @@ def _name(step: OpInstr) -> str:
     return f"resize_{op.mode.value}"
 
 
-@kernel(Resize, name=_name, accepts=_accepts)
+def _needs(r: KernelRequest) -> KernelNeeds:
+    """Tables of axes that are ranged."""
+    plan = _Plan(r)
+    workspace = {}
+    for axis in filter(plan.is_ranged, plan.resized):
+        count = plan.taps(axis) * plan.row(axis)
+        workspace[f"offsets{axis}"] = Storage(i64, count)
+        if plan.weighs:
+            workspace[f"weights{axis}"] = Storage(plan.dtype, count)
+    return KernelNeeds(workspace)
+
+
+@kernel(Resize, name=_name, accepts=_accepts, needs=_needs)
 def write_resize(k: Kernel) -> None:
     """Write a kernel that resamples: a unit for each line along the last axis but one."""
     plan = _Plan(k)
+    for axis in filter(plan.is_ranged, plan.resized):
+        _write_tables(k, plan, axis)
     with k.phase(plan.lines * plan.channels.blocks, plan.work) as p:
         each_row(p, plan.lines, plan.channels, _Resampling(p, plan).write_line)
+
+
+def _write_tables(k: Kernel, plan: _Plan, axis: int) -> None:
+    """Write a phase that fills the tables of a ranged axis, up to whole vectors."""
+    own = axis - plan.missing
+    ranged = RangedAxis(plan.op, own, plan.x.type.shape[own], plan.strides[axis])
+    entries = plan.filled(ranged.size)
+    with k.phase(entries, TABLE_ENTRY * largest(entries), f"table{axis}") as p:
+        offsets = p.workspace(f"offsets{axis}")
+        weights = p.workspace(f"weights{axis}") if plan.weighs else None
+        with p.units() as place:
+            write_table(p.e, ranged, place, plan.row(axis), offsets, weights)
 
 
 class _Plan:
     """The shapes, with two axes at least, and the types."""
 
-    def __init__(self, k: Kernel) -> None:
+    def __init__(self, k: KernelRequest) -> None:
         x, op = k.step.required[0], k.step.op
         assert isinstance(op, Resize)
         missing = max(0, 2 - x.type.rank)
@@ -72,8 +102,26 @@ class _Plan:
         self.dtype = _computed(x.type.dtype) if self.weighs else x.type.dtype
         self.lines = math.prod(self.sizes[:-2])
         self.channels = Channels.of(k.target, self.sizes[-1], self.dtype, x.type.dtype, self.lines)
-        taps = math.prod(self.table(axis)[0].shape[1] for axis in self.resized)
+        taps = math.prod(self.taps(axis) for axis in self.resized)
         self.work = RESIZED_TAP * k.step.outs[0].type.size * taps
+
+    def is_ranged(self, axis: int) -> bool:
+        """Whether the tables of an axis depend on extents."""
+        own = axis - self.missing
+        return is_ranged(self.sizes[axis]) or is_ranged(self.x.type.shape[own])
+
+    def taps(self, axis: int) -> int:
+        """How many elements of x count along an axis."""
+        own = axis - self.missing
+        return len(self.op.taps(own, self.x.type.shape[own]))
+
+    def filled(self, extent: int) -> int:
+        """Entries of a table: up to whole vectors."""
+        return -(-extent // self.channels.lanes) * self.channels.lanes
+
+    def row(self, axis: int) -> int:
+        """Entries between those of neighbouring taps of a ranged axis."""
+        return self.filled(largest(self.sizes[axis]))
 
     def table(self, axis: int) -> tuple[Array, Array]:
         """For each element along an axis the elements of x that count, and their weights."""
@@ -111,13 +159,18 @@ class _Table:
     """
 
     def __init__(self, p: Phase, plan: _Plan, axis: int) -> None:
+        self.taps = plan.taps(axis)
+        self.weights: Pointer | None = None
+        if plan.is_ranged(axis):
+            self.row = plan.row(axis)
+            self.offsets = p.workspace(f"offsets{axis}")
+            self.weights = p.workspace(f"weights{axis}") if plan.weighs else None
+            return
         indices, weights = plan.table(axis)
-        self.extent, self.taps = indices.shape
         offsets = (indices * plan.strides[axis]).T
-        padded = ((0, 0), (0, -self.extent % plan.channels.lanes))
-        self.row = self.extent + padded[1][1]
+        self.row = plan.filled(len(indices))
+        padded = ((0, 0), (0, self.row - len(indices)))
         self.offsets = p.table(f"offsets{axis}", np.pad(offsets, padded))
-        self.weights = None
         if plan.weighs:
             factors = np.pad(weights.T, padded).astype(plan.dtype.numpy)
             self.weights = p.table(f"weights{axis}", factors)

@@ -36,6 +36,7 @@ from afterglow.types.extent import (
     at_least,
     is_ranged,
     larger_extent,
+    largest,
     smaller_extent,
     smallest,
 )
@@ -342,13 +343,13 @@ class Channels:
     ) -> Channels:
         """Vectors that suit the arithmetic: up to `most` registers for each, if that comes out."""
         lanes = max(1, target.vector_bits // max(dtype.bits, 8))
-        while lanes > 1 and lanes // 2 >= count:
+        while lanes > 1 and lanes // 2 >= largest(count):
             lanes //= 2
-        while most > 1 and count % (lanes * most):
+        while most > 1 and count % (lanes * most) != 0:
             most //= 2
         lanes *= most
         wanted = -(-WANTED_UNITS // max(1, smallest(rows)))
-        blocks = max(1, min(wanted, count // max(lanes, LEAST_CHANNELS)))
+        blocks = max(1, min(wanted, smallest(count) // max(lanes, LEAST_CHANNELS)))
         return Channels(count, lanes, blocks, Tail.of(target, stored))
 
     @property
@@ -372,16 +373,16 @@ class Channels:
     ) -> None:
         """Repeat a body for each vector: it gets a channel, the lanes, and a mask of them."""
         (start, stop), rest = bounds, self.count % self.lanes
-        if rest and self.tail is Tail.SAME:
+        if rest != 0 and self.tail is Tail.SAME:
             with e.loop(stop, start=start, step=self.lanes, name="channel") as channel:
                 body(channel, self.lanes, first_lanes(e.index(stop) - channel, self.lanes))
             return
         whole = e.index(stop)
-        if rest:
+        if rest != 0:
             whole = smaller(whole, self.count - rest)
         with e.loop(whole, start=start, step=self.lanes, name="channel") as channel:
             body(channel, self.lanes, None)
-        if rest:
+        if rest != 0:
             self._each_left(e, larger(whole, e.index(start)), stop, body)
 
     def _each_left(

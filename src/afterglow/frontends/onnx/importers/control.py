@@ -24,6 +24,7 @@ from afterglow.frontends.onnx.problems import (
     ProblemsError,
 )
 from afterglow.frontends.onnx.registry import Results, onnx_op
+from afterglow.frontends.onnx.symbolic import whole
 from afterglow.graph import Builder, Constant, Function, Subgraph, Value
 from afterglow.ops.control import If, Loop, Scan
 from afterglow.ops.elementwise import Add
@@ -33,6 +34,7 @@ from afterglow.ops.movement import Concat, Expand, Reshape
 from afterglow.support.errors import CompileError, ModelError, UnsupportedError
 from afterglow.types import TensorType
 from afterglow.types.dtype import i64, string
+from afterglow.types.extent import larger_extent, largest
 
 MOST_UNROLLED = 2048
 """Nodes into which a loop is unrolled, at most: if it takes more, the host drives it."""
@@ -158,7 +160,7 @@ def _loop_as_op(
     n.graph.session.end_loop(facts)
     if _is_true(function.outputs[0].value):
         trips = _trips(n, limit, condition, must=len(returned) > len(carried))
-        if trips is not None and (trips <= MOST_NUMBERED or len(returned) > len(carried)):
+        if trips is not None and (largest(trips) <= MOST_NUMBERED or len(returned) > len(carried)):
             return _counted(n, body, trips, carried, captured)
     if len(returned) > len(carried):
         ends = (condition, *deciding_values(facts))
@@ -170,7 +172,8 @@ def _loop_as_op(
 
 def _facts(n: NodeContext, function: Function, limit: Value, carried: Sequence[Value]) -> LoopFacts:
     """What a loop tells about the integers in its body."""
-    most = n.value_if_known(limit)
+    ranged = n.graph.known.symbols_of(limit)
+    most = n.value_if_known(limit) if ranged is None else np.array(largest(whole(ranged.item())))
     trips = math.inf if most is None or most == _UNLIMITED else max(0, int(most))
     iteration, *inside = function.inputs[: 1 + len(carried)]
     goes_on, *after = (output.value for output in function.outputs[: 1 + len(carried)])
@@ -190,6 +193,9 @@ def _is_true(value: Value) -> bool:
 def _trips(n: NodeContext, limit: Value, condition: Value, *, must: bool) -> int | None:
     """The number of iterations of a loop that only its limit ends, if it is known."""
     read = n.value_of if must else n.value_if_known
+    ranged = n.graph.known.symbols_of(limit)
+    if ranged is not None and n.value_if_known(condition):
+        return larger_extent(0, whole(ranged.item()))
     most, begins = read(limit), read(condition)
     if most is None or begins is None:
         return None
@@ -208,7 +214,7 @@ def _counted(
     function.inputs = [*inputs[: len(carried)], iteration, *inputs[len(carried) :]]
     numbers = n.emit(Iota((trips,), 0, i64))
     results = n.emit_all(Scan(body, trips, len(carried), 1), *carried, numbers, *captured)
-    return (*results, n.constant(np.array([trips])))
+    return (*results, n.integers_of((trips,), (1,)))
 
 
 def _with_rows(
@@ -221,7 +227,8 @@ def _with_rows(
 ) -> tuple[Value, ...]:
     """A loop that ends when it likes carries all rows that there may be, and their number."""
     parts = _output_types(body.function)[1 + len(carried) :]
-    most = max(0, int(n.value_of(limit)))
+    ranged = n.graph.known.symbols_of(limit)
+    most = max(0, int(n.value_of(limit)) if ranged is None else largest(whole(ranged.item())))
     if most * sum(type.nbytes for type in parts) > MOST_ROW_BYTES or any(
         type.dtype is string for type in parts
     ):

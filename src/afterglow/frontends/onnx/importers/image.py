@@ -150,14 +150,14 @@ def _multiple(extent: int, scale: float) -> int:
 
 
 def _scale(size: int, extent: int) -> float:
-    """How much an axis is scaled, which must be the same for all extents."""
+    """How much an axis is scaled; 0, for what it is in a run, if that depends on extents."""
     if not is_ranged(size) and not is_ranged(extent):
         return size / extent if extent else 1.0
     for larger, smaller, power in ((size, extent, 1), (extent, size, -1)):
         times = larger // smaller if smallest(smaller) > 0 else smaller
         if not is_ranged(times) and smaller * times == larger:
             return float(times) ** power
-    raise undecided(f"the scale from {extent} to {size} elements", size, extent)
+    return 0.0
 
 
 def _axes(n: NodeContext) -> list[int]:

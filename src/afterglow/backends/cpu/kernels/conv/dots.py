@@ -41,6 +41,7 @@ from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.types import Array
 from afterglow.types.dtype import DType
+from afterglow.types.extent import is_ranged, larger_extent, largest
 
 MOST_RESULTS = 3
 """Result channels; more fill vectors of their own."""
@@ -54,7 +55,7 @@ def suits_dots(step: OpInstr, target: Target) -> bool:
     weight, result = step.required[1], step.outs[0].type
     dtype = sum_type(result.dtype)
     lanes = target.vector_bits // dtype.bits
-    if lanes < LEAST_LANES or not dtype.is_float or not result.size:
+    if lanes < LEAST_LANES or not dtype.is_float or 0 in result.shape:
         return False
     if weight.region is not Region.CONSTANT or conv_of(step).groups > 1:
         return False
@@ -133,12 +134,12 @@ class DotConvPlan:
     def block(self) -> int:
         """Tiles of a block."""
         work = 2.0 * self.pixels * self.geometry.depth * self.geometry.results
-        return max(1, min(math.ceil(CONV_UNIT / work), self.tiles))
+        return max(1, min(math.ceil(CONV_UNIT / work), largest(self.tiles)))
 
     @property
     def blocks(self) -> int:
         """Blocks of a line."""
-        return max(1, -(-self.tiles // self.block))
+        return larger_extent(-(-self.tiles // self.block), 1)
 
 
 class _Dots:
@@ -167,20 +168,37 @@ class _Dots:
         last = smaller((block + 1) * plan.block, plan.tiles)
         with e.loop(last, start=block * plan.block, name="tile") as tile:
             self._write_tile(x, line, tile * plan.pixels, plan.pixels)
-        if plan.rest:
+        if is_ranged(plan.rest):
+            with e.when(equal(block, plan.blocks - 1) & (e.index(plan.rest) > 0)):
+                self._write_rest(x, line)
+        elif plan.rest:
             with e.when(equal(block, plan.blocks - 1)):
                 self._write_tile(x, line, plan.tiles * plan.pixels, plan.rest)
+
+    def _write_rest(self, x: Pointer, line: Index) -> None:
+        """The pixels that are left of a line, where their number is ranged."""
+        e, plan = self.e, self.plan
+        begin, stride = x + plan.tiles * plan.pixels * plan.jumps[-1], plan.jumps[-1]
+        last = e.index(plan.rest) - 1
+        rows = [begin + smaller(last, pixel) * stride for pixel in range(plan.pixels)]
+        mask = first_lanes(e.index(plan.rest), plan.pixels)
+        self._put_tile(rows, line, plan.tiles * plan.pixels, mask)
 
     def _write_tile(self, x: Pointer, line: Index, first: Index, count: int) -> None:
         e, plan = self.e, self.plan
         begin = x + first * plan.jumps[-1]
         rows = [begin + pixel * plan.jumps[-1] for pixel in range(count)]
-        zero = e.constant(plan.dtype, 0, plan.lanes)
-        zeros = [zero] * (count * plan.geometry.results)
-        sums = self._summed(plan.geometry.taps, Factors(rows, self.weight), zeros)
         mask = None
         if count < plan.pixels:
             mask = first_lanes(e.index(count), plan.pixels)
+        self._put_tile(rows, line, first, mask)
+
+    def _put_tile(self, rows: list[Pointer], line: Index, first: Index, mask: Value | None) -> None:
+        """The results of the windows that begin at some rows."""
+        e, plan, count = self.e, self.plan, len(rows)
+        zero = e.constant(plan.dtype, 0, plan.lanes)
+        zeros = [zero] * (count * plan.geometry.results)
+        sums = self._summed(plan.geometry.taps, Factors(rows, self.weight), zeros)
         for channel in range(plan.geometry.results):
             own = sums[channel :: plan.geometry.results]
             filled = own + own[-1:] * (plan.pixels - count)

@@ -12,6 +12,7 @@ from afterglow.backends.cpu.micro.kernel import PADDED, Kernel, Phase, Storage
 from afterglow.backends.cpu.micro.rows import Axes, Strides, split
 from afterglow.instr import Buffer, OpInstr
 from afterglow.types.dtype import f32
+from afterglow.types.extent import largest
 
 
 def needs_copy(step: OpInstr) -> bool:
@@ -49,7 +50,7 @@ def write_padded(k: Kernel) -> None:
     with k.phase(lines, PACKED_ELEMENT * math.prod(shape), "pad") as p:
         to, source = pointer_to_x(p), p.pointer(_x(k.step))
         with p.units() as line:
-            _write_line(p, source, to + line * strides[-3] if lines > 1 else to, line)
+            _write_line(p, source, to + line * strides[-3] if largest(lines) > 1 else to, line)
 
 
 def _write_line(p: Phase, source: Pointer, to: Pointer, line: Value) -> None:
