@@ -9,7 +9,7 @@ import pytest
 
 import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.backends.interpreter import Machine
-from afterglow.graph import parse_function
+from afterglow.graph import parse_function, parse_module
 from afterglow.instr import Copy, Program, print_program, verify_program
 from afterglow.lowering import select_instructions
 from afterglow.memory import form_stacks, place_lifetimes, plan_memory, remove_copies
@@ -78,3 +78,41 @@ def test_a_product_does_not_overwrite_what_it_reads() -> None:
         }
     """
     assert copies_left(text) == 1
+
+
+CACHE = """
+    dim past : 0..7
+    state @cache : f32[2, 8, 3] filled 1 from past to past + 1
+    func @main(%x: f32[2, 1, 3]) {
+      %all = overwrite(@cache, %x) {starts = (0, past, 0)} : f32[2, 8, 3]
+      BODY
+      store %all to @cache
+      return %o
+    }
+"""
+FILLED = "extents = (2, past + 1, 3), steps = (1, 1, 1)} : f32[2, past + 1, 3]"
+LAST = "%s = slice(SOURCE) {starts = (0, past, 0), extents = (2, 1, 3), steps = (1, 1, 1)}"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "body"),
+    [
+        # what is appended is the only copy
+        (
+            [6],
+            f"%f = slice(%all) {{starts = (0, 0, 0), {FILLED}\n%o = relu(%f) : f32[2, past + 1, 3]",
+        ),
+        # what is overwritten is read before, from the state itself, or later: then it is copied
+        (
+            [48, 6, 48],
+            f"{LAST.replace('SOURCE', '@cache')} : f32[2, 1, 3]\n%o = relu(%s) : f32[2, 1, 3]",
+        ),
+    ],
+)
+def test_what_is_appended_is_written_into_the_state(sizes: list[int], body: str) -> None:
+    module = parse_module(inspect.cleandoc(CACHE.replace("BODY", body)))
+    program = select_instructions(module.main)
+    remove_copies(program)
+    update_in_place(program)
+    copied = [step.dest.type for step in program.body if isinstance(step, Copy)]
+    assert [type.nbytes // 4 for type in copied] == sizes

@@ -190,12 +190,6 @@ def test_dimensions_of_an_expression_are_found_in_all_its_parts() -> None:
     assert dims_of(smaller_extent(S, 5) + (B + 1) // 2, 4) == (DIMS[1], DIMS[0])
 
 
-def test_the_bounds_of_a_product_of_sums_are_those_of_its_factors() -> None:
-    h, w = ranged(Dim("h", 3, 40)), ranged(Dim("w", 3, 50))
-    size = (h - 2) * (w - 2)
-    assert (smallest(size), largest(size)) == (1, 38 * 48)
-
-
 def test_bounds_of_sums_know_how_their_atoms_were_made() -> None:
     s = ranged(Dim("s", 1, 12))
     assert s - smaller_extent(4, s - 1) >= 1
@@ -203,3 +197,9 @@ def test_bounds_of_sums_know_how_their_atoms_were_made() -> None:
     assert largest(s - s // 2 * 2) == 1
     assert larger_extent(0, s - 3) < s
     assert largest((s + 7) // 8 * 8 - s) == 7
+
+
+def test_the_bounds_of_a_product_of_sums_are_those_of_its_factors() -> None:
+    h, w = ranged(Dim("h", 3, 40)), ranged(Dim("w", 3, 50))
+    size = (h - 2) * (w - 2)
+    assert (smallest(size), largest(size)) == (1, 38 * 48)

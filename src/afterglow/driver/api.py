@@ -30,6 +30,7 @@ def compile(
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Dims | None = None,
     values: Mapping[str, Array] | None = None,
+    state: Mapping[str, str] | None = None,
     optimize: bool = True,
     donate_inputs: bool = False,
     max_arena: int | str | None = None,
@@ -58,6 +59,9 @@ def compile(
             that calls may have, and of a step if extents are multiples of one; or a list of
             extents that are compiled ahead of any call.
         values: inputs that become constants, by name.
+        state: inputs that the model keeps from call to call, by name: each with the output that
+            it has in the next call; a star in both names stands for the same text. See
+            docs/shapes.md.
         optimize: False disables all optimisations.
         donate_inputs: let a run use the memory of its input arrays, whose contents are undefined
             afterwards.
@@ -75,7 +79,7 @@ def compile(
         verify: check the program after each pass, and each instruction as it runs.
         progress: called with the name of each stage when it begins.
     """
-    check_bindings(shapes, dims, values, backend=backend, target=target)
+    check_bindings(shapes, dims, values, state=state, backend=backend, target=target)
     dim_options = DimOptions.of(dims or {})
     options = Options(
         backend=backend,
@@ -84,6 +88,7 @@ def compile(
         shapes=shapes or {},
         dims=dim_options.bound,
         values=values or {},
+        state=state or {},
         optimize=optimize,
         donate_inputs=donate_inputs,
         max_arena=None if max_arena is None else as_size(max_arena),

@@ -9,6 +9,7 @@ from afterglow.backends.capabilities import BundleEntry, BundleExtent, Bundling,
 from afterglow.driver.options import Options
 from afterglow.driver.sources import Source
 from afterglow.driver.stages import Stages, find_backend
+from afterglow.driver.state import import_with_state
 from afterglow.frontends.base import NeedsValuesError
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.bundle import BundleRequest
@@ -44,7 +45,7 @@ def _planned(source: Source, options: Options, suffix: str) -> BundleEntry:
     if options.progress is not None:
         options.progress("import")
     try:
-        module, _ = source.load(options)
+        module, _ = import_with_state(source, options)
     except NeedsValuesError as error:
         raise _data_dependent(error) from None
     inputs = tuple(placeholder.name for placeholder in module.main.inputs)

@@ -164,9 +164,10 @@ def model_key(digest: str, options: Options) -> str:
     choice = f"{options.policy} {options.precision} {options.tune}"
     target = f"{options.backend} {options.target} {_identity(options)}"
     part = repr(options.partition)
+    kept = [f"state {pair}" for pair in sorted(options.state.items())]
     build = [_build(), *_plugin_states(options.backend)]
     return digest_of_texts(
-        [digest, *build, target, flags, choice, part, *bound, *dims, *sorted(values)]
+        [digest, *build, target, flags, choice, part, *kept, *bound, *dims, *sorted(values)]
     )
 
 

@@ -19,6 +19,7 @@ from afterglow.driver.ranges import Ranges, given_ranges
 from afterglow.driver.sources import Source, open_source
 from afterglow.driver.specialise import CallSpecialiser
 from afterglow.driver.stages import Stages, find_backend
+from afterglow.driver.state import check_kept, import_with_state
 from afterglow.frontends.base import NeedsValuesError, UnboundDimensionsError
 from afterglow.frontends.partition import remainder_of
 from afterglow.graph import Module, print_module
@@ -53,6 +54,7 @@ def compile_with(
     dim_options.check_names(signature.inputs)
     bindings = [replace(options, dims={**options.dims, **dims}) for dims in dim_options.bindings()]
     ahead = [recipe.build_ahead(binding) for binding in bindings]
+    check_kept(options, ahead, recipe.refused_ranges())
     if isinstance(ahead[0], Version) and not dim_options.ahead:
         return CompiledModel(ahead[0].signature, recipe, ahead[0])
     model = CompiledModel(signature, recipe, None, dim_options.ranges)
@@ -101,7 +103,7 @@ class Recipe(Specialiser):
         if options.progress is not None:
             options.progress("import")
         try:
-            module, forms = self.source.load(options)
+            module, forms = import_with_state(self.source, options)
             version = Version(Stages(options).finish(module), forms, frozenset(value_inputs))
         except (MemoryError, ValueError) as error:
             if not lacks_memory(error):
@@ -219,7 +221,7 @@ class Recipe(Specialiser):
         known = dict.fromkeys((*STAGES, *stages.languages))
         if name not in known:
             raise UsageError(f"no stage {name!r}", help=f"there are {', '.join(known)}")
-        module, _ = self.source.load(self.last)
+        module, _ = import_with_state(self.source, self.last)
         if name == "import":
             return print_module(module)
         stages.optimise(module)

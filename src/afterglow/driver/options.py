@@ -41,6 +41,8 @@ class Options:
     values: Mapping[str, Array] = field(default_factory=dict)
     partition: Partition | None = None
     """The part of the model to compile; None for all of it."""
+    state: Mapping[str, str] = field(default_factory=dict)
+    """Inputs that are kept between runs: each with the output that it has in the next one."""
     optimize: bool = True
     donate_inputs: bool = False
     """Whether inputs may be overwritten once they have been read."""
@@ -99,11 +101,13 @@ def check_bindings(
     dims: Any = None,
     values: Any = None,
     *,
+    state: Any = None,
     backend: Any = "cpu",
     target: Any = "host",
 ) -> None:
     """Refuse arguments of the wrong kind: bindings that are not by name, a target without one."""
-    for argument, given in (("shapes", shapes), ("dims", dims), ("values", values)):
+    named = {"shapes": shapes, "dims": dims, "values": values, "state": state}
+    for argument, given in named.items():
         is_mapping = isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
         if given is not None and not is_mapping:
             raise UsageError(
@@ -123,7 +127,7 @@ def check_bindings(
             )
 
 
-_EXAMPLES = {"shapes": "(1, 3, 224, 224)", "dims": "8", "values": "array"}
+_EXAMPLES = {"shapes": "(1, 3, 224, 224)", "dims": "8", "values": "array", "state": "'OUTPUT'"}
 """An example for each argument, for help texts."""
 
 

@@ -30,6 +30,8 @@ def dims_of_functions(functions: Iterable[Function]) -> set[Dim]:
     for function in functions:
         for value in (*function.inputs, *function.states()):
             found.update(dims_of_type(value.type))
+            if value.level is not None:
+                found.update(dims_of(value.level.before, value.level.after))
         for node in function.nodes:
             found.update(dims_of_op(node.op))
             for result in node.results:

@@ -12,7 +12,7 @@ from afterglow.graph.subgraph import Subgraph
 from afterglow.graph.value import Constant, Node, Placeholder, PlaceholderKind, Value
 from afterglow.support.errors import CompileError
 from afterglow.support.names import NameScope
-from afterglow.types import Array, TensorType
+from afterglow.types import Array, FillLevel, TensorType
 from afterglow.types.extent import Extents, RangedExtent, walk_extents
 
 
@@ -212,9 +212,9 @@ class Module:
         self.constants[constant.name] = constant
         return constant
 
-    def state(self, name: str, type: TensorType) -> Placeholder:
-        """Add mutable state."""
-        placeholder = Placeholder(self._names.claim(name), type, PlaceholderKind.STATE)
+    def state(self, name: str, type: TensorType, level: FillLevel | None = None) -> Placeholder:
+        """Add mutable state; what grows has a fill level."""
+        placeholder = Placeholder(self._names.claim(name), type, PlaceholderKind.STATE, level)
         self.states[placeholder.name] = placeholder
         return placeholder
 
@@ -240,7 +240,8 @@ class Module:
         for constant in self.constants.values():
             values[constant] = target.constant(constant.name, constant.data, constant.type)
         for state in self.states.values():
-            values[state] = target.state(state.name, _bound(state.type, extents))
+            level = state.level.bind(extents) if state.level and extents else state.level
+            values[state] = target.state(state.name, _bound(state.type, extents), level)
         copies = {function: Function(function.name, target) for function in self.functions.values()}
         for function, copy in copies.items():
             _Cloner(function, copy, values, copies, extents).run()

@@ -36,6 +36,7 @@ from afterglow.types.extent_text import (
     declared_extent,
     parse_dims,
     parse_extent,
+    parse_level,
     starts_call,
 )
 
@@ -141,7 +142,7 @@ class _ModuleParser:
                     self._constant()
                 case "state":
                     name, type = self._declared("state")
-                    self.module.state(name, type)
+                    self.module.state(name, type, parse_level(self.tokens))
                 case "func":
                     _FunctionParser(self.tokens, self.module).run()
                 case _:

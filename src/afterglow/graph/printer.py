@@ -24,7 +24,7 @@ def print_module(module: Module, *, origins: bool = False) -> str:
     lines = chain(
         _dim_lines(module.functions.values(), module.states.values()),
         (_constant_line(constant) for constant in module.constants.values()),
-        (f"state {value_text(state)} : {state.type}" for state in module.states.values()),
+        map(_state_line, module.states.values()),
         (print_function(f, origins=origins) for f in functions_in_order(module.functions.values())),
     )
     return "\n".join(lines) + "\n"
@@ -37,6 +37,11 @@ def print_functions(functions: Iterable[Function]) -> str:
     bodies = (print_function(function, origins=True) for function in ordered)
     lines = (*_dim_lines(ordered), *map(_constant_line, constants), *bodies)
     return "\n".join(lines) + "\n"
+
+
+def _state_line(state: Placeholder) -> str:
+    level = "" if state.level is None else f" {state.level}"
+    return f"state {value_text(state)} : {state.type}{level}"
 
 
 def _dim_lines(functions: Iterable[Function], states: Iterable[Placeholder] = ()) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from afterglow.graph.op import Op
-from afterglow.types import Array, TensorType
+from afterglow.types import Array, FillLevel, TensorType
 from afterglow.types.extent import walk_extents
 
 if TYPE_CHECKING:
@@ -85,9 +85,17 @@ class PlaceholderKind(Enum):
 class Placeholder(Value):
     """Memory that the optimiser cannot see into: an input of a function, or mutable state."""
 
-    def __init__(self, name: str, type: TensorType, kind: PlaceholderKind) -> None:
+    def __init__(
+        self,
+        name: str,
+        type: TensorType,
+        kind: PlaceholderKind,
+        level: FillLevel | None = None,
+    ) -> None:
         super().__init__(name, type)
         self.kind = kind
+        self.level = level
+        """How far it is filled, of state that grows."""
 
 
 class Node:

@@ -72,6 +72,7 @@ class _Binder:
         )
         copy.address, copy.memory = buffer.address, buffer.memory
         copy.donated = buffer.donated
+        copy.level = None if buffer.level is None else buffer.level.bind(self.extents)
         return copy
 
     def step(self, step: Instr) -> Instr:

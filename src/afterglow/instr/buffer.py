@@ -8,7 +8,7 @@ from enum import Enum
 import numpy as np
 
 from afterglow.support.names import spell
-from afterglow.types import Array, TensorType
+from afterglow.types import Array, FillLevel, TensorType
 from afterglow.types.extent import largest
 
 
@@ -81,6 +81,8 @@ class Buffer:
         """Which arena that is, where a program has several; the only one has no name."""
         self.donated = False
         """Whether the caller donates an input: once read, it may be overwritten."""
+        self.level: FillLevel | None = None
+        """How far a state is filled that grows."""
 
     @property
     def root(self) -> Buffer:

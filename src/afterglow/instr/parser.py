@@ -23,7 +23,7 @@ from afterglow.instr.kernel_plan import KernelPlan
 from afterglow.instr.program import Program
 from afterglow.support.lexer import TokenStream
 from afterglow.types import Array, TensorType
-from afterglow.types.extent_text import parse_dims, parse_extent
+from afterglow.types.extent_text import parse_dims, parse_extent, parse_level
 
 _REGIONS = (Region.INPUT, Region.OUTPUT, Region.CONSTANT, Region.STATE)
 _DECLARED = {region.value: region for region in _REGIONS}
@@ -114,6 +114,7 @@ class _Parser:
         type = parse_type(self.tokens)
         buffer = self.program.declare(region, name, type, self.payload.get(name))
         buffer.donated = region is Region.INPUT and self.tokens.accept("donated")
+        buffer.level = parse_level(self.tokens) if region is Region.STATE else None
         self.buffers[name] = buffer
 
     def _definition(self) -> None:

@@ -71,7 +71,8 @@ def _lifetimes(body: Sequence[Instr]) -> dict[Buffer, str]:
 
 def _declaration(buffer: Buffer) -> str:
     donated = " donated" if buffer.donated else ""
-    return _sized(f"{buffer.region.value} {buffer} : {buffer.type}{donated}", buffer)
+    level = "" if buffer.level is None else f" {buffer.level}"
+    return _sized(f"{buffer.region.value} {buffer} : {buffer.type}{donated}{level}", buffer)
 
 
 def _sized(text: str, buffer: Buffer) -> str:

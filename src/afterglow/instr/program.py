@@ -99,6 +99,8 @@ def dims_of_program(program: Program) -> set[Dim]:
             found.update(dims_of_op(computed.op))
     for buffer in buffers:
         found.update(dims_of(*buffer.type.shape, buffer.start, *buffer.strides))
+        if buffer.level is not None:
+            found.update(dims_of(buffer.level.before, buffer.level.after))
     return found
 
 
@@ -111,7 +113,7 @@ def interface_of(program: Program) -> Interface:
 
 def _port(buffer: Buffer) -> Port:
     """What a buffer outside the arena is to a caller."""
-    return Port(buffer.name, buffer.type, buffer.donated)
+    return Port(buffer.name, buffer.type, buffer.donated, buffer.level)
 
 
 class ProgramBuilder:

@@ -79,6 +79,7 @@ class Selection:
             self.buffers[constant] = declare(Region.CONSTANT, constant.name, constant.type, data)
         for state in (*self.carried, *self.function.states()):
             self.buffers[state] = declare(Region.STATE, state.name, state.type)
+            self.buffers[state].level = state.level
 
     def _select(self, node: Node) -> None:
         p = ProgramBuilder(self.program, node.origin or node.name)

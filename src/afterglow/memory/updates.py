@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from afterglow.instr import Buffer, Copy, Instr, Program, Region
-from afterglow.instr.overlap import same_place
+from afterglow.instr.overlap import overlap, same_place
 from afterglow.memory.sharing import replaceable_operands
 from afterglow.memory.uses import Uses
 
@@ -12,9 +12,14 @@ def update_in_place(program: Program) -> int:
     """Compute state in place instead of copying it there; say how often. Lifetimes come after."""
     updater = _Updater(program)
     copies = [step for step in program.body if isinstance(step, Copy)]
-    removed: set[Instr] = {copy for copy in copies if updater.update(copy)}
-    program.body = [step for step in program.body if step not in removed]
-    return len(removed)
+    updated: set[Instr] = {copy for copy in copies if updater.update(copy)}
+    program.body = [step for step in program.body if step not in updated and not _is_idle(step)]
+    return len(updated)
+
+
+def _is_idle(step: Instr) -> bool:
+    """Whether a step copies something to where it is."""
+    return isinstance(step, Copy) and same_place(step.dest, step.src)
 
 
 class _Updater:
@@ -32,8 +37,7 @@ class _Updater:
             return False
         if state.is_view or value.is_view or value in self.moved:
             return False
-        writers = self.uses.writers[value]
-        if len(writers) != 1 or not self._may_write(writers[0], state, value, copy):
+        if not self._may_write(state, value, copy):
             return False
         self.moved.add(value)
         views: dict[Buffer, Buffer] = {}
@@ -41,7 +45,35 @@ class _Updater:
             self.steps[index].substitute(lambda buffer: _moved(buffer, value, state, views))
         return True
 
-    def _may_write(self, index: int, state: Buffer, value: Buffer, copy: Copy) -> bool:
+    def _may_write(self, state: Buffer, value: Buffer, copy: Copy) -> bool:
+        """Whether a value may be computed where its state lies."""
+        first, *others = self.uses.writers[value]
+        if self._is_copy(first, value, state):
+            return self._may_overwrite(others, state, value, copy)
+        return not others and self._may_replace(first, state, value, copy)
+
+    def _is_copy(self, index: int, value: Buffer, state: Buffer) -> bool:
+        step = self.steps[index]
+        return isinstance(step, Copy) and step.dest is value and step.src is state
+
+    def _may_overwrite(self, writers: list[int], state: Buffer, value: Buffer, copy: Copy) -> bool:
+        """Whether parts of a copy of state may be written into the state: nobody needs the old."""
+        written = [
+            buffer.placed_in(state)
+            for index in writers
+            for access, buffer in self.steps[index].accesses()
+            if access.writes and buffer.root is value
+        ]
+        read_later = [
+            buffer
+            for index in self.uses.touching(state)
+            if writers and index >= writers[0] and self.steps[index] is not copy
+            for _, buffer in self.steps[index].accesses()
+            if buffer.root is state
+        ]
+        return not any(overlap(old, new) for old in read_later for new in written)
+
+    def _may_replace(self, index: int, state: Buffer, value: Buffer, copy: Copy) -> bool:
         """Whether a step may write a value over state: element by element, and nobody follows."""
         end = self.uses.position[copy]
         others = [i for i in self.uses.touching(state) if i != end]

@@ -35,6 +35,7 @@ from afterglow.ops.indexing import Gather
 from afterglow.ops.movement import Reshape
 from afterglow.types import Array
 from afterglow.types.dtype import i64
+from afterglow.types.extent import is_ranged, larger_extent
 
 T = TypeVar("T", Array, Value)
 A = -0.75
@@ -78,8 +79,10 @@ class Axis:
     @property
     def mirrors(self) -> tuple[float, float]:
         """Where a mirror image begins, and the distance to the other mirror."""
-        centres = self.mirrors_at_centres
-        return (0.0, max(1.0, self.extent - 1)) if centres else (-0.5, float(self.extent))
+        if not self.mirrors_at_centres:
+            return -0.5, self.extent if is_ranged(self.extent) else float(self.extent)
+        distance = larger_extent(1, self.extent - 1)
+        return 0.0, distance if is_ranged(distance) else float(distance)
 
     def taps(self, at: Array) -> list[Tap[Array]]:
         """The neighbours of each position; those of a cubic are moved inside one by one."""

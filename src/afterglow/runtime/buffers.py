@@ -22,6 +22,8 @@ class HostBuffer:
     def __init__(self, type: TensorType, array: Array | None = None) -> None:
         self.type = type
         self.array = np.zeros(type.shape, type.dtype.numpy) if array is None else array
+        self.filled = 0
+        """How much of it is filled, of state that grows: see `FillLevel`."""
 
     def write(self, array: Array) -> Future[None]:
         """Copy an array into it."""
@@ -33,9 +35,18 @@ class HostBuffer:
         return done(self.array.copy())
 
 
-def arrays_of(buffers: Mapping[str, DeviceBuffer]) -> dict[str, Array]:
+class StateArrays(dict[str, Array]):
+    """The memory of states, by name, and how much of each is filled."""
+
+    levels: Mapping[str, int] = {}
+
+
+def arrays_of(buffers: Mapping[str, DeviceBuffer]) -> StateArrays:
     """The memory of buffers that a device made as `HostBuffer`s."""
-    return {name: host_array(buffer) for name, buffer in buffers.items()}
+    arrays = StateArrays((name, host_array(buffer)) for name, buffer in buffers.items())
+    if arrays:
+        arrays.levels = {name: getattr(buffer, "filled", 0) for name, buffer in buffers.items()}
+    return arrays
 
 
 def host_array(buffer: DeviceBuffer) -> Array:

@@ -7,9 +7,12 @@ from copy import copy
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.buffers import HostBuffer
 from afterglow.runtime.device import DeviceBuffer, Executable
+from afterglow.runtime.growth import Growth
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.support.errors import UsageError, lacks_memory, out_of_memory
 from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
@@ -72,6 +75,7 @@ class CompiledFunction:
         self._program = program
         self._allocate = allocate
         self.states = {port.name: allocate(port.type) for port in interface.states}
+        self._growth = Growth.of(interface)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
         """The same code, which is never changed, with a copy of the states."""
@@ -79,7 +83,18 @@ class CompiledFunction:
         copied.states = {name: self._allocate(state.type) for name, state in self.states.items()}
         for name, state in copied.states.items():
             state.write(self.states[name].read().result()).result()
+        if self._growth is not None:
+            self._growth.copy_levels(self.states, copied.states)
         return copied
+
+    def reset(self) -> None:
+        """Let all states be as before the first run: zeros, and empty if they grow."""
+        for port in self.interface.states:
+            if port.level is None:
+                zeros = np.zeros(port.type.shape, port.type.dtype.numpy)
+                self.states[port.name].write(zeros).result()
+        if self._growth is not None:
+            self._growth.reset(self.states)
 
     @property
     def program(self) -> Any:
@@ -113,12 +128,17 @@ class CompiledFunction:
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Run on arrays of exactly the input types."""
+        if self._growth is not None:
+            self._growth.check_room(self.states)
         try:
-            return self.executable.run(inputs, self.states)
+            outputs = self.executable.run(inputs, self.states)
         except (MemoryError, ValueError) as error:
             if not lacks_memory(error):
                 raise
             raise out_of_memory("run the model", error) from None
+        if self._growth is not None:
+            self._growth.advance(inputs, self.states)
+        return outputs
 
 
 def _infos(names: Sequence[str], ports: Sequence[Port]) -> tuple[TensorInfo, ...]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from afterglow.runtime.buffers import StateArrays
 from afterglow.runtime.signature import TensorInfo
 from afterglow.support.errors import UsageError
-from afterglow.types import Interface
-from afterglow.types.extent import Dim, Extents, RangedExtent, dims_of
+from afterglow.types import Array, Interface
+from afterglow.types.extent import Dim, Extents, RangedExtent, dims_of, ranged
 from afterglow.types.extent_solver import solve
 from afterglow.types.sample_extents import run_text
 
@@ -16,6 +17,9 @@ Shape: TypeAlias = "tuple[int, ...] | None"
 """Of an array; None for what is none."""
 Shapes: TypeAlias = tuple[Shape, ...]
 """Of several arrays."""
+
+MOST_KNOWN = 1024
+"""Shapes whose extents are remembered."""
 
 
 class _Axis(NamedTuple):
@@ -25,45 +29,62 @@ class _Axis(NamedTuple):
     name: str
     axis: int
     extent: RangedExtent
+    dim: str
+    """The name of the dimension that the extent is; empty if it is not just one."""
 
 
 class ExtentReader:
     """Reads the extents of dimensions off the shapes of arrays that have ranged types.
 
-    The last answer is remembered, as calls in a row mostly have the same shapes.
+    The last answers are remembered.
     """
 
     def __init__(self, names: Sequence[str], types: Sequence[Shape]) -> None:
         self.dims = dims_of(*(extent for shape in types for extent in shape or ()))
         self._axes = [
-            _Axis(array, name, axis, extent)
+            _Axis(array, name, axis, extent, _single(extent))
             for array, (name, shape) in enumerate(zip(names, types, strict=True))
             for axis, extent in enumerate(shape or ())
             if isinstance(extent, RangedExtent)
         ]
-        self._last: tuple[Sequence[Shape], Extents] = ((), {})
+        self.growing: tuple[str, ...] = ()
+        """States whose fill levels tell extents, behind the arrays: of those alike, one."""
+        self._known: dict[Shapes, Extents] = {}
 
     @staticmethod
     def of(interface: Interface) -> ExtentReader:
-        """What reads the extents of a program off the shapes of its inputs."""
-        ports = interface.inputs
-        return ExtentReader([port.name for port in ports], [port.type.shape for port in ports])
+        """What reads the extents of a program off its inputs and the fill levels of its states."""
+        shapes = {port.name: port.type.shape for port in interface.inputs}
+        states = {port.level.before: port.name for port in interface.states if port.level}
+        names = (*shapes, *states.values())
+        reader = ExtentReader(names, [*shapes.values(), *((before,) for before in states)])
+        reader.growing = tuple(states.values())
+        return reader
 
-    def read(self, shapes: Sequence[Shape]) -> Extents:
+    def of_run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> Extents:
+        """The extents of a run on inputs and states."""
+        return self.read(inputs, states.levels if isinstance(states, StateArrays) else {})
+
+    def read(self, arrays: Sequence[Array], levels: Mapping[str, int] | None = None) -> Extents:
         """The extents of all dimensions, by name; an error if one contradicts a bound or others.
 
-        Equal shapes in a row give the same mapping, not only an equal one.
+        `levels` are the fill levels of states that grow, by name; they are empty otherwise.
         """
-        seen, extents = self._last
-        if seen == shapes:
-            return extents
+        shapes: Shapes = tuple([array.shape for array in arrays])
+        if self.growing:
+            shapes += tuple([((levels or {}).get(name, 0),) for name in self.growing])
+        known = self._known.get(shapes)
+        if known is not None:
+            return known
         extents = self._solved(shapes)
         for axis in self._axes:
             self._check(axis, _extent_at(shapes, axis), extents)
-        self._last = shapes, extents
-        return extents
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        in_order = {dim.name: extents[dim.name] for dim in self.dims}
+        return self._known.setdefault(shapes, in_order)
 
-    def fits(self, shapes: Sequence[Shape]) -> bool:
+    def fits(self, shapes: Shapes) -> bool:
         """Whether extents within the bounds make the shapes of the axes that are expressions."""
         extents = self._solved(shapes)
         for dim in self.dims:
@@ -71,14 +92,13 @@ class ExtentReader:
                 return False
         return all(axis.extent.bind(extents) == _extent_at(shapes, axis) for axis in self._axes)
 
-    def _solved(self, shapes: Sequence[Shape]) -> dict[str, int]:
+    def _solved(self, shapes: Shapes) -> dict[str, int]:
         """The extents that the shapes tell, right or wrong."""
-        known: dict[str, int] = {}
-        for _ in self.dims:  # one that is a sum may wait for all others
+        single = [axis for axis in self._axes if axis.dim]
+        known = {axis.dim: _extent_at(shapes, axis) for axis in reversed(single)}  # the first wins
+        for _ in range(len(self.dims) - len(known)):  # one that is a sum may wait for all others
             for axis in self._axes:
                 solve(axis.extent, _extent_at(shapes, axis), known)
-            if len(known) == len(self.dims):
-                break
         return known
 
     def _check(self, axis: _Axis, given: int, extents: Extents) -> None:
@@ -95,7 +115,12 @@ class ExtentReader:
             )
 
 
-def _extent_at(shapes: Sequence[Shape], axis: _Axis) -> int:
+def _single(extent: RangedExtent) -> str:
+    dim = extent.dims[0]
+    return dim.name if extent == ranged(dim) else ""
+
+
+def _extent_at(shapes: Shapes, axis: _Axis) -> int:
     shape = shapes[axis.array]
     assert shape is not None
     return shape[axis.axis]

@@ -26,7 +26,7 @@ from afterglow.runtime.native.status import Status
 from afterglow.runtime.native.timed_team import TimedTeam
 from afterglow.runtime.version import Version
 from afterglow.support.errors import UsageError
-from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
+from afterglow.types import Array, FillLevel, Interface, MemoryPlan, Port, TensorType
 from afterglow.types.dtype import DTYPES
 from afterglow.types.extent import Dim
 from afterglow.types.extent_text import read_shape
@@ -136,7 +136,10 @@ def _version(
 
 def _port(data: Mapping[str, Any], dims: Sequence[Dim]) -> Port:
     type = TensorType(DTYPES[data["dtype"]], read_shape(data["shape"], dims))
-    return Port(data["name"], type, data["donated"])
+    level, filled = data["level"], None
+    if level is not None:
+        filled = FillLevel(level["axis"], *read_shape([level["before"], level["after"]], dims))
+    return Port(data["name"], type, data["donated"], filled)
 
 
 def _function(library: ctypes.CDLL, name: str, pointers: int) -> Any:
@@ -202,7 +205,7 @@ class LibraryExecutable(HostExecutable):
         if self._donates:
             inputs = donatable(self.interface, inputs, states)
         inputs = [np.require(array, requirements=("C", "A")) for array in inputs]
-        known = self._extents.read([array.shape for array in inputs])
+        known = self._extents.of_run(inputs, states)
         types = [port.type.bind(known) for port in self.interface.outputs]
         outputs = [np.empty(type.shape, type.dtype.numpy) for type in types]
         arrays = (*inputs, *outputs, *states.values())

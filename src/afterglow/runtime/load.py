@@ -22,6 +22,7 @@ from afterglow.support.container import is_container
 from afterglow.support.errors import UsageError
 from afterglow.support.output_path import checked_path
 from afterglow.support.regular_file import open_regular
+from afterglow.types.extent import dims_of
 
 Names: TypeAlias = Mapping[tuple[str, int], str]
 """Of dimensions, by an input and an axis of it."""
@@ -97,6 +98,13 @@ def _common_info(infos: Sequence[TensorInfo], names: Names) -> TensorInfo:
     return TensorInfo(first.name, first.dtype, tuple(shape))
 
 
+def _bounds_text(key: Key) -> str:
+    """The bounds of the dimensions in the shapes of a key, if there are some."""
+    dims = dims_of(*(extent for shape in key.shapes for extent in shape or ()))
+    bounds = " and ".join(f"{dim.spelled} {dim.range_text}" for dim in dims)
+    return f" with {bounds}" if bounds else ""
+
+
 class _Saved(Specialiser):
     """Stands where a model that was compiled in this process has its source."""
 
@@ -129,7 +137,7 @@ class _Saved(Specialiser):
         for info in self.signature.inputs:
             value = f" = {values[info.name]}" if info.name in values else ""
             texts.append(f"{replace(info, shape=shapes[info.name])}{value}")
-        return ", ".join(texts)
+        return ", ".join(texts) + _bounds_text(key)
 
     def title(self) -> str:
         """The file that it was loaded from."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,10 @@ from afterglow.types.extent import Dim
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+
+MOST_RECENT = 1024
+"""How many shapes are remembered that the version that ran last takes."""
 
 
 class CompiledModel:
@@ -50,7 +55,7 @@ class CompiledModel:
         self._static = static
         self._ranges = ranges or {}
         self._versions = Versions() if versions is None else versions
-        self._recent = None if static is None else _Recent(_exact_inputs(signature), static)
+        self._recent: _Recent | None = None
 
     def __copy__(self) -> CompiledModel:
         return CompiledModel(
@@ -245,6 +250,12 @@ class CompiledModel:
             raise UsageError(f"input {twice[0]!r} is given by position and by name")
         return _alone(self.run(None, {**feed, **named}))
 
+    def reset(self) -> None:
+        """Let all state be as before the first call: zeros, and empty where it grows."""
+        for version in self.versions():
+            if isinstance(version, Version):
+                version.compiled.reset()
+
     def submit(self, *arrays: Any, **named: Any) -> Future[Any]:
         """Begin to run in the background, on what a call takes; an error comes with the result.
 
@@ -295,8 +306,15 @@ class CompiledModel:
         if self._versions.value_inputs:
             return
         if all(type(array) is np.ndarray for array in arrays.values()):
-            exact = [(name, array.dtype, array.shape) for name, array in arrays.items()]
-            self._recent = _Recent(exact, version)
+            recent = self._recent
+            if recent is None or recent.version is not version:
+                recent = self._recent = _Recent([*self._dtypes.items()], version)
+            recent.add(tuple([array.shape for array in arrays.values()]))
+
+    @cached_property
+    def _dtypes(self) -> dict[str, Any]:
+        """NumPy's element type of each input; None for what is no tensor."""
+        return {info.name: info.dtype and info.dtype.numpy for info in self.inputs}
 
     def _checked(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         names = [info.name for info in self.inputs]
@@ -344,21 +362,30 @@ class CompiledModel:
 
 @dataclass(frozen=True)
 class _Recent:
-    """A version, and name, element type and shape of the arrays that it takes as they are."""
+    """A version, the element types of its inputs by name, and shapes that it takes for certain."""
 
-    exact: list[tuple[str, Any, Any]]
+    dtypes: list[tuple[str, Any]]
     version: Version | SegmentedVersion
+    shapes: set[tuple[Any, ...]] = field(default_factory=set)
+
+    def add(self, shapes: tuple[Any, ...]) -> None:
+        """Remember shapes; if they are too many, forget all others."""
+        if len(self.shapes) >= MOST_RECENT:
+            self.shapes.clear()
+        self.shapes.add(shapes)
 
     def takes(self, feed: Mapping[str, Any]) -> bool:
         """Whether the feed needs no closer look: arrays of just the types that are wanted."""
         is_mapping = type(feed) is dict or isinstance(feed, Mapping)  # the first is faster
-        if not is_mapping or len(feed) != len(self.exact):
+        if not is_mapping or len(feed) != len(self.dtypes):
             return False
-        for name, dtype, shape in self.exact:
+        shapes = []
+        for name, dtype in self.dtypes:
             array = feed.get(name)
-            if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
+            if type(array) is not np.ndarray or array.dtype != dtype:
                 return False
-        return True
+            shapes.append(array.shape)
+        return tuple(shapes) in self.shapes
 
 
 def _folder(given: Any) -> Path:
@@ -369,11 +396,6 @@ def _folder(given: Any) -> Path:
             f"cannot write {path}: it is not a folder", help="give a folder, new or existing"
         )
     return path
-
-
-def _exact_inputs(signature: Signature) -> list[tuple[str, Any, Any]]:
-    """Name, NumPy's element type and shape of each input; what is no tensor fits no array."""
-    return [(info.name, info.dtype and info.dtype.numpy, info.shape) for info in signature.inputs]
 
 
 def _alone(outputs: Sequence[Any]) -> Any:

@@ -27,9 +27,10 @@ from afterglow.support.container import (
 )
 from afterglow.support.errors import UsageError
 from afterglow.types.dtype import DTYPES
+from afterglow.types.extent import walk_extents
 
 KIND = "afterglow model"
-LAYOUT = 5
+LAYOUT = 6
 """Counts changes of the metadata that readers must know about."""
 GRAPH, WEIGHTS = "source.graph", "source.weights"
 """Sections of what is left of the source."""
@@ -82,6 +83,7 @@ def _content(
     }
     if source is not None:
         writer.sections.update({GRAPH: source.graph, WEIGHTS: source.weights})
+    assert not any(walk_extents(metadata)), "JSON would hold ranged extents as numbers"
     return metadata, writer.sections
 
 

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from typing import Any, Protocol, TypeAlias
 
 from afterglow.runtime.artifact import Artifact, StoredSections
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.content import describe_content, restore_content
 from afterglow.runtime.device import Device, FindDevice, LoadOptions
+from afterglow.runtime.extents import Shapes, has_ranges
 from afterglow.runtime.segmented import Continuation, SegmentedVersion
 from afterglow.runtime.version import SourceLeft, Version
 from afterglow.runtime.versions import Key, Versions
 from afterglow.support.container import Container
 from afterglow.support.errors import UsageError
-from afterglow.types import Interface, MemoryPlan, OutputForm, OutputKind, Port, TensorType
+from afterglow.types import (
+    FillLevel,
+    Interface,
+    MemoryPlan,
+    OutputForm,
+    OutputKind,
+    Port,
+    TensorType,
+)
 from afterglow.types.dtype import DTYPES
+from afterglow.types.extent import Dim, dims_of
+from afterglow.types.extent_text import read_shape, spell_shape
 
 AnyVersions: TypeAlias = "Versions[Version | SegmentedVersion]"
 
@@ -32,7 +43,7 @@ class VersionWriter:
         """Versions, each with what it was compiled for."""
         described = [
             {
-                "shapes": key.shapes,
+                **_describe_shapes(key.shapes),
                 "values": [describe_content(content) for content in key.values],
                 **self.version(version),
             }
@@ -87,34 +98,51 @@ def _describe_artifact(artifact: Artifact) -> dict[str, Any]:
             kind.name: [_describe_port(port) for port in getattr(artifact.interface, kind.name)]
             for kind in fields(artifact.interface)
         },
+        "dims": list(map(astuple, artifact.interface.dims)),
         "plan": asdict(artifact.plan),
         "manifest": artifact.manifest,
     }
 
 
 def _describe_port(port: Port) -> list[Any]:
-    return [port.name, port.type.dtype.name, list(port.type.shape), port.donated]
+    level = port.level and [port.level.axis, spell_shape((port.level.before, port.level.after))]
+    return [port.name, port.type.dtype.name, spell_shape(port.type.shape), port.donated, level]
+
+
+def _describe_shapes(shapes: Shapes) -> dict[str, Any]:
+    """Shapes, and the dimensions that their extents depend on."""
+    dims = dims_of(*(extent for shape in shapes for extent in shape or ()))
+    spelled = [None if shape is None else spell_shape(shape) for shape in shapes]
+    return {"shapes": spelled, "dims": list(map(astuple, dims))}
+
+
+def _restore_shapes(data: Mapping[str, Any]) -> Shapes:
+    dims = [Dim(*dim) for dim in data["dims"]]
+    return tuple(None if shape is None else read_shape(shape, dims) for shape in data["shapes"])
 
 
 def _restore_artifact(data: Mapping[str, Any], sections: StoredSections) -> Artifact:
     return Artifact(
         data["device"],
-        _restore_interface(data["interface"]),
+        _restore_interface(data["interface"], [Dim(*dim) for dim in data["dims"]]),
         MemoryPlan(**data["plan"]),
         data["manifest"],
         sections,
     )
 
 
-def _restore_interface(data: Mapping[str, Any]) -> Interface:
+def _restore_interface(data: Mapping[str, Any], dims: Sequence[Dim]) -> Interface:
     ports = {
-        kind: tuple(
-            Port(name, TensorType(DTYPES[dtype], tuple(shape)), donated)
-            for name, dtype, shape, donated in described
-        )
+        kind: tuple(_restore_port(port, dims) for port in described)
         for kind, described in data.items()
     }
     return Interface(**ports)
+
+
+def _restore_port(data: Sequence[Any], dims: Sequence[Dim]) -> Port:
+    name, dtype, shape, donated, level = data
+    filled = level and FillLevel(level[0], *read_shape(level[1], dims))
+    return Port(name, TensorType(DTYPES[dtype], read_shape(shape, dims)), donated, filled)
 
 
 class Resumer(Protocol):
@@ -140,9 +168,10 @@ class VersionReader:
         """Load versions that were described so."""
         versions.depend_on(data["value_inputs"])
         for described in data["versions"]:
-            shapes = (None if s is None else tuple(s) for s in described["shapes"])
-            key = Key(tuple(shapes), tuple(map(restore_content, described["values"])))
-            versions.keep(key, self.version(described))
+            shapes = _restore_shapes(described)
+            key = Key(shapes, tuple(map(restore_content, described["values"])))
+            taken = shapes if has_ranges(shapes) else None
+            versions.keep(key, replace(self.version(described), ranged_shapes=taken))
 
     def version(self, data: Mapping[str, Any]) -> Version | SegmentedVersion:
         """One version."""

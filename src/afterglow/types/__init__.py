@@ -4,7 +4,7 @@ from afterglow.types.array import Array
 from afterglow.types.dtype import DType
 from afterglow.types.dynamic import DynamicExtent, DynamicType, Extent, HostKind, HostType
 from afterglow.types.index_range import IndexRange, IndexRanges
-from afterglow.types.interface import Interface, Port
+from afterglow.types.interface import FillLevel, Interface, Port
 from afterglow.types.memory_plan import MemoryPlan
 from afterglow.types.output_form import OutputForm, OutputKind
 from afterglow.types.quantization import Quantization
@@ -16,6 +16,7 @@ __all__ = [
     "DynamicExtent",
     "DynamicType",
     "Extent",
+    "FillLevel",
     "HostKind",
     "HostType",
     "IndexRange",

@@ -9,6 +9,7 @@ from operator import add, floordiv, mod, mul, sub
 from afterglow.support.errors import TypeRuleError
 from afterglow.support.lexer import TokenStream
 from afterglow.types.extent import Dim, is_ranged, larger_extent, ranged, smaller_extent
+from afterglow.types.interface import FillLevel
 
 _LOOSE: dict[str, Callable[[int, int], int]] = {"+": add, "-": sub}
 _TIGHT: dict[str, Callable[[int, int], int]] = {"*": mul, "//": floordiv, "%": mod}
@@ -54,6 +55,17 @@ def read_shape(spelled: Sequence[int | str], dims: Iterable[Dim]) -> tuple[int, 
     """The shape that was spelled so, over these dimensions."""
     extents = {dim.name: ranged(dim) for dim in dims}
     return tuple(_read(each, extents) if isinstance(each, str) else each for each in spelled)
+
+
+def parse_level(tokens: TokenStream) -> FillLevel | None:
+    """Read how far a state is filled, if its declaration says that."""
+    if not tokens.accept("filled"):
+        return None
+    axis = tokens.integer()
+    tokens.expect("from")
+    before = parse_extent(tokens)
+    tokens.expect("to")
+    return FillLevel(axis, before, parse_extent(tokens))
 
 
 def _read(text: str, extents: dict[str, int]) -> int:

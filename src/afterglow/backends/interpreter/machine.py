@@ -66,18 +66,19 @@ class Machine(HostExecutable):
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once, on an arena of its own: calls from several threads do not meet."""
-        program = self.bound(inputs)
+        memory = arrays_of(states)
+        program = self.bound(inputs, memory)
         sizes = {"": program.arena_bytes or 0, **program.arenas}
         arenas = {name: np.empty(size, np.uint8) for name, size in sizes.items()}
         outputs = [np.empty(b.type.shape, b.type.dtype.numpy) for b in program.outputs]
-        run = Run(self, arenas, inputs, outputs, arrays_of(states), program)
+        run = Run(self, arenas, inputs, outputs, memory, program)
         for step in program.body:
             run.execute(step)
         return outputs
 
-    def bound(self, inputs: Sequence[Array]) -> Program:
-        """The program as it is for the extents of inputs; the last few are kept."""
-        extents = self._extents.read([array.shape for array in inputs])
+    def bound(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> Program:
+        """The program as it is for the extents of a run; the last few are kept."""
+        extents = self._extents.of_run(inputs, states)
         key = tuple(extents[dim.name] for dim in self.interface.dims)
         program = self._bound.get(key) or bind_program(self.program, extents)
         self._bound = {**dict([*self._bound.items()][1 - MOST_BOUND :]), key: program}
@@ -97,7 +98,7 @@ class Run:
         program: Program | None = None,
     ) -> None:
         self.machine = machine
-        self.program = program = program or machine.bound(inputs)
+        self.program = program = program or machine.bound(inputs, states)
         self.arenas = arenas
         self.memory: dict[Buffer, Array] = {}
         for buffer, array in zip(

@@ -126,6 +126,7 @@ _ARENA_LINE = _line(r"(?P<arenas>arena \w+ \d+)")
 _ARENA = re.compile(r"arena(?: (\w+))? (\d+)")
 _REGION = _line(
     rf"(?P<kind>input|output|const|state) (?P<name>{_NAME}) : {_TYPE}(?P<donated> donated)?"
+    r"(?: filled [^;]*?)?"
 )
 _ALLOC = _line(
     rf"(?P<name>{_NAME}) = (?P<kind>alloc|local) {_TYPE}"

@@ -136,7 +136,7 @@ class NativeExecutable(HostExecutable):
         """The inputs as machine code can use them, arrays for the outputs, and a context."""
         inputs = self.prepared(inputs, states)
         reader = self._extents
-        extents = {} if reader is None else reader.read([array.shape for array in inputs])
+        extents = {} if reader is None else reader.of_run(inputs, states)
         outputs = self._outputs.make(extents)
         return inputs, outputs, self._take_context(inputs, outputs, states, extents)
 
@@ -155,9 +155,9 @@ class NativeExecutable(HostExecutable):
         bases = context.bases
         for place, array in enumerate((*inputs, *outputs, *states.values()), FIRST_OTHER):
             bases[place] = address_of(array)
-        for place, dim in enumerate(self.native.interface.dims):
-            context.extents[place] = extents[dim.name]
-        context.known = extents
+        if extents and context.known is not extents:
+            context.extents[:] = [*extents.values()]
+            context.known = extents
         return context
 
     def start_host(
@@ -245,6 +245,7 @@ class Context:
         self.bases[CONSTANTS] = executable.constants.ctypes.data
         self.bases[ALARMS] = self.alarms.ctypes.data
         self.known: Extents = {}
+        """What the extents were set from."""
         self.extents: Any = (ctypes.c_int64 * len(interface.dims))()
         self.bases[EXTENTS] = ctypes.addressof(self.extents)
         self.bases_address = ctypes.addressof(self.bases)

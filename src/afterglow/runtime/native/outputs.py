@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from afterglow.types.extent import Extents
 
 LARGE = 1 << 17
 """Bytes from which it pays: so much often comes from the system, page by page and cleared."""
+MOST_SHAPES = 1024
+"""Shapes that are remembered for each ranged output."""
 MOST_CACHED = 2
 """Arrays whose memory is cached for each output."""
 
@@ -32,10 +35,25 @@ class _Fresh:
 
     def __init__(self, type: TensorType) -> None:
         self.type = type
+        self.is_ranged = type.is_ranged
         self.dtype = np.dtype(type.dtype.numpy)
+        self._shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
+        """What its shape is at extents that it had, if it is ranged."""
+
+    def shape(self, extents: Extents) -> tuple[int, ...]:
+        """The shape that it has in a run."""
+        if not self.is_ranged:
+            return self.type.shape
+        key = (*extents.values(),)
+        known = self._shapes.get(key)
+        if known is None:
+            if len(self._shapes) >= MOST_SHAPES:
+                self._shapes.clear()
+            known = self._shapes[key] = self.type.bind(extents).shape
+        return known
 
     def make(self, extents: Extents) -> Array:
-        return np.empty(self.type.bind(extents).shape, self.dtype)
+        return np.empty(self.shape(extents), self.dtype)
 
 
 class _Cached(_Fresh):
@@ -53,8 +71,8 @@ class _Cached(_Fresh):
         # Views refer to the first array that NumPy finds no other array behind: this one.
         array = np.asarray(memory.data)
         weakref.finalize(array, self._give_back, memory).atexit = False
-        type = self.type.bind(extents)
-        return array[: type.nbytes].view(self.dtype).reshape(type.shape)
+        shape = self.shape(extents)
+        return array[: prod(shape) * self.dtype.itemsize].view(self.dtype).reshape(shape)
 
     def _give_back(self, memory: Array) -> None:
         if len(self._free) < MOST_CACHED:

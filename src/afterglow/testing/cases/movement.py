@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from afterglow.ops.movement import Concat, Expand, Pad, PadMode, Reshape, Slice, Tile, Transpose
+from afterglow.ops.overwrite import Overwrite
 from afterglow.testing.cases.case import bf16, boolean, case, f16, f32, i8, i32, i64, string, u8
 
 CASES = [
@@ -44,6 +45,11 @@ CASES = [
     case(Pad((5,), (7,), PadMode.WRAP), u8(3)),
     case(Pad((2,), (1,), PadMode.REFLECT), f32(1), given={0: np.array([3], np.float32)}),
     case(Pad((0, 1), (0, 1), PadMode.EDGE), f32(0, 2)),
+    case(Overwrite((1, 0)), f32(4, 3), f32(2, 2)),
+    case(Overwrite((0, 2, 0)), i8(2, 3, 4), i8(2, 1, 4)),
+    case(Overwrite((3,)), bf16(4), bf16(0)),
+    case(Overwrite((1,)), string(3), string(2)),
+    case(Overwrite(()), f32(), f32()),
     case(Tile((2, 1, 3)), f32(2, 3, 1)),
     case(Tile((0, 2)), f32(2, 3)),
     case(Tile(()), f32()),

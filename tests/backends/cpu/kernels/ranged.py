@@ -52,8 +52,14 @@ def module_of(op: Op, *shapes: str, fused: bool = False) -> Module:
     return module
 
 
-def check_op(op: Op, *shapes: str, fused: bool = False, runs: Sequence[Extents] = RUNS) -> None:
+def check_op(
+    op: Op,
+    *shapes: str,
+    fused: bool = False,
+    runs: Sequence[Extents] = RUNS,
+    threads: int | None = None,
+) -> None:
     """One program computes what the op is at all those extents."""
     module = module_of(op, *shapes, fused=fused)
     dims = {dim.name for value in module.main.inputs for dim in dims_of(*value.type.shape)}
-    check_ranged(module, [{name: run[name] for name in dims} for run in runs])
+    check_ranged(module, [{name: run[name] for name in dims} for run in runs], threads=threads)

@@ -54,6 +54,11 @@ def test_causal_masks() -> None:
     check_ranged(module_of("b, 2, s, 16", "b, 2, s, 16", causal=True), LENGTHS)
 
 
+def test_threads_share_a_ranged_number_of_heads_and_blocks() -> None:
+    module = module_of("b, 4, s, 64", "b, 4, s, 64", "b, 1, 1, s", fused=True)
+    check_ranged(module, LENGTHS, threads=2)
+
+
 def test_either_number_alone_is_ranged() -> None:
     check_ranged(module_of("b, 4, s, 24", "b, 2, 50, 24", "b, 1, 1, 50"), LENGTHS)
     for queries in ("5", "12", "40"):

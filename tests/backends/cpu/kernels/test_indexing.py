@@ -24,11 +24,13 @@ from afterglow.ops.indexing import (
 from afterglow.ops.movement import Expand, Reshape, Slice, Transpose
 from afterglow.ops.scatter import ScatterElements
 from afterglow.ops.shuffle import ChannelShuffle, DepthToSpace, ShuffleMode, SpaceToDepth
+from afterglow.support.errors import TypeRuleError
 from afterglow.testing.cases import fill, indexing, movement, scatter, shuffle
 from afterglow.testing.cases.case import Case
 from afterglow.testing.ranged_checks import check_ranged, module_of
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import DTYPES, DType, f16, f32, i32, i64
+from afterglow.types.extent import Dim, ranged
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
 from tests.backends.cpu.kernels.test_movement import (
     MOVED,
@@ -294,3 +296,10 @@ def test_numbers_that_fill_ranged_tensors() -> None:
         ]
 
     check_ranged(module_of([TensorType(f32, (B, S))], filled), RANGED_RUNS, tolerance=0)
+
+
+def test_tuples_of_a_ranged_length_are_refused() -> None:
+    types = [TensorType(f32, (4, 4)), TensorType(i64, (3, ranged(Dim("n", 1, 2))))]
+    with pytest.raises(TypeRuleError) as refused:
+        GatherND().infer(*types)
+    assert refused.value.what == "how long the tuples of indices are depends on n (1..2)"

@@ -8,15 +8,19 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target, compile_module
+from afterglow.graph import Builder, Value
 from afterglow.ops.activation import Relu
 from afterglow.ops.deform_conv import DeformConv
 from afterglow.ops.grid_sample import GridSample
 from afterglow.ops.image import Interpolation
 from afterglow.ops.regions import MaxRoiPool, RegionMode, RoiAlign
+from afterglow.ops.sampling import Border
 from afterglow.support.errors import TypeRuleError
 from afterglow.testing.cases.case import Case, f32, i64
 from afterglow.testing.cases.sampling import CASES
+from afterglow.testing.ranged_checks import check_ranged, module_of
 from afterglow.types import Array
+from afterglow.types.extent import Dim, ranged
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
 
 SAMPLING = [case for case in CASES if not isinstance(case.op, DeformConv)]
@@ -134,3 +138,16 @@ def test_other_machines(name: str) -> None:
     for case in (SAMPLING[0], SAMPLING[-1], SAMPLING[-4]):
         target = Target.of(name)
         assert compile_module(best_kernel(bench_of(case).job(), target).module, target)
+
+
+@pytest.mark.parametrize("border", Border)
+@pytest.mark.parametrize("mode", Interpolation)
+def test_images_of_ranged_extents(mode: Interpolation, border: Border) -> None:
+    height, width = ranged(Dim("h", 1, 20)), ranged(Dim("w", 1, 20))
+    types = [f32(2, height, width, 5), f32(2, 3, width, 2)]
+
+    def sampled(b: Builder, x: Value, grid: Value) -> list[Value]:
+        return [b.emit(GridSample(mode, border, aligned), x, grid) for aligned in (False, True)]
+
+    runs = [{"h": h, "w": w} for h, w in [(1, 1), (2, 7), (13, 4), (20, 20)]]
+    check_ranged(module_of(types, sampled), runs, tolerance=1e-4)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 
-from afterglow.backends.cpu.llvm.emitter import Index, Value, first_lanes, smaller
+from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Value, first_lanes, smaller
 from afterglow.backends.cpu.micro.cost import ELEMENTWISE_STEP, work_of
 from afterglow.backends.cpu.micro.fusion import Chain, ChainRow, chain_strides
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.rows import Strides, merge_alike, split
 from afterglow.instr import Buffer
-from afterglow.types.extent import largest
+from afterglow.types.extent import is_ranged, largest
 
 BLOCK = 4096
 """Columns that a unit has at most: enough to be worth handing out, few enough to share."""
@@ -66,25 +67,28 @@ def _lanes(p: Phase, columns: int) -> int:
 
 def _write_row(p: Phase, row: ChainRow, start: Index, stop: Index, lanes: int) -> None:
     """Whole vectors, several a turn; then single ones; then what is left, under a mask."""
-    e = p.e
-    first, count = e.index(start), e.index(stop) - e.index(start)
+    e, count = p.e, stop - start
     turn = lanes * UNROLLED
-    whole = first + count - _rest(count, turn)
-    with e.loop(whole, start=first, step=turn) as column:
+    whole = start + count - _rest(count, turn)
+    with e.loop(whole, start=start, step=turn) as column:
         for vector in range(UNROLLED):
             row.run({}, column + vector * lanes, lanes, None)
-    vectors = first + count - _rest(count, lanes)
+    vectors = start + count - _rest(count, lanes)
     with e.loop(vectors, start=whole, step=lanes) as column:
         row.run({}, column, lanes, None)
     if lanes > 1:
-        left = first + count - vectors
-        if left.constant is None or left.constant > 0:
-            with e.when(left > 0):
-                row.run({}, vectors, lanes, first_lanes(left, lanes))
+        left = start + count - vectors
+        if is_ranged(left) or not isinstance(left, int) or left > 0:
+            with e.when(e.index(left) > 0):
+                row.run({}, vectors, lanes, _first(e, left, lanes))
 
 
-def _rest(count: Value, step: int) -> Value:
+def _rest(count: Index, step: int) -> Index:
     """count modulo a power of two."""
-    if count.constant is not None:
-        return count.like(int(count.constant) % step)
-    return count & (step - 1)
+    return count % step if isinstance(count, int) else count & (step - 1)
+
+
+def _first(e: Emitter, left: Index, lanes: int) -> Value:
+    """The lanes that are left: if all rows have as many, known before the first of them."""
+    with e.at_entry() if is_ranged(left) else nullcontext():
+        return first_lanes(e.index(left), lanes)

@@ -15,6 +15,7 @@ from afterglow.backends.cpu.micro.sliding import Channels, arithmetic_type, each
 from afterglow.ops.grid_sample import GridSample
 from afterglow.ops.image import Interpolation
 from afterglow.types.dtype import DType
+from afterglow.types.extent import is_ranged
 
 BLOCK = 16
 """Positions that a unit samples."""
@@ -82,8 +83,7 @@ class _Sampling:
         last = len(self.shape) - 3
         taps = []
         for i, extent in enumerate(self.shape[1:-1]):
-            scale, offset = op.mapping(extent)
-            at = _mapped(row.load((last - i) * self.step), scale, offset)
+            at = _mapped(row.load((last - i) * self.step), op, extent)
             at = rint(at) if op.mode is Interpolation.NEAREST else at
             taps.append(taps_of(op.axis_of(extent), at))
         image, _ = split(position, self.in_image)
@@ -103,10 +103,24 @@ def _added(total: Value, value: Value, corner: Corner) -> Value:
     return value if corner.weight is None else fma(value, corner.weight, total)
 
 
-def _mapped(place: Value, scale: float, offset: float) -> Value:
+def _mapped(place: Value, op: GridSample, extent: int) -> Value:
     """Where a position lies in elements, rounded as the type of the grid rounds it."""
     dtype = place.dtype
     computed = arithmetic_type(dtype)
-    factor, first = (float(dtype.numpy.type(number)) for number in (scale, offset))
+    factor, first = _mapping(place, op, extent)
     scaled = convert(convert(convert(place, computed) * factor, dtype), computed)
     return convert(convert(scaled + first, dtype), computed)
+
+
+def _mapping(place: Value, op: GridSample, extent: int) -> tuple[Value | float, Value | float]:
+    """Scale and offset as `GridSample.mapping` has them, rounded as the type of the grid."""
+    dtype = place.dtype
+    if not is_ranged(extent):
+        scale, offset = (float(dtype.numpy.type(number)) for number in op.mapping(extent))
+        return scale, offset
+    computed = arithmetic_type(dtype)
+    whole, between = (
+        convert(convert(Value.of(place.code, computed, n) * 0.5, dtype), computed)
+        for n in (extent, extent - 1)
+    )
+    return (between if op.align_corners else whole), between

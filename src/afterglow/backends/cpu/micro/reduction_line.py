@@ -14,9 +14,11 @@ from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Value,
     convert,
+    equal,
     first_lanes,
     lane_numbers,
     part,
+    quotient,
     remainder,
     select,
     smaller,
@@ -26,7 +28,7 @@ from afterglow.backends.cpu.micro.kernel import Phase
 from afterglow.backends.cpu.micro.reduction_lines import ReductionLines
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.types.dtype import DType
-from afterglow.types.extent import is_ranged, largest
+from afterglow.types.extent import is_ranged, largest, smallest
 
 Step = Callable[["Position", list[Value]], Sequence[Value]]
 """What is done at a position of a line: takes the values carried along, returns the next ones."""
@@ -43,6 +45,8 @@ MANY_ROWS = 16
 """Short rows of a line that are enough for several of them to be walked in one turn."""
 ROWS_AT_ONCE = 128
 """Rows of a line that are added up before their sum joins that of the others."""
+MOST_FEW = 4
+"""Vectors of a row up to which there is code for each number, where its length is ranged."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,8 @@ class ReductionLine:
     vectors: Vectors
     window: Window
     block: Index
+    few: int = 0
+    """Vectors that a row takes, the last one perhaps in part; 0 if that is not known."""
 
     def fold(
         self, initial: Sequence[Value], step: Step, combine: Combine, *, unroll: int = UNROLL
@@ -130,7 +136,7 @@ class ReductionLine:
             state = _chunks(flat, size, count)
             if self.lines.layout.across:
                 state = self._across(number, state, step)
-            elif self._takes_turns:
+            elif has_short_rows(self.lines):
                 state = [*state[1:], *self._along(number, state[:1], step)]
             else:
                 state = self._along(number, state, step)
@@ -141,24 +147,19 @@ class ReductionLine:
             start * count,
             row,
             start=window.first_row,
-            unroll=count if self._takes_turns else 1,
+            unroll=count if has_short_rows(self.lines) else 1,
             name="row",
         )
         return _chunks(flat, size, count)
-
-    @property
-    def _takes_turns(self) -> bool:
-        """Whether rows are short and many, so that one carrier for each row must do."""
-        layout = self.lines.layout
-        is_short = largest(layout.columns) < 2 * self.lines.lanes
-        return not layout.across and is_short and largest(layout.rows) >= MANY_ROWS
 
     def _carriers(self, unroll: int) -> int:
         """How many vectors carry values of their own."""
         if self.lines.layout.across:
             return len(self.vectors)
+        if self.few:
+            return self.few
         vectors = largest(self.lines.layout.columns) // self.lines.lanes
-        return unroll if self._takes_turns else max(1, min(unroll, vectors))
+        return unroll if has_short_rows(self.lines) else max(1, min(unroll, vectors))
 
     def _across(self, row: Value, state: list[list[Value]], step: Step) -> list[list[Value]]:
         return [
@@ -168,6 +169,8 @@ class ReductionLine:
 
     def _along(self, row: Value, state: list[list[Value]], step: Step) -> list[list[Value]]:
         """Several vectors a turn; then single ones; then what is left, under a mask."""
+        if self.few:
+            return self._along_few(row, state, step)
         e, lanes, unroll = self.p.e, self.lines.lanes, len(state)
         first, last = e.index(self.window.first_column), e.index(self.window.last_column)
         values = len(state[0])
@@ -191,6 +194,16 @@ class ReductionLine:
             state[0] = e.fold(vectors, state[0], single, start=whole, step=lanes, name="column")
         state[-1] = self._partial(row, vectors, last - vectors, state[-1], step)
         return state
+
+    def _along_few(self, row: Value, state: list[list[Value]], step: Step) -> list[list[Value]]:
+        """All vectors of a row, the last under a mask."""
+        lanes, last = self.lines.lanes, self.p.e.index(self.window.last_column)
+        left = last - (self.few - 1) * lanes
+        masks = [*[None] * (self.few - 1), first_lanes(left, lanes)]
+        return [
+            self._stepped(Position(self, row, which * lanes, mask, 0), carried, step)
+            for which, (mask, carried) in enumerate(zip(masks, state, strict=True))
+        ]
 
     def _partial(
         self, row: Value, column: Value, left: Value, carried: list[Value], step: Step
@@ -254,12 +267,45 @@ class Position:
         writer.row(self.row_number).put(self.column, value, self.mask)
 
 
+def has_short_rows(lines: ReductionLines) -> bool:
+    """Whether rows are short and many, so that one carrier for each row must do."""
+    layout = lines.layout
+    is_short = largest(layout.columns) < 2 * lines.lanes
+    return not layout.across and is_short and largest(layout.rows) >= MANY_ROWS
+
+
 def each_line(p: Phase, lines: ReductionLines, body: Callable[[ReductionLine], None]) -> None:
-    """Write what is done to a line; several times where not all groups are of the same size."""
+    """Write what is done to a line; several times where it depends on a ranged length."""
+    if not _may_be_short(lines):
+        _each_unit(p, lines, body, 0)
+        return
+    vectors = quotient(p.e.index(lines.layout.columns + lines.lanes - 1), lines.lanes)
+    for few in range(1, MOST_FEW + 1):
+        with p.e.when(equal(vectors, few) if few > 1 else vectors <= 1):
+            _each_unit(p, lines, body, few)
+    with p.e.when(vectors > MOST_FEW):
+        _each_unit(p, lines, body, 0)
+
+
+def _may_be_short(lines: ReductionLines) -> bool:
+    """Whether the rows of a line fit a few vectors or not, depending on a ranged extent."""
+    layout = lines.layout
+    if layout.across or not is_ranged(layout.columns) or lines.lanes == 1:
+        return False
+    if (lines.cut is not None and lines.cut.is_along_row) or has_short_rows(lines):
+        return False
+    least, most = smallest(layout.columns), largest(layout.columns)
+    return least <= MOST_FEW * lines.lanes < most
+
+
+def _each_unit(
+    p: Phase, lines: ReductionLines, body: Callable[[ReductionLine], None], few: int
+) -> None:
+    """Write what is done to a line; twice where not all groups are of the same size."""
 
     def write_at(number: Index, block: Index, start: Index, vectors: Vectors) -> None:
         window = _window(p.e, lines, block)
-        body(ReductionLine(lines, p, number, start, vectors, window, block))
+        body(ReductionLine(lines, p, number, start, vectors, window, block, few))
 
     with p.units() as unit:
         number, block = _split(unit, lines.cut.blocks if lines.cut else 1)

@@ -10,6 +10,7 @@ from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode
 from afterglow.backends.cpu.bundle.files.extents import members_of
 from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
 from afterglow.runtime.library import FORMAT
+from afterglow.types import FillLevel
 from afterglow.types.extent_text import spell_shape
 
 
@@ -90,4 +91,12 @@ def _describe_field(field: Field) -> dict[str, Any]:
         "shape": spell_shape(field.type.shape),
         "bytes": field.type.nbytes,
         "donated": field.role == "input" and field.written,
+        "level": _describe_level(field.level),
     }
+
+
+def _describe_level(level: FillLevel | None) -> dict[str, Any] | None:
+    if level is None:
+        return None
+    before, after = spell_shape((level.before, level.after))
+    return {"axis": level.axis, "before": before, "after": after}

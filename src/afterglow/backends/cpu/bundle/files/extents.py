@@ -13,7 +13,7 @@ from afterglow.backends.cpu.bundle.files.fields import (
 )
 from afterglow.backends.cpu.bundle.files.template import Text
 from afterglow.support.names import NameScope
-from afterglow.types.extent import Atom, Dim, Extreme, Quotient, RangedExtent, smallest
+from afterglow.types.extent import Atom, Dim, Extreme, Quotient, RangedExtent, dims_of, smallest
 
 _STRUCT = Text("""\
 /* The extents of a run. Each must be within its bounds, and a multiple of its step: otherwise
@@ -24,9 +24,26 @@ typedef struct {
 
 @bounds
 
+""")
+
+_SHAPES = Text("""\
 /* Number of elements and shapes for valid extents. A tensor is contiguous for the extents of its
  * run; MAX_COUNT elements, MAX_BYTES bytes, are enough for all of them. */
 @functions
+
+""")
+
+_GROWTH = Text("""\
+/* State that grows: the extents say how much of it is filled. Empty it before the first run, and
+ * advance after each run that succeeds. A run for which it has no room is refused like any other
+ * with an extent out of bounds. Memory that is not filled may hold anything. */
+static inline void @{prefix}_reset(@{prefix}_extents *extents) {
+@reset
+}
+
+static inline void @{prefix}_advance(@{prefix}_extents *extents) {
+@advance
+}
 
 """)
 
@@ -65,12 +82,31 @@ def write_extents(entry: EntryCode, upper: str) -> str:
     ranged = [field for field in fields_of(entry) if field.type.is_ranged]
     scope = NameScope()
     macros = [f"{entry.prefix}_{member}".upper() for member in members.values()]
-    return _STRUCT.substitute(
+    struct = _STRUCT.substitute(
         upper=upper,
         prefix=entry.prefix,
         members="\n".join(map(_member, members, members.values())),
         bounds="\n".join(map(_bounds, map(scope.claim, macros), members)),
-        functions="\n".join(_functions(entry.prefix, field, members) for field in ranged),
+    )
+    functions = "\n".join(_functions(entry.prefix, field, members) for field in ranged)
+    shapes = _SHAPES.substitute(functions=functions) if ranged else ""
+    return struct + shapes + _growth(entry, members)
+
+
+def _growth(entry: EntryCode, members: Mapping[Dim, str]) -> str:
+    """How the extents that are fill levels change; nothing if no state grows."""
+    levels = [port.level for port in entry.interface.growing if port.level is not None]
+    changes = {members[dims_of(level.before)[0]]: level.after for level in levels}
+    if not changes:
+        return ""
+    computed = [
+        f"    int64_t {name} = {c_extent(after, members)};" for name, after in changes.items()
+    ]
+    stored = [f"    extents->{name} = {name};" for name in changes]
+    return _GROWTH.substitute(
+        prefix=entry.prefix,
+        reset="\n".join(f"    extents->{name} = 0;" for name in changes),
+        advance="\n".join([*computed, *stored]),
     )
 
 

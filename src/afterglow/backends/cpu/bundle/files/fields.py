@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.bundle.code import EntryCode
 from afterglow.support.names import NameScope
-from afterglow.types import TensorType
+from afterglow.types import FillLevel, Port, TensorType
 from afterglow.types.dtype import DType, Kind, f32, f64
 
 _RESERVED = frozenset(
@@ -99,6 +99,8 @@ class Field:
     member: str
     type: TensorType
     written: bool
+    level: FillLevel | None = None
+    """How far a state is filled that grows."""
 
     @property
     def count(self) -> int:
@@ -125,19 +127,21 @@ def fields_of(entry: EntryCode) -> list[Field]:
     """Inputs, outputs, states, in the order of the struct."""
     scope = NameScope()
     found = []
-    for role, name, type, written in _ports(entry):
-        found.append(Field(role, name, scope.claim(identifier(name)), type, written))
+    for role, name, port in _ports(entry):
+        written = role != "input" or port.donated
+        member = scope.claim(identifier(name))
+        found.append(Field(role, name, member, port.type, written, port.level))
     return found
 
 
-def _ports(entry: EntryCode) -> Iterator[tuple[str, str, TensorType, bool]]:
+def _ports(entry: EntryCode) -> Iterator[tuple[str, str, Port]]:
     interface = entry.interface
     for name, port in zip(entry.input_names, interface.inputs, strict=True):
-        yield "input", name, port.type, port.donated
+        yield "input", name, port
     for name, port in zip(entry.output_names, interface.outputs, strict=True):
-        yield "output", name, port.type, True
+        yield "output", name, port
     for port in interface.states:
-        yield "state", port.name, port.type, True
+        yield "state", port.name, port
 
 
 def identifier(name: str) -> str:

@@ -145,7 +145,7 @@ def _status(upper: str, status: Status) -> str:
 def _entry(entry: EntryCode, code: BundleCode, given: str) -> str:
     fields, upper, extent = fields_of(entry), entry.prefix.upper(), parameter(entry)
     gap = f"\n{' ' * len(f'int32_t {entry.prefix}_run_team(')}" if extent else " "
-    states = any(field.role == "state" for field in fields)
+    states = any(field.role == "state" and field.level is None for field in fields)
     return _ENTRY.substitute(
         extents=write_extents(entry, code.name.upper()),
         extent=extent,

@@ -38,7 +38,15 @@ static void set_extent(const char *argument) {
     }
     fail("no such extent", argument);
 }
+@set_size
+static void check_extents(void) {
+    for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++)
+        if (!dimensions[i].given)
+            fail("give each extent as --extent NAME=N; the extents are", "@names");
+}
+@set_sizes""")
 
+_SET_SIZE = r"""
 /* Size and shape of a tensor, in the format of .npy files. */
 static void set_size(tensor *t, size_t count, const int64_t *shape, int rank) {
     char *text = allocate(24 * (size_t)rank + 3), *end = text;
@@ -49,12 +57,11 @@ static void set_size(tensor *t, size_t count, const int64_t *shape, int rank) {
     for (int axis = 0; axis < rank; axis++) end += sprintf(end, "%lld, ", (long long)shape[axis]);
     *end = ')';
 }
+"""
 
+_SET_SIZES = Text("""
 static void set_sizes(void) {
     int64_t shape[@rank];
-    for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++)
-        if (!dimensions[i].given)
-            fail("give each extent as --extent NAME=N; the extents are", "@names");
 @sizes
 }
 """)
@@ -74,26 +81,28 @@ def program_extents(entry: EntryCode, fields: Sequence[Field]) -> dict[str, str]
     members = members_of(entry)
     if not members:
         return dict.fromkeys(("usage", "extents", "option", "sizes", "extent"), "")
-    upper = entry.prefix.upper()
     rows = (
         f'    {{"{member}", {dim.low}, {dim.high}, {dim.step}, &extents.{member}, 0}},'
         for dim, member in members.items()
     )
     names = ", ".join(f"{member} ({dim.range_text})" for dim, member in members.items())
     ranged = [(number, field) for number, field in enumerate(fields) if field.type.is_ranged]
+    set_sizes = _SET_SIZES.substitute(
+        rank=max((field.type.rank for _, field in ranged), default=0),
+        sizes="\n".join(_size(entry.prefix, number, field) for number, field in ranged),
+    )
     definitions = _DEFINITIONS.substitute(
         prefix=entry.prefix,
-        upper=upper,
         rows="\n".join(rows),
         names=names,
-        rank=max(field.type.rank for _, field in ranged),
-        sizes="\n".join(_size(entry.prefix, number, field) for number, field in ranged),
+        set_size=_SET_SIZE if ranged else "",
+        set_sizes=set_sizes if ranged else "",
     )
     return {
         "usage": " *          --extent NAME=N...\n",
         "extents": definitions,
         "option": _OPTION,
-        "sizes": "    set_sizes();\n",
+        "sizes": "    check_extents();\n" + "    set_sizes();\n" * bool(ranged),
         "extent": ", &extents",
     }
 

@@ -1,0 +1,35 @@
+"""Models that keep inputs as state: importing them, and refusing what cannot be one program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from afterglow.driver.options import Options
+from afterglow.driver.sources import Source
+from afterglow.graph import Module
+from afterglow.runtime.version import Version
+from afterglow.support.errors import UsageError
+from afterglow.transforms.keep_state import keep_state
+from afterglow.types import OutputForm
+
+
+def import_with_state(source: Source, options: Options) -> tuple[Module, tuple[OutputForm, ...]]:
+    """The graph of a model, with the inputs that options say as state, and what it returns."""
+    module, forms = source.load(options)
+    if not options.state:
+        return module, forms
+    before = {output.name for output in module.main.outputs}
+    keep_state(module, options.state)
+    kept = before - {output.name for output in module.main.outputs}
+    return module, tuple(form for form in forms if form.name not in kept)
+
+
+def check_kept(options: Options, ahead: Sequence[object], refused: Mapping[str, str]) -> None:
+    """Refuse to keep state in a model that would have several versions, each with its own."""
+    if not options.state or (len(ahead) == 1 and isinstance(ahead[0], Version)):
+        return
+    raise UsageError(
+        "a model that keeps state must be one program for all shapes",
+        excerpt=[f"dimension {name!r}: {reason}" for name, reason in refused.items()],
+        help="give an extent or bounds of every dimension: dims={'past': (0, 1023), 'batch': 1}",
+    )

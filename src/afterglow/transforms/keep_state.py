@@ -1,0 +1,130 @@
+"""Keep inputs as state: what a run returns for an input, the next run finds in its place.
+
+An input that a run makes longer along one axis becomes state that grows in place. Its memory has
+the largest extent, so that what is filled stays where it is, and a run writes behind it:
+
+    present = concat(past, new)  ->  store overwrite(state, new) to state, from where `past` ends;
+                                     present = slice(overwrite(state, new))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from afterglow.graph import Builder, Function, Module, Node, Value
+from afterglow.graph.function import Output
+from afterglow.graph.value import Placeholder
+from afterglow.ops.movement import Concat, Slice
+from afterglow.ops.overwrite import Overwrite
+from afterglow.support.errors import UsageError
+from afterglow.types import FillLevel, TensorType
+from afterglow.types.extent import RangedExtent, largest, ranged, smallest
+
+
+def keep_state(module: Module, kept: Mapping[str, str]) -> None:
+    """Make state of inputs by name, each with the output that it has in the next run, in place."""
+    for taken, returned in _pairs(module.main, kept):
+        _keep(module, taken, returned)
+
+
+def _pairs(main: Function, kept: Mapping[str, str]) -> list[tuple[Placeholder, Output]]:
+    """The inputs and outputs that names stand for; a star stands for the same text in both."""
+    inputs = {value.name: value for value in main.inputs}
+    outputs = {output.name: output for output in main.outputs}
+    found = []
+    for pattern, returned in kept.items():
+        start, star, end = pattern.partition("*")
+        matching = [name for name in inputs if star and _fits(name, start, end)]
+        for name in matching or [pattern]:
+            filled = name[len(start) : len(name) - len(end)] if star else ""
+            wanted = returned.replace("*", filled)
+            _check_name("input", name, inputs)
+            _check_name("output", wanted, outputs)
+            found.append((inputs[name], outputs[wanted]))
+    return found
+
+
+def _fits(name: str, start: str, end: str) -> bool:
+    return len(name) >= len(start) + len(end) and name.startswith(start) and name.endswith(end)
+
+
+def _check_name(kind: str, name: str, known: Mapping[str, object]) -> None:
+    if name not in known:
+        listed = ", ".join(map(repr, known))
+        raise UsageError(
+            f"state cannot be kept: the model has no {kind} {name!r}", help=f"it has {listed}"
+        )
+
+
+def _keep(module: Module, taken: Placeholder, returned: Output) -> None:
+    main = module.main
+    main.outputs.remove(returned)
+    main.inputs.remove(taken)
+    old, new = taken.type, returned.value.type
+    if old == new and not old.is_ranged:
+        state = module.state(taken.name, old)
+        main.replace(taken, state)
+        main.update(state, returned.value)
+        return
+    axis = _growing_axis(taken, returned)
+    room = new.with_shape([largest(extent) for extent in new.shape])
+    level = FillLevel(axis, old.shape[axis], new.shape[axis])
+    state = module.state(taken.name, room, level)
+    main.update(state, _appended(main, taken, returned.value, state, axis))
+    if taken.uses or any(value is taken for value in main.escaping()):
+        main.replace(taken, _window(Builder(main, next(main.nodes, None)), state, old))
+
+
+def _growing_axis(taken: Placeholder, returned: Output) -> int:
+    """The axis along which an input grows; an error if it cannot be state."""
+    old, new = taken.type, returned.value.type
+    axes = [i for i, pair in enumerate(zip(old.shape, new.shape, strict=False)) if len({*pair}) > 1]
+    if old.rank != new.rank or old.dtype != new.dtype or len(axes) != 1:
+        raise _refused(taken, returned, "they must have one type, or differ along one axis")
+    before = old.shape[axes[0]]
+    if not isinstance(before, RangedExtent) or before != ranged(before.dims[0]):
+        raise _refused(taken, returned, f"axis {axes[0]} must be a dimension with bounds")
+    if smallest(before):
+        raise _refused(taken, returned, f"{before} must begin at 0: state is empty at first")
+    return axes[0]
+
+
+def _refused(taken: Placeholder, returned: Output, reason: str) -> UsageError:
+    return UsageError(
+        f"input {taken.name!r} cannot be kept as state that output {returned.name!r} gives: "
+        f"{taken.type} becomes {returned.value.type}, and {reason}",
+        help="give bounds, such as dims={'past': (0, 1023)}",
+    )
+
+
+def _appended(
+    main: Function, taken: Placeholder, present: Value, state: Placeholder, axis: int
+) -> Value:
+    """The state after a run; what else reads the present value reads it there."""
+    node = present.producer
+    if node is not None and _appends(node, taken, axis):
+        _, *parts = node.operands
+        b = Builder(main, node, origin=node.origin)
+        new = parts[0] if len(parts) == 1 else b.emit(Concat(axis), *parts)
+        assert new is not None
+        starts = [0] * new.type.rank
+        starts[axis] = taken.type.shape[axis]
+        written = b.emit(Overwrite(tuple(starts)), state, new)
+        main.replace(present, _window(b, written, present.type))
+        main.erase(node)
+        return written
+    last = Builder(main)
+    return last.emit(Overwrite((0,) * state.type.rank), state, present)
+
+
+def _appends(node: Node, taken: Placeholder, axis: int) -> bool:
+    """Whether a node puts something behind an input."""
+    if not isinstance(node.op, Concat) or node.op.axis % taken.type.rank != axis:
+        return False
+    return node.operands[0] is taken and taken not in node.operands[1:]
+
+
+def _window(b: Builder, x: Value, type: TensorType) -> Value:
+    """The beginning of a value along each axis."""
+    rank = type.rank
+    return x if x.type == type else b.emit(Slice((0,) * rank, type.shape, (1,) * rank), x)

@@ -1,0 +1,222 @@
+"""Models that keep inputs as state: each call goes on where the last one ended."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import afterglow
+from afterglow.instr import Copy
+from afterglow.support.errors import UsageError
+from afterglow.types import Array
+from tests.frontends.models import info, model, node
+
+HEADS, WIDTH, LAYERS, CAPACITY = 2, 8, 2, 12
+SIZE = HEADS * WIDTH
+PAST = {"past": (0, CAPACITY - 1)}
+STATE = {"past.*": "present.*"}
+
+
+def decoder() -> onnx.ModelProto:
+    """A step of a decoder: attention over what was seen, in two layers."""
+    random = np.random.default_rng(0)
+    weights: dict[str, object] = {
+        f"w{letter}{layer}": (random.standard_normal((SIZE, SIZE)) / 4).astype(np.float32)
+        for layer in range(LAYERS)
+        for letter in "qkvo"
+    }
+    shapes = {"split": np.array([0, 0, HEADS, WIDTH]), "merge": np.array([0, 0, SIZE])}
+    nodes, inputs, outputs, x = [], [info("x", (1, 1, SIZE))], [], "x"
+    for layer in range(LAYERS):
+        nodes += layer_nodes(layer, x)
+        x = f"y{layer}"
+        for letter in "kv":
+            kept = (1, HEADS, "past", WIDTH)
+            inputs.append(info(f"past.{layer}.{letter}", kept))
+            outputs.append(info(f"present.{layer}.{letter}", (1, HEADS, "total", WIDTH)))
+    outputs.insert(0, info(x, (1, 1, SIZE)))
+    constants = {**weights, **shapes, "scale": np.float32(1 / math.sqrt(WIDTH))}
+    return model(nodes, inputs=inputs, outputs=outputs, constants=constants)
+
+
+def layer_nodes(layer: int, x: str) -> list[onnx.NodeProto]:
+    """Attention of one position, and the sum with what came in."""
+    nodes = []
+    for letter in "qkv":
+        name = f"{letter}{layer}"
+        nodes += [
+            node("MatMul", [x, f"w{name}"], [f"{name}.p"]),
+            node("Reshape", [f"{name}.p", "split"], [f"{name}.r"]),
+            node("Transpose", [f"{name}.r"], [name], perm=[0, 2, 1, 3]),
+        ]
+    keys, values = (f"present.{layer}.{letter}" for letter in "kv")
+    return [
+        *nodes,
+        node("Concat", [f"past.{layer}.k", f"k{layer}"], [keys], axis=2),
+        node("Concat", [f"past.{layer}.v", f"v{layer}"], [values], axis=2),
+        node("Transpose", [keys], [f"kt{layer}"], perm=[0, 1, 3, 2]),
+        node("MatMul", [f"q{layer}", f"kt{layer}"], [f"s{layer}"]),
+        node("Mul", [f"s{layer}", "scale"], [f"n{layer}"]),
+        node("Softmax", [f"n{layer}"], [f"p{layer}"], axis=-1),
+        node("MatMul", [f"p{layer}", values], [f"a{layer}"]),
+        node("Transpose", [f"a{layer}"], [f"t{layer}"], perm=[0, 2, 1, 3]),
+        node("Reshape", [f"t{layer}", "merge"], [f"m{layer}"]),
+        node("MatMul", [f"m{layer}", f"wo{layer}"], [f"o{layer}"]),
+        node("Add", [x, f"o{layer}"], [f"y{layer}"]),
+    ]
+
+
+@pytest.fixture(scope="module")
+def inputs() -> list[Array]:
+    random = np.random.default_rng(1)
+    return [random.standard_normal((1, 1, SIZE)).astype(np.float32) for _ in range(CAPACITY)]
+
+
+@pytest.fixture(scope="module")
+def wanted(inputs: Sequence[Array]) -> list[Array]:
+    """What the model gives that is handed its past in each call."""
+    stateless = afterglow.compile(decoder(), backend="interpreter", dims=PAST)
+    names = [f"past.{layer}.{letter}" for layer in range(LAYERS) for letter in "kv"]
+    past = [np.zeros((1, HEADS, 0, WIDTH), np.float32) for _ in names]
+    results = []
+    for x in inputs:
+        result, *past = stateless.run(None, {"x": x, **dict(zip(names, past, strict=True))})
+        results.append(result)
+    return results
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"optimize": False}, {"backend": "interpreter"}, {"verify": True}]
+)
+def test_each_step_goes_on_where_the_last_one_ended(
+    options: dict[str, object], inputs: list[Array], wanted: list[Array]
+) -> None:
+    steps = afterglow.compile(decoder(), dims=PAST, state=STATE, **options)
+    assert [str(each) for each in (*steps.inputs, *steps.outputs)] == [
+        f"x: f32[1, 1, {SIZE}]",
+        f"y1: f32[1, 1, {SIZE}]",
+    ]
+    for x, result in zip(inputs, wanted, strict=True):
+        np.testing.assert_allclose(steps(x), result, atol=1e-5)
+
+
+def test_no_step_copies_what_is_filled() -> None:
+    steps = afterglow.compile(decoder(), dims=PAST, state=STATE)
+    program = afterglow.compile(decoder(), dims=PAST, state=STATE, cache=False).compiled.program
+    copied = [step.dest.type.shape for step in program.body if isinstance(step, Copy)]
+    assert copied == [(1, HEADS, 1, WIDTH)] * 2 * LAYERS
+    sizes = [port.type.nbytes for port in steps.compiled.interface.states]
+    assert sizes == [HEADS * CAPACITY * WIDTH * 4] * 2 * LAYERS
+
+
+def test_a_full_state_is_refused_before_anything_changes(
+    inputs: list[Array], wanted: list[Array]
+) -> None:
+    steps = afterglow.compile(decoder(), dims=PAST, state=STATE)
+    for x in inputs:
+        steps(x)
+    before = {name: state.read().result() for name, state in steps.compiled.states.items()}
+    with pytest.raises(UsageError) as caught:
+        steps(inputs[0])
+    assert str(caught.value) == (
+        "error: state 'past.0.k' is full: it holds 12 of at most 12 along axis 2\n"
+        "  help: empty it with model.reset(), or compile the model for more: "
+        "dims={'past': (0, LAST)}"
+    )
+    for name, state in steps.compiled.states.items():
+        np.testing.assert_array_equal(state.read().result(), before[name])
+    steps.reset()
+    np.testing.assert_allclose(steps(inputs[0]), wanted[0], atol=1e-5)
+
+
+def test_copies_of_a_model_go_their_own_ways(inputs: list[Array], wanted: list[Array]) -> None:
+    first = afterglow.compile(decoder(), dims=PAST, state=STATE)
+    first(inputs[0])
+    second = copy.deepcopy(first)
+    for steps in (first, second):
+        np.testing.assert_allclose(steps(inputs[1]), wanted[1], atol=1e-5)
+
+
+def test_several_rows_are_appended_at_once() -> None:
+    shapes = {
+        "inputs": [info("x", ("new", 4)), info("past", ("past", 4))],
+        "outputs": [info("sum", (1, 4)), info("present", ("total", 4))],
+    }
+    nodes = [
+        node("Concat", ["past", "x"], ["present"], axis=0),
+        node("ReduceSum", ["present", "axes"], ["sum"], keepdims=1),
+    ]
+    proto = model(nodes, constants={"axes": np.array([0])}, **shapes)
+    dims = {"past": (0, 20), "new": (1, 5)}
+    steps = afterglow.compile(proto, dims=dims, state={"past": "present"})
+    random = np.random.default_rng(2)
+    total = np.zeros((1, 4), np.float32)
+    for count in (5, 1, 4, 5, 5, 1):
+        x = random.standard_normal((count, 4)).astype(np.float32)
+        total += x.sum(0, keepdims=True)
+        np.testing.assert_allclose(steps(x), total, atol=1e-5)
+    with pytest.raises(UsageError, match="it holds 21 of at most 25 along axis 0"):
+        steps(x)
+
+
+def test_state_that_does_not_grow_is_kept(tmp_path: Path) -> None:
+    shapes = {"inputs": [info("x", (4,)), info("h", (4,))], "outputs": [info("y", (4,))]}
+    proto = model([node("Add", ["x", "h"], ["y"])], **shapes)
+    proto.graph.output.append(info("next", (4,)))
+    proto.graph.node.append(node("Tanh", ["y"], ["next"]))
+    steps = afterglow.compile(proto, state={"h": "next"})
+    x, held = np.ones(4, np.float32), np.zeros(4, np.float32)
+    for _ in range(3):
+        np.testing.assert_allclose(steps(x), x + held, atol=1e-6)
+        held = np.tanh(x + held)
+    steps.reset()
+    np.testing.assert_array_equal(steps(x), x)
+
+
+def test_state_needs_one_program() -> None:
+    with pytest.raises(UsageError) as caught:
+        afterglow.compile(decoder(), state=STATE)
+    assert str(caught.value) == (
+        "error: a model that keeps state must be one program for all shapes\n"
+        "  help: give an extent or bounds of every dimension: "
+        "dims={'past': (0, 1023), 'batch': 1}"
+    )
+
+
+def test_names_must_be_given_for_state() -> None:
+    with pytest.raises(UsageError, match="state must be a dictionary with names as keys"):
+        afterglow.compile(decoder(), state=["past"])  # type: ignore[arg-type]  # what is refused
+
+
+def test_a_saved_model_keeps_state_of_its_own(
+    tmp_path: Path, inputs: list[Array], wanted: list[Array]
+) -> None:
+    steps = afterglow.compile(decoder(), dims=PAST, state=STATE)
+    steps(inputs[0])
+    steps.save(tmp_path / "steps.agc")
+    loaded = afterglow.load(tmp_path / "steps.agc")
+    for x, result in zip(inputs, wanted, strict=True):
+        np.testing.assert_allclose(loaded(x), result, atol=1e-5)
+    with pytest.raises(UsageError, match=r"state 'past\.0\.k' is full"):
+        loaded(inputs[0])
+    loaded.reset()
+    np.testing.assert_allclose(loaded(inputs[0]), wanted[0], atol=1e-5)
+
+
+def test_a_cached_model_keeps_state(
+    tmp_path: Path, inputs: list[Array], wanted: list[Array]
+) -> None:
+    path = tmp_path / "decoder.onnx"
+    onnx.save(decoder(), path)
+    for _ in range(2):
+        steps = afterglow.compile(path, dims=PAST, state=STATE, cache=tmp_path / "cache")
+        for x, result in zip(inputs[:2], wanted[:2], strict=True):
+            np.testing.assert_allclose(steps(x), result, atol=1e-5)
+    plain = afterglow.compile(path, dims=PAST, cache=tmp_path / "cache")
+    assert len(plain.inputs) == 1 + 2 * LAYERS
