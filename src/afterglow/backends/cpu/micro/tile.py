@@ -112,6 +112,19 @@ def split_rows(rows: int, most: int) -> list[TileRun]:
     ]
 
 
+def halved_runs(rows: int, most: int) -> list[TileRun]:
+    """Tiles that cover all rows; those of a ranged number as high as can be, then half as high."""
+    if not is_ranged(rows):
+        return split_rows(rows, most)
+    runs: list[TileRun] = []
+    done, tiles = 0, 0
+    while most:
+        more = (rows - done) // most
+        runs.append(TileRun(most, tiles, tiles + more, done - tiles * most))
+        done, tiles, most = done + more * most, tiles + more, most // 2
+    return runs
+
+
 def tiles_of_block(e: Emitter, block: Index, tiles: int, blocks: int) -> tuple[Index, Index]:
     """The first tile of a block, and the one after its last; blocks differ by a tile at most."""
     if blocks == 1:
