@@ -203,3 +203,9 @@ def test_the_bounds_of_a_product_of_sums_are_those_of_its_factors() -> None:
     h, w = ranged(Dim("h", 3, 40)), ranged(Dim("w", 3, 50))
     size = (h - 2) * (w - 2)
     assert (smallest(size), largest(size)) == (1, 38 * 48)
+
+
+def test_sums_of_many_quotients_are_bounded_in_no_time() -> None:
+    total = sum(n * (S // n) for n in range(2, 40))
+    assert smallest(total) >= 0
+    assert largest(total) <= 38 * largest(S)

@@ -60,8 +60,7 @@ def compile(
             extents that are compiled ahead of any call.
         values: inputs that become constants, by name.
         state: inputs that the model keeps from call to call, by name: each with the output that
-            it has in the next call; a star in both names stands for the same text. See
-            docs/shapes.md.
+            it has in the next call; a star in both names stands for the same text: docs/state.md.
         optimize: False disables all optimisations.
         donate_inputs: let a run use the memory of its input arrays, whose contents are undefined
             afterwards.

@@ -17,7 +17,7 @@ from math import prod
 from typing import Any, NoReturn, TypeAlias
 
 from afterglow.support.errors import TypeRuleError
-from afterglow.types.extent_terms import loose_bounds, without
+from afterglow.types.extent_terms import MOST_RELATED, loose_bounds, without
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 REMEMBERED = 1 << 14
@@ -413,7 +413,7 @@ def _interval(extent: int) -> tuple[int, int]:
 def _bounds(terms: Terms) -> tuple[int, int]:
     """Bounds of a sum: those of its products, and of what follows from how atoms were made."""
     low, high = loose_bounds(terms)
-    for term in terms if len(terms) > 1 else ():
+    for term in terms if 1 < len(terms) <= MOST_RELATED else ():
         (monomial, _) = term
         if len(monomial) == 1 and _varies_with(monomial[0], terms):
             least, most = _bounds_around(term, [other for other in terms if other is not term])

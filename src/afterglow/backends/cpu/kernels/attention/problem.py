@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer
+from afterglow.backends.cpu.micro.cost import work_of
 from afterglow.backends.cpu.micro.rows import split, strides_within
 from afterglow.backends.cpu.micro.tile import sum_type
 from afterglow.backends.cpu.target import Target
@@ -71,9 +72,9 @@ class AttentionProblem:
 
     @property
     def work(self) -> float:
-        """Multiplications and additions."""
-        scores = float(self.batch * self.heads * self.queries * self.keys)
-        return 2 * scores * (self.width + self.value_width + 8)
+        """Multiplications and additions; of ranged extents, an expression."""
+        scores = self.batch * self.heads * self.queries * self.keys
+        return work_of(scores, 2 * (self.width + self.value_width + 8))
 
     @property
     def adds_mask(self) -> bool:
