@@ -13,6 +13,7 @@ from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr
 from afterglow.ops.attention import Attention
 from afterglow.types.dtype import DType, boolean
+from afterglow.types.extent import is_ranged, undecided
 
 LOG2_E = 1.4426950408889634
 
@@ -113,6 +114,9 @@ def problem_of(step: OpInstr) -> AttentionProblem:
     (q, k, v), mask = step.required, step.optional(3)
     batch, heads, queries, width = q.type.shape
     keys, value_width = v.type.shape[2:]
+    for extent in (width, value_width):
+        if is_ranged(extent):
+            raise undecided("how wide the heads of an attention are", extent)
     sharing = heads // k.type.shape[1]
     scores = (batch, heads, queries, keys)
     return AttentionProblem(
