@@ -410,13 +410,14 @@ def _interval(extent: int) -> tuple[int, int]:
     return smallest(extent), largest(extent)
 
 
-def _bounds(terms: Terms) -> tuple[int, int]:
+def _bounds(terms: Terms, depth: int = 2) -> tuple[int, int]:
     """Bounds of a sum: those of its products, and of what follows from how atoms were made."""
     low, high = loose_bounds(terms)
-    for term in terms if 1 < len(terms) <= MOST_RELATED else ():
-        (monomial, _) = term
-        if len(monomial) == 1 and _varies_with(monomial[0], terms):
-            least, most = _bounds_around(term, [other for other in terms if other is not term])
+    made = [term for term in terms if len(term[0]) == 1 and term[0][0].parts]
+    for term in made if depth and len(made) <= MOST_RELATED else ():
+        if _varies_with(term[0][0], terms):
+            rest = [other for other in terms if other is not term]
+            least, most = _bounds_around(term, rest, depth - 1)
             low, high = max(low, least), min(high, most)
     return low, high
 
@@ -432,21 +433,20 @@ def _dims_of_atom(atom: Atom) -> tuple[Dim, ...]:
     return (atom,) if isinstance(atom, Dim) else dims_of(*atom.parts)
 
 
-def _bounds_around(term: tuple[Monomial, int], rest: list[tuple[Monomial, int]]) -> tuple[int, int]:
+def _bounds_around(term: tuple[Monomial, int], rest: list[Any], depth: int) -> tuple[int, int]:
     """Bounds of a sum with a multiple of one atom, from what that atom is computed from.
 
     The smaller of two extents is one of them, and d * (x // d) is x or up to d - 1 less.
     """
     ((atom,), factor) = term
     if isinstance(atom, Extreme):
-        lows, highs = zip(
-            *(_bounds(_with_multiple(rest, 1, part, factor)) for part in atom.parts), strict=True
-        )
+        sums = (_with_multiple(rest, 1, part, factor) for part in atom.parts)
+        lows, highs = zip(*(_bounds(terms, depth) for terms in sums), strict=True)
         choose = max if atom.larger is (factor > 0) else min
         return choose(lows), choose(highs)
     if isinstance(atom, Quotient) and not is_ranged(atom.divisor):
         divisor = atom.divisor
-        low, high = _bounds(_with_multiple(rest, divisor, atom.dividend, factor))
+        low, high = _bounds(_with_multiple(rest, divisor, atom.dividend, factor), depth)
         less = factor * (divisor - 1)
         return -(-(low - max(less, 0)) // divisor), (high - min(less, 0)) // divisor
     return loose_bounds((term, *rest))
