@@ -326,10 +326,8 @@ class RangedExtent(int):
         if not isinstance(other, int):
             return NotImplemented
         low, high = _interval(other - self)
-        if yes(low, high):
-            return True
-        if no(low, high):
-            return False
+        if yes(low, high) or no(low, high):
+            return yes(low, high)
         raise undecided(f"whether {self} {sign} {other}", self, other)
 
     def _refuse(self, *others: object) -> NoReturn:
@@ -505,15 +503,13 @@ def _quotient(dividend: int, divisor: int) -> int:
     if smallest(divisor) <= 0:
         raise undecided(f"{dividend} divided by {divisor}", dividend, divisor)
     if is_ranged(divisor):
-        exact = _exact_quotient(dividend, divisor)
-        return _atom(Quotient(dividend, divisor)) if exact is None else exact
-    whole: dict[Monomial, int] = {}
-    rest: dict[Monomial, int] = {}
+        found = _long_division(dividend, divisor)
+        return _atom(Quotient(dividend, divisor)) if found is None else found[0]
+    whole, rest = dict[Monomial, int](), dict[Monomial, int]()
     for monomial, factor in _terms_of(dividend):
-        shared, left = (factor // divisor, factor % divisor)
+        shared, left = divmod(factor, divisor)
         if not monomial or left == 0:
-            whole[monomial] = shared
-            rest[monomial] = left
+            whole[monomial], rest[monomial] = shared, left
         else:
             rest[monomial] = factor
     left_over = _extent(rest)
@@ -527,31 +523,35 @@ def _quotient(dividend: int, divisor: int) -> int:
     return _extent(whole) + _atom(Quotient(left_over, divisor))
 
 
-def _exact_quotient(dividend: int, divisor: int) -> int | None:
-    """The quotient by an expression, if the division leaves nothing."""
-    leading, count = next(iter(_terms_of(divisor)))
+def _long_division(dividend: int, divisor: int) -> tuple[int, int] | None:
+    """Quotient and remainder by an expression, if the bounds tell that it leaves just that."""
     left, total = dividend, 0
     for _ in range(8):
-        if not is_ranged(left):
-            return total if left == 0 else None
-        monomial, factor = next(iter(_terms_of(left)))
-        shared = without(monomial, leading)
-        if shared is None or factor % count:
+        if smallest(left) >= 0 and at_least(divisor - 1, left):
+            return total, left
+        part = -1 if largest(left) < 0 else _ratio(left, divisor)
+        if part is None:
             return None
-        part = _extent({shared: factor // count})
         total, left = total + part, left - part * divisor
     return None
+
+
+def _ratio(left: int, divisor: int) -> int | None:
+    """The quotient of the first terms of two sums, if it is whole."""
+    (monomial, factor), (leading, count) = (next(iter(_terms_of(n))) for n in (left, divisor))
+    shared = without(monomial, leading)
+    return None if shared is None or factor % count else _extent({shared: factor // count})
 
 
 def _remainder(dividend: int, divisor: int) -> int:
     if smallest(divisor) <= 0:
         raise undecided(f"{dividend} divided by {divisor}", dividend, divisor)
     if is_ranged(divisor):
-        exact = _exact_quotient(dividend, divisor)
-        return _atom(Remainder(dividend, divisor)) if exact is None else 0
+        found = _long_division(dividend, divisor)
+        return _atom(Remainder(dividend, divisor)) if found is None else found[1]
     rest = _extent({monomial: factor % divisor for monomial, factor in _terms_of(dividend)})
-    low, high = _interval(rest)
-    return rest if low >= 0 and high < divisor else _atom(Remainder(rest, divisor))
+    fits = smallest(rest) >= 0 and largest(rest) < divisor
+    return rest if fits else _atom(Remainder(rest, divisor))
 
 
 def _extreme(first: int, second: int, *, larger: bool) -> int:
