@@ -82,6 +82,19 @@ def batched(folder: Path) -> str:
     )
 
 
+def grown(folder: Path) -> str:
+    """present = past and behind it x; most = the largest elements of its rows."""
+    return save(
+        folder / "grown.onnx",
+        [
+            helper.make_node("Concat", ["past", "x"], ["present"], axis=0),
+            helper.make_node("ReduceMax", ["present"], ["most"], axes=[0]),
+        ],
+        [("x", FLOAT, (1, "width")), ("past", FLOAT, ("past", "width"))],
+        [("most", FLOAT, (1, "width")), ("present", FLOAT, ("total", "width"))],
+    )
+
+
 def lookup(folder: Path) -> str:
     """Rows of a table of four, by index."""
     return save(

@@ -63,3 +63,50 @@ def test_a_bundle_is_machine_code(command, tmp_path):
         *("compile", models.linear(tmp_path), "-o", str(tmp_path / "out")),
         *("--backend", "interpreter"),
     )
+
+
+def test_a_range_of_extents_is_one_entry(command, tmp_path):
+    folder = tmp_path / "out"
+    path = models.batched(tmp_path)
+    finished = command("compile", path, "-o", str(folder), "--dim", "batch=1..4", "--json")
+    assert finished.status == 0
+    (entry,) = finished.json["bundle"]["entries"]
+    assert [(dim["low"], dim["high"]) for dim in entry["dims"]] == [(1, 4)]
+
+
+def test_lists_and_ranges_are_not_one_bundle(command, tmp_path):
+    command.fails(
+        2,
+        """
+        error: a bundle has one program for ranges, and the model has 2
+          help: compile it with bounds for every dimension: dims={'NAME': (FIRST, LAST)}
+        """,
+        *("compile", models.grown(tmp_path), "-o", str(tmp_path / "out")),
+        *("--dim", "past=0..3", "--dim", "width=2,3"),
+    )
+
+
+def test_inputs_are_kept_as_state(command, tmp_path):
+    path, state = models.grown(tmp_path), ("--state", "past=present")
+    dims = ("--dim", "past=0..3", "--dim", "width=2")
+    finished = command("compile", path, "-o", str(tmp_path / "out"), *dims, *state, "--json")
+    assert finished.status == 0
+    (entry,) = finished.json["bundle"]["entries"]
+    assert [port["name"] for port in entry["inputs"]] == ["x"]
+    assert entry["states"][0]["level"] == {"axis": 0, "before": "past", "after": "past + 1"}
+    command.fails(
+        2,
+        """
+        error: 'past' does not name state
+          help: write INPUT=OUTPUT
+        """,
+        *("compile", path, "--state", "past"),
+    )
+    command.fails(
+        2,
+        """
+        error: a model that keeps state must be one program for all shapes
+          help: give an extent or bounds of every dimension: dims={'past': (0, 1023), 'batch': 1}
+        """,
+        *("compile", path, "--dim", "past=1,2", *state),
+    )

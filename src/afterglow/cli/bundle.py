@@ -17,7 +17,7 @@ from afterglow.cli.request import Request, command_line_help
 from afterglow.cli.session import Session, table
 from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.sources import Source
-from afterglow.runtime.bundle import Bundle, BundleRequest
+from afterglow.runtime.bundle import Bundle, BundleRequest, several_ranges
 from afterglow.support.output_path import unwritable
 
 
@@ -87,6 +87,8 @@ def write_to_folder(
         source = request.source()
         request.dim_options.check_names(request.inputs(source))
         bound = request.bindings()
+        if len(bound) > 1 and request.dim_options.ranges:
+            raise several_ranges(len(bound))
         shapes = _shapes(source, bound)
         wanted = BundleRequest(request.options.target, flags.name, *kind, shapes)
         with command_line_help(source, bound[0].options):

@@ -18,6 +18,7 @@ from afterglow.cli.destination import (
     takes_force,
 )
 from afterglow.cli.each import refuse_lists
+from afterglow.cli.parameters import Kept
 from afterglow.cli.partitioned import compile_partitioned
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import memory_table, stage_table
@@ -31,6 +32,7 @@ from afterglow.instr import Instr, OpInstr, Stack, print_program
 from afterglow.runtime.model import CompiledModel
 from afterglow.runtime.saved import save_versions
 from afterglow.runtime.version import Version
+from afterglow.support.errors import AfterglowError
 from afterglow.support.output_path import unwritable
 
 
@@ -58,9 +60,17 @@ class Built:
 @takes_model
 @takes_bundle_flags
 @click.option("-o", "--output", metavar="FILE|FOLDER", help="Write the result there.")
+@click.option(
+    "--state", type=Kept(), multiple=True, help="Keep an input: an output of the run before."
+)
 @takes_force
 def compile_command(
-    session: Session, request: Request, output: str | None, force: bool, flags: BundleFlags
+    session: Session,
+    request: Request,
+    output: str | None,
+    state: tuple[tuple[str, str], ...],
+    force: bool,
+    flags: BundleFlags,
 ) -> int:
     """Compile MODEL; show the time of each stage and the memory that the result needs.
 
@@ -70,6 +80,7 @@ def compile_command(
     slash if it contains a dot. If --dim lists several extents, all of them are compiled, and saved
     together.
     """
+    request = request.keeping(state)
     place = compiled_place(output, flags.given, request.path, force=force)
     if isinstance(place, Path):
         return write_to_folder(session, request, place, flags, force=force)
@@ -106,10 +117,21 @@ def _compile(session: Session, request: Request, output: Destination | None) -> 
 
 def _build(request: Request, source: Source, asked: Request) -> Built:
     """Compile the model for one binding of its dimensions."""
-    module, forms = request.load_with_forms(source)
-    compiled = Stages(request.options).finish(module)
+    try:
+        module, forms = request.load_with_forms(source)
+        compiled = Stages(request.options).finish(module)
+    except AfterglowError as error:
+        _suggest_list(error, request)
+        raise
     dims = {name: request.options.dims[name] for name in asked.dim_options.ahead}
     return Built(Version(compiled, forms), dims, *_count(compiled.program.body))
+
+
+def _suggest_list(error: AfterglowError, request: Request) -> None:
+    """Have an error that may be about a range say what to give instead."""
+    dim = next(iter(request.dim_options.ranges.values()), None)
+    if dim is not None and not error.help:
+        error.help = f"list extents instead, such as --dim {dim.name}={dim.high}"
 
 
 def _count(body: Sequence[Instr]) -> tuple[int, int]:

@@ -79,6 +79,19 @@ class Value(click.ParamType[tuple[str, Any]]):
         return name, read_array(Path(file))
 
 
+class Kept(click.ParamType[tuple[str, str]]):
+    """An input that is kept between runs: `past.*=present.*`."""
+
+    name = "input=output"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, str]:
+        """The name of the input, and of the output that it has in the next run."""
+        taken, _, returned = str(value).partition("=")
+        if not taken or not returned:
+            raise UsageError(f"{value!r} does not name state", help="write INPUT=OUTPUT")
+        return taken, returned
+
+
 class Number(click.ParamType[float]):
     """A finite number greater than zero, or at least zero if `zero` is set."""
 

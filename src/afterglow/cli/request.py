@@ -22,6 +22,7 @@ from afterglow.driver.environment import (
 )
 from afterglow.driver.options import PRECISIONS, Options, Progress, policy_of
 from afterglow.driver.sources import Source, open_source
+from afterglow.driver.state import import_with_state, one_program
 from afterglow.frontends.base import NeedsValuesError, UnboundDimensionsError
 from afterglow.graph import Module
 from afterglow.passes import Instrument
@@ -84,6 +85,13 @@ class Request:
         bound = (replace(self.options, dims=dims) for dims in self.dim_options.bindings())
         return [Request(self.path, options, rest) for options in bound]
 
+    def keeping(self, state: tuple[tuple[str, str], ...]) -> Request:
+        """The same request, with inputs that are kept as state."""
+        kept = _once("--state", state)
+        if kept and self.dim_options.ahead:
+            raise one_program({})
+        return replace(self, options=replace(self.options, state=kept))
+
     def watched(self, progress: Progress, *instruments: Instrument) -> Request:
         """The same request, with a progress callback and instruments for passes."""
         return replace(
@@ -99,7 +107,7 @@ class Request:
         if self.options.progress is not None:
             self.options.progress("import")
         with command_line_help(source, self.options):
-            return source.load(self.options)
+            return import_with_state(source, self.options)
 
 
 @contextmanager

@@ -28,7 +28,12 @@ def check_kept(options: Options, ahead: Sequence[object], refused: Mapping[str, 
     """Refuse to keep state in a model that would have several versions, each with its own."""
     if not options.state or (len(ahead) == 1 and isinstance(ahead[0], Version)):
         return
-    raise UsageError(
+    raise one_program(refused)
+
+
+def one_program(refused: Mapping[str, str]) -> UsageError:
+    """The error about state in a model of several versions, with reasons by dimension."""
+    return UsageError(
         "a model that keeps state must be one program for all shapes",
         excerpt=[f"dimension {name!r}: {reason}" for name, reason in refused.items()],
         help="give an extent or bounds of every dimension: dims={'past': (0, 1023), 'batch': 1}",

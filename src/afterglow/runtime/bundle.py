@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from afterglow.support.errors import UsageError
+
 
 @dataclass(frozen=True)
 class BundleRequest:
@@ -25,6 +27,14 @@ class BundleRequest:
     """The shapes of the inputs, for each entry; none if there is nothing to bind."""
     force: bool = False
     """Whether files that are not of a bundle are replaced."""
+
+
+def several_ranges(programs: int) -> UsageError:
+    """The error about a bundle of several programs for ranges."""
+    return UsageError(
+        f"a bundle has one program for ranges, and the model has {programs}",
+        help="compile it with bounds for every dimension: dims={'NAME': (FIRST, LAST)}",
+    )
 
 
 @dataclass(frozen=True)

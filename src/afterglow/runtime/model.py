@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from afterglow.runtime.background import in_background
-from afterglow.runtime.bundle import Bundle, BundleRequest
+from afterglow.runtime.bundle import Bundle, BundleRequest, several_ranges
 from afterglow.runtime.compiled import CompiledFunction, MemoryReport
 from afterglow.runtime.extents import Shape, check_extents
 from afterglow.runtime.inputs import checked_input
@@ -197,10 +197,7 @@ class CompiledModel:
         if not versions:
             raise self._not_compiled()
         if len(versions) > 1 and any(version.compiled.interface.dims for version in versions):
-            raise UsageError(
-                f"a bundle has one program for ranges, and the model has {len(versions)}",
-                help="compile it with bounds for every dimension: dims={'NAME': (FIRST, LAST)}",
-            )
+            raise several_ranges(len(versions))
         return [
             {info.name: port.type.shape for info, port in zip(infos, ports, strict=True)}
             for infos, ports in (

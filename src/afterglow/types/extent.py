@@ -17,7 +17,7 @@ from math import prod
 from typing import Any, NoReturn, TypeAlias
 
 from afterglow.support.errors import TypeRuleError
-from afterglow.types.extent_terms import loose_bounds, without
+from afterglow.types.extent_terms import MOST_RELATED, loose_bounds, without
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 REMEMBERED = 1 << 14
@@ -411,7 +411,7 @@ def _interval(extent: int) -> tuple[int, int]:
 def _bounds(terms: Terms) -> tuple[int, int]:
     """Bounds of a sum: those of its products, and of what follows from how atoms were made."""
     low, high = loose_bounds(terms)
-    for term in terms if len(terms) > 1 else ():
+    for term in terms if 1 < len(terms) <= MOST_RELATED else ():
         (monomial, _) = term
         if len(monomial) == 1 and _varies_with(monomial[0], terms):
             least, most = _bounds_around(term, [other for other in terms if other is not term])
@@ -503,11 +503,11 @@ def _quotient(dividend: int, divisor: int) -> int:
     if smallest(divisor) <= 0:
         raise undecided(f"{dividend} divided by {divisor}", dividend, divisor)
     if is_ranged(divisor):
-        found = _long_division(dividend, divisor)
-        return _atom(Quotient(dividend, divisor)) if found is None else found[0]
+        divided = _divided(dividend, divisor)
+        return _atom(Quotient(dividend, divisor)) if divided is None else divided[0]
     whole, rest = dict[Monomial, int](), dict[Monomial, int]()
     for monomial, factor in _terms_of(dividend):
-        shared, left = divmod(factor, divisor)
+        shared, left = (factor // divisor, factor % divisor)
         if not monomial or left == 0:
             whole[monomial], rest[monomial] = shared, left
         else:
@@ -523,35 +523,35 @@ def _quotient(dividend: int, divisor: int) -> int:
     return _extent(whole) + _atom(Quotient(left_over, divisor))
 
 
-def _long_division(dividend: int, divisor: int) -> tuple[int, int] | None:
-    """Quotient and remainder by an expression, if the bounds tell that it leaves just that."""
+def _divided(dividend: int, divisor: int) -> tuple[int, int] | None:
+    """The quotient by an expression, rounded down, and what it leaves, if the bounds tell them."""
     left, total = dividend, 0
     for _ in range(8):
         if smallest(left) >= 0 and at_least(divisor - 1, left):
             return total, left
         part = -1 if largest(left) < 0 else _ratio(left, divisor)
-        if part is None:
+        if part == 0:
             return None
         total, left = total + part, left - part * divisor
     return None
 
 
-def _ratio(left: int, divisor: int) -> int | None:
-    """The quotient of the first terms of two sums, if it is whole."""
+def _ratio(left: int, divisor: int) -> int:
+    """The quotient of the first terms of two sums, rounded down; 0 if it is none."""
     (monomial, factor), (leading, count) = (next(iter(_terms_of(n))) for n in (left, divisor))
     shared = without(monomial, leading)
-    return None if shared is None or factor % count else _extent({shared: factor // count})
+    return 0 if shared is None else _extent({shared: factor // count})
 
 
 def _remainder(dividend: int, divisor: int) -> int:
     if smallest(divisor) <= 0:
         raise undecided(f"{dividend} divided by {divisor}", dividend, divisor)
     if is_ranged(divisor):
-        found = _long_division(dividend, divisor)
-        return _atom(Remainder(dividend, divisor)) if found is None else found[1]
+        divided = _divided(dividend, divisor)
+        return _atom(Remainder(dividend, divisor)) if divided is None else divided[1]
     rest = _extent({monomial: factor % divisor for monomial, factor in _terms_of(dividend)})
-    fits = smallest(rest) >= 0 and largest(rest) < divisor
-    return rest if fits else _atom(Remainder(rest, divisor))
+    low, high = _interval(rest)
+    return rest if low >= 0 and high < divisor else _atom(Remainder(rest, divisor))
 
 
 def _extreme(first: int, second: int, *, larger: bool) -> int:

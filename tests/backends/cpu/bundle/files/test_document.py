@@ -34,12 +34,12 @@ int main(void) {
 
 
 def blocks() -> list[str]:
-    """What the document has of C: a program, and two pieces of others."""
+    """What the document has of C: a program, and pieces of others."""
     return re.findall(r"^```c\n(.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
 
 
 def test_an_entry_is_chosen_as_the_document_says(tmp_path: Path) -> None:
-    _, _, piece = blocks()
+    _, _, _, piece = blocks()
     compiled = afterglow.compile(source(), dims={"batch": [1, 5]})
     compiled.export_bundle(tmp_path, target="x86-64-v3", name="net")
     (tmp_path / "program.c").write_text(CALLER.replace("@block", piece))
@@ -66,7 +66,7 @@ int main(void) {
 
 
 def test_extents_are_given_as_the_document_says(tmp_path: Path) -> None:
-    _, piece, _ = blocks()
+    _, piece, _, _ = blocks()
     shapes = {"inputs": [info("x", ("batch", 4))], "outputs": [info("y", ("batch", 4))]}
     ranged = afterglow.compile(
         model([node("Tanh", ["x"], ["y"])], **shapes), dims={"batch": (1, 8)}
@@ -76,11 +76,47 @@ def test_extents_are_given_as_the_document_says(tmp_path: Path) -> None:
     run(build(tmp_path, [tmp_path / "program.c", tmp_path / "net.o"]))
 
 
+STATE_CALLER = r"""
+#include "net.h"
+
+static int32_t compute(int count, float rows[][3], float *highest, float *state) {
+    static _Alignas(NET_ARENA_ALIGN) char arena[NET_ARENA_BYTES];
+    static _Alignas(NET_WEIGHTS_ALIGN) char weights[NET_WEIGHTS_BYTES];
+    @block
+    return NET_OK;
+}
+
+int main(void) {
+    static float state[NET_STATE_PAST_ROWS_COUNT], highest[3];
+    float rows[3][3] = {{1, 5, 2}, {3, 4, 2}, {0, 0, 7}};
+    if (compute(2, rows, highest, state) != NET_OK) return 1;
+    if (highest[0] != 3 || highest[1] != 5 || highest[2] != 2) return 2;
+    if (compute(3, rows, highest, state) != NET_ERROR_EXTENT) return 3;
+    return compute(1, rows + 2, highest, state) != NET_OK || highest[0] != 0 || highest[2] != 7;
+}
+"""
+
+
+def test_state_is_kept_as_the_document_says(tmp_path: Path) -> None:
+    _, _, piece, _ = blocks()
+    nodes = [
+        node("Concat", ["past.rows", "row"], ["present.rows"], axis=0),
+        node("ReduceMax", ["present.rows"], ["highest"], axes=[0]),
+    ]
+    inputs = [info("row", (1, 3)), info("past.rows", ("past", 3))]
+    outputs = [info("highest", (1, 3)), info("present.rows", ("total", 3))]
+    source = model(nodes, inputs=inputs, outputs=outputs)
+    steps = afterglow.compile(source, dims={"past": (0, 1)}, state={"past.*": "present.*"})
+    steps.export_bundle(tmp_path, target="x86-64-v3", name="net")
+    (tmp_path / "program.c").write_text(STATE_CALLER.replace("@block", piece))
+    run(build(tmp_path, [tmp_path / "program.c", tmp_path / "net.o"]))
+
+
 @pytest.mark.parametrize("sanitize", [False, True])
 def test_the_program_of_the_document_runs(
     sanitize: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, _, _ = blocks()
+    whole, *_ = blocks()
     export(DIGITS, tmp_path, "digits")
     (tmp_path / "program.c").write_text(whole)
     sources = [tmp_path / "program.c", tmp_path / "digits.o"]

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import afterglow
@@ -248,3 +249,36 @@ def test_a_library_runs_with_each_extent(tmp_path: Path) -> None:
         loaded(*made(4, 8))
     with pytest.raises(UsageError, match="'seq len'"):
         loaded(*made(1, 12))
+
+
+def encoder() -> onnx.ModelProto:
+    """Attention between the positions of each sequence, then a product for each position."""
+    random = np.random.default_rng(1)
+    weights = {name: (random.standard_normal((16, 16)) / 4).astype(np.float32) for name in "qkvo"}
+    nodes = [node("MatMul", ["x", name], [f"x{name}"]) for name in "qkv"]
+    nodes += [
+        node("Transpose", ["xk"], ["turned"], perm=[0, 2, 1]),
+        node("MatMul", ["xq", "turned"], ["scores"]),
+        node("Softmax", ["scores"], ["shares"], axis=-1),
+        node("MatMul", ["shares", "xv"], ["attended"]),
+        node("Add", ["attended", "x"], ["sum"]),
+        node("MatMul", ["sum", "o"], ["product"]),
+        node("Relu", ["product"], ["y"]),
+    ]
+    shape = ("batch", "seq", 16)
+    return model(nodes, constants=weights, inputs=[info("x", shape)], outputs=[info("y", shape)])
+
+
+def test_an_encoder_runs_with_each_length(tmp_path: Path) -> None:
+    compiled = afterglow.compile(encoder(), dims={"batch": (1, 3), "seq": (1, 40)})
+    compiled.export_bundle(tmp_path, target="x86-64-v3", name="net")
+    main = build(tmp_path, [tmp_path / name for name in ("main.c", "pool.c", "net.o")])
+    assert "self-check passed" in run(main, "--self-check")
+    reference = afterglow.compile(encoder(), backend="interpreter")
+    files = {name: tmp_path / f"{name}.npy" for name in "xy"}
+    for batch, length in ((1, 1), (2, 17), (3, 40)):
+        x = np.random.default_rng(length).standard_normal((batch, length, 16)).astype(np.float32)
+        np.save(files["x"], x)
+        extents = ("--extent", f"batch={batch}", "--extent", f"seq={length}")
+        run(main, f"x={files['x']}", "--output", f"y={files['y']}", *extents, "--threads", 2)
+        np.testing.assert_allclose(np.load(files["y"]), reference(x), atol=1e-5)
