@@ -211,6 +211,14 @@ def test_the_bounds_of_a_product_of_sums_are_those_of_its_factors() -> None:
     assert (smallest(size), largest(size)) == (1, 38 * 48)
 
 
+def test_a_division_whose_remainder_the_bounds_tell_is_no_quotient() -> None:
+    b, s = ranged(Dim("b", 1, 5)), ranged(Dim("s", 1, 40))
+    assert divmod(5 * s, 5 * b + 5 * s) == (0, 5 * s)
+    assert divmod(3 * s + 9, 3 * s + 6) == (1, 3)
+    assert divmod(6 * s + 9, 3 * s + 6) == (1, 3 * s + 3)
+    assert divmod(b * s - 1, s) == (b - 1, s - 1)
+
+
 def test_sums_of_many_quotients_are_bounded_in_no_time() -> None:
     total = sum(n * (S // n) for n in range(2, 40))
     assert smallest(total) >= 0

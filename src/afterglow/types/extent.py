@@ -326,10 +326,8 @@ class RangedExtent(int):
         if not isinstance(other, int):
             return NotImplemented
         low, high = _interval(other - self)
-        if yes(low, high):
-            return True
-        if no(low, high):
-            return False
+        if yes(low, high) or no(low, high):
+            return yes(low, high)
         raise undecided(f"whether {self} {sign} {other}", self, other)
 
     def _refuse(self, *others: object) -> NoReturn:
@@ -507,13 +505,11 @@ def _quotient(dividend: int, divisor: int) -> int:
     if is_ranged(divisor):
         divided = _divided(dividend, divisor)
         return _atom(Quotient(dividend, divisor)) if divided is None else divided[0]
-    whole: dict[Monomial, int] = {}
-    rest: dict[Monomial, int] = {}
+    whole, rest = dict[Monomial, int](), dict[Monomial, int]()
     for monomial, factor in _terms_of(dividend):
         shared, left = (factor // divisor, factor % divisor)
         if not monomial or left == 0:
-            whole[monomial] = shared
-            rest[monomial] = left
+            whole[monomial], rest[monomial] = shared, left
         else:
             rest[monomial] = factor
     left_over = _extent(rest)
@@ -529,18 +525,22 @@ def _quotient(dividend: int, divisor: int) -> int:
 
 def _divided(dividend: int, divisor: int) -> tuple[int, int] | None:
     """The quotient by an expression, rounded down, and what it leaves, if the bounds tell them."""
-    leading, count = next(iter(_terms_of(divisor)))
     left, total = dividend, 0
     for _ in range(8):
         if smallest(left) >= 0 and at_least(divisor - 1, left):
             return total, left
-        monomial, factor = next(iter(_terms_of(left)))
-        shared = without(monomial, leading)
-        if shared is None or not factor // count:
+        part = -1 if largest(left) < 0 else _ratio(left, divisor)
+        if part == 0:
             return None
-        part = _extent({shared: factor // count})
         total, left = total + part, left - part * divisor
     return None
+
+
+def _ratio(left: int, divisor: int) -> int:
+    """The quotient of the first terms of two sums, rounded down; 0 if it is none."""
+    (monomial, factor), (leading, count) = (next(iter(_terms_of(n))) for n in (left, divisor))
+    shared = without(monomial, leading)
+    return 0 if shared is None else _extent({shared: factor // count})
 
 
 def _remainder(dividend: int, divisor: int) -> int:
