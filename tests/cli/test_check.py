@@ -53,6 +53,7 @@ def test_the_same_as_json(command, tmp_path):
             "lowered_to": {},
         },
         "on_host": [],
+        "refused_ranges": {},
         "warnings": [],
         "verdict": "supported",
         "open_question": "",
@@ -178,3 +179,30 @@ def test_text_that_is_not_utf_8_does_no_harm(command, tmp_path):
     models.linear(tmp_path)
     path.write_bytes(path.read_bytes().replace(b"tests", b"te\xffts"))
     assert command("check", str(path), "--json").json["producer"] == "te\N{REPLACEMENT CHARACTER}ts"
+
+
+def two_names(folder):
+    """total = a + b, whose rows have different names."""
+    return models.save(
+        folder / "two_names.onnx",
+        [models.helper.make_node("Add", ["a", "b"], ["total"], name="sum")],
+        [("a", models.FLOAT, ("batch", 3)), ("b", models.FLOAT, ("rows", 3))],
+        [("total", models.FLOAT, ("batch", 3))],
+    )
+
+
+def test_a_dimension_that_cannot_be_ranged(command, tmp_path):
+    found = command("check", two_names(tmp_path), "--json").json["refused_ranges"]
+    assert [*found] == ["batch", "rows"]
+    assert all("in node 'sum'" in reason for reason in found.values())
+    words = ("--dim", "batch=1..4", "--dim", "rows=1..4")
+    finished = command("check", two_names(tmp_path), *words)
+    assert finished.status == 0
+    assert [line for line in lines(finished.out) if line.startswith("not ranged batch: ")]
+
+
+def test_a_model_within_bounds(command, tmp_path):
+    finished = command("check", models.batched(tmp_path), "--dim", "batch=1..4", "--json")
+    assert finished.status == 0
+    assert finished.json["refused_ranges"] == {}
+    assert finished.json["activation_bytes"] == 0

@@ -148,7 +148,20 @@ def test_a_range_is_profiled_at_the_extents_of_the_inputs(command, tmp_path):
     np.save(tmp_path / "a.npy", np.ones((3, 3), np.float32))
     words = ("--input", f"a={tmp_path / 'a.npy'}", "--repeat", "1", "--json")
     data = command("profile", models.batched(tmp_path), "--dim", "batch=1..5", *words).json
-    assert [step["results"] for step in data["steps"]] == [["f32[batch, 3]"]]
+    assert [step["results"] for step in data["steps"]] == [["f32[3, 3]"]]
+
+
+def test_what_is_in_the_way_of_a_range_is_named(command, tmp_path):
+    path = models.save(
+        tmp_path / "two.onnx",
+        [models.helper.make_node("Add", ["a", "b"], ["y"], name="sum")],
+        [("a", models.FLOAT, ("batch", 3)), ("b", models.FLOAT, ("rows", 3))],
+        [("y", models.FLOAT, ("batch", 3))],
+    )
+    finished = command("compile", path, "--dim", "batch=1..4", "--dim", "rows=1..4")
+    assert finished.status == 1
+    assert "in node 'sum' (Add of ai.onnx version 17)" in finished.err
+    assert "list extents instead, such as --dim batch=4" in finished.err
 
 
 def test_bench_times_a_range_at_its_largest_extent(command, tmp_path):

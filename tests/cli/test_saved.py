@@ -51,6 +51,23 @@ def test_the_only_version_needs_no_extent(command, tmp_path):
     assert command("run", path, "--json").json["outputs"][0]["type"] == "f32[3, 3]"
 
 
+def test_a_ranged_model_runs_at_any_extent(command, tmp_path):
+    path = str(tmp_path / "ranged.agc")
+    words = ("--dim", "batch=1..6", "-o", path)
+    assert command("compile", models.batched(tmp_path), *words).status == 0
+    assert command("run", path, "--json").json["outputs"][0]["type"] == "f32[6, 3]"
+    words = ("--dim", "batch=2", "--json")
+    assert command("run", path, *words).json["outputs"][0]["type"] == "f32[2, 3]"
+    command.fails(
+        2,
+        """
+        error: dimension 'batch' of input 'a' is 7, out of its bounds 1..6
+          help: compile the model with other bounds: dims={'batch': (FIRST, LAST)}
+        """,
+        *("run", path, "--dim", "batch=7"),
+    )
+
+
 def test_which_version_must_be_said(command, batched):
     command.fails(
         2,

@@ -15,7 +15,7 @@ from afterglow.driver.stages import Stages
 from afterglow.graph import Module
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.support.errors import AfterglowError, UsageError
-from afterglow.types.extent import Dim, UndecidedExtentError, smallest
+from afterglow.types.extent import Dim, UndecidedExtentError, is_ranged, smallest
 from tests.frontends.models import info, model, node
 
 X = np.linspace(-2, 2, 64 * 6, dtype=np.float32).reshape(64, 6)
@@ -160,6 +160,33 @@ def test_axes_without_names_share_what_they_have_in_common(finished) -> None:
     np.testing.assert_array_equal(compiled(X[:4], X[:1]), X[:4] + X[:1])  # broadcast: exact
 
 
+@pytest.mark.usefixtures("grows")
+def test_what_follows_the_host_is_ranged_once_it_varies(finished, tmp_path: Path) -> None:
+    proto = model(
+        [
+            node("Relu", ["x"], ["r"]),
+            node("NonZero", ["r"], ["i"]),
+            node("Transpose", ["i"], ["j"]),
+            node("GatherND", ["r", "j"], ["v"]),
+            node("Tanh", ["v"], ["y"]),
+        ],
+        inputs=[info("x", (6,))],
+        outputs=[info("y", None)],
+    )
+    compiled = afterglow.compile(proto)
+
+    def check_all(model: afterglow.CompiledModel) -> None:
+        for count in (2, 5, 3, 6, 1):
+            x = np.where(np.arange(6) < count, 1, -1).astype(np.float32)
+            np.testing.assert_allclose(model(x), np.full(count, np.tanh(1)), rtol=1e-5)
+
+    check_all(compiled)
+    assert len(finished) == 3  # the first part; what follows, exact; and ranged
+    compiled.save(tmp_path / "model.agc")
+    check_all(afterglow.load(tmp_path / "model.agc"))
+    assert len(finished) == 3
+
+
 def refuse_below(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have nothing compiled for fewer rows than these."""
     original = Stages.optimise
@@ -234,11 +261,7 @@ def test_bounds_grow_by_one_rule() -> None:
     bounds = []
     for extents in ((5, 20), (16, 32), (17, 1), (300, 1), (3, 40)):
         arrays = {"x": np.zeros((*extents, 3), bool)}
-        grown.see(declared, arrays)
-        shapes = grown.shapes(declared, arrays)
-        assert shapes is not None
-        bounds.append([int(extent) for extent in shapes["x"]])
-        grown.accept()
+        grown.find(declared, arrays, lambda shapes: bounds.append(list(map(int, shapes["x"]))))
     assert bounds == [[16, 32, 3], [16, 32, 3], [64, 32, 3], [512, 32, 3], [512, 128, 3]]
 
 
@@ -246,9 +269,11 @@ def test_only_what_an_error_names_is_given_up() -> None:
     given = {"b": Dim("b", 1, 4), "s": Dim("s", 1, 9)}
     tried = Ranges(given)
     arrays = {"x": np.zeros((2, 3))}
-    tried.see({"x": ("b", "s")}, arrays)
-    tried.refuse(UndecidedExtentError("whether s > 1 depends on s (1..9)"), given)
-    shapes = tried.shapes({"x": ("b", "s")}, arrays)
-    assert shapes is not None
-    assert str(shapes["x"]) == "(b, 3)"
+
+    def make(shapes: dict[str, tuple[int, ...]]) -> str:
+        if is_ranged(shapes["x"][1]):
+            raise UndecidedExtentError("whether s > 1 depends on s (1..9)")
+        return str(shapes["x"])
+
+    assert tried.find({"x": ("b", "s")}, arrays, make) == "(b, 3)"
     assert tried.refused == {"s": "whether s > 1 depends on s (1..9)"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from afterglow.graph import Function, parse_module, print_module, run_function, 
 from afterglow.passes import Pass
 from afterglow.testing.arrays import random_inputs as random_inputs
 from afterglow.types import Array
+from afterglow.types.extent import Extents
 from tests.transforms.special_constants import check_special_constants
 
 
@@ -66,3 +68,15 @@ def assert_same_meaning(expected: Function, got: Function, tolerance: float = 1e
 def _outputs_and_states(function: Function, inputs: list[Array]) -> list[Array]:
     states = {s.name: np.zeros(s.type.shape, s.type.dtype.numpy) for s in function.states()}
     return [*run_function(function, inputs, states), *states.values()]
+
+
+def check_rewrites_ranged(step: Pass, *, before: str, after: str, runs: Iterable[Extents]) -> None:
+    """As `check_rewrites`, for a program with ranged extents; it computes the same in each run."""
+    module = parse_module(inspect.cleandoc(before))
+    reference = module.clone()
+    step.run(module.main)
+    verify_module(module)
+    drop_unused_constants(module.main)
+    assert print_module(module).strip() == inspect.cleandoc(after).strip()
+    for extents in runs:
+        assert_same_meaning(reference.bind(extents).main, module.bind(extents).main)

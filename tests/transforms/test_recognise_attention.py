@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from afterglow.graph import parse_module, print_module, run_function, verify_module
+from afterglow.ops.attention import Attention
 from afterglow.transforms.recognise_attention import RECOGNISE_ATTENTION
 from tests.transforms.rewriting import assert_same_meaning, check_declines, check_rewrites
 
@@ -456,3 +457,24 @@ def test_rows_that_see_nothing_stay_finite() -> None:
     inputs[-1] = np.zeros((6, 7), np.bool_)
     (want,), (have,) = run_function(reference.main, inputs), run_function(module.main, inputs)
     np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-5)
+
+
+def test_a_causal_mask_of_ranged_extents_is_known_by_the_largest() -> None:
+    module = parse_module(
+        inspect.cleandoc("""
+        dim s : 1..7
+        func @main(%q: f32[1, 2, s, 8], %k: f32[1, 2, s, 8], %v: f32[1, 2, s, 8]) {
+          %i = iota() {shape = (s, 1), axis = 0, dtype = i64} : i64[s, 1]
+          %j = iota() {shape = (1, s), axis = 1, dtype = i64} : i64[1, s]
+          %c = less_equal(%j, %i) : bool[s, s]
+          %a = matmul(%q, %k) {transpose_lhs = false, transpose_rhs = true} : f32[1, 2, s, s]
+          %m = where(%c, %a, @least) : f32[1, 2, s, s]
+          %w = softmax(%m) {axis = -1} : f32[1, 2, s, s]
+          %r = matmul(%w, %v) {transpose_lhs = false, transpose_rhs = false} : f32[1, 2, s, 8]
+          return %r
+        }""").replace("func", "const @least : f32[] = [-inf]\nfunc", 1)
+    )
+    RECOGNISE_ATTENTION.run(module.main)
+    (attention,) = (n for n in module.main.nodes if isinstance(n.op, Attention))
+    assert attention.op == Attention(1.0, causal=True)
+    assert len(attention.given) == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import click
@@ -14,10 +14,11 @@ from rich.text import Text
 from afterglow.backends.capabilities import HostFallback
 from afterglow.cli.each import for_each_extent
 from afterglow.cli.progress import StageClock
+from afterglow.cli.refused_ranges import refused_ranges
 from afterglow.cli.request import Request, is_free, takes_model
 from afterglow.cli.session import Session, error_data, table
 from afterglow.cli.survey import Survey, survey
-from afterglow.driver.sources import open_source
+from afterglow.driver.sources import Source, open_source
 from afterglow.driver.stages import Stages
 from afterglow.frontends.base import (
     MOST_DECIDING,
@@ -31,6 +32,7 @@ from afterglow.memory.timeline import origin_of, work_of
 from afterglow.report.fates import Fate, Fates, find_fates, origins
 from afterglow.report.flops import program_flops
 from afterglow.support.errors import AfterglowError, UnsupportedError
+from afterglow.types.extent import is_ranged, largest
 
 MOST_SHOWN = 8
 """At most this many inputs, outputs and host nodes are listed; JSON has all of them."""
@@ -49,7 +51,8 @@ def check(session: Session, request: Request) -> int:
     """Describe MODEL and list everything in it that is not supported.
 
     Nodes that have no native kernel are listed: they run on the host, which is slower. A model
-    with dynamic dimensions is checked op by op; bind the dimensions to check it as a whole.
+    with dynamic dimensions is checked op by op; give the dimensions extents or bounds to check it
+    as a whole. Dimensions that no program can be ranged over are listed with the reason.
     """
     with StageClock(session.err) as clock:
         clock("read")
@@ -111,6 +114,8 @@ class Findings:
     on_host: tuple[HostStep, ...] = ()
     costs: Costs | None = None
     warnings: tuple[str, ...] = ()
+    refused_ranges: Mapping[str, str] = field(default_factory=dict)
+    """The dimensions that no program can be ranged over, each with the reason."""
 
     def data(self, verdict: str) -> dict[str, Any]:
         """The JSON representation."""
@@ -118,6 +123,7 @@ class Findings:
         return {
             **(unknown if self.costs is None else self.costs.data()),
             "on_host": [asdict(step) for step in self.on_host],
+            "refused_ranges": dict(self.refused_ranges),
             "warnings": list(self.warnings),
             "verdict": verdict,
             "open_question": self.open_question,
@@ -146,9 +152,22 @@ def _compiled(request: Request, facts: Survey) -> Findings:
             _missing_ops(facts), question, tuple(_at_boundary(error.boundary, facts.signature))
         )
     except UnboundDimensionsError as error:
-        return Findings(_missing_ops(facts), f"{error.what}\n  {error.help}")
+        question, refused = f"{error.what}\n  {error.help}", refused_ranges(request, source)
+        return Findings(_missing_ops(facts), question, refused_ranges=refused)
     except AfterglowError as error:
-        return Findings(error)
+        return _without_ranges(request, source, facts) if _has_ranges(request) else Findings(error)
+
+
+def _has_ranges(request: Request) -> bool:
+    return any(map(is_ranged, request.options.dims.values()))
+
+
+def _without_ranges(request: Request, source: Source, facts: Survey) -> Findings:
+    """The findings for the largest extents, and what the ranges are refused for."""
+    options = request.options
+    dims = {name: largest(extent) for name, extent in options.dims.items()}
+    found = _compiled(replace(request, options=replace(options, dims=dims)), facts)
+    return replace(found, refused_ranges=refused_ranges(request, source))
 
 
 def _planned(stages: Stages, module: Module, facts: Survey) -> Findings:
@@ -219,6 +238,8 @@ def _lines(facts: Survey, found: Findings) -> Iterator[tuple[str, str]]:
     if found.costs is not None:
         yield from _fate_lines(found.costs.fates)
     yield from _some("on the host", found.on_host)
+    for name, reason in found.refused_ranges.items():
+        yield "not ranged", f"{name}: {reason}"
     yield from _some("warning", found.warnings)
 
 

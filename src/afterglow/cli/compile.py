@@ -32,6 +32,7 @@ from afterglow.instr import Instr, OpInstr, Stack, print_program
 from afterglow.runtime.model import CompiledModel
 from afterglow.runtime.saved import save_versions
 from afterglow.runtime.version import Version
+from afterglow.support.errors import AfterglowError
 from afterglow.support.output_path import unwritable
 
 
@@ -116,10 +117,21 @@ def _compile(session: Session, request: Request, output: Destination | None) -> 
 
 def _build(request: Request, source: Source, asked: Request) -> Built:
     """Compile the model for one binding of its dimensions."""
-    module, forms = request.load_with_forms(source)
-    compiled = Stages(request.options).finish(module)
+    try:
+        module, forms = request.load_with_forms(source)
+        compiled = Stages(request.options).finish(module)
+    except AfterglowError as error:
+        _suggest_list(error, request)
+        raise
     dims = {name: request.options.dims[name] for name in asked.dim_options.ahead}
     return Built(Version(compiled, forms), dims, *_count(compiled.program.body))
+
+
+def _suggest_list(error: AfterglowError, request: Request) -> None:
+    """Have an error that may be about a range say what to give instead."""
+    dim = next(iter(request.dim_options.ranges.values()), None)
+    if dim is not None and not error.help:
+        error.help = f"list extents instead, such as --dim {dim.name}={dim.high}"
 
 
 def _count(body: Sequence[Instr]) -> tuple[int, int]:

@@ -81,9 +81,9 @@ def compiled_for(
     """The options to compile one program that takes a feed: for ranges where `--dim` gives them."""
     declared = {info.name: info.shape for info in inputs}
     ranges = Ranges(request.dim_options.ranges, grows=False)
-    ranges.see(declared, feed)
     exact = {name: array.shape for name, array in feed.items()}
-    return replace(request.options, shapes=ranges.shapes(declared, feed) or exact, dims={})
+    shapes = ranges.find(declared, feed, lambda ranged: ranged) or exact
+    return replace(request.options, shapes=shapes, dims={})
 
 
 def _random(info: TensorInfo, shape: tuple[int, ...], random: np.random.Generator) -> Array:

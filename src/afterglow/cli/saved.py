@@ -16,6 +16,7 @@ from afterglow.driver.load import load
 from afterglow.runtime import CompiledModel, TensorInfo
 from afterglow.support.errors import UsageError
 from afterglow.types import Array
+from afterglow.types.extent import Dim, largest, ranged
 
 _OF_A_RUN = ("model", "shapes", "dims", "threads", "no_cache", "inputs", "seed")
 """Options of all commands that also apply to compiled models."""
@@ -57,12 +58,19 @@ def no_other_engine(request: Request, option: str) -> UsageError:
 def saved_feed(
     model: CompiledModel, request: Request, given: Sequence[str], seed: int
 ) -> dict[str, Array]:
-    """An array for each input; if the model has one version, that supplies unbound shapes."""
+    """An array for each input; if the model has one version, that supplies unbound shapes.
+
+    Where nothing tells the extent of a dimension with bounds, it is the largest.
+    """
     held = model.shapes_held()
     options = request.options
     if len(held) == 1 and not options.dims:
-        only = {name: shape for name, shape in held[0].items() if shape is not None}
+        shapes = ((name, shape) for name, shape in held[0].items() if shape is not None)
+        only = {name: tuple(map(largest, shape)) for name, shape in shapes}
         request = replace(request, options=replace(options, shapes={**only, **options.shapes}))
+    elif model.is_static:
+        bounds = {name: ranged(Dim(name, *bounds)) for name, bounds in model.dims.items()}
+        request = replace(request, options=replace(options, dims={**bounds, **options.dims}))
     try:
         return build_feed(model.inputs, request, given, seed)
     except FreeInputError as error:

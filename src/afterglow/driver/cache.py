@@ -163,7 +163,7 @@ def model_key(digest: str, options: Options) -> str:
     flags = f"{options.optimize} {options.donate_inputs} {options.max_arena} {options.max_memory}"
     choice = f"{options.policy} {options.precision} {options.tune}"
     target = f"{options.backend} {options.target} {_identity(options)}"
-    part = repr(options.partition)
+    part = repr(options.partition) + _partition_dims(options)
     kept = [f"state {pair}" for pair in sorted(options.state.items())]
     build = [_build(), *_plugin_states(options.backend)]
     return digest_of_texts(
@@ -175,6 +175,14 @@ def _extents(*extents: int) -> str:
     """A text that is equal for equal extents: expressions come with the bounds of dimensions."""
     dims = [f"{dim.spelled} {dim.range_text}" for dim in dims_of(*extents)]
     return f"{extents} {dims}" if dims else f"{extents}"
+
+
+def _partition_dims(options: Options) -> str:
+    """The bounds of the dimensions that boundary values depend on; empty if there are none."""
+    given = () if options.partition is None else options.partition.given.values()
+    types = (type for each in given for type in (each if isinstance(each, tuple) else (each,)))
+    dims = dims_of(*(extent for type in types if type is not None for extent in type.shape))
+    return str([f"{dim.spelled} {dim.range_text}" for dim in dims]) if dims else ""
 
 
 def _identity(options: Options) -> str:

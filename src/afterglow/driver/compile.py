@@ -13,7 +13,7 @@ from afterglow.driver.bodies import Bodies
 from afterglow.driver.bound import BoundValues
 from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.cache import CompileCache, is_cacheable, model_key
-from afterglow.driver.dims import DimOptions
+from afterglow.driver.dims import DimOptions, Dims
 from afterglow.driver.options import Options, check_bindings, describe_options, model_title
 from afterglow.driver.ranges import Ranges, given_ranges
 from afterglow.driver.sources import Source, open_source
@@ -69,15 +69,17 @@ def import_model(
     source: Any,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
-    dims: Mapping[str, int] | None = None,
+    dims: Dims | None = None,
     values: Mapping[str, Array] | None = None,
 ) -> Module:
     """The graph IR of a model, as imported: to inspect, edit, print, or compile.
 
-    Outputs that are sequences have become several tensors, those that are nothing none.
+    Outputs that are sequences have become several tensors, those that are nothing none. Of `dims`,
+    a tuple gives bounds, as for `compile`.
     """
     check_bindings(shapes, dims, values)
-    options = Options(shapes=shapes or {}, dims=dims or {}, values=values or {})
+    bound = DimOptions.of(dims or {}).bound
+    options = Options(shapes=shapes or {}, dims=bound, values=values or {})
     return open_source(source).load(options)[0]
 
 
@@ -164,31 +166,10 @@ class Recipe(Specialiser):
         """Bind the shapes of the inputs or ranges around them, and values that decide more."""
         ranges, specialiser = deepcopy(self.ranges), self.specialiser(self.options)
         declared = {info.name: info.shape for info in self.signature.inputs}
-        ranges.see(declared, feed)
-        version = None
-        while version is None:
-            shapes = ranges.shapes(declared, feed)
-            if shapes is None:  # an error is not about ranges now
-                version = specialiser.compile_for(feed)
-            else:
-                version = self._try(specialiser, feed, shapes, ranges)
+        version = ranges.find(declared, feed, lambda ranged: specialiser.compile_for(feed, ranged))
+        if version is None:  # an error is not about ranges now
+            version = specialiser.compile_for(feed)
         self.ranges = ranges
-        return version
-
-    def _try(
-        self,
-        specialiser: CallSpecialiser,
-        feed: Mapping[str, Any],
-        shapes: Mapping[str, tuple[int, ...]],
-        ranges: Ranges,
-    ) -> Version | SegmentedVersion | None:
-        """A version for ranged shapes; None if they are refused."""
-        try:
-            version = specialiser.compile_for(feed, shapes)
-        except (AfterglowError, *FAULTS) as error:
-            ranges.refuse(error)
-            return None
-        ranges.accept()
         return version
 
     def refused_ranges(self) -> Mapping[str, str]:

@@ -29,6 +29,7 @@ from afterglow.transforms.drop_dead import DropDead
 from afterglow.transforms.expand_einsum import EXPAND_EINSUM
 from afterglow.transforms.fold_affine import FOLD_AFFINE
 from afterglow.transforms.fold_constants import FoldConstants
+from afterglow.transforms.fold_leading_parts import FOLD_LEADING_PARTS
 from afterglow.transforms.inline_branches import INLINE_BRANCHES
 from afterglow.transforms.logic import SIMPLIFY_LOGIC
 from afterglow.transforms.merge_equal import MergeEqualConstants, MergeEqualNodes
@@ -59,6 +60,7 @@ def optimising_pipeline() -> Pipeline:
         "optimise",
         (
             FoldConstants(),  # first: later rules match on constants
+            FOLD_LEADING_PARTS,  # the same for ranged extents
             INLINE_BRANCHES,  # an If whose condition is known by now
             SIMPLIFY_BODIES,  # constants move inside, where later rules see them
             MergeEqualConstants(),  # exporters repeat themselves

@@ -10,22 +10,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import gcd
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from afterglow.support.errors import AfterglowError
+from afterglow.support.errors import FAULTS, AfterglowError
 from afterglow.types.extent import Dim, is_ranged, ranged
 
 GROWS = False
 """Whether dimensions without bounds are ranged, too; if not, they are exact in each version."""
 FEWEST = 16
 """The largest extent of a range that is found by growing is at least this."""
-GROWTH = 4
-"""By how much a range grows, at least, once an extent is beyond it."""
+GROWTH = ((256, 4), (2**31, 2))
+"""By how much a range grows, at least, once an extent is beyond it: fourfold below 256."""
+MOST_SEEN = 16
+"""How many extents of an axis are remembered, to know which axes have the same."""
 STEP = 32
 """Steps that are tried are divisors of it: image models halve extents up to five times."""
 
+Made = TypeVar("Made")
 DeclaredShape: TypeAlias = "Sequence[int | str | None] | None"
 """Extents as a model declares them: a number, a name, or None; None for all if the rank is free."""
 Place: TypeAlias = tuple[str, int]
@@ -35,7 +38,8 @@ Bounds: TypeAlias = Callable[[str, int, int], Dim]
 
 
 def _widest(name: str, extent: int, before: int) -> Dim:
-    grown = max(_rounded_up(extent), GROWTH * before, FEWEST)
+    growth = next(factor for most, factor in GROWTH if before < most)
+    grown = max(_rounded_up(extent), growth * before, FEWEST)
     return Dim(name, 1, before if extent <= before else grown)
 
 
@@ -88,26 +92,64 @@ class Ranges:
         self._largest: dict[str, int] = {}
         """The largest extent of the bounds that a version was compiled with, by dimension."""
         self._seen: dict[Place, tuple[int, ...]] = {}
-        """The extents of each dynamic axis whenever something was compiled."""
+        """The last extents of each axis for which something was compiled."""
         self._tried: dict[str, Dim] = {}
 
-    def see(self, declared: Mapping[str, DeclaredShape], arrays: Mapping[str, Any]) -> None:
-        """Note the extents of dynamic axes in a call that something is compiled for."""
-        for name, axis, _ in _dynamic_axes(declared):
-            shape = getattr(arrays[name], "shape", ())
-            if isinstance(arrays[name], np.ndarray) and axis < len(shape):
-                self._seen[name, axis] = (*self._seen.get((name, axis), ()), shape[axis])
+    def find(
+        self,
+        declared: Mapping[str, DeclaredShape] | None,
+        arrays: Mapping[str, Any],
+        make: Callable[[dict[str, tuple[int, ...]]], Made],
+    ) -> Made | None:
+        """What is made of the shapes of a call with the widest ranges that nothing refuses.
 
-    def shapes(
+        None if a dimension has no range left. If it is not declared which axes are dynamic, it is
+        those that had several extents.
+        """
+        self._see(arrays)
+        declared = self._varied(arrays) if declared is None else declared
+        while (shapes := self._shapes(declared, arrays)) is not None:
+            try:
+                made = make(shapes)
+            except (AfterglowError, *FAULTS) as error:
+                self.refuse(error, self._tried)
+            else:
+                self._largest.update((name, dim.high) for name, dim in self._tried.items())
+                return made
+        return None
+
+    def refuse(self, error: Exception, tried: Iterable[str]) -> None:
+        """Try other bounds from now on of those dimensions that an error is about."""
+        for name in _blamed(error, [*tried]):
+            self._failed[name] = self._failed.get(name, 0) + 1
+            if name in self.given or self._failed[name] >= len(_TRIED):
+                self.refused[name] = _reason(error)
+
+    def _see(self, arrays: Mapping[str, Any]) -> None:
+        """Note the extents in a call that something is compiled for."""
+        for name, array in arrays.items():
+            for axis, extent in enumerate(array.shape if isinstance(array, np.ndarray) else ()):
+                seen = self._seen.get((name, axis), ())
+                self._seen[name, axis] = (*seen, extent)[-MOST_SEEN:]
+
+    def _varied(self, arrays: Mapping[str, Any]) -> dict[str, DeclaredShape]:
+        """The shapes of arrays, with None for extents that were others before."""
+        return {
+            name: [
+                extent if len({*self._seen[name, axis]}) == 1 else None
+                for axis, extent in enumerate(array.shape)
+            ]
+            for name, array in arrays.items()
+            if isinstance(array, np.ndarray)
+        }
+
+    def _shapes(
         self, declared: Mapping[str, DeclaredShape], arrays: Mapping[str, Any]
     ) -> dict[str, tuple[int, ...]] | None:
         """The shapes of a call with ranges for the extents of dimensions; None if none is left."""
         names = self._names(declared)
-        self._tried = {}
-        for place, name in names.items():
-            dim = self._bounds(name, self._seen[place][-1])
-            if dim is not None:
-                self._tried[name] = dim
+        found = {name: self._bounds(name, self._seen[place][-1]) for place, name in names.items()}
+        self._tried = {name: dim for name, dim in found.items() if dim is not None}
         if not self._tried:
             return None
         extents = {name: ranged(dim) for name, dim in self._tried.items()}
@@ -119,18 +161,6 @@ class Ranges:
             for name, array in arrays.items()
             if isinstance(array, np.ndarray)
         }
-
-    def accept(self) -> None:
-        """Remember that a version was compiled with the bounds that were tried last."""
-        self._largest.update((name, dim.high) for name, dim in self._tried.items())
-
-    def refuse(self, error: Exception, tried: Iterable[str] | None = None) -> None:
-        """Try other bounds from now on of those dimensions that an error is about."""
-        names = [*(self._tried if tried is None else tried)]
-        for name in _blamed(error, names):
-            self._failed[name] = self._failed.get(name, 0) + 1
-            if name in self.given or self._failed[name] >= len(_TRIED):
-                self.refused[name] = _reason(error)
 
     def _bounds(self, name: str, extent: int) -> Dim | None:
         """The bounds to try next for a dimension; None if it is compiled for its extent."""
@@ -151,8 +181,11 @@ class Ranges:
         Axes without a name, and those of a name that has several extents in a call, share one if
         they had the same extents in all calls.
         """
-        places = {(name, axis): e for name, axis, e in _dynamic_axes(declared)}
-        places = {place: e for place, e in places.items() if place in self._seen}
+        places = {
+            (name, axis): extent
+            for name, axis, extent in _dynamic_axes(declared)
+            if (name, axis) in self._seen
+        }
         seen: dict[str, set[tuple[int, ...]]] = {}
         for place, extent in places.items():
             if extent is not None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from afterglow.driver.bound import BoundValues
 from afterglow.driver.options import Options
+from afterglow.driver.ranges import Ranges
 from afterglow.frontends.base import (
     Boundary,
     BoundaryType,
@@ -128,6 +129,7 @@ class PartitionedModel:
 
     specialiser: CallSpecialiser
     boundary: Boundary
+    ranges: Ranges = field(default_factory=lambda: Ranges({}))
 
     def run_host(self, known: Mapping[str, Any]) -> Mapping[str, Any]:
         """Run the nodes that stopped; of those that do the same, one."""
@@ -174,18 +176,33 @@ class PartitionedModel:
         return source.on_host(wanted, given, options.values, run_body, limits)
 
     def compile_rest(self, known: Mapping[str, Any]) -> Version | SegmentedVersion:
-        """Compile what comes behind, with all that is known as inputs of exact shapes."""
-        options = replace(self.specialiser.options, partition=Partition(self._given(known)))
-        tried = self.specialiser.tried | set(self.boundary.host)
-        return replace(self.specialiser, options=options, tried=tried).compile_for(known)
+        """Compile what comes behind, with all that is known as inputs.
 
-    def _given(self, known: Mapping[str, Any]) -> dict[str, BoundaryType]:
+        Their shapes are exact until they turn out to vary, and ranged from then on.
+        """
+        tried = self.specialiser.tried | set(self.boundary.host)
+
+        def make(ranged: InputShapes | None = None) -> Version | SegmentedVersion:
+            partition = Partition(self._given(known, ranged or {}))
+            options = replace(self.specialiser.options, partition=partition)
+            specialiser = replace(self.specialiser, options=options, tried=tried)
+            return specialiser.compile_for(known, ranged)
+
+        return self.ranges.find(None, known, make) or make()
+
+    def _given(self, known: Mapping[str, Any], ranged: InputShapes) -> dict[str, BoundaryType]:
         """What is known besides the inputs of the model."""
         source, options = self.specialiser.source, self.specialiser.options
         inputs = {info.name for info in source.signature(options).inputs}
         before = {} if options.partition is None else options.partition.given
-        bound = {name: given for name, given in before.items() if name in options.values}
-        return bound | {name: given_type(x) for name, x in known.items() if name not in inputs}
+        given = {name: given for name, given in before.items() if name in options.values}
+        for name, value in known.items():
+            if name not in inputs:
+                type = given_type(value)
+                if isinstance(type, TensorType) and name in ranged:
+                    type = replace(type, shape=ranged[name])
+                given[name] = type
+        return given
 
     def describe(self) -> dict[str, Any]:
         """What the host computes, and what was given and tried before."""

@@ -34,6 +34,7 @@ from afterglow.instr import (
     Program,
     Stack,
     interface_of,
+    ops_of,
     print_program,
     verify_program,
 )
@@ -47,6 +48,7 @@ from afterglow.runtime import CompiledFunction
 from afterglow.runtime.device import LoadOptions
 from afterglow.support.errors import UnsupportedError, UsageError, VerifyError
 from afterglow.types import MemoryPlan
+from afterglow.types.extent import UndecidedExtentError
 
 
 @dataclass(frozen=True)
@@ -342,7 +344,12 @@ def first_plan(backend: Backend) -> PlanStep:
     """How a backend plans a step: by the first of its plans."""
 
     def plan(step: OpInstr | Stack, *, exact: bool = False) -> KernelPlan | None:
-        return next(iter(backend.plans(step, exact=exact)), None)
+        try:
+            return next(iter(backend.plans(step, exact=exact)), None)
+        except UndecidedExtentError as error:
+            origins = dict.fromkeys(member.origin for member in ops_of(step))
+            error.where = error.where or f"in node {' and '.join(map(repr, origins))}"
+            raise
 
     return plan
 

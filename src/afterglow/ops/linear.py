@@ -15,6 +15,7 @@ from afterglow.ops.movement import Expand, Reshape, Transpose, slice_axis
 from afterglow.ops.reduction import ReduceSum
 from afterglow.ops.rules import (
     broadcast_shape,
+    exact_extent,
     require,
     require_float,
     require_number,
@@ -161,7 +162,7 @@ class Det(Op):
         """The product of the pivots of an elimination."""
         shape = x.type.shape[:-2]
         product = b.emit(Expand(shape), scalar(b, 1, x))
-        for _ in range(x.type.shape[-1]):
+        for _ in range(exact_extent(x.type.shape[-1], "how many pivots there are")):
             pivot, x = _eliminate(b, x)
             product = b.emit(Mul(), product, b.emit(Reshape(shape), pivot))
         return product

@@ -19,7 +19,7 @@ from afterglow.ops.indexing import ScatterReduction
 from afterglow.ops.movement import Expand, Pad, Reshape, Slice
 from afterglow.ops.power import Pow
 from afterglow.ops.reduction import narrowed, widened
-from afterglow.ops.rules import require, require_float, require_number
+from afterglow.ops.rules import exact_extent, require, require_float, require_number
 from afterglow.ops.scatter import ScatterElements
 from afterglow.ops.windows import Windows
 from afterglow.types import Array, TensorType
@@ -191,6 +191,8 @@ class MaxPoolWithIndices(Pool):
         """As `evaluate`, from slices and comparisons."""
         padded = _padded(b, self.windows, x)
         shape = self.pooled(x.type).shape
+        for extent in x.type.shape[1:-1]:
+            exact_extent(extent, "which index the places of a window have")
         (place, start), *others = self._places(x.type.shape[1:-1])
         best = b.emit(_slice_op(place, shape), padded)
         index = b.emit(Expand(shape), b.constant(start, "indices"))
@@ -294,6 +296,8 @@ class AvgPool(Pool):
 
     def divisors(self, extents: tuple[int, ...]) -> Array:
         """How many elements count in each window: an array [result spatial…, 1]."""
+        for extent in extents:
+            exact_extent(extent, "how many elements count in a window")
         counted = [self._counted(axis, extent) for axis, extent in enumerate(extents)]
         return np.asarray(reduce(np.multiply.outer, counted))[..., None]
 

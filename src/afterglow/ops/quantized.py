@@ -16,6 +16,7 @@ from afterglow.graph import Band, Builder, Cut, Halo, Op, Value, op
 from afterglow.ops.conversion import Cast
 from afterglow.ops.convolution import Conv, Convolution
 from afterglow.ops.elementwise import Add, Sub, scalar
+from afterglow.ops.fill import Fill
 from afterglow.ops.linear import MatMul
 from afterglow.ops.quantization import DequantizeLinear
 from afterglow.ops.rules import (
@@ -251,6 +252,9 @@ def _emit_floats(
         return b.emit(DequantizeLinear(axis), x, factor, zero_point)
     if not zero_point:
         return b.emit(DequantizeLinear(axis), x, factor)
+    if factor.type.is_ranged:
+        filled = b.emit(Fill(factor.type.shape, float(zero_point), x.type.dtype))
+        return b.emit(DequantizeLinear(axis), x, factor, filled)
     shift = np.full(factor.type.shape, zero_point, x.type.dtype.numpy)
     return b.emit(DequantizeLinear(axis), x, factor, b.constant(shift, "zero_point"))
 

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from afterglow.backends.capabilities import Profiling, StepSeconds
-from afterglow.instr import Program
+from afterglow.instr import Instr, Program, interface_of
+from afterglow.instr.bind import bind_program
 from afterglow.memory.timeline import origin_of
 from afterglow.report.flops import step_bytes, step_flops
 from afterglow.runtime.device import LoadOptions
+from afterglow.runtime.extents import ExtentReader
 from afterglow.types import Array
+from afterglow.types.extent import Extents
 
 
 @dataclass(frozen=True)
@@ -45,19 +48,26 @@ def profile(
     options: LoadOptions,
     repeat: int = 20,
 ) -> list[StepTime]:
-    """Run a planned program some times, and time each instruction; in the program's order."""
+    """Run a planned program some times, and time each instruction; in the program's order.
+
+    Types, operations and bytes are those at the extents of the inputs.
+    """
     timed = backend.profile(program, inputs, options, repeat)
-    return [_described(program, step) for step in timed]
+    extents = ExtentReader.of(interface_of(program)).read(inputs)
+    bound = bind_program(program, extents)
+    return [_described(bound.body[step.place], step, extents) for step in timed]
 
 
-def _described(program: Program, step: StepSeconds) -> StepTime:
-    instruction, anchor = program.body[step.place], step.anchor
+def _described(instruction: Instr, step: StepSeconds, extents: Extents) -> StepTime:
+    anchor = step.anchor
+    ins = () if anchor is None else tuple(b.type for b in anchor.ins if b is not None)
+    outs = () if anchor is None else tuple(b.type for b in anchor.outs)
     return StepTime(
         place=step.place,
         kernel=step.kernel,
         origin=origin_of(instruction),
-        operands=() if anchor is None else tuple(str(b.type) for b in anchor.ins if b is not None),
-        results=() if anchor is None else tuple(str(b.type) for b in anchor.outs),
+        operands=tuple(str(type.bind(extents)) for type in ins),
+        results=tuple(str(type.bind(extents)) for type in outs),
         seconds=step.seconds,
         flops=step_flops(instruction),
         bytes=step_bytes(instruction),

@@ -42,9 +42,9 @@ class SegmentedVersion:
     """A compiled partition, what the host makes of its results, and versions of what follows.
 
     `first` computes the values that `boundary` names. `value_inputs` are the inputs whose values it
-    depends on, `unbound` those that had too many values to depend on them. `rest` is cached by the
-    shapes of what the host computes, and of all that is known if `ranged_shapes` says that the
-    inputs of the model may have several shapes.
+    depends on, `unbound` those that had too many values to depend on them, `ranged_shapes` the
+    shapes of all inputs of the model if it takes several. `rest` is cached by the shapes of all
+    that is known once the host is done.
     """
 
     first: Version | None
@@ -70,8 +70,7 @@ class SegmentedVersion:
         known.update(results)
         if self.continuation.ends_here:
             return self.continuation.run_rest(known)
-        names = results if self.ranged_shapes is None else known
-        version = self.rest.find_if_hot(known, names, self.continuation.compile_rest)
+        version = self.rest.find_if_hot(known, known, self.continuation.compile_rest)
         return self.continuation.run_rest(known) if version is None else version.run(known)
 
     @property

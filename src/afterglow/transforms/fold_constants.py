@@ -9,6 +9,7 @@ from afterglow.graph.function import subgraphs_of
 from afterglow.passes import Pass
 from afterglow.support.errors import AfterglowError
 from afterglow.types import Array
+from afterglow.types.extent import largest
 
 FREE_BYTES = 1 << 20
 """Results up to this size always become constants."""
@@ -84,14 +85,16 @@ def _is_foldable(node: Node) -> bool:
         and all(isinstance(operand, Constant) for operand in node.given)
         and not subgraphs_of(node.op)
         and not node.is_ranged
-        and not _grows(node)
+        and not grows(node)
     )
 
 
-def _grows(node: Node) -> bool:
-    elements = sum(result.type.size for result in node.results)
+def grows(node: Node) -> bool:
+    """Whether the results as constants would make the program much larger."""
+    elements = sum(largest(result.type.size) for result in node.results)
     large = sum(result.type.nbytes for result in node.results) > FREE_BYTES
-    return large and elements > FREE_GROWTH * sum(operand.type.size for operand in node.given)
+    given = sum(largest(operand.type.size) for operand in node.given)
+    return large and elements > FREE_GROWTH * given
 
 
 def _results(node: Node) -> tuple[Array, ...] | None:

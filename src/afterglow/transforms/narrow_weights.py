@@ -11,6 +11,7 @@ from afterglow.ops.conversion import Cast
 from afterglow.passes import Pass
 from afterglow.types import Array, DType
 from afterglow.types.dtype import bf16, f16, f32
+from afterglow.types.extent import largest
 
 MOST_USES = {bf16: 32, f16: 4}
 """Products that an element serves each time it is read, up to which it is not slower to widen it.
@@ -66,7 +67,8 @@ def _uses_of_element(node: Node, index: int) -> int | None:
     """The uses of an element each time it is read; None if the operand is not a weight there."""
     types = [None if operand is None else operand.type for operand in node.operands]
     names = dict(enumerate(node.op.operand_names))  # a predicate is not an operand, its index is -1
-    return node.op.weight_uses(types).get(names.get(index, ""))
+    uses = node.op.weight_uses(types).get(names.get(index, ""))
+    return None if uses is None else largest(uses)
 
 
 def _fits(data: Array, dtype: DType) -> bool:

@@ -17,7 +17,7 @@ from math import prod
 from typing import Any, NoReturn, TypeAlias
 
 from afterglow.support.errors import TypeRuleError
-from afterglow.types.extent_terms import loose_bounds, without
+from afterglow.types.extent_terms import MOST_RELATED, loose_bounds, without
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 REMEMBERED = 1 << 14
@@ -413,7 +413,7 @@ def _interval(extent: int) -> tuple[int, int]:
 def _bounds(terms: Terms) -> tuple[int, int]:
     """Bounds of a sum: those of its products, and of what follows from how atoms were made."""
     low, high = loose_bounds(terms)
-    for term in terms if len(terms) > 1 else ():
+    for term in terms if 1 < len(terms) <= MOST_RELATED else ():
         (monomial, _) = term
         if len(monomial) == 1 and _varies_with(monomial[0], terms):
             least, most = _bounds_around(term, [other for other in terms if other is not term])
@@ -505,8 +505,8 @@ def _quotient(dividend: int, divisor: int) -> int:
     if smallest(divisor) <= 0:
         raise undecided(f"{dividend} divided by {divisor}", dividend, divisor)
     if is_ranged(divisor):
-        exact = _exact_quotient(dividend, divisor)
-        return _atom(Quotient(dividend, divisor)) if exact is None else exact
+        divided = _divided(dividend, divisor)
+        return _atom(Quotient(dividend, divisor)) if divided is None else divided[0]
     whole: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
     for monomial, factor in _terms_of(dividend):
@@ -527,16 +527,16 @@ def _quotient(dividend: int, divisor: int) -> int:
     return _extent(whole) + _atom(Quotient(left_over, divisor))
 
 
-def _exact_quotient(dividend: int, divisor: int) -> int | None:
-    """The quotient by an expression, if the division leaves nothing."""
+def _divided(dividend: int, divisor: int) -> tuple[int, int] | None:
+    """The quotient by an expression, rounded down, and what it leaves, if the bounds tell them."""
     leading, count = next(iter(_terms_of(divisor)))
     left, total = dividend, 0
     for _ in range(8):
-        if not is_ranged(left):
-            return total if left == 0 else None
+        if smallest(left) >= 0 and at_least(divisor - 1, left):
+            return total, left
         monomial, factor = next(iter(_terms_of(left)))
         shared = without(monomial, leading)
-        if shared is None or factor % count:
+        if shared is None or not factor // count:
             return None
         part = _extent({shared: factor // count})
         total, left = total + part, left - part * divisor
@@ -547,8 +547,8 @@ def _remainder(dividend: int, divisor: int) -> int:
     if smallest(divisor) <= 0:
         raise undecided(f"{dividend} divided by {divisor}", dividend, divisor)
     if is_ranged(divisor):
-        exact = _exact_quotient(dividend, divisor)
-        return _atom(Remainder(dividend, divisor)) if exact is None else 0
+        divided = _divided(dividend, divisor)
+        return _atom(Remainder(dividend, divisor)) if divided is None else divided[1]
     rest = _extent({monomial: factor % divisor for monomial, factor in _terms_of(dividend)})
     low, high = _interval(rest)
     return rest if low >= 0 and high < divisor else _atom(Remainder(rest, divisor))

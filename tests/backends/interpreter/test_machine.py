@@ -110,12 +110,12 @@ def test_programs_for_the_last_extents_are_kept() -> None:
     text = "dim s : 1..99\nfunc @main(%x: f32[s]) {\n  %y = exp(%x) : f32[s]\n  return %y\n}"
     machine = Machine(planned(text))
     inputs = [[np.ones(s, np.float32)] for s in range(1, 20)]
-    kept = machine.bound(inputs[-1])
-    assert machine.bound(inputs[-1]) is kept
+    kept = machine.bound(inputs[-1], {})
+    assert machine.bound(inputs[-1], {}) is kept
     for arrays in inputs:
         machine.run(arrays, {})
-    assert machine.bound(inputs[-1]) is not kept
-    assert machine.bound(inputs[-2]) is machine.bound(inputs[-2])
+    assert machine.bound(inputs[-1], {}) is not kept
+    assert machine.bound(inputs[-2], {}) is machine.bound(inputs[-2], {})
 
 
 def test_what_the_inputs_contradict_is_refused() -> None:

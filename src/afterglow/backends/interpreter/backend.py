@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from afterglow.backends.backend import Settings, TargetInfo
 from afterglow.backends.interpreter.device import DEVICE, to_artifact
 from afterglow.backends.interpreter.target import InterpreterTarget
+from afterglow.graph.dims import dims_of_op
 from afterglow.instr import KernelPlan, OpInstr, Program, Stack
 from afterglow.memory import by_definition
+from afterglow.ops.extents import Extents
 from afterglow.passes import Pass
 from afterglow.runtime.artifact import Artifact
 from afterglow.types.dtype import string
@@ -47,7 +49,12 @@ class Interpreter:
 
 
 def _is_in_contract(step: OpInstr) -> bool:
-    """Whether hardware must have a kernel for a step, or its host runs it, as it does strings."""
+    """Whether hardware must have a kernel for a step, or its host runs it, as it does strings.
+
+    Extents that are known when a program runs are numbers of it: nothing simpler computes them.
+    """
+    if dims_of_op(step.op) and isinstance(step.op, Extents):
+        return True
     buffers = (*step.outs, *(b for b in step.ins if b is not None))
     return not step.op.decomposes() or any(b.type.dtype is string for b in buffers)
 

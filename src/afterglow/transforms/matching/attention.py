@@ -13,6 +13,7 @@ from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.elementwise import Add, Div, Mul, Where, scalar
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Expand, Reshape, Tile, Transpose
+from afterglow.transforms.matching.leading import leading_part
 from afterglow.transforms.matching.patterns import (
     LOOK_BACK,
     emit_as,
@@ -23,6 +24,7 @@ from afterglow.transforms.matching.patterns import (
 )
 from afterglow.transforms.matching.values import uniform
 from afterglow.types import DType
+from afterglow.types.extent import is_ranged
 
 EXCLUDED = -9000.0
 """A score this far down has no weight; exporters write -1e4, the least float or -infinity."""
@@ -145,10 +147,13 @@ class Mask:
         """Whether it is known and only hides the keys that come after each query."""
         shape = self.value.type.shape
         square = shape[-2:] == (queries, keys) and math.prod(shape[:-2]) == 1
-        if not isinstance(self.value, Constant) or not square or keys < queries or self.factor <= 0:
+        if not square or is_ranged(keys - queries) or keys < queries or self.factor <= 0:
             return False
-        data = self.value.data.reshape(queries, keys)
-        seen = np.tri(queries, keys, keys - queries, np.bool_)
+        known = leading_part(self.value, LOOK_BACK)
+        if known is None:
+            return False
+        data = known.reshape(known.shape[-2:])
+        seen = np.tri(data.shape[0], data.shape[1], keys - queries, np.bool_)
         if self.number is not None:
             return bool(np.array_equal(data != self.where, seen))
         return bool(np.all(data[seen] == 0)) and bool(np.all(data[~seen] <= EXCLUDED))

@@ -22,6 +22,7 @@ from afterglow.ops.indexing import (
     ScatterReduction,
 )
 from afterglow.ops.movement import Expand, Reshape, Slice, Transpose
+from afterglow.ops.random import RandomUniform
 from afterglow.ops.scatter import ScatterElements
 from afterglow.ops.shuffle import ChannelShuffle, DepthToSpace, ShuffleMode, SpaceToDepth
 from afterglow.support.errors import TypeRuleError
@@ -287,15 +288,17 @@ def test_scatters_into_ranged_tensors(dtype: DType, target: str) -> None:
 
 
 def test_numbers_that_fill_ranged_tensors() -> None:
-    def filled(b: Builder, x: Value) -> list[Value]:
+    def filled(b: Builder, x: Value, run: Value) -> list[Value]:
         counted = b.emit(Iota((B, S), 1, f32))
         return [
+            b.emit(RandomUniform((B, S, 3), f32, seed=7), run),
             b.emit(Fill((S, B), 2.5, f32)),
             b.emit(Add(), x, counted),
             b.emit(Iota((S, 3), 0, i64)),
         ]
 
-    check_ranged(module_of([TensorType(f32, (B, S))], filled), RANGED_RUNS, tolerance=0)
+    types = [TensorType(f32, (B, S)), TensorType(i64, ())]
+    check_ranged(module_of(types, filled), RANGED_RUNS, tolerance=0)
 
 
 def test_tuples_of_a_ranged_length_are_refused() -> None:

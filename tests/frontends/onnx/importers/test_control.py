@@ -14,6 +14,7 @@ from afterglow.frontends.onnx import Binding, NeedsValuesError, import_onnx
 from afterglow.graph import Module, print_module, run_function, verify_module
 from afterglow.support.errors import ModelError
 from afterglow.types import Array
+from afterglow.types.extent import Dim, ranged
 
 X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
 TRUE, FALSE = np.array(True), np.array(False)
@@ -317,3 +318,44 @@ def test_scan_goes_any_way_along_any_axis() -> None:
 def test_bodies_survive_text() -> None:
     module = import_onnx(parsed(WHILE))
     assert "func @y.body(%i: i64[], %a: f32[2, 3])" in print_module(module)
+
+
+@pytest.mark.parametrize(
+    ("rows", "goes_on", "kind"),
+    [(", float[s, 3] all", "same", "scan"), ("", "less", "loop")],
+    ids=["counted", "ends"],
+)
+def test_a_loop_as_long_as_a_ranged_axis(rows: str, goes_on: str, kind: str) -> None:
+    text = """
+        main (float[s, 3] x, float[3] h) => (float[3] last ROWS)
+        <int64 zero = {0}, bool true = {1}, float most = {2}> {
+            shape = Shape (x)
+            count = Gather (shape, zero)
+            last ALL = Loop (count, true, h) <
+                body = step (int64 i, bool on, float[3] old) => (bool ON, float[3] next NEGATED) {
+                    part = Gather (x, i)
+                    next = Add (old, part)
+                    row = Neg (next)
+                    sum = ReduceSum <keepdims = 0> (next)
+                    less = Less (sum, most)
+                    same = Identity (on)
+                }
+            >
+        }
+    """
+    named = {"ROWS": rows, "ALL": rows and ", all", "NEGATED": rows and ", float[3] row"}
+    for name, spelled in {**named, "ON": goes_on}.items():
+        text = text.replace(name, spelled)
+    made = parsed(text)
+    module = import_onnx(made, Binding(dims={"s": ranged(Dim("s", 1, 9))}))
+    assert kind in ops(module)
+    session = InferenceSession(made.SerializeToString())
+    for extent in (1, 4, 9):
+        feed = {"x": random(extent, 3), "h": random(3)}
+        got = run_function(module.bind({"s": extent}).main, [*feed.values()])
+        for one, other in zip(got, session.run(None, feed), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def random(*shape: int) -> Array:
+    return np.random.default_rng(0).uniform(-1, 2, shape).astype(np.float32)

@@ -28,8 +28,9 @@ from afterglow.backends.cpu.micro.cost import CHUNK
 from afterglow.backends.cpu.micro.kernel import KernelFunction
 from afterglow.instr import Instr
 from afterglow.runtime.native.convention import EXTENT_BYTES, EXTENTS
+from afterglow.runtime.native.program import WORK_TO_SHARE
 from afterglow.types.dtype import boolean, i64, u8
-from afterglow.types.extent import Dim, RangedExtent, is_ranged, largest
+from afterglow.types.extent import Dim, RangedExtent, is_ranged, largest, smallest
 
 MOST_CHUNKS = 16
 
@@ -106,11 +107,16 @@ def write_division(e: Emitter, calls: Sequence[Call]) -> tuple[Value, Value]:
 
 
 def work_of_calls(calls: Iterable[Call]) -> float:
-    """FLOPs of calls, as an expression if they depend on the extents of a run."""
+    """FLOPs of calls; as an expression if extents of a run decide whether threads share them."""
     works = [call.function.ranged_work for call in calls]
     if not any(map(is_ranged, works)):
         return sum(works)
-    return sum(work if is_ranged(work) else int(work) for work in works)
+    total = 0
+    for work in works:
+        total += work if isinstance(work, RangedExtent) else int(work)
+        if smallest(total) >= WORK_TO_SHARE:  # a long expression would tell no more
+            return sum(map(float, works))
+    return total
 
 
 def bases_in(e: Emitter, table: Pointer) -> Bases:

@@ -23,8 +23,8 @@ from afterglow.backends.cpu.micro.sliding import Tail
 from afterglow.backends.cpu.micro.tile import (
     RegisterTile,
     TileRun,
+    halved_runs,
     most_rows,
-    split_rows,
     sum_type,
 )
 from afterglow.backends.cpu.target import Target
@@ -199,19 +199,8 @@ class ConvTransposePlan:
         return larger_extent(smaller_extent(tiles, wanted), 1)
 
     def runs(self, count: int) -> list[TileRun]:
-        """The tiles of the results of a phase in a line.
-
-        Of a ranged number they are as high as can be, then half as high, and so on.
-        """
-        if not is_ranged(count):
-            return split_rows(count, self.tile.rows)
-        runs: list[TileRun] = []
-        rows, done, tiles = self.tile.rows, 0, 0
-        while rows:
-            more = (count - done) // rows
-            runs.append(TileRun(rows, tiles, tiles + more, done - tiles * rows))
-            done, tiles, rows = done + more * rows, tiles + more, rows // 2
-        return runs
+        """The tiles of the results of a phase in a line."""
+        return halved_runs(count, self.tile.rows)
 
     @cached_property
     def taps(self) -> list[tuple[int, tuple[int, ...]]]:

@@ -22,7 +22,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     smaller,
     sqrt,
 )
-from afterglow.backends.cpu.micro.cost import GROUP_NORM_ELEMENT, plain_cost
+from afterglow.backends.cpu.micro.cost import GROUP_NORM_ELEMENT, plain_cost, work_of
 from afterglow.backends.cpu.micro.fusion import Source, SourceRow
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.reduction_lines import arithmetic_type, full_lanes
@@ -95,7 +95,7 @@ class NormalizedChannels:
     @property
     def work(self) -> float:
         """FLOPs of one walk."""
-        return GROUP_NORM_ELEMENT * self.images * self.rows * self.channels
+        return work_of(self.images * self.rows * self.channels, GROUP_NORM_ELEMENT)
 
 
 def has_small_groups(step: OpInstr, target: Target) -> bool:
@@ -224,7 +224,7 @@ def _squares(plan: NormalizedChannels) -> Callable[[Phase], Term]:
 
 def _write_joined(k: Kernel, plan: NormalizedChannels, name: str, finish: Finish) -> None:
     """Join the sums of blocks and of the channels of a group; every channel gets what follows."""
-    work = float(plan.units * plan.channels)
+    work = work_of(plan.units * plan.channels, 1)
     with k.phase(plan.images, work, name) as p:
         sums, made = p.workspace("sums"), p.workspace(name)
         with p.units() as image:

@@ -17,7 +17,7 @@ from afterglow.backends.cpu.micro.access import (
     open_sink,
     open_source,
 )
-from afterglow.backends.cpu.micro.cost import LRN_ELEMENT
+from afterglow.backends.cpu.micro.cost import LRN_ELEMENT, work_of
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.reduction_line import Position, ReductionLine, each_line
 from afterglow.backends.cpu.micro.reduction_lines import ReductionLines
@@ -75,7 +75,7 @@ def write_lrn(k: Kernel) -> None:
     op, x = k.step.op, k.step.required[0]
     assert isinstance(op, LRN)
     lines = lines_along(k, op.axis)
-    with k.phase(lines.units, float(LRN_ELEMENT * x.type.size)) as p:
+    with k.phase(lines.units, work_of(x.type.size, LRN_ELEMENT)) as p:
         source = open_source(p, lines.layout.shape, lines.layout.source)
         sink = open_sink(p, lines.layout.shape, lines.layout.sink)
         squares = _open_squares(p, op, lines)

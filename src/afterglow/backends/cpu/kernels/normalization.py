@@ -17,7 +17,7 @@ from afterglow.backends.cpu.micro.access import (
     placed_sink,
     placed_source,
 )
-from afterglow.backends.cpu.micro.cost import NORMALIZED_ELEMENT, plain_cost
+from afterglow.backends.cpu.micro.cost import NORMALIZED_ELEMENT, plain_cost, work_of
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelRequest, Phase
 from afterglow.backends.cpu.micro.layout import LineLayout, lay_out
 from afterglow.backends.cpu.micro.operand_cache import cache_for, cached, must_compute
@@ -109,7 +109,7 @@ def _algorithm(r: KernelRequest, norm: Norm, parameters: Sequence[Strides]) -> A
     layout = _layout(r, norm, [s for s in parameters if s], full_lanes(r.target, dtype))
     lines = ReductionLines(layout, dtype, lanes_of(r.target, dtype, layout), SIDE)
     folds = 2 if norm.is_centred else 1
-    work = float(NORMALIZED_ELEMENT * x.type.size)
+    work = work_of(x.type.size, NORMALIZED_ELEMENT)
 
     def write(k: Kernel) -> None:
         write_staged(k, lines, work, folds, lambda p, lines: _stages(p, lines, norm))

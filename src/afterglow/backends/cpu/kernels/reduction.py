@@ -21,7 +21,7 @@ from afterglow.backends.cpu.micro.access import (
     placed_sink,
     placed_source,
 )
-from afterglow.backends.cpu.micro.cost import REDUCED_ELEMENT, plain_cost
+from afterglow.backends.cpu.micro.cost import REDUCED_ELEMENT, plain_cost, work_of
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase
 from afterglow.backends.cpu.micro.layout import LineLayout, lay_out, lifted
 from afterglow.backends.cpu.micro.reduction_line import ReductionLine, each_line
@@ -80,7 +80,7 @@ def reduction(r: KernelRequest) -> list[Algorithm]:
 
 def _work(k: Kernel) -> float:
     x = k.step.required[0]
-    return float(REDUCED_ELEMENT * x.type.size)
+    return work_of(x.type.size, REDUCED_ELEMENT)
 
 
 def _write_in_one(k: Kernel, op: Reduction, lines: ReductionLines) -> None:
@@ -125,8 +125,8 @@ def _write_in_blocks(k: Kernel, op: Reduction, blocks: ReductionLines) -> None:
         partials = Partials.of(p, "partials", blocks)
         each_line(p, blocks, lambda line: partials.save(line, fold.run(line, [])))
     assert blocks.cut is not None
-    lines, per_block = replace(blocks, cut=None), float(REDUCED_ELEMENT * blocks.cut.blocks)
-    with k.phase(lines.units, per_block * k.step.outs[0].type.size, "joined") as p:
+    lines, joined = replace(blocks, cut=None), blocks.cut.blocks * k.step.outs[0].type.size
+    with k.phase(lines.units, work_of(joined, REDUCED_ELEMENT), "joined") as p:
         fold = _fold(p, op, blocks.layout)
         joining = Partials.of(p, "partials", blocks)
         _write_results(p, lines, fold, lambda line: joining.joined(line, fold))

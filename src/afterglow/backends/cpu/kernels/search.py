@@ -16,7 +16,7 @@ from afterglow.backends.cpu.micro.access import (
     placed_sink,
     placed_source,
 )
-from afterglow.backends.cpu.micro.cost import SEARCHED_ELEMENT
+from afterglow.backends.cpu.micro.cost import SEARCHED_ELEMENT, work_of
 from afterglow.backends.cpu.micro.extreme import ExtremeSearch
 from afterglow.backends.cpu.micro.kernel import Kernel
 from afterglow.backends.cpu.micro.layout import lay_out, lifted
@@ -45,7 +45,7 @@ def write_arg_extreme(k: Kernel) -> None:
     layout = lay_out(shape, axes, placed_source(k), placed, full_lanes(k.target, dtype))
     lines = ReductionLines(layout, dtype, lanes_of(k.target, dtype, layout))
     search = ExtremeSearch(largest=isinstance(op, ArgMax), last=op.last_index)
-    with k.phase(lines.units, float(SEARCHED_ELEMENT * x.type.size)) as p:
+    with k.phase(lines.units, work_of(x.type.size, SEARCHED_ELEMENT)) as p:
         source = open_source(p, layout.shape, layout.source)
         sink = open_sink(p, layout.result_shape, layout.result_sink)
         each_line(p, lines, lambda line: line.put(sink, search.positions(line, source)))
@@ -58,7 +58,7 @@ def write_running(k: Kernel) -> None:
     assert isinstance(op, Running)
     along = lines_along(k, op.axis)
     lines = replace(along, lanes=along.lanes if along.layout.across else 1, side=SIDE)
-    with k.phase(lines.units, float(SEARCHED_ELEMENT * x.type.size)) as p:
+    with k.phase(lines.units, work_of(x.type.size, SEARCHED_ELEMENT)) as p:
         source = open_source(p, lines.layout.shape, lines.layout.source)
         sink = open_sink(p, lines.layout.shape, lines.layout.sink)
         each_line(p, lines, lambda line: _accumulate(line, op, source, sink))

@@ -14,7 +14,7 @@ from afterglow.backends.cpu.micro.access import (
     open_sink,
     open_source,
 )
-from afterglow.backends.cpu.micro.cost import SOFTMAX_ELEMENT
+from afterglow.backends.cpu.micro.cost import SOFTMAX_ELEMENT, work_of
 from afterglow.backends.cpu.micro.extreme import ExtremeSearch, least
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase
 from afterglow.backends.cpu.micro.operand_cache import (
@@ -69,7 +69,7 @@ def _lines(k: KernelRequest) -> ReductionLines:
 
 
 def _work(k: Kernel) -> float:
-    return float(SOFTMAX_ELEMENT * k.step.outs[0].type.size)
+    return work_of(k.step.outs[0].type.size, SOFTMAX_ELEMENT)
 
 
 def _softmax(p: Phase, lines: ReductionLines) -> FoldStages:

@@ -35,7 +35,7 @@ from afterglow.backends.cpu.micro.access import (
     placed_sink,
     placed_source,
 )
-from afterglow.backends.cpu.micro.cost import TOP_K_ELEMENT
+from afterglow.backends.cpu.micro.cost import TOP_K_ELEMENT, work_of
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.reduction_lines import arithmetic_type, full_lanes
 from afterglow.backends.cpu.micro.rows import Rows, Strides, strides_within
@@ -135,7 +135,7 @@ def write_top_k(k: Kernel) -> None:
     length, chosen = x.type.shape[axis], _selection(k)
     shape = (*_last(x.type.shape, axis)[:-1], length)
     results = (*shape[:-1], op.k)
-    with k.phase(math.prod(shape[:-1]), float(TOP_K_ELEMENT * x.type.size)) as p:
+    with k.phase(math.prod(shape[:-1]), work_of(x.type.size, TOP_K_ELEMENT)) as p:
         source = open_source(p, shape, {b: _last(s, axis) for b, s in placed_source(k).items()})
         sink = open_sink(p, results, {b: _last(s, axis) for b, s in placed_sink(k).items()})
         indices = k.step.outs[1]

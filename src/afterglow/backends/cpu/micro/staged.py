@@ -16,7 +16,7 @@ from afterglow.backends.cpu.micro.operand_cache import cache_needs
 from afterglow.backends.cpu.micro.reduction_line import UNROLL, Position, ReductionLine, each_line
 from afterglow.backends.cpu.micro.reduction_lines import LineCut, ReductionLines
 from afterglow.backends.cpu.micro.rows import Rows
-from afterglow.types.extent import largest
+from afterglow.types.extent import is_ranged, largest
 
 Results = list[list[Value]]
 """The results of the folds before, for each of the lines side by side."""
@@ -151,8 +151,9 @@ def write_staged(
             stages = prepare(p, lines)
             each_line(p, lines, stages.run)
         return
+    part = work // (folds + 1) if is_ranged(work) else work / (folds + 1)
     for number in range(folds + 1):
-        with k.phase(blocks.units, work / (folds + 1), f"stage{number}") as p:
+        with k.phase(blocks.units, part, f"stage{number}") as p:
             _write_stage(p, blocks, number, prepare(p, blocks))
 
 

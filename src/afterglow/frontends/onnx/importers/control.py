@@ -227,7 +227,8 @@ def _with_rows(
 ) -> tuple[Value, ...]:
     """A loop that ends when it likes carries all rows that there may be, and their number."""
     parts = _output_types(body.function)[1 + len(carried) :]
-    most = max(0, int(n.value_of(limit)))
+    ranged = n.graph.known.symbols_of(limit)
+    most = max(0, int(n.value_of(limit)) if ranged is None else largest(whole(ranged.item())))
     if most * sum(type.nbytes for type in parts) > MOST_ROW_BYTES or any(
         type.dtype is string for type in parts
     ):

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer
+from afterglow.backends.cpu.micro.cost import work_of
 from afterglow.backends.cpu.micro.rows import split, strides_within
 from afterglow.backends.cpu.micro.tile import sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr
 from afterglow.ops.attention import Attention
 from afterglow.types.dtype import DType, boolean
+from afterglow.types.extent import is_ranged, undecided
 
 LOG2_E = 1.4426950408889634
 
@@ -71,9 +73,9 @@ class AttentionProblem:
 
     @property
     def work(self) -> float:
-        """Multiplications and additions."""
-        scores = float(self.batch * self.heads * self.queries * self.keys)
-        return 2 * scores * (self.width + self.value_width + 8)
+        """Multiplications and additions; of ranged extents, an expression."""
+        scores = self.batch * self.heads * self.queries * self.keys
+        return work_of(scores, 2 * (self.width + self.value_width + 8))
 
     @property
     def adds_mask(self) -> bool:
@@ -112,6 +114,9 @@ def problem_of(step: OpInstr) -> AttentionProblem:
     (q, k, v), mask = step.required, step.optional(3)
     batch, heads, queries, width = q.type.shape
     keys, value_width = v.type.shape[2:]
+    for extent in (width, value_width):
+        if is_ranged(extent):
+            raise undecided("how wide the heads of an attention are", extent)
     sharing = heads // k.type.shape[1]
     scores = (batch, heads, queries, keys)
     return AttentionProblem(

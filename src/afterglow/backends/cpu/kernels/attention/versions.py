@@ -65,7 +65,7 @@ def attention_algorithm(problem: AttentionProblem, target: Target) -> Algorithm:
     kinds = ["by-query"] * (versions[0].plan is None) + ["block"] * (plan is not None)
     return Algorithm(
         "by-block" if kinds == ["block"] else "-or-".join(kinds),
-        problem.work,
+        float(problem.work),
         lambda k: _write(k, problem, versions),
         KernelNeeds(scratch=scratch),
         {} if plan is None else {"queries": plan.queries, "keys": plan.largest_part},

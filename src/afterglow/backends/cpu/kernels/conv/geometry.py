@@ -39,7 +39,7 @@ class Geometry:
             conv.groups,
             inner,
             weight[0] // conv.groups,
-            _pixels(result[:-1], jumps),
+            pixel_axes(result[:-1], jumps),
             Axes.merged(weight[1:], taps),
             inner * strides[-1],
         )
@@ -60,7 +60,7 @@ class Geometry:
         return 2.0 * self.rows * self.depth * self.results * self.groups
 
 
-def _pixels(extents: Sequence[int], jumps: Strides) -> Axes:
+def pixel_axes(extents: Sequence[int], jumps: Sequence[int]) -> Axes:
     """The pixels of the result in x; a ranged number of images stays apart from exact images."""
     if not is_ranged(extents[0]) or any(map(is_ranged, extents[1:])):
         return Axes.merged(extents, jumps)

@@ -24,7 +24,7 @@ from afterglow.backends.cpu.micro.fusion import SinkRow
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase
 from afterglow.backends.cpu.micro.rows import Axes, Row
 from afterglow.backends.cpu.micro.sliding import Channels, each_row
-from afterglow.backends.cpu.micro.tile import split_rows
+from afterglow.backends.cpu.micro.tile import halved_runs
 from afterglow.instr import OpInstr, Region
 from afterglow.ops.quantized import QuantizedConv
 from afterglow.types import Array
@@ -117,7 +117,7 @@ class _Writer:
         """Write all tiles of a row of results."""
         conv, e = self.conv, self.e
         start = self.x + conv.lines.offset(row)
-        for run in split_rows(conv.columns, MOST_COLUMNS):
+        for run in halved_runs(conv.columns, MOST_COLUMNS):
             with e.loop(run.last, start=run.first, name="tile") as tile:
                 column = tile * run.rows + run.shift
                 first = e.index(row) * conv.columns + column

@@ -12,7 +12,7 @@ from afterglow.backends.cpu.micro.cost import BYTE_RESULT_VECTOR, BYTE_UNIT
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, TileRun, split_rows
 from afterglow.backends.cpu.target import Target
-from afterglow.types.extent import dims_of, is_ranged, larger_extent, largest, smaller_extent
+from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent
 
 MOST_VECTORS = 4
 """Vectors side by side in a panel."""
@@ -69,7 +69,7 @@ def plan_of(problem: QuantizedProblem, target: Target) -> QuantizedPlan:
     full, dots = max(1, target.vector_bits // 32), dots_of(target)
     registers = target.vector_registers if target.has_vectors else target.general_registers
     plans = []
-    most = FEW_ROWS if dims_of(*problem.pixels.extents) else MOST_ROWS
+    most = FEW_ROWS if any(map(is_ranged, problem.pixels.extents[-1:])) else MOST_ROWS
     for lanes in _lanes(full, problem.columns):
         for vectors in range(1, MOST_VECTORS + 1):
             if vectors == 1 or (vectors - 1) * lanes < problem.columns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from afterglow.backends.cpu.kernels.conv.geometry import pixel_axes
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD, read_type
 from afterglow.backends.cpu.micro.rows import Axes, Strides, strides_within
 from afterglow.backends.cpu.target import Target
@@ -191,7 +192,7 @@ def _of_conv(step: OpInstr, op: QuantizedConv, target: Target) -> QuantizedProbl
         numbers=Axes((), ()),
         groups=op.groups,
         group_stride=shape[-1],
-        pixels=Axes.merged(result[:-1], (strides[0], *jumps)),
+        pixels=pixel_axes(result[:-1], (strides[0], *jumps)),
         outer=Axes.merged(kernel, holes[: len(kernel)]),
         run=run,
         rows=math.prod(result[:-1]),
