@@ -266,7 +266,7 @@ def test_a_prompt_of_any_length_is_followed_by_steps(batch: int | str) -> None:
     names = ["q", "k", "v", "", "past_key", "past_value"]
     results = ["y", "present_key", "present_value"]
     attention = node("Attention", names, results, is_causal=1)
-    shapes = {name: (batch, HEADS, "new", WIDTH) for name in "qkv"}
+    shapes = dict.fromkeys("qkv", (batch, HEADS, "new", WIDTH))
     past = dict.fromkeys(names[4:], (batch, HEADS, "past", WIDTH))
     inputs = [info(name, shape) for name, shape in {**shapes, **past}.items()]
     outputs = [info(name, (batch, HEADS, f"{name} rows", WIDTH)) for name in results]
