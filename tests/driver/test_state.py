@@ -259,3 +259,34 @@ def test_expressions_over_dimensions_must_be_some() -> None:
         "error: dimension 'total' cannot be 'length + 1': dimension 'length' is not declared\n"
         "  help: a text is an expression over dimensions with an extent or bounds: 'past + 1'"
     )
+
+
+@pytest.mark.parametrize("batch", [2, "batch"])
+def test_a_prompt_of_any_length_is_followed_by_steps(batch: int | str) -> None:
+    names = ["q", "k", "v", "", "past_key", "past_value"]
+    results = ["y", "present_key", "present_value"]
+    attention = node("Attention", names, results, is_causal=1)
+    shapes = dict.fromkeys("qkv", (batch, HEADS, "new", WIDTH))
+    past = dict.fromkeys(names[4:], (batch, HEADS, "past", WIDTH))
+    inputs = [info(name, shape) for name, shape in {**shapes, **past}.items()]
+    outputs = [info(name, (batch, HEADS, f"{name} rows", WIDTH)) for name in results]
+    proto = model([attention], inputs=inputs, outputs=outputs, opset=23)
+    dims = {"past": (0, 20), "new": (1, 9), **({} if batch == 2 else {"batch": (1, 4)})}
+    steps = afterglow.compile(proto, dims=dims, state={"past_*": "present_*"})
+    random = np.random.default_rng(5)
+    whole = random.standard_normal((3, 2, HEADS, 16, WIDTH)).astype(np.float32)
+    done = 0
+    for count in (9, 1, 1, 5):
+        part = whole[:, :, :, done : done + count]
+        wanted = attended(part[0], *whole[1:, :, :, : done + count])
+        np.testing.assert_allclose(steps(*part), wanted, atol=1e-5)
+        done += count
+
+
+def attended(q: Array, k: Array, v: Array) -> Array:
+    """Attention of the last positions to all before them and to themselves."""
+    scores = q @ k.swapaxes(-1, -2) / math.sqrt(WIDTH)
+    places = np.arange(k.shape[2])
+    scores = np.where(places <= places[-q.shape[2] :, None], scores, -np.inf)
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    return shares / shares.sum(-1, keepdims=True) @ v
