@@ -108,7 +108,8 @@ def write_division(e: Emitter, calls: Sequence[Call]) -> tuple[Value, Value]:
 
 def work_of_calls(calls: Iterable[Call]) -> float:
     """FLOPs of calls; as an expression if extents of a run decide whether threads share them."""
-    works = [call.function.ranged_work for call in calls]
+    functions = [call.function for call in calls]
+    works = [f.ranged_work if f.share is None else f.share for f in functions]
     if not any(map(is_ranged, works)):
         return sum(works)
     total = 0

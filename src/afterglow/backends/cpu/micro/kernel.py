@@ -90,6 +90,8 @@ class KernelFunction:
     """FLOPs of all units: for the largest extents, or as an expression."""
     parameters: list[Parameter] = field(default_factory=list)
     scratch_bytes: int = 0
+    share: float | None = None
+    """What it counts for in the work of a run, if other than its own: it may stand for others."""
 
     @property
     def ranged_work(self) -> float:

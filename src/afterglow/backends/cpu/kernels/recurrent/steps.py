@@ -117,11 +117,17 @@ def _write_shared_steps(
 
 
 def _at_step(function: KernelFunction, number: int, steps: int) -> KernelFunction:
-    """A function as it runs for a step, which may come after the last one."""
-    if not is_ranged(steps) or number < smallest(steps):
+    """A function as it runs for a step, which may come after the last one.
+
+    The first counts for the work of all: a sum over steps would be a long expression.
+    """
+    if not is_ranged(steps):
         return function
+    share = steps * max(1, round(function.work)) if number == 0 else 0.0
+    if number < smallest(steps):
+        return replace(function, share=share)
     happens = smaller_extent(1, larger_extent(0, steps - number))
-    return replace(function, units=function.units * happens)
+    return replace(function, units=function.units * happens, share=share)
 
 
 def steps_needs(problem: RecurrentProblem, target: Target) -> KernelNeeds:
