@@ -113,9 +113,9 @@ def work_of_calls(calls: Iterable[Call]) -> float:
         return sum(works)
     total = 0
     for work in works:
-        total = total + (work if is_ranged(work) else int(work))
+        total = total + (work if isinstance(work, RangedExtent) else int(work))
         if smallest(total) >= WORK_TO_SHARE:  # a long expression would tell no more
-            return float(sum(map(largest, works)))
+            return sum(map(float, works))
     return total
 
 
