@@ -27,3 +27,9 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.mkdtemp(prefix="afterglow-tests-")
         os.environ["AFTERGLOW_CACHE"] = folder
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+@pytest.fixture
+def exact_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have dynamic dimensions without bounds compiled for each shape, not for ranges that grow."""
+    monkeypatch.setattr("afterglow.driver.ranges.GROWS", False)

@@ -110,3 +110,12 @@ def test_inputs_are_kept_as_state(command, tmp_path):
         """,
         *("compile", path, "--dim", "past=1,2", *state),
     )
+
+
+def test_an_extent_may_be_an_expression_over_others(command, tmp_path):
+    path = models.grown(tmp_path)
+    dims = ("--dim", "past=2..5", "--dim", "width=past + 1")
+    finished = command("compile", path, "-o", str(tmp_path / "out"), *dims, "--json")
+    assert finished.status == 0
+    (entry,) = finished.json["bundle"]["entries"]
+    assert entry["inputs"][1]["shape"] == ["past", "past + 1"]

@@ -134,6 +134,7 @@ def test_the_number_of_threads_is_no_part_of_the_code(source: Path, folder: Path
     assert [m.compiled.executable.threads for m in models] == [1, 2]
 
 
+@pytest.mark.usefixtures("exact_versions")
 def test_each_shape_is_an_entry(tmp_path: Path, folder: Path) -> None:
     path = write(tmp_path / "free.onnx", 1.0, "rows")
     for _ in range(2):

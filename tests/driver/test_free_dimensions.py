@@ -63,6 +63,7 @@ def check_all(compiled: afterglow.CompiledModel, weights: tuple[Array, Array]) -
         assert len(compiled.versions()) <= SPECIALISATIONS
 
 
+@pytest.mark.usefixtures("exact_versions")
 def test_no_size_is_compiled_twice(tmp_path: Path, finished: list[tuple[int, ...]]) -> None:
     proto, weights = perceptron()
     path = tmp_path / "model.onnx"
@@ -78,6 +79,7 @@ def test_no_size_is_compiled_twice(tmp_path: Path, finished: list[tuple[int, ...
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 << 10  # KiB
 
 
+@pytest.mark.usefixtures("exact_versions")
 def test_listed_extents_are_compiled_ahead(finished: list[tuple[int, ...]]) -> None:
     proto, (first, second) = perceptron()
     compiled = afterglow.compile(proto, dims={"batch": [1, 4, 8]})

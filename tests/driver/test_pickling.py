@@ -49,6 +49,7 @@ def test_a_copy_computes_the_same(copied, tmp_path: Path) -> None:
         assert other.compiled.executable.threads == 1
 
 
+@pytest.mark.usefixtures("exact_versions")
 def test_a_copy_has_the_versions_of_a_model_with_free_dimensions(copied) -> None:
     original = free()
     original(X)
@@ -85,6 +86,7 @@ def test_nothing_compiled_is_nothing_to_pickle() -> None:
         pickle.dumps(free())
 
 
+@pytest.mark.usefixtures("exact_versions")
 def test_a_pickled_model_names_no_file(tmp_path: Path) -> None:
     original = free()
     original(X)

@@ -220,3 +220,73 @@ def test_a_cached_model_keeps_state(
             np.testing.assert_allclose(steps(x), result, atol=1e-5)
     plain = afterglow.compile(path, dims=PAST, cache=tmp_path / "cache")
     assert len(plain.inputs) == 1 + 2 * LAYERS
+
+
+def masked(total: str) -> onnx.ModelProto:
+    """The sum of all rows so far, each times an element of a mask."""
+    nodes = [
+        node("Concat", ["past", "x"], ["present"], axis=0),
+        node("MatMul", ["mask", "present"], ["sum"]),
+    ]
+    inputs = [info("x", (1, 4)), info("mask", (1, total)), info("past", ("past", 4))]
+    outputs = [info("sum", (1, 4)), info("present", ("rows", 4))]
+    return model(nodes, inputs=inputs, outputs=outputs)
+
+
+@pytest.mark.parametrize(
+    ("total", "dims"),
+    [("past + 1", {"past": (0, 5)}), ("total", {"past": (0, 5), "total": "past + 1"})],
+)
+def test_dimensions_that_depend_on_the_fill_level(total: str, dims: dict[str, object]) -> None:
+    steps = afterglow.compile(masked(total), dims=dims, state={"past": "present"})
+    rows = np.random.default_rng(4).standard_normal((6, 4)).astype(np.float32)
+    for count in range(1, 7):
+        mask = np.arange(count, dtype=np.float32)[None]
+        result = steps(rows[count - 1 : count], mask)
+        np.testing.assert_allclose(result, mask @ rows[:count], atol=1e-5)
+    steps.reset()
+    with pytest.raises(UsageError) as caught:
+        steps(rows[:1], np.ones((1, 2), np.float32))
+    assert str(caught.value) == (
+        "error: axis 1 of input 'mask' has 2 elements, but past + 1 is 1 with past = 0"
+    )
+
+
+def test_expressions_over_dimensions_must_be_some() -> None:
+    with pytest.raises(UsageError) as caught:
+        afterglow.compile(masked("total"), dims={"past": (0, 5), "total": "length + 1"})
+    assert str(caught.value) == (
+        "error: dimension 'total' cannot be 'length + 1': dimension 'length' is not declared\n"
+        "  help: a text is an expression over dimensions with an extent or bounds: 'past + 1'"
+    )
+
+
+@pytest.mark.parametrize("batch", [2, "batch"])
+def test_a_prompt_of_any_length_is_followed_by_steps(batch: int | str) -> None:
+    names = ["q", "k", "v", "", "past_key", "past_value"]
+    results = ["y", "present_key", "present_value"]
+    attention = node("Attention", names, results, is_causal=1)
+    shapes = dict.fromkeys("qkv", (batch, HEADS, "new", WIDTH))
+    past = dict.fromkeys(names[4:], (batch, HEADS, "past", WIDTH))
+    inputs = [info(name, shape) for name, shape in {**shapes, **past}.items()]
+    outputs = [info(name, (batch, HEADS, f"{name} rows", WIDTH)) for name in results]
+    proto = model([attention], inputs=inputs, outputs=outputs, opset=23)
+    dims = {"past": (0, 20), "new": (1, 9), **({} if batch == 2 else {"batch": (1, 4)})}
+    steps = afterglow.compile(proto, dims=dims, state={"past_*": "present_*"})
+    random = np.random.default_rng(5)
+    whole = random.standard_normal((3, 2, HEADS, 16, WIDTH)).astype(np.float32)
+    done = 0
+    for count in (9, 1, 1, 5):
+        part = whole[:, :, :, done : done + count]
+        wanted = attended(part[0], *whole[1:, :, :, : done + count])
+        np.testing.assert_allclose(steps(*part), wanted, atol=1e-5)
+        done += count
+
+
+def attended(q: Array, k: Array, v: Array) -> Array:
+    """Attention of the last positions to all before them and to themselves."""
+    scores = q @ k.swapaxes(-1, -2) / math.sqrt(WIDTH)
+    places = np.arange(k.shape[2])
+    scores = np.where(places <= places[-q.shape[2] :, None], scores, -np.inf)
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    return shares / shares.sum(-1, keepdims=True) @ v

@@ -24,6 +24,7 @@ from afterglow.ops.functions import Exp
 from afterglow.support.errors import CompileError
 from afterglow.types import TensorType
 from afterglow.types.dtype import boolean, f32
+from afterglow.types.extent import Dim, UndecidedExtentError, ranged
 
 
 def test_main_may_be_empty_and_stand_before_its_bodies() -> None:
@@ -190,3 +191,14 @@ def test_nodes_built_inside_when_have_its_predicate() -> None:
         "  in function @main, value %x\n"
         "  help: reshape it to a scalar, or compute one from it: reduce_max, less, not"
     )
+
+
+def test_what_replaces_a_ranged_value_must_have_the_same_expressions() -> None:
+    f = Function("main")
+    b = Builder(f)
+    s = ranged(Dim("s", 1, 4))
+    x, y = (f.input(name, TensorType(f32, (n,))) for name, n in (("x", s), ("y", s // 2 + 1)))
+    old = b.emit(Exp(), x)
+    with pytest.raises(UndecidedExtentError) as caught:
+        f.replace(old, y)
+    assert caught.value.what == "whether f32[s] is f32[s // 2 + 1] depends on s (1..4)"

@@ -12,6 +12,7 @@ from afterglow.ops.functions import Exp
 from afterglow.support.errors import VerifyError
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32, i32
+from afterglow.types.extent import Dim, ranged
 
 
 @pytest.fixture
@@ -92,6 +93,13 @@ def test_state_is_stored_once_and_with_its_type(f: Function) -> None:
     assert broken(f) == "state @s is stored twice"
     f.updates[:] = [Update(state, f.module.constant("c", np.zeros(3, np.float32)))]
     assert broken(f) == "state @s is f32[2], not f32[3]"
+
+
+def test_a_dimension_has_the_same_bounds_everywhere(f: Function) -> None:
+    f.input("a", TensorType(f32, (ranged(Dim("s", 1, 4)),)))
+    verify_module(f.module)
+    f.input("b", TensorType(f32, (ranged(Dim("s", 1, 8)),)))
+    assert broken(f) == "dimension 's' is 1..4 and 1..8"
 
 
 def test_carried_functions_belong_to_the_module(f: Function) -> None:

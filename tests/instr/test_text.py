@@ -103,7 +103,7 @@ def test_a_program_for_ranges_declares_its_dimensions() -> None:
           exp out %h, in %x plan rows {block = min(8, s), tile = (s, 4)} needs {cost = 1.0}
           %left = view %y[0:b, 0:s] : f32[b, s]
           copy out %left, in %h
-          %right = view %y {start = s, strides = (s + 1, 1)} : f32[b, 1]
+          %right = view %y[0:b, s:s + 1] : f32[b, 1]
           %turned = view %h {start = b*s - 1, strides = (1, s)} : f32[s, b]
           fill out %right {shape = (b, 1), value = 0.0, dtype = f32}
           dealloc %h

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 import afterglow.ops  # noqa: F401  fills the catalogue
-from afterglow.instr import parse_program, verify_program
+from afterglow.instr import Program, Region, parse_program, verify_program
 from afterglow.support.errors import VerifyError
+from afterglow.types import TensorType
+from afterglow.types.dtype import f32
+from afterglow.types.extent import Dim, ranged
 
 HEAD = """
 program @main {
@@ -118,3 +121,11 @@ def test_a_program_for_ranges_is_checked_at_several_extents() -> None:
         verify_program(parse_program(text))
     assert caught.value.what == "%left takes bytes 0 to 20 of 8"
     assert caught.value.where == "in program @main with s = 2"
+
+
+def test_a_dimension_has_the_same_bounds_everywhere() -> None:
+    program = Program("main")
+    for name, high in (("x", 4), ("y", 8)):
+        program.declare(Region.INPUT, name, TensorType(f32, (ranged(Dim("s", 1, high)),)))
+    with pytest.raises(VerifyError, match=r"dimension 's' is 1\.\.4 and 1\.\.8"):
+        verify_program(program)

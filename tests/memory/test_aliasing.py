@@ -338,3 +338,22 @@ def test_random_programs_compute_the_same_with_lent_memory(function: Function) -
 @given(functions_of_floats(most_steps=25))
 def test_larger_programs_compute_the_same_with_lent_memory(function: Function) -> None:
     check_lending(function)
+
+
+def test_a_buffer_that_fits_an_output_only_at_large_extents_stays_in_the_arena() -> None:
+    for rows, moves in (("8*s", True), ("8*s + 8", False), ("64", False)):
+        program = aliased(f"""
+            program @main {{
+              dim s : 1..64
+              input %x : f32[{rows}]
+              output %y : f32[8*s]
+              output %z : f32[{rows}]
+              %a = alloc f32[{rows}]
+              exp out %a, in %x
+              neg out %z, in %a
+              dealloc %a
+              fill out %y {{shape = (8*s,), value = 0.0, dtype = f32}}
+            }}
+        """)
+        lies_in_y = "%a = view %y" in print_program(program)
+        assert lies_in_y == moves, rows

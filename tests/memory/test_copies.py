@@ -8,8 +8,8 @@ import numpy as np
 
 import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.backends.interpreter import Machine
-from afterglow.graph import Function, parse_function
-from afterglow.instr import OpInstr, Program, print_program, verify_program
+from afterglow.graph import Function, parse_function, parse_module
+from afterglow.instr import Copy, OpInstr, Program, print_program, verify_program
 from afterglow.lowering import select_instructions
 from afterglow.memory import place_lifetimes, plan_memory, remove_copies
 from afterglow.memory.checker import check_plan
@@ -104,3 +104,23 @@ def test_copies_take_any_order() -> None:
         }
     """)
     assert mnemonics(program) == []
+
+
+def test_parts_of_a_ranged_result_are_written_where_they_lie() -> None:
+    text = """
+        dim b : 1..5
+        dim s : 1..70
+        func @main(%x: f32[2, s, 5], %y: f32[2, b, 5], %z: f32[1, s, s, 3]) {
+          %p = relu(%x) : f32[2, s, 5]
+          %q = relu(%y) : f32[2, b, 5]
+          %all = concat(%p, %q) {axis = 1} : f32[2, b + s, 5]
+          %r = relu(%z) : f32[1, s, s, 3]
+          %padded = pad(%r) {before = (0, 1, 1, 0), after = (0, 1, 1, 0), mode = constant}
+            : f32[1, s + 2, s + 2, 3]
+          return %all, %padded
+        }
+    """
+    module = parse_module(inspect.cleandoc(text))
+    program = select_instructions(module.main)
+    assert remove_copies(program) == 3
+    assert not any(isinstance(step, Copy) for step in program.body)

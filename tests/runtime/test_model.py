@@ -89,6 +89,7 @@ def test_each_length_of_a_sequence_is_another_version() -> None:
         assert_lists_equal(got, [*given, -X])
 
 
+@pytest.mark.usefixtures("exact_versions")
 def test_what_ran_last_is_asked_only_for_what_it_takes() -> None:
     free = ("n", 3)
     proto = model([node("Neg", ["x"], ["y"])], inputs=[info("x", free)], outputs=[info("y", free)])

@@ -80,6 +80,7 @@ def free_model() -> onnx.ModelProto:
     )
 
 
+@pytest.mark.usefixtures("exact_versions")
 def test_versions_for_several_shapes_are_saved(tmp_path: Path) -> None:
     compiled = afterglow.compile(free_model())
     inputs = [np.ones((rows, 3), np.float32) for rows in (1, 4)]

@@ -166,6 +166,12 @@ def test_a_quotient_of_a_quotient_is_one_quotient() -> None:
     assert (S + 1) // 2 // 2 == (S + 1) // 4
 
 
+def test_a_quotient_by_an_expression_is_found_where_the_bounds_tell_it() -> None:
+    assert divmod(S, 2 * S) == (0, S)
+    assert divmod(3 * S * B + B - 1, S * B) == (3, B - 1)
+    assert str(S // B) == "s // b"
+
+
 def test_an_extreme_that_the_bounds_decide_is_no_expression() -> None:
     assert smaller_extent(S, 40) == S
     assert larger_extent(S, 1) == S
@@ -203,6 +209,14 @@ def test_the_bounds_of_a_product_of_sums_are_those_of_its_factors() -> None:
     h, w = ranged(Dim("h", 3, 40)), ranged(Dim("w", 3, 50))
     size = (h - 2) * (w - 2)
     assert (smallest(size), largest(size)) == (1, 38 * 48)
+
+
+def test_a_division_whose_remainder_the_bounds_tell_is_no_quotient() -> None:
+    b, s = ranged(Dim("b", 1, 5)), ranged(Dim("s", 1, 40))
+    assert divmod(5 * s, 5 * b + 5 * s) == (0, 5 * s)
+    assert divmod(3 * s + 9, 3 * s + 6) == (1, 3)
+    assert divmod(6 * s + 9, 3 * s + 6) == (1, 3 * s + 3)
+    assert divmod(b * s - 1, s) == (b - 1, s - 1)
 
 
 def test_sums_of_many_quotients_are_bounded_in_no_time() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ class Shape(click.ParamType[tuple[str, tuple[int, ...]]]):
 
 
 class Dim(click.ParamType[tuple[str, DimExtents]]):
-    """The extents of a dimension: `batch=8`, `batch=1,4,8`, `seq=1..512`, `h=32..640:32`."""
+    """Extents: `batch=8`, `batch=1,4,8`, `seq=1..512`, `h=32..640:32`, `total=past + 1`."""
 
     name = "name=8|1,4,8|1..512|32..640:32"
 
@@ -42,13 +43,17 @@ class Dim(click.ParamType[tuple[str, DimExtents]]):
             raise UsageError(
                 f"{value!r} is not a dimension", help="write NAME=8, NAME=1,4,8 or NAME=1..512"
             )
-        extents = _parsed_extents(text)
+        extents = text if _EXPRESSION.search(text) else _parsed_extents(text)
         if extents is None:
             raise UsageError(
                 f"dimension {name!r} cannot be {text!r}",
                 help=f"write {name}=8, {name}=1,4,8 for several, or {name}=1..512 for a range",
             )
         return name, extents
+
+
+_EXPRESSION = re.compile(r"[A-Za-z_]\w*\)?\s*(//|[-+*%])|(//|[-+*%])\s*\(?[A-Za-z_]")
+"""What only an expression over dimensions has."""
 
 
 def _parsed_extents(text: str) -> DimExtents | None:

@@ -55,9 +55,10 @@ def compile(
         target: the machine to generate code for, such as "host" or "x86-64-v3".
         threads: number of threads; by default all cores that this process may use.
         shapes: shapes of inputs by name, to bind dynamic dimensions.
-        dims: extents of dimensions by name: a number; a tuple of the smallest and largest extent
-            that calls may have, and of a step if extents are multiples of one; or a list of
-            extents that are compiled ahead of any call.
+        dims: extents of dimensions by name: a number; a text such as "past + 1" for an expression
+            over other dimensions; a tuple of the smallest and largest extent that calls may have,
+            and of a step if extents are multiples of one; or a list of extents that are compiled
+            ahead of any call.
         values: inputs that become constants, by name.
         state: inputs that the model keeps from call to call, by name: each with the output that
             it has in the next call; a star in both names stands for the same text: docs/state.md.

@@ -11,11 +11,12 @@ from typing import Any, TypeAlias
 
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.versions import SPECIALISATIONS
-from afterglow.support.errors import UsageError
+from afterglow.support.errors import AfterglowError, UsageError
 from afterglow.types.extent import Dim, ranged
+from afterglow.types.extent_text import read_extent
 
-DimExtents: TypeAlias = "int | Sequence[int]"
-"""An extent, a list of extents to compile ahead, or a range as a tuple.
+DimExtents: TypeAlias = "int | str | Sequence[int]"
+"""An extent, an expression over others, a list of extents to compile ahead, or a range as a tuple.
 
 The tuple has the first and the last extent, and may have a step that extents are multiples of.
 """
@@ -33,25 +34,30 @@ class DimOptions:
     fixed: Mapping[str, int] = field(default_factory=dict)
     ahead: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     ranges: Mapping[str, Dim] = field(default_factory=dict)
+    derived: Mapping[str, str] = field(default_factory=dict)
+    """Expressions over other dimensions."""
 
     @staticmethod
     def of(dims: Dims) -> DimOptions:
-        """Sort the extents of dimensions by kind: number, list or tuple (a range)."""
+        """Sort the extents of dimensions by kind: number, text, list or tuple (a range)."""
         fixed: dict[str, Any] = {}
-        ahead, ranges = {}, {}
+        ahead, ranges, derived = {}, {}, {}
         for name, given in dims.items():
             if isinstance(given, tuple):
                 ranges[name] = _range(name, given)
             elif isinstance(given, list):
                 ahead[name] = _extents(name, given)
+            elif isinstance(given, str):
+                derived[name] = given
             else:
                 fixed[name] = given
-        return DimOptions(fixed, ahead, ranges)
+        return DimOptions(fixed, ahead, ranges, derived)
 
     @property
     def bound(self) -> dict[str, int]:
         """The extents of all dimensions but the listed ones: numbers, and those of ranges."""
-        return {**self.fixed, **{name: ranged(dim) for name, dim in self.ranges.items()}}
+        known = {**self.fixed, **{name: ranged(dim) for name, dim in self.ranges.items()}}
+        return {**known, **{name: _derived(name, e, known) for name, e in self.derived.items()}}
 
     def bindings(self) -> Iterator[dict[str, int]]:
         """Every combination of the listed extents, together with those of all other dimensions."""
@@ -66,7 +72,7 @@ class DimOptions:
 
     def check_names(self, inputs: Sequence[TensorInfo]) -> None:
         """Raise if a list or range names a dimension that no input has."""
-        check_names((*self.ahead, *self.ranges), inputs)
+        check_names((*self.ahead, *self.ranges, *self.derived), inputs)
 
 
 def check_names(names: Iterable[str], inputs: Sequence[TensorInfo]) -> None:
@@ -76,6 +82,16 @@ def check_names(names: Iterable[str], inputs: Sequence[TensorInfo]) -> None:
         if name not in known:
             listed = f": there are {', '.join(map(repr, known))}" if known else ""
             raise UsageError(f"no input has a dynamic dimension {name!r}{listed}")
+
+
+def _derived(name: str, expression: str, known: Mapping[str, int]) -> int:
+    try:
+        return read_extent(expression, known)
+    except AfterglowError as error:
+        raise UsageError(
+            f"dimension {name!r} cannot be {expression!r}: {error.what}",
+            help="a text is an expression over dimensions with an extent or bounds: 'past + 1'",
+        ) from None
 
 
 def _range(name: str, given: Sequence[int]) -> Dim:

@@ -19,6 +19,15 @@ def dims_of_type(type: TensorType) -> tuple[Dim, ...]:
     return dims_of(*(extent for extent in extents if isinstance(extent, int)))
 
 
+def bounds_problem(dims: Iterable[Dim]) -> str:
+    """What is wrong with dimensions of one text: one name with several bounds; empty if nothing."""
+    known: dict[str, Dim] = {}
+    for dim in sorted(dims, key=lambda dim: (dim.name, dim.low, dim.high)):
+        if known.setdefault(dim.name, dim) != dim:
+            return f"dimension {dim.name!r} is {known[dim.name].range_text} and {dim.range_text}"
+    return ""
+
+
 def dims_of_op(op: Op) -> tuple[Dim, ...]:
     """The dimensions in the attributes of an op, without those of functions that it carries."""
     return dims_of(*walk_extents([getattr(op, field.name) for field in fields(op)]))  # type: ignore[arg-type]  # ops are dataclasses

@@ -13,7 +13,7 @@ from afterglow.graph.value import Constant, Node, Placeholder, PlaceholderKind, 
 from afterglow.support.errors import CompileError
 from afterglow.support.names import NameScope
 from afterglow.types import Array, FillLevel, TensorType
-from afterglow.types.extent import Extents, RangedExtent, walk_extents
+from afterglow.types.extent import Extents, RangedExtent, undecided, walk_extents
 
 
 @dataclass
@@ -121,6 +121,8 @@ class Function:
     def replace(self, old: Value, new: Value) -> None:
         """Replace all uses of `old` in this function by `new`, which has the same type."""
         if old.type != new.type:
+            if type(old.type) is TensorType and old.type.is_ranged:
+                raise undecided(f"whether {old.type} is {new.type}", *old.type.shape)
             raise CompileError(
                 f"cannot replace {old.name} of type {old.type} by {new.name} of type {new.type}"
             )
@@ -323,12 +325,27 @@ def _bound(type: TensorType, extents: Extents) -> TensorType:
     return type.bind(extents) if extents else type
 
 
-def bind_op(op: Op, extents: Extents) -> Op:
-    """An op whose attributes have the values of a run with these extents."""
+def bind_op(op: Op, extents: Extents, copies: dict[Module, Module] | None = None) -> Op:
+    """An op whose attributes have the values of a run with these extents.
+
+    So have the functions that it carries: `copies` remembers those of a module.
+    """
     own = {field.name: getattr(op, field.name) for field in fields(op)}  # type: ignore[arg-type]  # ops are dataclasses
-    bound = {name: bind_attribute(value, extents) for name, value in own.items()}
+    copies = {} if copies is None else copies
+    bound = {name: _bound_carried(value, extents, copies) for name, value in own.items()}
     changed = {name: value for name, value in bound.items() if value is not own[name]}
     return replace(op, **changed) if changed else op  # type: ignore[type-var]  # as above
+
+
+def _bound_carried(value: Any, extents: Extents, copies: dict[Module, Module]) -> Any:
+    if isinstance(value, tuple) and value and isinstance(value[0], Subgraph):
+        return tuple(_bound_carried(part, extents, copies) for part in value)
+    if not isinstance(value, Subgraph):
+        return bind_attribute(value, extents)
+    module = value.function.module
+    if module not in copies:
+        copies[module] = module.bind(extents)
+    return Subgraph(copies[module].functions[value.function.name])
 
 
 def bind_attribute(value: Any, extents: Extents) -> Any:

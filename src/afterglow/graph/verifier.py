@@ -10,6 +10,7 @@
 7. Outputs have different names; what is returned and stored is defined in the function.
 8. An update stores the type that the state has, and stores it once.
 9. The functions that a node carries belong to the module.
+10. A dimension has the same bounds wherever it occurs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from afterglow.graph.builder import infer_types
+from afterglow.graph.dims import bounds_problem, dims_of_functions
 from afterglow.graph.function import Function, Module, subgraphs_of
 from afterglow.graph.printer import node_text
 from afterglow.graph.value import Constant, Node, Placeholder, PlaceholderKind, Value
@@ -27,6 +29,8 @@ from afterglow.types.dtype import boolean
 
 def verify_module(module: Module) -> None:
     """Raise `VerifyError` if any function or constant breaks an invariant."""
+    if problem := bounds_problem(dims_of_functions(module.functions.values())):
+        raise VerifyError(problem, where=f"in module {module.name}")
     for constant in module.constants.values():
         _check_constant(constant)
     for function in module.functions.values():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
-from afterglow.graph import Function, Module, Op, Subgraph
-from afterglow.graph.function import bind_attribute
+from afterglow.graph import Module
+from afterglow.graph.function import bind_attribute, bind_op
 from afterglow.instr.buffer import Buffer
 from afterglow.instr.instruction import (
     Alloc,
@@ -104,7 +104,7 @@ class _Binder:
 
     def _computation(self, step: OpInstr) -> OpInstr:
         return OpInstr(
-            self._op(step.op),
+            bind_op(step.op, self.extents, self.modules),
             tuple(map(self.buffer, step.outs)),
             tuple(None if each is None else self.buffer(each) for each in step.ins),
             tuple(map(self.buffer, step.scratch)),
@@ -113,25 +113,6 @@ class _Binder:
             tuple(map(self.program, step.bodies)),
             self._plan(step.plan),
         )
-
-    def _op(self, op: Op) -> Op:
-        own = {field.name: getattr(op, field.name) for field in fields(op)}  # type: ignore[arg-type]  # ops are dataclasses
-        bound = {name: self._attribute(value) for name, value in own.items()}
-        changed = {name: value for name, value in bound.items() if value is not own[name]}
-        return replace(op, **changed) if changed else op  # type: ignore[type-var]  # as above
-
-    def _attribute(self, value: Any) -> Any:
-        if isinstance(value, Subgraph):
-            return Subgraph(self._function(value.function))
-        if isinstance(value, tuple) and value and isinstance(value[0], Subgraph):
-            return tuple(map(self._attribute, value))
-        return bind_attribute(value, self.extents)
-
-    def _function(self, function: Function) -> Function:
-        module = function.module
-        if module not in self.modules:
-            self.modules[module] = module.bind(self.extents)
-        return self.modules[module].functions[function.name]
 
     def _plan(self, plan: KernelPlan | None) -> KernelPlan | None:
         return None if plan is None else replace(plan, settings=self._settings(plan.settings))

@@ -14,6 +14,7 @@
 11. A prefetch is awaited, and until then nobody uses where it goes or changes where it comes from.
 12. A predicate is a boolean scalar that the instruction does not write; all members of a stack have
     the same one.
+13. A dimension has the same bounds wherever it occurs.
 
 A program for ranges is checked as it is in a few runs: with the largest extents, with the smallest,
 and with others between.
@@ -25,6 +26,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from afterglow.graph.dims import bounds_problem
 from afterglow.graph.op import result_types
 from afterglow.instr.bind import bind_program
 from afterglow.instr.buffer import Access, Buffer, Region
@@ -53,7 +55,10 @@ _READ_ONLY = (Region.CONSTANT, Region.INPUT)
 
 def verify_program(program: Program) -> None:
     """Raise `VerifyError` for the first rule that the program breaks, at one of a few extents."""
-    for extents in sample_extents(dims_of_program(program)):
+    dims = dims_of_program(program)
+    if problem := bounds_problem(dims):
+        raise VerifyError(problem, where=f"in program @{program.name}")
+    for extents in sample_extents(dims):
         where = f"in program @{program.name}" + (f" with {run_text(extents)}" if extents else "")
         _Checker(bind_program(program, extents), where).run()
 

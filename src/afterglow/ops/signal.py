@@ -11,7 +11,7 @@ from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, Mul
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Concat, Pad, Reshape, Slice, Transpose, slice_axis
-from afterglow.ops.rules import normal_axis, require, require_float
+from afterglow.ops.rules import exact_extent, normal_axis, require, require_float
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32
 from afterglow.types.extent import is_ranged, undecided
@@ -97,6 +97,7 @@ class Dft(Op):
         perm = (*(a for a in range(rank - 1) if a != axis), axis, rank - 1)
         moved = b.emit(Transpose(perm), x)
         *rest, extent, parts = moved.type.shape
+        exact_extent(extent, "the matrix of a transform")
         basis = np.eye(extent * parts).reshape(extent * parts, extent, parts)
         images = Dft(1, self.length, self.inverse, self.onesided).evaluate(basis)
         coefficients = images.reshape(extent * parts, math.prod(images.shape[1:]))

@@ -28,7 +28,7 @@ def plain(case: Case) -> CaseFunction:
     """The op alone: its operands are inputs, its results outputs."""
     f = Function("main")
     operands = [None if t is None else f.input(f"x{i}", t) for i, t in enumerate(case.types)]
-    _return(f, Builder(f).emit_all(_owned(case.op, f), *operands))
+    _return(f, Builder(f).emit_all(owned(case.op, f), *operands))
     return CaseFunction(f, _given(case.inputs()), case.wanted())
 
 
@@ -48,7 +48,7 @@ def with_constants(case: Case) -> CaseFunction | None:
         else b.constant(a, f"c{i}")
         for i, a in enumerate(arrays)
     ]
-    _return(f, b.emit_all(_owned(case.op, f), *operands))
+    _return(f, b.emit_all(owned(case.op, f), *operands))
     return CaseFunction(f, _given(arrays)[:1], case.wanted())
 
 
@@ -58,7 +58,7 @@ def lowered(case: Case) -> CaseFunction | None:
         return None
     f = Function("main")
     operands = [None if t is None else f.input(f"x{i}", t) for i, t in enumerate(case.types)]
-    results = _owned(case.op, f).lower(Builder(f), *operands)
+    results = owned(case.op, f).lower(Builder(f), *operands)
     if results is None:
         return None
     _return(f, results if isinstance(results, tuple) else (results,))
@@ -77,7 +77,7 @@ def in_place(case: Case) -> CaseFunction | None:
     for i, type in enumerate(case.types):
         value = None if type is None else f.input(f"x{i}", type)
         operands.append(b.emit(Neg(), value) if i in places else value)
-    results = b.emit_all(_owned(case.op, f), *operands)
+    results = b.emit_all(owned(case.op, f), *operands)
     _return(f, [b.emit(Neg(), r) if r.type.dtype in _NEGATED else r for r in results])
     inputs = [-a if i in places and a is not None else a for i, a in enumerate(arrays)]
     pairs = zip(case.wanted(), results, strict=True)
@@ -93,7 +93,7 @@ FORMS: Mapping[str, Callable[[Case], CaseFunction | None]] = {
 """Further forms of a case by name; None for a case that does not have a form."""
 
 
-def _owned(op: Op, f: Function) -> Op:
+def owned(op: Op, f: Function) -> Op:
     """The op with functions of its own, which compiling may change."""
     own = {
         field.name: Subgraph(value.function.clone(f"{field.name}.{value}", f.module))

@@ -9,17 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.graph import Builder, Function, Op, run_op
-from afterglow.graph.function import bind_op, subgraphs_of
+from afterglow.graph import Builder, Constant, Function, Op, Subgraph, Value, run_op
+from afterglow.graph.dims import dims_of_op
+from afterglow.graph.function import bind_op
 from afterglow.graph.op import result_types
 from afterglow.support.errors import TypeRuleError
+from afterglow.testing.case_functions import owned
 from afterglow.testing.cases import Case
 from afterglow.types import Array, TensorType
+from afterglow.types.dtype import boolean
 from afterglow.types.extent import Dim, Extents, dims_of, ranged
 from afterglow.types.sample_extents import sample_extents
 
-_SHAPES = ("shape", "sizes", "extents")
+_SHAPES = ("shape", "sizes", "extents", "length")
 """Attributes of ops that state extents: numbers in them become dimensions too."""
+CARRIER = "extents"
+"""The name of an input that only has dimensions which no operand has."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,16 @@ class RangedCase:
     @property
     def dims(self) -> tuple[Dim, ...]:
         """The dimensions, by name."""
-        return dims_of(*(n for type in self.types if type is not None for n in type.shape))
+        return dims_of(*self._extents(), *map(ranged, dims_of_op(self.op)))
+
+    @property
+    def carrier(self) -> TensorType | None:
+        """The type of a further input that tells dimensions which no operand tells."""
+        missing = [dim for dim in self.dims if dim not in dims_of(*self._extents())]
+        return TensorType(boolean, tuple(map(ranged, missing))) if missing else None
+
+    def _extents(self) -> list[int]:
+        return [n for type in self.types if type is not None for n in type.shape]
 
     def runs(self) -> list[Extents]:
         """The extents that are compared."""
@@ -43,7 +57,9 @@ class RangedCase:
         """The op alone: its operands are inputs, its results outputs."""
         f = Function("main")
         operands = [None if t is None else f.input(f"x{i}", t) for i, t in enumerate(self.types)]
-        for index, value in enumerate(Builder(f).emit_all(self.op, *operands)):
+        if self.carrier is not None:
+            f.input(CARRIER, self.carrier)
+        for index, value in enumerate(Builder(f).emit_all(owned(self.op, f), *operands)):
             f.output(f"y{index}", value)
         return f
 
@@ -101,10 +117,8 @@ def _attempts(case: Case) -> Iterator[RangedCase]:
 
     First they may be any from 1, then only large ones.
     """
-    if subgraphs_of(case.op):
-        raise TypeRuleError("it carries functions, whose types are exact")
     shapes = [type.shape for type in case.types if type is not None]
-    numbers = sorted({n for n in chain(*shapes) if n > 1})
+    numbers = sorted({n for n in (*chain(*shapes), *_stated(case.op)) if n > 1})
     own = [n for n in numbers if n in chain(*shapes[:1]) and n not in chain(*shapes[1:])]
     choices = [numbers, own, *([n] for n in numbers)]
     choices = [each for place, each in enumerate(choices) if each not in choices[:place]]
@@ -123,18 +137,52 @@ def _made(case: Case, dims: Mapping[int, int]) -> Iterator[RangedCase]:
         )
     except ValueError:  # there is a scale for each index of an axis
         return
-    stated = {
-        field.name: _named(value, dims)
-        for field in fields(case.op)  # type: ignore[arg-type]  # ops are dataclasses
-        if field.name in _SHAPES and isinstance(value := getattr(case.op, field.name), tuple)
-    }
-    if stated:
-        yield RangedCase(case, _replaced(case.op, stated), types)
-    yield RangedCase(case, case.op, types)
+    with_names = _named_op(case.op, dims)
+    if with_names != case.op:
+        yield RangedCase(case, with_names, types)
+    if dims_of(*(n for type in types if type is not None for n in type.shape)):
+        yield RangedCase(case, case.op, types)
 
 
-def _replaced(op: Op, attributes: Mapping[str, Any]) -> Op:
-    return replace(op, **attributes)  # type: ignore[type-var]  # ops are dataclasses
+def _stated(op: Op) -> list[int]:
+    """The extents that an op states."""
+    stated = [getattr(op, name, ()) for name in _SHAPES]
+    return [n for value in stated for n in (value if isinstance(value, tuple) else (value,))]
+
+
+def _named_op(op: Op, dims: Mapping[int, int]) -> Op:
+    """An op with dimensions in the extents that it states, and in the functions that it carries."""
+    named: dict[str, Any] = {}
+    for field in fields(op):  # type: ignore[arg-type]  # ops are dataclasses
+        value = getattr(op, field.name)
+        if isinstance(value, Subgraph):
+            named[field.name] = Subgraph(_named_function(value.function, dims))
+        elif field.name in _SHAPES and isinstance(value, tuple):
+            named[field.name] = _named(value, dims)
+        elif field.name in _SHAPES:
+            named[field.name] = dims.get(value, value)
+    return replace(op, **named)  # type: ignore[type-var]  # as above
+
+
+def _named_function(function: Function, dims: Mapping[int, int]) -> Function:
+    """A copy of a function with dimensions in its types, which are inferred anew."""
+    copy = Function(function.name)
+    b = Builder(copy)
+    values: dict[Value, Value] = {}
+    for given in function.inputs:
+        type = replace(given.type, shape=_named(given.type.shape, dims))
+        values[given] = copy.input(given.name, type)
+
+    def found(value: Value) -> Value:
+        return b.constant(value.data, value.name) if isinstance(value, Constant) else values[value]
+
+    for node in function.nodes:
+        operands = [None if value is None else found(value) for value in node.operands]
+        made = b.emit_all(_named_op(node.op, dims), *operands)
+        values.update(zip(node.results, made, strict=True))
+    for output in function.outputs:
+        copy.output(output.name, found(output.value))
+    return copy
 
 
 def _named(extents: Sequence[int], dims: Mapping[int, int]) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from afterglow.runtime import CompiledFunction
@@ -68,5 +69,7 @@ class RangedOpChecks(Checks):
         except IndexRangeError:
             return
         inputs = [array for array in made.inputs(extents) if array is not None]
+        if made.carrier is not None:
+            inputs.append(np.zeros(made.carrier.bind(extents).shape, np.bool_))
         limit = max(made.case.tolerance, self.tolerance)
         assert_close(compiled.run(inputs), wanted, limit)

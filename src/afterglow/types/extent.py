@@ -326,10 +326,8 @@ class RangedExtent(int):
         if not isinstance(other, int):
             return NotImplemented
         low, high = _interval(other - self)
-        if yes(low, high):
-            return True
-        if no(low, high):
-            return False
+        if yes(low, high) or no(low, high):
+            return yes(low, high)
         raise undecided(f"whether {self} {sign} {other}", self, other)
 
     def _refuse(self, *others: object) -> NoReturn:
@@ -410,13 +408,14 @@ def _interval(extent: int) -> tuple[int, int]:
     return smallest(extent), largest(extent)
 
 
-def _bounds(terms: Terms) -> tuple[int, int]:
+def _bounds(terms: Terms, depth: int = 2) -> tuple[int, int]:
     """Bounds of a sum: those of its products, and of what follows from how atoms were made."""
     low, high = loose_bounds(terms)
-    for term in terms if 1 < len(terms) <= MOST_RELATED else ():
-        (monomial, _) = term
-        if len(monomial) == 1 and _varies_with(monomial[0], terms):
-            least, most = _bounds_around(term, [other for other in terms if other is not term])
+    made = [term for term in terms if len(term[0]) == 1 and term[0][0].parts]
+    for term in made if depth and len(made) <= MOST_RELATED else ():
+        if _varies_with(term[0][0], terms):
+            rest = [other for other in terms if other is not term]
+            least, most = _bounds_around(term, rest, depth - 1)
             low, high = max(low, least), min(high, most)
     return low, high
 
@@ -432,21 +431,20 @@ def _dims_of_atom(atom: Atom) -> tuple[Dim, ...]:
     return (atom,) if isinstance(atom, Dim) else dims_of(*atom.parts)
 
 
-def _bounds_around(term: tuple[Monomial, int], rest: list[tuple[Monomial, int]]) -> tuple[int, int]:
+def _bounds_around(term: tuple[Monomial, int], rest: list[Any], depth: int) -> tuple[int, int]:
     """Bounds of a sum with a multiple of one atom, from what that atom is computed from.
 
     The smaller of two extents is one of them, and d * (x // d) is x or up to d - 1 less.
     """
     ((atom,), factor) = term
     if isinstance(atom, Extreme):
-        lows, highs = zip(
-            *(_bounds(_with_multiple(rest, 1, part, factor)) for part in atom.parts), strict=True
-        )
+        sums = (_with_multiple(rest, 1, part, factor) for part in atom.parts)
+        lows, highs = zip(*(_bounds(terms, depth) for terms in sums), strict=True)
         choose = max if atom.larger is (factor > 0) else min
         return choose(lows), choose(highs)
     if isinstance(atom, Quotient) and not is_ranged(atom.divisor):
         divisor = atom.divisor
-        low, high = _bounds(_with_multiple(rest, divisor, atom.dividend, factor))
+        low, high = _bounds(_with_multiple(rest, divisor, atom.dividend, factor), depth)
         less = factor * (divisor - 1)
         return -(-(low - max(less, 0)) // divisor), (high - min(less, 0)) // divisor
     return loose_bounds((term, *rest))
@@ -505,15 +503,13 @@ def _quotient(dividend: int, divisor: int) -> int:
     if smallest(divisor) <= 0:
         raise undecided(f"{dividend} divided by {divisor}", dividend, divisor)
     if is_ranged(divisor):
-        exact = _exact_quotient(dividend, divisor)
-        return _atom(Quotient(dividend, divisor)) if exact is None else exact
-    whole: dict[Monomial, int] = {}
-    rest: dict[Monomial, int] = {}
+        divided = _divided(dividend, divisor)
+        return _atom(Quotient(dividend, divisor)) if divided is None else divided[0]
+    whole, rest = dict[Monomial, int](), dict[Monomial, int]()
     for monomial, factor in _terms_of(dividend):
         shared, left = (factor // divisor, factor % divisor)
         if not monomial or left == 0:
-            whole[monomial] = shared
-            rest[monomial] = left
+            whole[monomial], rest[monomial] = shared, left
         else:
             rest[monomial] = factor
     left_over = _extent(rest)
@@ -527,28 +523,32 @@ def _quotient(dividend: int, divisor: int) -> int:
     return _extent(whole) + _atom(Quotient(left_over, divisor))
 
 
-def _exact_quotient(dividend: int, divisor: int) -> int | None:
-    """The quotient by an expression, if the division leaves nothing."""
-    leading, count = next(iter(_terms_of(divisor)))
+def _divided(dividend: int, divisor: int) -> tuple[int, int] | None:
+    """The quotient by an expression, rounded down, and what it leaves, if the bounds tell them."""
     left, total = dividend, 0
     for _ in range(8):
-        if not is_ranged(left):
-            return total if left == 0 else None
-        monomial, factor = next(iter(_terms_of(left)))
-        shared = without(monomial, leading)
-        if shared is None or factor % count:
+        if smallest(left) >= 0 and at_least(divisor - 1, left):
+            return total, left
+        part = -1 if largest(left) < 0 else _ratio(left, divisor)
+        if part == 0:
             return None
-        part = _extent({shared: factor // count})
         total, left = total + part, left - part * divisor
     return None
+
+
+def _ratio(left: int, divisor: int) -> int:
+    """The quotient of the first terms of two sums, rounded down; 0 if it is none."""
+    (monomial, factor), (leading, count) = (next(iter(_terms_of(n))) for n in (left, divisor))
+    shared = without(monomial, leading)
+    return 0 if shared is None else _extent({shared: factor // count})
 
 
 def _remainder(dividend: int, divisor: int) -> int:
     if smallest(divisor) <= 0:
         raise undecided(f"{dividend} divided by {divisor}", dividend, divisor)
     if is_ranged(divisor):
-        exact = _exact_quotient(dividend, divisor)
-        return _atom(Remainder(dividend, divisor)) if exact is None else 0
+        divided = _divided(dividend, divisor)
+        return _atom(Remainder(dividend, divisor)) if divided is None else divided[1]
     rest = _extent({monomial: factor % divisor for monomial, factor in _terms_of(dividend)})
     low, high = _interval(rest)
     return rest if low >= 0 and high < divisor else _atom(Remainder(rest, divisor))

@@ -14,8 +14,8 @@ Sum: TypeAlias = "tuple[tuple[Product, int], ...]"
 
 _MOST_CORNERS = 6
 """Atoms of a sum up to which its bounds are found at the corners of their ranges."""
-MOST_RELATED = 6
-"""Products of a sum whose relations count for its bounds: the time for that grows fast."""
+MOST_RELATED = 3
+"""Quotients and extremes in a sum up to which its bounds follow from what they are made of."""
 
 
 def loose_bounds(terms: Sum) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import add, floordiv, mod, mul, sub
 
 from afterglow.support.errors import TypeRuleError
@@ -54,7 +54,7 @@ def spell_shape(shape: Sequence[int]) -> list[int | str]:
 def read_shape(spelled: Sequence[int | str], dims: Iterable[Dim]) -> tuple[int, ...]:
     """The shape that was spelled so, over these dimensions."""
     extents = {dim.name: ranged(dim) for dim in dims}
-    return tuple(_read(each, extents) if isinstance(each, str) else each for each in spelled)
+    return tuple(read_extent(each, extents) if isinstance(each, str) else each for each in spelled)
 
 
 def parse_level(tokens: TokenStream) -> FillLevel | None:
@@ -68,10 +68,14 @@ def parse_level(tokens: TokenStream) -> FillLevel | None:
     return FillLevel(axis, before, parse_extent(tokens))
 
 
-def _read(text: str, extents: dict[str, int]) -> int:
+def read_extent(text: str, extents: Mapping[str, int]) -> int:
+    """The extent that an expression over others is; a `ParseError` if it is none."""
     tokens = TokenStream(text)
-    tokens.extents = extents
-    return parse_extent(tokens)
+    tokens.extents = dict(extents)
+    extent = parse_extent(tokens)
+    if tokens.next.kind != "end":
+        raise tokens.error(f"expected the end of an extent, found {tokens.next.text!r}")
+    return extent
 
 
 def parse_extent(tokens: TokenStream) -> int:

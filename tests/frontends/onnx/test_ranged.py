@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from afterglow.graph import Module
+from afterglow.graph import Builder, Module, run_function
 from afterglow.support.errors import AfterglowError
 from afterglow.types.extent import Dim, UndecidedExtentError
 from tests.frontends.onnx.ranged import check, graph, imported
@@ -255,3 +255,109 @@ def test_a_scale_that_no_quotient_of_the_extent_is_is_refused() -> None:
     with pytest.raises(UndecidedExtentError) as refused:
         imported(model, Dim("s", 1, 1000))
     assert "rounded to single precision, depends on s (1..1000)" in str(refused.value)
+
+
+def test_a_window_before_a_ranged_past_counts_from_the_past() -> None:
+    """The number of keys before the first query is one of the run, not the largest."""
+    model = graph(
+        [node("Attention", ["q", "k", "v", "", "pk", "pv"], ["y", "nk", "nv"], is_causal=1)],
+        {
+            **dict.fromkeys("qkv", ("f", 1, 2, "s", 4)),
+            **dict.fromkeys(("pk", "pv"), ("f", 1, 2, "p", 4)),
+        },
+        opset=23,
+    )
+    dims = [Dim("p", 1, 5), Dim("s", 1, 4)]
+    check(model, dims, [{"p": 1, "s": 1}, {"p": 2, "s": 4}, {"p": 5, "s": 3}])
+
+
+def test_frames_of_a_ranged_signal_are_as_many_as_fit() -> None:
+    model = graph(
+        [node("STFT", ["x", "step", "", "length"], ["y"])],
+        {"x": ("f", "b", "s", 1)},
+        {"step": 3, "length": 4},
+    )
+    module = check(model, [B, Dim("s", 4, 20)], [{"b": 1, "s": 4}, {"b": 2, "s": 11}])
+    assert shape_of(module) == "f32[b, (s + 2) // 3 - 1, 3, 2]"
+
+
+def test_places_of_maxima_are_counted_in_the_images_of_the_run() -> None:
+    model = graph(
+        [node("MaxPool", ["x"], ["m", "y"], kernel_shape=[2, 2], strides=[2, 2])],
+        {"x": ("f", "b", 2, "s", 6)},
+        {},
+        ["y"],
+    )
+    check(model, [B, Dim("s", 2, 12, 2)], [{"b": 1, "s": 2}, {"b": 3, "s": 6}])
+
+
+def test_a_loop_over_a_ranged_length_is_a_scan_of_that_length() -> None:
+    body = helper.make_graph(
+        [
+            node("Identity", ["go"], ["on"]),
+            node("Gather", ["x", "i"], ["row"], axis=0),
+            node("Add", ["total", "row"], ["sum"]),
+            node("Identity", ["sum"], ["each"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("total", TensorProto.FLOAT, [3]),
+        ],
+        [
+            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("sum", TensorProto.FLOAT, [3]),
+            helper.make_tensor_value_info("each", TensorProto.FLOAT, [3]),
+        ],
+    )
+    model = graph(
+        [
+            node("Shape", ["x"], ["n"], end=1),
+            node("Squeeze", ["n"], ["trips"]),
+            node("Loop", ["trips", "yes", "zero"], ["last", "all"], body=body),
+        ],
+        {"x": ("f", "s", 3)},
+        {"zero": np.zeros(3, np.float32), "yes": True},
+        ["last", "all"],
+    )
+    module = check(model, [S], [{"s": 1}, {"s": 5}])
+    assert shape_of(module, 1) == "f32[s, 3]"
+    assert "scan" in mnemonics(module)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_pads_by_copies_follow_the_extent(mode: str) -> None:
+    model = graph(
+        [node("Pad", ["x", "pads"], ["y"], mode=mode)],
+        {"x": ("f", 2, "s")},
+        {"pads": [0, 2, 0, 1]},
+        opset=19,
+    )
+    module = imported(model, Dim("s", 3, 12))
+    (pad,) = module.main.nodes
+    builder = Builder(module.main, pad)
+    module.main.replace(pad.result, pad.op.lower(builder, *pad.operands))
+    for extent in (3, 4, 12):
+        exact = module.bind({"s": extent})
+        x = np.arange(2 * extent, dtype=np.float32).reshape(2, extent)
+        (got,) = run_function(exact.main, [x])
+        np.testing.assert_array_equal(got, np.pad(x, ((0, 0), (2, 1)), mode))
+
+
+def test_resizing_by_a_scale_multiplies_ranged_extents() -> None:
+    model = graph(
+        [node("Resize", ["x", "", "scales"], ["y"], mode="nearest")],
+        {"x": ("f", "b", 2, "s", "s")},
+        {"scales": np.float32([1, 1, 2, 1.5])},
+    )
+    assert shape_of(check(model, [B, S], RUNS)) == "f32[b, 2, 2*s, (3*s) // 2]"
+
+
+def test_a_scale_may_change_with_the_extents() -> None:
+    model = graph(
+        [node("Resize", ["x", "", "", "sizes"], ["y"], mode="nearest")],
+        {"x": ("f", 1, 2, "s", 4)},
+        {"sizes": [1, 2, 8, 8]},
+    )
+    check(model, [S], [{"s": n} for n in (1, 3, 8, 12)])

@@ -373,6 +373,7 @@ def test_states_live_as_long_as_the_model() -> None:
     assert afterglow.compile(module)(one).tolist() == [0, 0, 0]
 
 
+@pytest.mark.usefixtures("exact_versions")
 def test_free_dimensions_are_compiled_for_each_shape() -> None:
     source = model(
         [node("Add", ["x", "z"], ["y"])],
@@ -437,6 +438,7 @@ def free_relu() -> onnx.ModelProto:
     )
 
 
+@pytest.mark.usefixtures("exact_versions")
 def test_code_for_shapes_of_long_ago_is_given_back() -> None:
     compiled = afterglow.compile(free_relu())
     freed = []
@@ -447,6 +449,7 @@ def test_code_for_shapes_of_long_ago_is_given_back() -> None:
     assert freed == list(range(1, SPECIALISATIONS))
 
 
+@pytest.mark.usefixtures("exact_versions")
 def test_callers_with_new_shapes_at_once() -> None:
     compiled = afterglow.compile(free_relu())
 

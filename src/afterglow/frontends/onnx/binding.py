@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import index
 from typing import Any
@@ -13,9 +14,10 @@ from afterglow.frontends.base import UnboundDimensionsError
 from afterglow.frontends.onnx.definition import DeclaredExtent
 from afterglow.frontends.onnx.limits import MOST_BYTES
 from afterglow.frontends.onnx.signature import Parameter, ParameterKind
-from afterglow.support.errors import UsageError
+from afterglow.support.errors import AfterglowError, UsageError
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.extent import is_ranged
+from afterglow.types.extent_text import read_extent
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ class _Binder:
             yield from self._value_problems(name, value)
         for name, shape in self.given.items():
             yield from self.named.learn(name, self.inputs[name].shape or (), shape)
-        self.extents = self.named.extents
+        self.extents = _with_expressions(known, self.named.extents)
 
     def _shape_problems(self, name: str, shape: Sequence[int]) -> Iterator[str]:
         if name not in self.inputs:
@@ -203,6 +205,19 @@ class _Binder:
 
     def _extent(self, declared: DeclaredExtent) -> int:
         return declared if isinstance(declared, int) else self.extents[str(declared)]
+
+
+_OPERATORS = frozenset("+-*/%(")
+
+
+def _with_expressions(names: Iterable[str], extents: Mapping[str, int]) -> dict[str, int]:
+    """The extents, and those of names such as `past + 1` that are expressions over them."""
+    found = dict(extents)
+    for name in sorted(names):
+        if name not in extents and not _OPERATORS.isdisjoint(name):
+            with suppress(AfterglowError):
+                found[name] = read_extent(name, extents)
+    return found
 
 
 def _fits(shape: Sequence[int], declared: Sequence[DeclaredExtent] | None) -> bool:

@@ -16,6 +16,7 @@ from afterglow.ops.movement import Reshape, Transpose
 from afterglow.testing.ranged_checks import check_ranged
 from afterglow.types import TensorType
 from afterglow.types.dtype import DType, boolean, f32
+from afterglow.types.extent import UndecidedExtentError
 from tests.backends.cpu.kernels.ranged import extents
 
 LENGTHS = [{"b": 1 + s % 4, "s": s} for s in (1, 2, 7, 8, 13, 16, 17, 32, 45, 300)]
@@ -115,3 +116,10 @@ def test_only_versions_that_the_bounds_allow() -> None:
         "by-query-or-block",
         {"queries": 32, "keys": 300},
     )
+
+
+def test_heads_of_a_ranged_width_are_refused() -> None:
+    with pytest.raises(UndecidedExtentError) as refused:
+        check_ranged(module_of("1, 2, 20, s", "1, 2, 20, s"), [])
+    text = "how wide the heads of an attention are depends on s (1..300)"
+    assert text in str(refused.value)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from afterglow.driver.options import Options
+from afterglow.driver.stages import Stages
 from afterglow.graph import Builder, Function, Module
+from afterglow.instr import OpInstr, Stack
 from afterglow.ops.activation import Gelu
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
@@ -121,3 +124,25 @@ def test_bytes_in_any_number_of_rows(target: str) -> None:
     op = QuantizedMatMul(lhs_zero_point=3, rhs_zero_point=7)
     check_ranged(quantized((B, S, 64), (64, 40), op, (u8, i8)), runs, target=target)
     check_ranged(quantized((S, 66), (66, 33), op, (i8, u8)), runs, target=target)
+
+
+def algorithms_of(module: Module, target: str) -> set[str]:
+    """The algorithms that are planned for a module."""
+    stages = Stages(Options(target=target))
+    program, _ = stages.plan(stages.lower(stages.optimise(module)))
+    plans = [step.plan for step in program.body if isinstance(step, (OpInstr, Stack))]
+    return {plan.algorithm for plan in plans if plan is not None}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("depth", "columns"), [(256, 512), (801, 1000)])
+def test_many_rows_go_by_strassen_and_few_do_not(depth: int, columns: int, target: str) -> None:
+    module = linear((extent("s", 300), depth), columns, heavy=True)
+    assert algorithms_of(module, target) == {"strassen"}
+    runs = [{"s": n} for n in (1, 6, 39, 41, 64, 131, 300)]
+    check_ranged(module, runs, target=target, threads=2)
+
+
+def test_very_many_rows_go_by_strassen_in_blocks_that_stand_alone() -> None:
+    module = linear((extent("s", 6000), 256), 256)
+    check_ranged(module, [{"s": n} for n in (5, 191, 400, 1501)], threads=2)

@@ -113,7 +113,7 @@ def work_of_calls(calls: Iterable[Call]) -> float:
         return sum(works)
     total = 0
     for work in works:
-        total = total + (work if isinstance(work, RangedExtent) else int(work))
+        total += work if isinstance(work, RangedExtent) else int(work)
         if smallest(total) >= WORK_TO_SHARE:  # a long expression would tell no more
             return sum(map(float, works))
     return total

@@ -10,7 +10,7 @@ unrolling, several sums for each element, blocks of long sums and prefetches are
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -29,6 +29,7 @@ from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.tile import (
     ENOUGH_SUMS,
     LINE,
+    MOST_UNROLLED,
     RegisterTile,
     multiply_add,
 )
@@ -72,6 +73,8 @@ class Factors:
         return replace(self, rows=rows, panel=panel)
 
 
+Span = tuple[Value, Value]
+"""The first place along a depth, and the one after the last."""
 Innermost = Callable[..., list[Value]]
 """Adds the innermost axis of taps: given factors, extent, sums, and perhaps a span of places."""
 Fetch = Callable[[Value, Factors], None]
@@ -310,6 +313,14 @@ class Ahead:
             lines.prefetch(line * LINE, locality=self.locality)
 
 
+def each_span(e: Emitter, depth: int) -> Iterator[tuple[Value, Span]]:
+    """Write a block for all blocks of a long sum, given its number and its span."""
+    size = block_size(depth, MOST_UNROLLED)
+    with e.loop(-(-depth // size), name="block") as number:
+        first = number * size
+        yield number, (first, smaller(first + size, depth) if depth % size else first + size)
+
+
 def accumulate(
     e: Emitter,
     tile: RegisterTile,
@@ -323,13 +334,15 @@ def accumulate(
     load: LoadVector | None = None,
     initial: Sequence[Sequence[Value]] | None = None,
     ahead: Sequence[Ahead] = (),
+    span: Span | None = None,
 ) -> list[list[Value]]:
     """The products of rows with a panel, summed along the depth: a vector for each row and vector.
 
     Elements of a row lie `row_step` apart, lines of the panel `panel_step`, by default one after
     the other. `dtype` is that of the sums; `load` says how a panel is read if not as it lies.
     `initial` is for earlier terms of the same sums: anything that may be much larger than they, as
-    a bias, is added afterwards, where it costs one rounding.
+    a bias, is added afterwards, where it costs one rounding. With a span, only the terms from its
+    first place to its last are added, as one block of a longer sum.
     """
     chains = _chains(tile, depth)
 
@@ -344,7 +357,12 @@ def accumulate(
     factors = Factors(rows, panel, row_step, tile.columns if panel_step is None else panel_step)
     # a small tile waits for memory: longer blocks interrupt the loads less often
     spread = 1 if chains == 1 else 2 * chains
-    sums = core.along(e, factors, depth, [*first, *[zero] * (size * (chains - 1))], spread)
+    before = [*first, *[zero] * (size * (chains - 1))]
+    if span is None:
+        sums = core.along(e, factors, depth, before, spread)
+    else:
+        assert isinstance(depth, int)
+        sums = core.within(e, factors, depth, before, span)
     return by_rows(join_chains(sums, chains), tile.vectors)
 
 

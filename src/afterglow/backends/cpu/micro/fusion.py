@@ -52,6 +52,14 @@ class Chain:
             {b: rows.row(number) for b, rows in self.written.items()},
         )
 
+    def row_at(self, place: Sequence[Index]) -> ChainRow:
+        """One row of all of them, by its index along each axis but the last."""
+        return ChainRow(
+            self,
+            {b: rows.row_at(place) for b, rows in self.read.items()},
+            {b: rows.row_at(place) for b, rows in self.written.items()},
+        )
+
 
 def _is_known_scalar(buffer: Buffer) -> bool:
     return buffer.root.region is Region.CONSTANT and buffer.type.size == 1
@@ -146,6 +154,14 @@ class Sink:
     def row(self, number: Index) -> SinkRow:
         """One row; ask for it before the loop over its columns."""
         return SinkRow(self, self.chain.row(number))
+
+    def row_at(self, place: Sequence[Index]) -> SinkRow:
+        """One row, by its index along each axis but the last.
+
+        That is faster than its number where extents are ranged, since they are no constants to
+        divide by.
+        """
+        return SinkRow(self, self.chain.row_at(place))
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,7 @@ class Rows:
 
     def __init__(self, pointer: Pointer, shape: Sequence[int], strides: Strides) -> None:
         self.pointer = pointer
+        self.strides = strides
         self.leading = Axes.merged(shape[:-1], strides[:-1])
         self.column_stride = strides[-1] if strides else 0
 
@@ -102,6 +103,13 @@ class Rows:
     def row(self, number: Index) -> Row:
         """One row."""
         return Row(self.pointer + self.leading.offset(number), self.column_stride)
+
+    def row_at(self, place: Sequence[Index]) -> Row:
+        """One row, by its index along each axis but the last: no number need be divided."""
+        pointer = self.pointer
+        for index, stride in zip(place, self.strides, strict=False):
+            pointer = pointer + index * stride if stride != 0 else pointer
+        return Row(pointer, self.column_stride)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ A tile is `rows` by `vectors` accumulators; `accumulate.py` computes it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
@@ -29,17 +29,23 @@ MOST_UNROLLED = 4
 """Steps along the depth in one turn of the loop, at most."""
 ENOUGH_PRODUCTS = 48
 """Multiplications in one turn of the loop that hide what the loop itself costs."""
+FEW_PRODUCTS = 16
+"""The same where there is code for many tiles, and it should be short."""
 ENOUGH_SUMS = 8
 """Accumulators that hide the latency of an addition."""
 
 
 @dataclass(frozen=True)
 class RegisterTile:
-    """Extents of a tile: rows, vectors in a row, lanes in a vector."""
+    """Extents of a tile: rows, vectors in a row, lanes in a vector.
+
+    `compact` asks for short code, since there is some for tiles of many heights.
+    """
 
     rows: int
     vectors: int
     lanes: int
+    compact: bool = False
 
     @property
     def columns(self) -> int:
@@ -49,14 +55,14 @@ class RegisterTile:
     @property
     def unroll(self) -> int:
         """Steps along the depth in one turn of the loop."""
-        steps = MOST_UNROLLED
-        while steps > 2 and self.rows * self.vectors * steps >= 2 * ENOUGH_PRODUCTS:
+        steps, enough = MOST_UNROLLED, FEW_PRODUCTS if self.compact else ENOUGH_PRODUCTS
+        while steps > 2 and self.rows * self.vectors * steps >= 2 * enough:
             steps //= 2
         return steps
 
     def with_rows(self, rows: int) -> RegisterTile:
         """As wide, but with that many rows."""
-        return RegisterTile(rows, self.vectors, self.lanes)
+        return replace(self, rows=rows)
 
 
 def sum_type(dtype: DType) -> DType:
@@ -146,9 +152,15 @@ def ranged_tile(e: Emitter, rows: int, tiles: int, tile: Value) -> tuple[Value, 
     return tile * low + smaller(tile, high_tiles), height
 
 
-def each_height(e: Emitter, height: Value, most: int) -> Iterator[int]:
+def least_height(least: int, largest: int, most: int) -> int:
+    """The least height that a tile may have, given bounds on the rows and the highest tile."""
+    enough = min(largest, max(least, 1) + most * most)
+    return min(rows // -(-rows // most) for rows in range(max(least, 1), enough + 1))
+
+
+def each_height(e: Emitter, height: Value, most: int, least: int = 1) -> Iterator[int]:
     """Write a block for each height that a tile may have; the one with its own height runs."""
-    for rows in range(most, 0, -1):
+    for rows in range(most, least - 1, -1):
         with e.when(equal(height, rows)):
             yield rows
 

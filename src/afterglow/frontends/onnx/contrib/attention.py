@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.contrib.fused import MICROSOFT, plus
 from afterglow.frontends.onnx.importers.attention import merge_heads, rotate_any, split_heads
@@ -150,7 +148,7 @@ def rotary_embedding(n: NodeContext) -> Value:
     x, positions = n[0], n[1]
     if positions.type.rank == 1 and x.type.rank > 1:
         count = x.type.shape[-2]
-        places = n.constant(np.arange(count, dtype=np.int64).reshape(1, count))
+        places = n.emit(Iota((1, count), 1, d.i64))
         positions = n.emit(Add(), as_dtype(n, positions, d.i64), places)
     width = 2 * n.extents(n[2], 2)[1]
     if not width or x.type.rank not in (3, 4):

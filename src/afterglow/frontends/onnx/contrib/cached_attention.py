@@ -204,4 +204,4 @@ def _sinks(n: NodeContext, q: Value) -> Value | None:
 
 
 def _whole(n: NodeContext, number: int) -> Value:
-    return n.constant(np.array(number, np.int64))
+    return n.integers_of((number,), ())

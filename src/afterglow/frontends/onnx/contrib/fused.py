@@ -15,8 +15,9 @@ from afterglow.graph import Op, Value
 from afterglow.ops import activation as a
 from afterglow.ops.elementwise import Add, Mul, scalar
 from afterglow.ops.functions import Tanh
-from afterglow.ops.indexing import Gather
+from afterglow.ops.indexing import Gather, Iota
 from afterglow.ops.linear import MatMul
+from afterglow.ops.movement import Expand
 from afterglow.ops.normalization import LayerNorm, RMSNorm
 from afterglow.ops.reduction import ReduceSum
 from afterglow.types import dtype as d
@@ -100,13 +101,13 @@ def embed_layer_norm(n: NodeContext) -> Sequence[Value | None]:
     """Inputs: token ids, segment ids, three embedding tables, scale, shift, mask, position ids."""
     words, segments, mask = n[0], n.get(1), n.get(7)
     batch, length = words.type.shape
-    positions = n.get(8) or n.constant(np.arange(length, dtype=np.int32))
+    positions = n.get(8) or n.emit(Iota((length,), 0, d.i32))
     total = n.emit(Add(), n.emit(Gather(0), n[2], words), n.emit(Gather(0), n[3], positions))
     if segments is not None:
         total = n.emit(Add(), total, n.emit(Gather(0), n[4], segments))
     y = n.emit(LayerNorm(-1, n.number("epsilon", 1e-12)), total, n[5], n[6])
     if mask is None:
-        return y, n.constant(np.zeros(batch, np.int32)), total
+        return y, n.emit(Expand((batch,)), n.constant(np.zeros((), np.int32))), total
     return y, n.emit(ReduceSum((1,), False), as_dtype(n, mask, d.i32)), total
 
 

@@ -157,7 +157,7 @@ def _limits(n: NodeContext, queries: int, keys: int, ahead: int, with_causal: bo
 
 
 def _whole(n: NodeContext, number: int) -> Value:
-    return n.constant(np.array(number, np.int64))
+    return n.integers_of((number,), ())
 
 
 @onnx_op("RotaryEmbedding")

@@ -19,9 +19,10 @@ from afterglow.graph import Value
 from afterglow.ops.elementwise import Add
 from afterglow.ops.indexing import DynamicSlice
 from afterglow.ops.linear_forms import Condition, Interval, LinearForm
-from afterglow.ops.movement import Reshape, Slice
+from afterglow.ops.movement import Reshape, Slice, slice_axis
 from afterglow.ops.rules import normal_axis
 from afterglow.types import Array, TensorType
+from afterglow.types.extent import is_ranged, smallest
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,7 @@ def moving_windows(
 
 def _static(x: TensorType, axis: int, chosen: range) -> Slice:
     """The slice that takes known places along an axis, and all along the others."""
-    ranges = [range(extent) for extent in x.shape]
-    ranges[axis] = chosen
-    starts, extents = tuple(r.start if r else 0 for r in ranges), tuple(map(len, ranges))
-    return Slice(starts, extents, tuple(r.step for r in ranges))
+    return slice_axis(x, axis, chosen.start if chosen else 0, len(chosen), chosen.step)
 
 
 def _window(
@@ -79,9 +77,11 @@ def _window(
 ) -> _Window | None:
     """The part between two bounds, if it always has the same extent, and is not empty."""
     axis = normal_axis(axis, n[0].type)
-    whole, length = n[0].type.shape[axis], end - start
+    whole, length = smallest(n[0].type.shape[axis]), end - start
     extent = -(-length.constant // step) if step else 0
     if not start.terms and not end.terms:
+        if is_ranged(n[0].type.shape[axis]):
+            return None
         return _fixed(axis, whole, start.constant, end.constant, step)
     if length.terms or not 0 < extent <= whole:
         return None
@@ -91,7 +91,8 @@ def _window(
     conditions = [Condition(start, inside), Condition(last, inside)]
     if from_end or step < 0:  # else an end beyond the last element changes nothing
         conditions.append(Condition(end, Interval(inside.low, -1 if from_end else inf)))
-    return _Window(axis, extent, step, whole if from_end else 0, tuple(conditions))
+    shift = n[0].type.shape[axis] if from_end else 0
+    return _Window(axis, extent, step, shift, tuple(conditions))
 
 
 def _fixed(axis: int, whole: int, start: int, end: int, step: int) -> _Window | None:
@@ -108,9 +109,9 @@ def _start(n: NodeContext, starts: Value, index: int, shift: int) -> Value:
     if starts.type.size > 1:
         starts = n.emit(Slice((index,), (1,), (1,)), starts)
     start = n.emit(Reshape(()), starts)
-    if not shift:
+    if shift == 0:
         return start
-    return n.emit(Add(), start, n.constant(np.array(shift, start.type.dtype.numpy)))
+    return n.emit(Add(), start, n.integers_of((shift,), (), start.type.dtype))
 
 
 def moving_range(n: NodeContext, start: Value, limit: Value, delta: Array | None) -> Value | None:

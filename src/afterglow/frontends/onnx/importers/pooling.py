@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.importers.layout import to_channels_first, to_channels_last
 from afterglow.frontends.onnx.importers.windows import read_windows
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.elementwise import Abs, Add, Div, Mod, Mul, scalar
+from afterglow.ops.indexing import multiples
 from afterglow.ops.movement import Expand, Pad, Reshape
 from afterglow.ops.pooling import AvgPool, LpPool, MaxPool, MaxPoolWithIndices
 from afterglow.ops.power import Pow
@@ -44,9 +43,8 @@ def _across_images(n: NodeContext, places: Value) -> Value:
     """ONNX counts through the whole tensor [N, C, spatial…], ours starts anew in each channel."""
     shape = n[0].type.shape
     size = math.prod(shape[2:])
-    starts = np.arange(shape[0] * shape[1], dtype=np.int64) * size
-    starts = starts.reshape(*shape[:2], *(1 for _ in shape[2:]))
-    return n.emit(Add(), places, n.constant(starts))
+    starts = multiples(n.builder, (*shape[:2], *(1 for _ in shape[2:])), size, "starts")
+    return n.emit(Add(), places, starts)
 
 
 def _column_major(n: NodeContext, places: Value, extents: tuple[int, ...]) -> Value:

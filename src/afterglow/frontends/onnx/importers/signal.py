@@ -8,13 +8,14 @@ from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.importers.movement import reshaped
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
-from afterglow.ops.elementwise import Mul
-from afterglow.ops.indexing import Gather
+from afterglow.ops.elementwise import Add, Mul
+from afterglow.ops.indexing import Gather, multiples
 from afterglow.ops.rules import normal_axis
 from afterglow.ops.signal import Dft
 from afterglow.support.errors import ModelError
 from afterglow.types import TensorType
 from afterglow.types.dtype import i64
+from afterglow.types.extent import is_ranged, larger_extent
 
 
 @onnx_op("DFT")
@@ -52,13 +53,20 @@ def stft(n: NodeContext) -> Value:
     if step < 1 or length < 1:
         raise ModelError(f"frames of {length} cannot be {step} apart")
     count = (signal.type.shape[1] - length) // step + 1
-    n.check_size(TensorType(i64, (max(0, count), max(0, length))))
-    places = np.arange(count)[:, np.newaxis] * step + np.arange(length)
-    frames = n.emit(Gather(1), signal, n.constant(places))
+    n.check_size(TensorType(i64, (larger_extent(0, count), larger_extent(0, length))))
+    frames = n.emit(Gather(1), signal, _places(n, count, step, length))
     if window is not None:
         frames = n.emit(Mul(), frames, reshaped(n, window, (length, 1)))
     onesided = bool(n.integer("onesided", 1)) and signal.type.shape[2] == 1
     return n.emit(Dft(2, length, onesided=onesided), frames)
+
+
+def _places(n: NodeContext, count: int, step: int, length: int) -> Value:
+    """Which elements each frame has."""
+    if not is_ranged(count) and not is_ranged(length):
+        return n.constant(np.arange(count)[:, np.newaxis] * step + np.arange(length))
+    starts = multiples(n.builder, (count, 1), step, "starts")
+    return n.emit(Add(), starts, multiples(n.builder, (1, length), 1, "places"))
 
 
 def _with_parts(n: NodeContext, signal: Value) -> Value:

@@ -18,6 +18,8 @@ LOW_TILE = 8
 """Rows of a tile beyond which it has one less than fits, or LLVM runs out of registers."""
 VECTORS = 2
 """Vectors of a tile: of queries for the scores, of columns for the mixed values."""
+MOST_RANGED = 13
+"""Keys of a tile at most, of a ranged number of keys: more of them are more code, and no faster."""
 LAST_KEYS = 4
 """Keys of a tile, of a ranged number of keys those that whole tiles leave."""
 
@@ -78,8 +80,9 @@ class BlockPlan:
         vectors = self.queries // self.lanes
         most = most_rows(self.target, vectors, self.dtype)
         most = most - 1 if most > LOW_TILE else most
-        ranged = is_ranged(self.problem.keys)
-        return RegisterTile(most if ranged else _height(self.part, most), vectors, self.lanes)
+        if is_ranged(self.problem.keys):
+            return RegisterTile(min(most, MOST_RANGED), vectors, self.lanes)
+        return RegisterTile(_height(self.part, most), vectors, self.lanes)
 
     @property
     def value_tile(self) -> RegisterTile:

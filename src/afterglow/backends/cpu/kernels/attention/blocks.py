@@ -14,7 +14,7 @@ from afterglow.backends.cpu.kernels.attention.block_plan import LAST_KEYS, Block
 from afterglow.backends.cpu.kernels.attention.columns import lane_mask, panels_of
 from afterglow.backends.cpu.kernels.attention.masking import BlockMask
 from afterglow.backends.cpu.kernels.attention.packing import pack_rows
-from afterglow.backends.cpu.kernels.attention.problem import Scratch
+from afterglow.backends.cpu.kernels.attention.problem import Results, Scratch
 from afterglow.backends.cpu.kernels.attention.weights import LOWEST, finite_peak, weight
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
@@ -76,8 +76,7 @@ class Blocks:
             self._write_scores(k, start, count)
             self._write_weights(count)
             self._write_mixed(v + start * problem.v.row_stride, first, start, count)
-        number = (batch * problem.heads + head) * problem.queries + first
-        self._put(number, self._valid(first))
+        self._put(problem.results(self.sink, batch, head, first), self._valid(first))
 
     @contextmanager
     def _parts(self, seen: Index) -> Iterator[Value]:
@@ -259,11 +258,11 @@ class Blocks:
             found.append([fma(before, factor, total) for before, total in pairs])
         return found
 
-    def _put(self, number: Value, valid: Index) -> None:
+    def _put(self, results: Results, valid: Index) -> None:
         """Divide by the sums of the weights."""
         width = self.problem.value_width
         with self.e.loop(valid, name="row") as row:
-            out, line = self.sink.row(number + row), self.mixed + row * self.row_stride
+            out, line = results(row), self.mixed + row * self.row_stride
             inverse = (1.0 / larger(1.0, self.sums.load(row))).splat(self.lanes)
             whole = width - width % self.lanes
             with self.e.loop(whole, step=self.lanes, name="column") as column:

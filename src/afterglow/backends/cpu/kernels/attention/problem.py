@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.llvm.emitter import Index, Pointer
+from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
 from afterglow.backends.cpu.micro.cost import work_of
+from afterglow.backends.cpu.micro.fusion import Sink, SinkRow
 from afterglow.backends.cpu.micro.rows import split, strides_within
 from afterglow.backends.cpu.micro.tile import sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr
 from afterglow.ops.attention import Attention
 from afterglow.types.dtype import DType, boolean
+from afterglow.types.extent import is_ranged, undecided
 
 LOG2_E = 1.4426950408889634
 
 Scratch = Callable[[str], Pointer]
 """Gives the memory of a thread, by its name."""
+Results = Callable[[Index], SinkRow]
+"""Gives a row of the result, by its number from some row on."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,13 @@ class AttentionProblem:
         scores = self.batch * self.heads * self.queries * self.keys
         return work_of(scores, 2 * (self.width + self.value_width + 8))
 
+    def results(self, sink: Sink, batch: Index, head: Index, first: Value) -> Results:
+        """The rows of the result that belong to the queries of a head from some query on."""
+        if is_ranged(self.queries):
+            return lambda row: sink.row_at((batch, head, first + row))
+        number = (batch * self.heads + head) * self.queries + first
+        return lambda row: sink.row(number + row)
+
     @property
     def adds_mask(self) -> bool:
         """Whether the mask is a number to add."""
@@ -113,6 +124,9 @@ def problem_of(step: OpInstr) -> AttentionProblem:
     (q, k, v), mask = step.required, step.optional(3)
     batch, heads, queries, width = q.type.shape
     keys, value_width = v.type.shape[2:]
+    for extent in (width, value_width):
+        if is_ranged(extent):
+            raise undecided("how wide the heads of an attention are", extent)
     sharing = heads // k.type.shape[1]
     scores = (batch, heads, queries, keys)
     return AttentionProblem(

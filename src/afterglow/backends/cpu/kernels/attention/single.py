@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.attention.columns import lane_mask, panels_of
 from afterglow.backends.cpu.kernels.attention.masking import RowMask
-from afterglow.backends.cpu.kernels.attention.problem import AttentionProblem, Scratch, lanes_of
+from afterglow.backends.cpu.kernels.attention.problem import (
+    AttentionProblem,
+    Results,
+    Scratch,
+    lanes_of,
+)
 from afterglow.backends.cpu.kernels.attention.weights import LOWEST, finite_peak, weight
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
@@ -83,8 +88,8 @@ class Single:
         if largest(problem.keys) > 0:
             peak = self._write_scores(_Query(q, k, batch, head, query))
             inverse = 1.0 / larger(1.0, self._write_weights(finite_peak(peak)))
-        number = (batch * problem.heads + head) * problem.queries + query
-        self._put(v, number, inverse.splat(self.lanes))
+        results = problem.results(self.sink, batch, head, query)
+        self._put(v, results, inverse.splat(self.lanes))
 
     def _write_scores(self, at: _Query) -> Value:
         """The scores of all keys; the largest of them."""
@@ -176,9 +181,9 @@ class Single:
         )
         return reduce_sum(sums)
 
-    def _put(self, v: Pointer, number: Value, inverse: Value) -> None:
+    def _put(self, v: Pointer, results: Results, inverse: Value) -> None:
         """The mixed values."""
-        out, stride = self.sink.row(number), self.problem.v.column_stride
+        out, stride = results(0), self.problem.v.column_stride
         for panel in self.panels:
             tile = panel.tile
             with self.e.loop(panel.count, name="panel") as place:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.matmul.dot import dot_algorithm, suits_dot
-from afterglow.backends.cpu.kernels.matmul.gemm import gemm_algorithms
+from afterglow.backends.cpu.kernels.matmul.gemm import few_rows, gemm_algorithms
 from afterglow.backends.cpu.kernels.matmul.problem import GemmProblem, problem_of
 from afterglow.backends.cpu.kernels.strassen import (
+    StrassenPlan,
     StrassenProduct,
+    plan_ranged_strassen,
     plan_strassen,
     strassen_algorithm,
 )
-from afterglow.backends.cpu.micro.kernel import KernelRequest
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelRequest
 from afterglow.backends.cpu.micro.rows import Axes
-from afterglow.types.extent import dims_of
+from afterglow.types.extent import dims_of, is_ranged
 
 
 def matmul_algorithms(r: KernelRequest) -> list[Algorithm]:
@@ -23,11 +27,28 @@ def matmul_algorithms(r: KernelRequest) -> list[Algorithm]:
         return [dot_algorithm(problem)]
     tiles = gemm_algorithms(r, problem)
     product = product_of(problem)
-    plan = None if product is None else plan_strassen(product, r.step, r.target)
+    if product is None:
+        return tiles
+    if is_ranged(problem.rows):
+        plan = plan_ranged_strassen(product, r.step, r.target)
+        return tiles if plan is None else [_by_rows(r, problem, plan, tiles[0].cost), *tiles]
+    plan = plan_strassen(product, r.step, r.target)
     if plan is None:
         return tiles
     strassen = strassen_algorithm(plan, tiles[0].cost * (1 - plan.gain))
     return [strassen, *tiles] if plan.pays else [*tiles, strassen]
+
+
+def _by_rows(r: KernelRequest, problem: GemmProblem, plan: StrassenPlan, cost: float) -> Algorithm:
+    """Strassen's algorithm where there are many rows, and register tiles where there are few."""
+    many, few = strassen_algorithm(plan, cost * (1 - plan.gain)), few_rows(r, problem, plan)
+
+    def write(k: Kernel) -> None:
+        few.write(k)
+        many.write(k)
+
+    scratch = {**few.needs.scratch, **many.needs.scratch}
+    return replace(many, write=write, needs=replace(many.needs, scratch=scratch))
 
 
 def product_of(problem: GemmProblem) -> StrassenProduct | None:
@@ -35,7 +56,7 @@ def product_of(problem: GemmProblem) -> StrassenProduct | None:
     lhs = problem.lhs
     if problem.batches != 1 or lhs.column_stride != 1:
         return None
-    if dims_of(problem.rows, problem.columns, problem.depth):
+    if dims_of(problem.columns, problem.depth):
         return None
     return StrassenProduct(
         lhs.buffer,

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.matmul.output import GemmOutput, goes_through_memory
 from afterglow.backends.cpu.kernels.matmul.packing import Packer, pack_panels
-from afterglow.backends.cpu.kernels.matmul.plan import GemmPlan, PanelReading, plan_with, tile_costs
+from afterglow.backends.cpu.kernels.matmul.plan import (
+    GemmPlan,
+    PanelReading,
+    any_rows,
+    plan_with,
+    tile_costs,
+)
 from afterglow.backends.cpu.kernels.matmul.problem import GemmProblem
+from afterglow.backends.cpu.kernels.strassen import StrassenPlan, packed_panels
 from afterglow.backends.cpu.kernels.table import DIRECT
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
@@ -18,20 +25,29 @@ from afterglow.backends.cpu.llvm.emitter import (
     load_masked,
     smaller,
 )
-from afterglow.backends.cpu.micro.accumulate import Ahead, LoadVector, accumulate
+from afterglow.backends.cpu.micro.accumulate import (
+    Ahead,
+    LoadVector,
+    Span,
+    accumulate,
+    each_span,
+)
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
+from afterglow.backends.cpu.micro.partial_sums import FEW_TERMS
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.micro.storage_format import load_stored
 from afterglow.backends.cpu.micro.tile import (
     LINE,
+    RegisterTile,
     each_height,
+    least_height,
     ranged_tile,
     split_rows,
     sum_type,
     tiles_of_block,
     within_run,
 )
-from afterglow.types.extent import is_ranged, largest
+from afterglow.types.extent import is_ranged, largest, smallest
 
 MOST_TILES = 4
 """Tiles that are worth comparing: those with the least estimates."""
@@ -50,7 +66,7 @@ def _algorithm(r: KernelRequest, problem: GemmProblem, plan: GemmPlan, cost: flo
     scratch = {}
     if plan.reading is PanelReading.PACKED:
         scratch["panel"] = Storage(plan.panel_dtype, largest(problem.depth) * tile.columns)
-    if goes_through_memory(r, problem.columns, tile):
+    if _is_kept(r, problem, tile):
         scratch["tile"] = Storage(dtype, tile.rows * tile.columns)
     packed = (1,) if plan.reading is PanelReading.CONSTANT else ()
     return Algorithm(
@@ -58,14 +74,34 @@ def _algorithm(r: KernelRequest, problem: GemmProblem, plan: GemmPlan, cost: flo
         cost,
         lambda k: _write_gemm(k, problem, plan),
         KernelNeeds(scratch=scratch, packed=packed),
-        {"tile": (tile.rows, tile.vectors, tile.lanes), "blocks": plan.blocks},
+        {"tile": (tile.rows, tile.vectors, tile.lanes), "blocks": largest(plan.blocks)},
     )
+
+
+def _is_kept(r: KernelRequest, problem: GemmProblem, tile: RegisterTile) -> bool:
+    """Whether tiles lie in memory before they are put."""
+    return goes_through_memory(r, problem.columns, tile) or _adds_blocks(problem)
+
+
+def _adds_blocks(problem: GemmProblem) -> bool:
+    """Whether blocks of long sums meet in memory: for tiles of many heights that is less code."""
+    known = is_ranged(problem.rows) and not is_ranged(problem.depth)
+    return known and problem.depth > FEW_TERMS and sum_type(problem.lhs.dtype).is_float
+
+
+def few_rows(r: KernelRequest, problem: GemmProblem, many: StrassenPlan) -> Algorithm:
+    """The product of so few rows that they are not left to Strassen's algorithm."""
+    tile = many.tile.with_rows(min(any_rows(many.tile.vectors), many.tile.rows))
+    plan = replace(plan_with(tile, problem, r.target), beside=many)
+    return _algorithm(r, problem, plan, 0.0)
 
 
 def _write_gemm(kernel: Kernel, problem: GemmProblem, plan: GemmPlan) -> None:
     """Write a product; a unit is a panel of columns with a block of rows of a batch."""
-    units = problem.batches * plan.blocks * plan.panels
-    with kernel.phase(units, problem.work) as p:
+    units, work, many = problem.batches * plan.blocks * plan.panels, problem.work, plan.beside
+    if many is not None:
+        units, work = units * (1 - many.used), work / largest(problem.rows) * many.least_rows
+    with kernel.phase(units, work, "" if many is None else "few") as p:
         _Gemm(p, problem, plan).write()
 
 
@@ -87,9 +123,13 @@ class _Gemm:
         self.p, self.e = p, p.e
         self.problem, self.plan, self.tile = problem, plan, plan.tile
         self.dtype = sum_type(problem.lhs.dtype)
-        self.output = GemmOutput(p, problem.columns, plan.tile)
+        kept = _is_kept(p.kernel, problem, plan.tile)
+        self.output = GemmOutput(p, problem.columns, plan.tile, kept=kept)
         self.lhs = p.pointer(problem.lhs.buffer)
-        self.panel_size = problem.depth * self.tile.columns
+        many = plan.beside
+        self.most_rows = largest(problem.rows) if many is None else many.least_rows - 1
+        depth = problem.depth if many is None else 2 * many.half_depth
+        self.panel_size = depth * self.tile.columns
         self.rhs = self._rhs()
         self.panel = self._own_panel()
 
@@ -97,6 +137,8 @@ class _Gemm:
         rhs, width = self.problem.rhs, self.tile.columns
         if self.plan.reading is not PanelReading.CONSTANT:
             return self.p.pointer(rhs.buffer)
+        if self.plan.beside is not None:
+            return packed_panels(self.p, self.plan.beside)
         dtype = self.plan.panel_dtype
         pack = pack_panels(self.tile, dtype, self.problem.transposed_rhs)
         return self.p.packed(rhs.buffer, f"panels{width}", pack, dtype)
@@ -133,25 +175,37 @@ class _Gemm:
     def _write_any(self, at: _Panel, last: Index) -> None:
         """Tiles of whatever height is found as the code runs; there is code for each."""
         e = self.e
+        least = least_height(smallest(self.problem.rows), self.most_rows, self.tile.rows)
         with e.loop(last, start=at.first, name="tile") as tile:
             row, rows = ranged_tile(e, self.problem.rows, self.plan.tiles, tile)
+            at = replace(at, rhs=at.rhs.settled())
             number, column = self._number(at, row), at.panel * self.tile.columns
-            for height in each_height(e, rows, self.tile.rows):
-                self.output.begin(number, column, self._tile(at, height, tile, row))
+            if _adds_blocks(self.problem):
+                self.output.clear(rows)
+                for _, span in each_span(e, self.problem.depth):
+                    for height in each_height(e, rows, self.tile.rows, least):
+                        self.output.add(self._tile(at, height, tile, row, span))
+            else:
+                for height in each_height(e, rows, self.tile.rows, least):
+                    self.output.begin(number, column, self._tile(at, height, tile, row))
             self.output.finish(number, column, rows)
 
     def _number(self, at: _Panel, row: Value) -> Index:
         """The row of the result that a row of a batch is."""
         return at.batch * self.problem.rows + row
 
-    def _tile(self, at: _Panel, height: int, tile: Value, row: Value) -> list[list[Value]]:
-        """The sums of a tile."""
+    def _tile(
+        self, at: _Panel, height: int, tile: Value, row: Value, span: Span | None = None
+    ) -> list[list[Value]]:
+        """The sums of a tile, or of a block of them."""
         rows = at.lhs + row * self.problem.lhs.row_stride
+        if is_ranged(self.problem.rows):
+            rows = rows.settled()
         ahead: list[Ahead] = []
         if not self._is_alone(height):
-            ahead += self._next_panel(height, tile - at.first, at.rhs)
+            ahead += self._next_panel(height, tile - at.first, at)
             ahead += self._next_rows(height, rows)
-        return self._sums(height, rows, at.rhs, at.panel, ahead)
+        return self._sums(height, rows, at, ahead, span)
 
     def _is_alone(self, height: int) -> bool:
         """Whether a tile of that height is the only one, or the lower of two."""
@@ -172,9 +226,10 @@ class _Gemm:
         return self.panel
 
     def _sums(
-        self, height: int, first: Pointer, rhs: Pointer, panel: Index, ahead: list[Ahead]
+        self, height: int, first: Pointer, at: _Panel, ahead: list[Ahead], span: Span | None
     ) -> list[list[Value]]:
         """The sums of one tile, whose first row begins at `first`."""
+        rhs, panel = at.rhs, at.panel
         direct = self.plan.reading is PanelReading.DIRECT
         return accumulate(
             self.e,
@@ -187,6 +242,7 @@ class _Gemm:
             panel_step=self.problem.rhs.row_stride if direct else None,
             load=self._masked_load(panel) if direct else load_stored(self.tile, rhs.dtype),
             ahead=ahead,
+            span=span,
         )
 
     def _masked_load(self, panel: Index) -> LoadVector | None:
@@ -198,9 +254,9 @@ class _Gemm:
         masks = [first_lanes(left - v * tile.lanes, tile.lanes) for v in range(tile.vectors)]
         return lambda line, v: load_masked(line, masks[v], v * tile.lanes)
 
-    def _next_panel(self, height: int, number: Value, rhs: Pointer) -> list[Ahead]:
+    def _next_panel(self, height: int, number: Value, at: _Panel) -> list[Ahead]:
         """What to fetch of the next constant panel: a part of it for each tile of this one."""
-        tiles = largest(self.plan.tiles) // largest(self.plan.blocks)
+        tiles = -(-self.most_rows // self.tile.rows) // largest(self.plan.blocks)
         if self.plan.reading is not PanelReading.CONSTANT or tiles == 1:
             return []
         unroll, itemsize = self.tile.with_rows(height).unroll, self.rhs.dtype.itemsize
@@ -208,12 +264,12 @@ class _Gemm:
         share = -(-lines // tiles)
         size = self.problem.depth // unroll * share * LINE // itemsize
         place = smaller(number, -(-lines // share) - 1) * size
-        return [Ahead(rhs + self.panel_size + place, share)]
+        return [Ahead(at.rhs + self.panel_size + place, share)]
 
     def _next_rows(self, height: int, rows: Pointer) -> list[Ahead]:
         """The rows of the next tile, if there are more than the second cache holds."""
         matrix, depth = self.problem.lhs, self.problem.depth
-        size = largest(self.problem.rows * depth) * matrix.dtype.itemsize
+        size = self.most_rows * largest(depth) * matrix.dtype.itemsize
         dense = matrix.column_stride == 1 and matrix.row_stride == depth
         if not dense or size <= self.p.target.caches.l2:
             return []

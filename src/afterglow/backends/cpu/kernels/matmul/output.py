@@ -33,13 +33,13 @@ class GemmOutput:
     goes through memory: a loop over its rows is less code than all its vectors.
     """
 
-    def __init__(self, p: Phase, columns: int, tile: RegisterTile) -> None:
+    def __init__(self, p: Phase, columns: int, tile: RegisterTile, *, kept: bool) -> None:
         self.e, self.sink = p.e, p.sink()
         self.columns, self.tile = columns, tile
         self.whole = columns % tile.columns == 0
         self.masked = p.target.avx512
         self.buffer: Pointer | None = None
-        if goes_through_memory(p.kernel, columns, tile):
+        if kept:
             self.buffer = p.scratch("tile")
 
     def put(self, row: Index, column: Index, sums: list[list[Value]]) -> None:
@@ -55,6 +55,19 @@ class GemmOutput:
         for r, vectors in enumerate(sums):
             for v, vector in enumerate(vectors):
                 self.buffer.store(vector, r * self.tile.columns + v * self.tile.lanes)
+
+    def clear(self, rows: Value) -> None:
+        """Lay down rows of zeros, to which `add` adds."""
+        assert self.buffer is not None
+        self.e.zero(self.buffer, rows * self.tile.columns)
+
+    def add(self, sums: list[list[Value]]) -> None:
+        """Add to the tile that is laid down."""
+        assert self.buffer is not None
+        for r, vectors in enumerate(sums):
+            for v, vector in enumerate(vectors):
+                place = self.buffer + (r * self.tile.columns + v * self.tile.lanes)
+                place.store(place.load(0, self.tile.lanes) + vector)
 
     def finish(self, row: Index, column: Index, rows: Index) -> None:
         """Put the rows of a tile that `begin` laid down; a tile of any height."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from afterglow.backends.cpu.kernels.matmul.problem import GemmProblem
+from afterglow.backends.cpu.kernels.strassen import StrassenPlan
 from afterglow.backends.cpu.micro.cost import GEMM_UNITS, NO_FREE_REGISTER, TWO_HEIGHTS
 from afterglow.backends.cpu.micro.storage_format import storage_type
 from afterglow.backends.cpu.micro.tile import LINE, RegisterTile, most_rows, sum_type
@@ -22,6 +23,8 @@ FEW_ROWS = 6
 """Rows up to which the panels are wide, since their memory is what takes time."""
 FEW_TO_PACK = 16
 """Rows below which it does not pay to put rhs into panels."""
+FEW_VECTORS = 16
+"""Vectors of a tile at most where there is code for every height."""
 SHORT_LINE = 1024
 """Bytes between lines of rhs up to which a panel spans few pages, and may be read where it is."""
 ENOUGH_UNITS = 32
@@ -49,6 +52,8 @@ class GemmPlan:
     reading: PanelReading
     panel_dtype: DType
     """The element type of packed panels."""
+    beside: StrassenPlan | None = None
+    """The plan for more rows, whose packing begins with the panels."""
 
 
 def plan_with(tile: RegisterTile, problem: GemmProblem, target: Target) -> GemmPlan:
@@ -100,7 +105,7 @@ def _tiles_by_cost(problem: GemmProblem, target: Target, *, even: bool) -> list[
     dtype = sum_type(problem.lhs.dtype)
     full = max(1, target.vector_bits // dtype.bits)
     tiles = [
-        RegisterTile(min(rows, max(1, problem.rows)), vectors, lanes)
+        RegisterTile(min(rows, max(1, problem.rows)), vectors, lanes, compact=not even)
         for lanes in _lanes(full, problem.columns, target)
         for vectors in (4, 3, 2, 1)
         for rows in _heights(problem, target, vectors, even=even)
@@ -128,11 +133,16 @@ def _heights(problem: GemmProblem, target: Target, vectors: int, *, even: bool) 
     most = min(
         most_rows(target, vectors, sum_type(problem.lhs.dtype)),
         _rows_in_cache(problem, target),
-        MOST_ROWS if even else FEW_ROWS,
+        MOST_ROWS if even else any_rows(vectors),
     )
     if not even:
         return [most]
     return [most] + [n for n in range(most - 1, most // 2, -1) if problem.rows % n == 0]
+
+
+def any_rows(vectors: int) -> int:
+    """Rows of a tile at most where there is code for every height."""
+    return min(FEW_ROWS, FEW_VECTORS // vectors)
 
 
 def _rows_in_cache(problem: GemmProblem, target: Target) -> int:

@@ -22,7 +22,7 @@ from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelReque
 from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.tile import TileRun, each_height, ranged_tile, tiles_of_block
 from afterglow.types.dtype import i32
-from afterglow.types.extent import is_ranged
+from afterglow.types.extent import is_ranged, largest
 
 MOST_PRODUCTS = 64
 """Multiplications in one turn of the innermost loop."""
@@ -49,7 +49,7 @@ def product_algorithm(r: KernelRequest) -> Algorithm:
         BYTE_FLOP * problem.work,
         lambda k: _write_product(k, problem, plan),
         needs,
-        {"tile": (rows, panels.vectors, panels.lanes), "blocks": plan.blocks},
+        {"tile": (rows, panels.vectors, panels.lanes), "blocks": largest(plan.blocks)},
     )
 
 

@@ -17,5 +17,14 @@ seven products before the next, so that what lies between them stays in near cac
 from afterglow.backends.cpu.kernels.strassen.multiply import strassen_algorithm
 from afterglow.backends.cpu.kernels.strassen.plan import StrassenPlan, plan_strassen
 from afterglow.backends.cpu.kernels.strassen.product import StrassenProduct
+from afterglow.backends.cpu.kernels.strassen.ranged import plan_ranged_strassen
+from afterglow.backends.cpu.kernels.strassen.weights import packed_panels
 
-__all__ = ["StrassenPlan", "StrassenProduct", "plan_strassen", "strassen_algorithm"]
+__all__ = [
+    "StrassenPlan",
+    "StrassenProduct",
+    "packed_panels",
+    "plan_ranged_strassen",
+    "plan_strassen",
+    "strassen_algorithm",
+]

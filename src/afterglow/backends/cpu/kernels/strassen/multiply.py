@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
-from afterglow.backends.cpu.kernels.strassen.plan import PRODUCTS, STRASSEN, StrassenPlan
+from afterglow.backends.cpu.kernels.strassen.plan import (
+    LEAST_TILES,
+    PRODUCTS,
+    STRASSEN,
+    StrassenPlan,
+)
 from afterglow.backends.cpu.kernels.strassen.sums import write_pair, write_sums
-from afterglow.backends.cpu.kernels.strassen.weights import pack_bias, pack_factors
+from afterglow.backends.cpu.kernels.strassen.weights import (
+    factor_places,
+    pack_bias,
+    packed_panels,
+)
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
@@ -18,11 +28,20 @@ from afterglow.backends.cpu.llvm.emitter import (
     select,
     smaller,
 )
-from afterglow.backends.cpu.micro.accumulate import Ahead, accumulate
+from afterglow.backends.cpu.micro.accumulate import Ahead, Span, accumulate, each_span
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
+from afterglow.backends.cpu.micro.partial_sums import FEW_TERMS
 from afterglow.backends.cpu.micro.rows import split
-from afterglow.backends.cpu.micro.tile import LINE, TileRun, tiles_of_block, within_run
+from afterglow.backends.cpu.micro.tile import (
+    LINE,
+    each_height,
+    least_height,
+    ranged_tile,
+    tiles_of_block,
+    within_run,
+)
 from afterglow.types.dtype import f32
+from afterglow.types.extent import largest
 
 
 def strassen_algorithm(plan: StrassenPlan, cost: float) -> Algorithm:
@@ -40,7 +59,7 @@ def strassen_algorithm(plan: StrassenPlan, cost: float) -> Algorithm:
         cost,
         lambda k: write_strassen(k, plan),
         needs,
-        {"tile": (plan.tile.rows, plan.tile.columns), "blocks": plan.blocks},
+        {"tile": (plan.tile.rows, plan.tile.columns), "blocks": largest(plan.blocks)},
         is_exact=False,
         grows_weights=True,
     )
@@ -65,6 +84,16 @@ class _Block:
     row: Index
 
 
+@dataclass(frozen=True)
+class _Product:
+    """One of the products of a panel, and where its factors lie."""
+
+    number: Value
+    panel: Value
+    left: Pointer
+    right: Pointer
+
+
 class _Multiply:
     """The phase of the products while it is being written.
 
@@ -79,7 +108,8 @@ class _Multiply:
         width = plan.tile.columns
         self.lhs = p.pointer(product.lhs) if plan.apart else None
         self.factors = p.scratch("factors") if plan.apart else p.workspace("factors")
-        self.rhs = p.packed(product.rhs, f"strassen{width}", pack_factors(plan))
+        self.rhs = packed_panels(p, plan)
+        self.places = p.table("places", factor_places(plan)) if plan.is_ranged else None
         self.bias: Pointer | None = None
         if product.bias is not None:
             self.bias = p.packed(product.bias, f"strassen{width}_bias", pack_bias(plan))
@@ -105,6 +135,8 @@ class _Multiply:
 
     def _row(self, tile: Value) -> Value:
         """The row that a tile begins with."""
+        if self.plan.is_ranged:
+            return ranged_tile(self.e, self.plan.half_rows, self.plan.tiles, tile)[0]
         high, *low = self.plan.runs
         row = tile * high.rows + high.shift
         return select(tile < high.last, row, tile * low[0].rows + low[0].shift) if low else row
@@ -115,37 +147,84 @@ class _Multiply:
         e.zero(self.memory, (block.last - block.first) * self.size)
         line = self.tile.columns * f32.itemsize
         with e.loop(PRODUCTS, name="product") as number:
-            right = self.rhs + (panel * PRODUCTS + number) * plan.panel
+            right = self._right(panel, number)
             right = right.aligned(min(LINE, line & -line))
             left = self.factors + number * plan.factor
-            for run in plan.runs:
-                start, stop = within_run(e, run, block.first, block.last, plan.tiles)
-                with e.loop(stop, start=start, name="tile") as tile:
-                    row, slot = tile * run.rows + run.shift, tile - block.first
-                    rows = left + (row - block.row) * plan.line
-                    self._write_tile(number, run, slot, rows, right)
-                    with e.when(equal(number, 2) | (number >= 4)):
-                        self._put(number, panel, run, row, slot)
+            at = _Product(number, panel, left, right)
+            if plan.is_ranged:
+                self._write_any(block, at)
+            else:
+                self._write_runs(block, at)
+
+    def _right(self, panel: Value, number: Value) -> Pointer:
+        """Where the panel of a right factor lies."""
+        if self.places is None:
+            return self.rhs + (panel * PRODUCTS + number) * self.plan.panel
+        factor, start = (self.e.index(self.places.load(number * 2 + i)) for i in range(2))
+        return self.rhs + (panel * factor + start) * self.plan.panel
+
+    def _write_runs(self, block: _Block, at: _Product) -> None:
+        """Tiles of one height or two."""
+        e, plan = self.e, self.plan
+        for run in plan.runs:
+            start, stop = within_run(e, run, block.first, block.last, plan.tiles)
+            with e.loop(stop, start=start, name="tile") as tile:
+                row, slot = tile * run.rows + run.shift, tile - block.first
+                rows = at.left + (row - block.row) * plan.line
+                self._write_tile(at, run.rows, slot, rows)
+                with e.when(equal(at.number, 2) | (at.number >= 4)):
+                    self._put(at, e.index(run.rows), row, slot)
+
+    def _write_any(self, block: _Block, at: _Product) -> None:
+        """Tiles whose height is found as the code runs."""
+        e, plan = self.e, self.plan
+        least = least_height(-(-plan.least_rows // 2), largest(plan.half_rows), plan.tile.rows)
+        with e.loop(block.last, start=block.first, name="tile") as tile:
+            row, count = ranged_tile(e, plan.half_rows, plan.tiles, tile)
+            slot = tile - block.first
+            rows = (at.left + (row - block.row) * plan.line).settled()
+            if plan.half_depth <= FEW_TERMS:
+                for height in each_height(e, count, plan.tile.rows, least):
+                    self._write_tile(at, height, slot, rows)
+            else:
+                for block_number, span in each_span(e, plan.half_depth):
+                    for height in each_height(e, count, plan.tile.rows, least):
+                        self._write_tile(at, height, slot, rows, (block_number, span))
+            with e.when(equal(at.number, 2) | (at.number >= 4)):
+                self._put(at, count, row, slot)
 
     def _tiles(self, block: Index) -> tuple[Index, Index]:
         return tiles_of_block(self.e, block, self.plan.tiles, self.plan.blocks)
 
     def _write_tile(
-        self, number: Value, run: TileRun, slot: Value, rows: Pointer, right: Pointer
+        self,
+        at: _Product,
+        height: int,
+        slot: Value,
+        rows: Pointer,
+        part: tuple[Value, Span] | None = None,
     ) -> None:
-        """Add the product of a tile to x; the sum is y, the next x, or a quarter of the result."""
+        """Add the product of a tile to x; the sum is y, the next x, or a quarter of the result.
+
+        Of a block of long sums, what comes later is added to what the first one made.
+        """
         width, lanes = self.tile.columns, self.tile.lanes
         x = self.memory + slot * self.size
         sums = accumulate(
             self.e,
-            self.tile.with_rows(run.rows),
-            [rows + r * self.plan.line for r in range(run.rows)],
-            right,
+            self.tile.with_rows(height),
+            [rows + r * self.plan.line for r in range(height)],
+            at.right,
             self.plan.half_depth,
             f32,
-            ahead=[*self._next_panel(run, slot, right), *self._next_rows(run, rows)],
+            ahead=[*self._next_panel(at, height, slot), *self._next_rows(height, rows)],
+            span=None if part is None else part[1],
         )
-        to = self._made(number, slot)
+        to = self._made(at.number, slot)
+        if part is not None:
+            x = self.memory + select(
+                equal(part[0], 0), slot * self.size, self._place(at.number, slot)
+            )
         for r, row in enumerate(sums):
             for v, vector in enumerate(row):
                 place = r * width + v * lanes
@@ -153,28 +232,31 @@ class _Multiply:
 
     def _made(self, number: Value, slot: Value) -> Pointer:
         """Where the sums of a product belong: y, x, or memory for a quarter of the result."""
+        return self.memory + self._place(number, slot)
+
+    def _place(self, number: Value, slot: Value) -> Value:
         place = slot * self.size
         later = select(equal(remainder(number, 2), 1), place, self.e.index(self.made))
-        return self.memory + select(equal(number, 0), place + self.y, later)
+        return select(equal(number, 0), place + self.y, later)
 
-    def _put(self, number: Value, panel: Value, run: TileRun, row: Value, slot: Value) -> None:
+    def _put(self, at: _Product, count: Value, row: Value, slot: Value) -> None:
         """Give a tile of a quarter to the sink, row by row; those of the right half with y."""
-        plan, lower, e = self.plan, number >= 5, self.e
-        right = equal(number, 4) | equal(number, 5)
-        made, y = self._made(number, slot), self.memory + slot * self.size + self.y
-        count = e.index(run.rows)
-        if plan.product.rows % 2:
+        plan, lower, e = self.plan, at.number >= 5, self.e
+        right = equal(at.number, 4) | equal(at.number, 5)
+        made, y = self._made(at.number, slot), self.memory + slot * self.size + self.y
+        if plan.product.rows % 2 != 0:
             count = select(lower, smaller(count, plan.product.rows // 2 - row), count)
         row = row + select(lower, e.index(plan.half_rows), e.index(0))
-        column = panel * self.tile.columns + select(right, e.index(plan.half_columns), e.index(0))
+        column = at.panel * self.tile.columns + select(
+            right, e.index(plan.half_columns), e.index(0)
+        )
         lanes = self.tile.lanes
         left = e.index(plan.product.columns) - column
         whole = plan.product.columns % self.tile.columns == 0
         bias = None if self.bias is None else self.bias + column
         with e.loop(count, name="row") as r:
             out, line = self.sink.row(row + r), r * self.tile.columns
-            for v in range(self.tile.vectors):
-                start = v * lanes
+            for start in self._vectors():
                 value = (made + line).load(start, lanes)
                 value = select(right, value + (y + line).load(start, lanes), value)
                 if bias is not None:
@@ -182,21 +264,32 @@ class _Multiply:
                 mask = None if whole else first_lanes(left - start, lanes)
                 out.put(column + start, value, mask)
 
-    def _next_panel(self, run: TileRun, slot: Value, right: Pointer) -> list[Ahead]:
+    def _vectors(self) -> Iterator[Index]:
+        """Write a block for each vector of a row of a tile, or a loop, which is less code."""
+        width, lanes = self.tile.columns, self.tile.lanes
+        if not self.tile.compact:
+            yield from range(0, width, lanes)
+            return
+        with self.e.loop(width, step=lanes, name="column") as start:
+            yield start
+
+    def _next_panel(self, at: _Product, height: int, slot: Value) -> list[Ahead]:
         """What to fetch of the panel of the next product: a part of it for each tile of this."""
-        tiles = self.plan.tiles // self.plan.blocks
-        unroll = self.tile.with_rows(run.rows).unroll
+        ranged = self.plan.is_ranged
+        tiles = LEAST_TILES if ranged else self.plan.tiles // self.plan.blocks
+        following = self._right(at.panel, at.number + 1) if ranged else at.right + self.plan.panel
+        unroll = self.tile.with_rows(height).unroll
         lines = max(1, unroll * self.tile.columns * f32.itemsize // LINE)
         share = -(-lines // tiles)
         size = self.plan.half_depth // unroll * share * LINE // f32.itemsize
         place = smaller(slot, -(-lines // share) - 1) * size
-        return [Ahead(right + self.plan.panel + place, share, locality=3)]
+        return [Ahead(following + place, share, locality=3)]
 
-    def _next_rows(self, run: TileRun, first: Pointer) -> list[Ahead]:
+    def _next_rows(self, height: int, first: Pointer) -> list[Ahead]:
         """The rows of the next tile, if there are more than the second cache holds."""
         rows = self.plan.tiles_of_block * self.tile.rows
         size = PRODUCTS * rows * self.plan.line * f32.itemsize
         if size <= self.p.target.caches.l2:
             return []
-        turn = run.rows * self.tile.with_rows(run.rows).unroll * f32.itemsize
-        return [Ahead(first + run.rows * self.plan.line, -(-turn // LINE), locality=3)]
+        turn = height * self.tile.with_rows(height).unroll * f32.itemsize
+        return [Ahead(first + height * self.plan.line, -(-turn // LINE), locality=3)]

@@ -18,6 +18,7 @@ from afterglow.backends.cpu.micro.tile import LINE, RegisterTile, TileRun, most_
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.types.dtype import f32
+from afterglow.types.extent import is_ranged, largest, smaller_extent
 
 PRODUCTS = 7
 """Products of quarters."""
@@ -56,17 +57,23 @@ class StrassenPlan:
     blocks: int
     sum_cost: float = STRASSEN_SUM
     result_cost: float = STRASSEN_RESULT
+    least_rows: int = 0
+    """Rows from which it is used, if they are ranged; fewer are left to another algorithm."""
+    most_tiles: int = 0
+    """Tiles of a block at most, if rows are ranged."""
 
     @staticmethod
-    def of(product: StrassenProduct, target: Target) -> StrassenPlan | None:
+    def of(
+        product: StrassenProduct, target: Target, most: int = MOST_ROWS, *, compact: bool = False
+    ) -> StrassenPlan | None:
         """With the cheapest tile that cuts columns into an even number of panels, if one does."""
         lanes = target.vector_bits // f32.bits
         half = -(-product.rows // 2)
         tiles = [
-            RegisterTile(rows, vectors, lanes)
+            RegisterTile(rows, vectors, lanes, compact)
             for vectors in (2, 3, 4)
             if -(-product.columns // (vectors * lanes)) % 2 == 0
-            for rows in _heights(half, most_rows(target, vectors, f32))
+            for rows in _heights(half, min(most, most_rows(target, vectors, f32)))
         ]
         if not tiles:
             return None
@@ -113,13 +120,27 @@ class StrassenPlan:
         return split_rows(self.half_rows, self.tile.rows)
 
     @property
+    def is_ranged(self) -> bool:
+        """Whether the number of rows is found as the code runs."""
+        return is_ranged(self.product.rows)
+
+    @property
+    def used(self) -> int:
+        """1 where the algorithm is used, 0 where there are too few rows."""
+        return smaller_extent(1, self.product.rows // self.least_rows) if self.is_ranged else 1
+
+    @property
     def tiles(self) -> int:
         """The number of tiles."""
+        if self.is_ranged:
+            return -(-self.half_rows // self.tile.rows)
         return self.runs[-1].last
 
     @property
     def tiles_of_block(self) -> int:
         """The tiles of a block, at most."""
+        if self.is_ranged:
+            return self.most_tiles
         return -(-self.tiles // self.blocks)
 
     @property
@@ -128,12 +149,12 @@ class StrassenPlan:
 
         Otherwise it is a panel of a block, and the left factors of all blocks are made before.
         """
-        return self.blocks >= MANY_BLOCKS
+        return largest(self.blocks) >= MANY_BLOCKS
 
     @property
     def units(self) -> int:
         """Pieces of work that threads share."""
-        return self.blocks if self.apart else self.blocks * self.panels
+        return self.used * (self.blocks if self.apart else self.blocks * self.panels)
 
     @property
     def line(self) -> int:
@@ -162,21 +183,29 @@ def plan_strassen(product: StrassenProduct, step: OpInstr, target: Target) -> St
     Sums of weights take three quarters more memory than weights, and results have errors of about
     twice the size.
     """
-    if not product.is_suitable(step):
-        return None
-    if target.vector_bits <= f32.bits or target.caches.l2 == 0:
-        return None
-    if product.work == 0 or product.depth > MOST_DEPTH:
+    if not applies(product, step, target) or is_ranged(product.rows):
         return None
     plan = StrassenPlan.of(product, target)
     return plan if plan is not None and plan.gain > -MOST_LOSS else None
 
 
+def applies(product: StrassenProduct, step: OpInstr, target: Target) -> bool:
+    """Whether Strassen's algorithm can compute a product."""
+    if not product.is_suitable(step) or target.vector_bits <= f32.bits or target.caches.l2 == 0:
+        return False
+    return product.work > 0 and product.depth <= MOST_DEPTH
+
+
+def rows_in_cache(product: StrassenProduct, target: Target) -> int:
+    """Rows of left factors that stay in the second cache."""
+    row_bytes = PRODUCTS * -(-product.depth // 2) * f32.itemsize
+    return max(LEAST_ROWS, int(CACHE_PART * target.caches.l2) // row_bytes)
+
+
 def _blocks(product: StrassenProduct, target: Target, tile: RegisterTile, panels: int) -> int:
     """Blocks whose left factors stay in the second cache; more if there were too few units."""
     half = -(-product.rows // 2)
-    row_bytes = PRODUCTS * -(-product.depth // 2) * f32.itemsize
-    blocks = -(-half // max(LEAST_ROWS, int(CACHE_PART * target.caches.l2) // row_bytes))
+    blocks = -(-half // rows_in_cache(product, target))
     tiles = -(-half // tile.rows)
     wanted = min(-(-ENOUGH_UNITS // panels), tiles // LEAST_TILES)
     return min(tiles, max(blocks, wanted))
@@ -184,7 +213,7 @@ def _blocks(product: StrassenProduct, target: Target, tile: RegisterTile, panels
 
 def _heights(rows: int, most: int) -> list[int]:
     """Rows of tiles to try: as many as there are registers for, or a part of all rows."""
-    most = min(rows, MOST_ROWS, most)
+    most = min(rows, most)
     return [most, *(n for n in range(most - 1, 3 * most // 4, -1) if rows % n == 0)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.kernels.strassen.plan import StrassenPlan
+from afterglow.backends.cpu.kernels.strassen.plan import PRODUCTS, StrassenPlan
 from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value
 from afterglow.backends.cpu.micro.kernel import Kernel
 from afterglow.types.dtype import f32
@@ -12,7 +12,7 @@ def write_sums(k: Kernel, plan: StrassenPlan) -> None:
     """Write the phase that makes the factors of all rows; a unit is a pair of rows."""
     product = plan.product
     work = plan.sum_cost * product.rows * product.depth
-    with k.phase(plan.half_rows, work, "sums") as p:
+    with k.phase(plan.half_rows * plan.used, work, "sums") as p:
         lhs = p.pointer(product.lhs)
         to = p.workspace("factors")
         with p.units() as row:
@@ -25,8 +25,9 @@ def write_pair(e: Emitter, plan: StrassenPlan, lhs: Pointer, row: Value, to: Poi
     lower = product.rows - plan.half_rows
     pair = _Pair(e, plan, to, lhs + product.places.offset(row))
     with e.when(row < lower):
-        pair.write(lhs + product.places.offset(row + plan.half_rows))
-    if lower < plan.half_rows:
+        lower_row = lhs + product.places.offset(row + plan.half_rows)
+        pair.write(lower_row.settled() if plan.is_ranged else lower_row)
+    if plan.is_ranged or lower < plan.half_rows:
         with e.when(row >= lower):
             pair.write(None)
 
@@ -35,7 +36,10 @@ class _Pair:
     """A row of each factor, made from a pair of rows."""
 
     def __init__(self, e: Emitter, plan: StrassenPlan, to: Pointer, upper: Pointer) -> None:
-        self.e, self.plan, self.to, self.upper = e, plan, to, upper
+        self.e, self.plan, self.upper = e, plan, upper
+        self.to = [to + number * plan.factor for number in range(PRODUCTS)]
+        if plan.is_ranged:
+            self.upper, self.to = upper.settled(), [place.settled() for place in self.to]
 
     def write(self, lower: Pointer | None) -> None:
         """Whole vectors, then elements; those that a half lacks are zeros."""
@@ -60,6 +64,6 @@ class _Pair:
             a22 = zero if last else (lower + k).load(half, lanes)
         s1 = a21 + a22
         s2 = s1 - a11
-        to = self.to + k
-        for number, factor in enumerate((s1, a11, a12, s2, a12 - s2, a11 - a21, a22)):
-            to.store(factor, number * self.plan.factor)
+        factors = (s1, a11, a12, s2, a12 - s2, a11 - a21, a22)
+        for to, factor in zip(self.to, factors, strict=True):
+            to.store(factor, k)

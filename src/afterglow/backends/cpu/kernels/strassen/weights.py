@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from afterglow.backends.cpu.kernels.strassen.plan import PRODUCTS, StrassenPlan
-from afterglow.backends.cpu.micro.kernel import Pack
+from afterglow.backends.cpu.llvm.emitter import Pointer
+from afterglow.backends.cpu.micro.kernel import Pack, Phase
 from afterglow.types import Array
 
 LINES = 32
@@ -30,9 +31,35 @@ def pack_factors(plan: StrassenPlan) -> Pack:
             for number, factor in enumerate(_factors(whole[:, some].astype(np.float64))):
                 by_panel = factor.reshape(-1, plan.panels, plan.tile.columns)
                 packed[:, number, some] = by_panel.swapaxes(0, 1)
-        return packed
+        return with_panels(packed, whole) if plan.is_ranged else packed
 
     return pack
+
+
+SUMS = (0, 3, 5, 6)
+"""The products whose right factors are no quarters."""
+
+
+def with_panels(factors: Array, whole: Array) -> Array:
+    """All panels of rhs, which have the quarters in them, then the other right factors."""
+    panels, _, depth, width = factors.shape
+    cut = whole.reshape(2 * depth, 2 * panels, width).swapaxes(0, 1)
+    return np.concatenate([cut.reshape(-1), factors[:, SUMS].reshape(-1)])
+
+
+def factor_places(plan: StrassenPlan) -> Array:
+    """Where right factors lie in such a packing: a p + b for panel p, in panels of a factor.
+
+    The first one of the next panel is the last.
+    """
+    sums = 4 * plan.panels
+    places = [(4, sums), (2, 0), (2, 1), (4, sums + 1), (2, 2 * plan.panels + 1)]
+    return np.array([*places, (4, sums + 2), (4, sums + 3), (4, sums + 4)], np.int64)
+
+
+def packed_panels(p: Phase, plan: StrassenPlan) -> Pointer:
+    """Where the packing of rhs lies."""
+    return p.packed(plan.product.rhs, f"strassen{plan.tile.columns}", pack_factors(plan))
 
 
 def _factors(b: Array) -> tuple[Array, ...]:
