@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from operator import add
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
@@ -101,15 +100,14 @@ class _Product:
             self._write_tail(side, line, place)
 
     def _write_tail(self, side: _Side, line: Index, place: Value) -> None:
-        """The tile that has what is left of a line, in one of several heights."""
+        """The tile that has what is left of a line, in pieces."""
         tiles, e = self.plan.tiles, self.e
         if not tiles.tail:
             return
-        begin = place * tiles.runs[0].rows
-        left = e.index(tiles.extent) - begin
-        for lower, rows in pairwise((0, *tiles.tail)):
-            with e.when((left > lower) & (left <= min(rows, tiles.runs[0].rows - 1))):
-                self._write_tile(side, rows, line, begin, (left, lower))
+        with e.when(place >= tiles.runs[0].last):
+            begin = place * tiles.runs[0].rows
+            with e.loop(tiles.extent, start=begin, step=tiles.tail, name="piece") as piece:
+                self._write_tile(side, tiles.tail, line, piece, e.index(tiles.extent) - piece)
 
     def _write_tile(
         self,
@@ -117,26 +115,25 @@ class _Product:
         height: int,
         line: Index,
         begin: Value,
-        left: tuple[Value, int] | None = None,
+        left: Value | None = None,
     ) -> None:
         """Sum up all pixels of a tile, add the bias, and write the results to the sink.
 
-        Of a tile that need not be full, the places are given that are left: more than a number.
+        Of a tile that need not be full, the number of places that are left is given.
         """
         tiles, e = self.plan.tiles, self.e
-        count, certain = left or (None, height)
         first = e.index(line) * tiles.pixels_in_line + begin * len(tiles.within)
-        rows = tiles.rows(side.x, height, line, begin, count)
+        rows = tiles.rows(side.x, height, line, begin, left)
         taps, widths = self.plan.geometry.taps, side.columns.widths
         found = sums_over(e, taps, rows, side.factors, widths, fetches=self.plan.fetches)
         vectors, bias = len(side.columns.widths), side.loaded_bias()
         for number in range(len(rows)):
             values = found[number * vectors : (number + 1) * vectors]
             made = map(add, values, bias) if bias else values
-            if count is None or number <= certain:
+            if left is None or number == 0:
                 side.columns.put(self.sink, first + number, made)
                 continue
-            with e.when(count > number):
+            with e.when(left > number):
                 side.columns.put(self.sink, first + number, made)
 
 

@@ -55,8 +55,8 @@ class PixelTiles:
     with pixels at the offsets `within` each. Tiles are runs of places. Where places do not lie
     evenly, `outer` says instead where each place lies, and there is one line.
 
-    A line of a ranged extent has tiles of one height, and a last one for what is left, if anything
-    is: of the least height of `tail` that holds it.
+    A line of a ranged extent has tiles of one height, of which the last may not be full. That one
+    is done in pieces of `tail` places.
     """
 
     outer: Axes
@@ -64,7 +64,7 @@ class PixelTiles:
     stride: int | None
     within: tuple[int, ...]
     runs: tuple[TileRun, ...]
-    tail: tuple[int, ...] = ()
+    tail: int = 0
 
     @staticmethod
     def along(outer: Axes, extent: int, stride: int | None, rows: int) -> PixelTiles:
@@ -72,7 +72,7 @@ class PixelTiles:
         if not is_ranged(extent):
             return PixelTiles(outer, extent, stride, (0,), tuple(split_rows(extent, rows)))
         run = TileRun(rows, 0, extent // rows, 0)
-        return PixelTiles(outer, extent, stride, (0,), (run,), tail_heights(rows))
+        return PixelTiles(outer, extent, stride, (0,), (run,), -(-rows // 2))
 
     @property
     def lines(self) -> int:
@@ -115,7 +115,7 @@ class PixelTiles:
             yield run.rows * len(self.within), at(run.last) - at(run.first)
         left = at(self.extent) % self.runs[0].rows if self.tail else 0
         if left:
-            yield next(rows for rows in self.tail if rows >= left), 1
+            yield self.tail, -(-left // self.tail)
 
 
 @dataclass(frozen=True)
@@ -191,11 +191,6 @@ def least_regret(costs: Sequence[Sequence[float]]) -> int:
     return worst.index(min(worst))
 
 
-def tail_heights(rows: int) -> tuple[int, ...]:
-    """Rows of tiles for fewer rows than a whole tile has: halves of each other, lowest first."""
-    return tuple(sorted({-(-rows // part) for part in (4, 2, 1)}))
-
-
 def _tilings(pixels: Axes, rows: int) -> Iterator[PixelTiles]:
     """Tiles along the last axis; of whole lines, where those are short; of any pixels in a row."""
     *before, last = pixels.extents or (1,)
@@ -234,7 +229,7 @@ def _cost(
     line_cost = FAR_RESULT_VECTOR if in_pieces else 0
     for _, count, widths in panels.kinds:
         vectors = sum(widths) / lanes
-        copies += len(tiles.runs) + len(tiles.tail)
+        copies += len(tiles.runs) + bool(tiles.tail)
         for rows, number in tiles.heights(at):
             step = CONV_STEP + max(rows * vectors, ENOUGH_SUMS, rows + len(widths))
             if _collide(tiles, rows, target):

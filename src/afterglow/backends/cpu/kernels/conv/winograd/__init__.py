@@ -6,12 +6,13 @@ back. Blocks of tiles go through all three while they are in the second cache.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
-from afterglow.backends.cpu.kernels.conv.columns import Columns, each_kind
+from afterglow.backends.cpu.kernels.conv.columns import Columns, each_kind, starts
 from afterglow.backends.cpu.kernels.conv.panels import (
     ConvWeights,
     factors_needs,
@@ -22,7 +23,7 @@ from afterglow.backends.cpu.kernels.conv.winograd.input import InputTransform, h
 from afterglow.backends.cpu.kernels.conv.winograd.output import OutputTransform
 from afterglow.backends.cpu.kernels.conv.winograd.plan import FEW_BLOCKS, WinogradPlan
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import weight_matrix
-from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, quotient
+from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, quotient
 from afterglow.backends.cpu.micro.cost import WINOGRAD_INPUT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Pack, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
@@ -112,6 +113,7 @@ class _Products:
 
     def __init__(self, p: Phase, plan: WinogradPlan, factors: ConvWeights) -> None:
         self.e, self.plan = p.e, plan
+        self.module, self.name = p.kernel.module, p.kernel.name
         weight = p.step.required[1]
         pack = pack_transformed(plan.panels, plan.points)
         self.weight = p.packed(weight, f"winograd{plan.size}", pack)
@@ -141,36 +143,47 @@ class _Products:
             for run in plan.runs:
                 with e.loop(run.last, start=run.first, name="rows") as number:
                     begin = number * run.rows + run.shift
-                    self._multiply(matrix, factors, columns, to, begin, run.rows)
+                    memory = matrix, factors, to
+                    _multiply(e, plan, columns.widths, memory, begin, run.rows)
             return
-        rows = plan.runs[0].rows
-        count = plan.left(e, first)
-        whole = quotient(count, rows)
-        with e.loop(whole, name="rows") as number:
-            self._multiply(matrix, factors, columns, to, number * rows, rows)
-        left = count - whole * rows
-        for lower, height in pairwise((0, *plan.tail)):
-            with e.when((left > lower) & (left <= height)):
-                self._multiply(matrix, factors, columns, to, whole * rows, height)
+        name = f"{self.name}_rows{columns.width}"
+        function = self.module.helper(name, lambda e: _write_rows(e, plan, columns.widths))
+        e.run(function, matrix, factors, to, plan.left(e, first))
 
-    def _multiply(
-        self,
-        matrix: Pointer,
-        factors: Pointer,
-        columns: Columns,
-        to: Pointer,
-        begin: Value,
-        height: int,
-    ) -> None:
-        """Some rows of a matrix times the panel."""
-        e, plan = self.e, self.plan
-        base, place = matrix + begin * plan.line, to + begin * columns.width
-        rows = [base + row * plan.line for row in range(height)]
-        taps = Axes((plan.channels,), (1,))
-        found = iter(sums_over(e, taps, rows, factors, columns.widths, fetches=True))
-        for row in range(height):
-            for start, _ in columns.vectors:
-                place.store(next(found), row * columns.width + start)
+
+def _write_rows(e: Emitter, plan: WinogradPlan, widths: Sequence[int]) -> None:
+    """A function that multiplies as many rows of a matrix as it is told by a panel.
+
+    Rows that fill more than half of a tile are a whole tile, whatever lies behind them.
+    """
+    matrix, factors, to = (e.pointer(name, f32) for name in ("matrix", "factors", "to"))
+    count, rows = e.count("count"), plan.runs[0].rows
+    whole = quotient(count + (rows - 1 - max(plan.tail, default=0)), rows)
+    with e.loop(whole, name="rows") as number:
+        _multiply(e, plan, widths, (matrix, factors, to), number * rows, rows)
+    left = count - whole * rows
+    for lower, height in pairwise((0, *plan.tail)):
+        with e.when((left > lower) & (left <= height)):
+            _multiply(e, plan, widths, (matrix, factors, to), whole * rows, height)
+
+
+def _multiply(
+    e: Emitter,
+    plan: WinogradPlan,
+    widths: Sequence[int],
+    memory: tuple[Pointer, Pointer, Pointer],
+    begin: Value,
+    height: int,
+) -> None:
+    """Some rows of a matrix times a panel: `memory` is the matrix, the panel and the products."""
+    matrix, factors, to = memory
+    base, place = matrix + begin * plan.line, to + begin * sum(widths)
+    rows = [base + row * plan.line for row in range(height)]
+    taps = Axes((plan.channels,), (1,))
+    found = iter(sums_over(e, taps, rows, factors, widths, fetches=True))
+    for row in range(height):
+        for start, _ in starts(widths):
+            place.store(next(found), row * sum(widths) + start)
 
 
 def pack_transformed(panels: Panels, points: tuple[float, ...]) -> Pack:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.conv.geometry import conv_of
-from afterglow.backends.cpu.kernels.conv.tiling import Corner, least_regret, tail_heights
+from afterglow.backends.cpu.kernels.conv.tiling import Corner, least_regret
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import POINTS
 from afterglow.backends.cpu.llvm.emitter import Emitter, Value, smaller
 from afterglow.backends.cpu.micro.cost import CONV_STEP
@@ -38,7 +38,7 @@ class WinogradPlan:
     """Results in tiles of `size` by `size`; of x a tile is two wider. `tiles` of them are a block.
 
     Each place of a tile is a matrix product of its own: [tiles, channels] by [channels, results].
-    If the number of tiles is ranged, the rows of a block that do not fill a tile of that product
+    If the number of tiles is ranged, few rows of a block that do not fill a tile of that product
     are multiplied by one of the least height of `tail` that holds them.
     """
 
@@ -134,8 +134,7 @@ class WinogradPlan:
         rows = self.tiles * at(self.blocks)
         if self.tail:
             left = at(self.count) % self.runs[0].rows
-            held = next(height for height in (0, *self.tail) if height >= left)
-            rows = at(self.count) - left + held
+            rows = at(self.count) - left + _held(left, self.runs[0].rows)
         return 2.0 * self.places * rows * self.channels * self.panels.padded
 
 
@@ -158,7 +157,7 @@ def _block(count: int, most: int, rows: int) -> tuple[int, tuple[TileRun, ...], 
         tiles = math.ceil(count / math.ceil(count / most))
         return tiles, tuple(split_rows(tiles, rows)), ()
     number = -(-most // rows)
-    return number * rows, (TileRun(rows, 0, number, 0),), tail_heights(rows)
+    return number * rows, (TileRun(rows, 0, number, 0),), _tail(rows)
 
 
 def _ranged_rows(count: int, most: int) -> int:
@@ -171,8 +170,18 @@ def _ranged_rows(count: int, most: int) -> int:
 def _steps(count: int, rows: int) -> float:
     """About the time of a step along the depth of all rows."""
     whole, left = divmod(count, rows)
-    held = next(height for height in (0, *tail_heights(rows)) if height >= left)
-    return whole * (CONV_STEP + VECTORS * rows) + (CONV_STEP + VECTORS * held if left else 0)
+    more = CONV_STEP + VECTORS * _held(left, rows) if left else 0
+    return whole * (CONV_STEP + VECTORS * rows) + more
+
+
+def _tail(rows: int) -> tuple[int, ...]:
+    """Heights of tiles for at most half of the rows of a tile: the lowest first."""
+    return tuple(sorted({-(-rows // 4), -(-rows // 2)} - {rows}))
+
+
+def _held(left: int, rows: int) -> int:
+    """Rows of the tile that some rows take which do not fill one."""
+    return next(height for height in (0, *_tail(rows), rows) if height >= left)
 
 
 def _most_tiles(rows: int, weight_bytes: int, target: Target) -> int:
