@@ -45,7 +45,7 @@ from tests.backends.cpu.kernels.test_movement import (
 )
 
 MODULES = (fill, indexing, movement, scatter, shuffle)
-LOWERED = ("reshape", "concat", "slice", "pad", "tile", "dynamic_slice")
+LOWERED = ("reshape", "concat", "slice", "pad", "tile", "dynamic_slice", "overwrite")
 """Ops that become views, copies, fills and gathers before a backend sees them."""
 CASES = [
     case
