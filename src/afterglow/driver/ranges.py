@@ -17,7 +17,7 @@ import numpy as np
 from afterglow.support.errors import FAULTS, AfterglowError
 from afterglow.types.extent import Dim, is_ranged, ranged
 
-GROWS = False
+GROWS = True
 """Whether dimensions without bounds are ranged, too; if not, they are exact in each version."""
 FEWEST = 16
 """The largest extent of a range that is found by growing is at least this."""

@@ -17,6 +17,7 @@ from afterglow.backends.cpu.kernels.strassen.plan import (
     rows_in_cache,
 )
 from afterglow.backends.cpu.kernels.strassen.product import StrassenProduct
+from afterglow.backends.cpu.micro.cost import STRASSEN_GAIN
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
@@ -24,8 +25,6 @@ from afterglow.types.extent import larger_extent, largest, smaller_extent
 
 MOST_HEIGHT = 6
 """Rows of a tile at most: there is code for several heights."""
-LEAST_GAIN = 0.005
-"""The estimated gain from which the algorithm is used."""
 FEW_STEPS = 2
 """Steps between the numbers of rows for which the gain is estimated."""
 LEAST_ROWS = 16
@@ -62,7 +61,7 @@ def _least_rows(plan: StrassenPlan, target: Target) -> int | None:
     for rows in range(start, largest(plan.product.rows) // 2 + 1, FEW_STEPS):
         product = _with_rows(plan.product, rows)
         few = StrassenPlan.of(product, target, MOST_HEIGHT, compact=True)
-        if few is not None and few.gain > LEAST_GAIN:
+        if few is not None and few.gain > STRASSEN_GAIN:
             return rows
     return None
 
