@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import afterglow.backends.cpu.kernels  # noqa: F401  fills the table
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.elementwise import write_elementwise
-from afterglow.backends.cpu.kernels.table import ENTRIES, has_machine_types
+from afterglow.backends.cpu.kernels.table import ENTRIES, check_exact, has_machine_types
 from afterglow.backends.cpu.micro.cost import plain_cost, surrounding_cost
 from afterglow.backends.cpu.micro.fusion import reads_alike
 from afterglow.backends.cpu.micro.job import Job
@@ -106,6 +106,7 @@ def algorithms_for(request: KernelRequest) -> list[Algorithm]:
     anchor = request.job.anchor
     if anchor is None:
         return [Algorithm(ELEMENTWISE, plain_cost(request.job), write_elementwise)]
+    check_exact(anchor)
     return ENTRIES[type(anchor.op)].algorithms(request)
 
 

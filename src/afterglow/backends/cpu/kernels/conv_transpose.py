@@ -61,7 +61,7 @@ def _needs(r: KernelRequest) -> KernelNeeds:
     return KernelNeeds({**workspace, "panels": Storage(plan.sums, plan.packed_size)})
 
 
-@kernel(ConvTranspose, name=_name, needs=_needs)
+@kernel(ConvTranspose, name=_name, exact=("weight",), needs=_needs)
 def write_conv_transpose(k: Kernel) -> None:
     """Write the kernel of a transposed convolution."""
     plan = ConvTransposePlan(k.step, k.target)

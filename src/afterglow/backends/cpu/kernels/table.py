@@ -15,6 +15,7 @@ from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.micro.kernel import KernelNeeds, KernelRequest
 from afterglow.graph import Op
 from afterglow.instr import OpInstr
+from afterglow.types.extent import is_ranged, undecided
 
 DIRECT = "direct"
 """The algorithm that computes a result as it is defined."""
@@ -31,7 +32,7 @@ class KernelEntry:
     `algorithms` lists how it can be computed, the one with the least estimate first. `fuses` names
     the operands that may be computed by steps before it, while they are read; `epilogue` says
     whether steps after it may work on its result. `accepts` refuses steps that no algorithm can
-    compute: they run on the host.
+    compute: they run on the host. The extents of operands named in `exact` must not be ranged.
     """
 
     algorithms: Algorithms
@@ -39,6 +40,7 @@ class KernelEntry:
     fuses: tuple[str, ...] = ()
     epilogue: bool = True
     accepts: Accepts = lambda step: True
+    exact: tuple[str, ...] = ()
 
 
 ENTRIES: dict[type[Op], KernelEntry] = {}
@@ -50,6 +52,7 @@ def algorithms(
     fuses: tuple[str, ...] = (),
     epilogue: bool = True,
     accepts: Accepts = lambda step: True,
+    exact: tuple[str, ...] = (),
 ) -> Callable[[Algorithms], Algorithms]:
     """Declare that a function lists the algorithms for ops; see `KernelEntry`.
 
@@ -59,7 +62,7 @@ def algorithms(
     def declare(listed: Algorithms) -> Algorithms:
         for op in ops:
             named = name or (lambda step: step.op.mnemonic)
-            ENTRIES[op] = KernelEntry(listed, named, fuses, epilogue, accepts)
+            ENTRIES[op] = KernelEntry(listed, named, fuses, epilogue, accepts, exact)
         return listed
 
     return declare
@@ -71,6 +74,7 @@ def kernel(
     fuses: tuple[str, ...] = (),
     epilogue: bool = True,
     accepts: Accepts = lambda step: True,
+    exact: tuple[str, ...] = (),
     needs: NeedsOf = lambda request: KernelNeeds(),
 ) -> Callable[[Writer], Writer]:
     """Declare that a function writes the kernels of ops, for which there is one algorithm."""
@@ -79,10 +83,21 @@ def kernel(
         def only(request: KernelRequest) -> list[Algorithm]:
             return [Algorithm(DIRECT, plain_cost(request.job), write, needs(request))]
 
-        algorithms(*ops, name=name, fuses=fuses, epilogue=epilogue, accepts=accepts)(only)
+        algorithms(*ops, name=name, fuses=fuses, epilogue=epilogue, accepts=accepts, exact=exact)(
+            only
+        )
         return write
 
     return declare
+
+
+def check_exact(step: OpInstr) -> None:
+    """Raise if an operand has ranged extents that no kernel of the op can take."""
+    for name in ENTRIES[type(step.op)].exact:
+        operand = step.optional(step.op.operand_names.index(name))
+        ranged = [] if operand is None else [n for n in operand.type.shape if is_ranged(n)]
+        if ranged:
+            raise undecided(f"the shape of operand {name} of {step.op.mnemonic}", *ranged)
 
 
 def has_machine_types(job: Job) -> bool:

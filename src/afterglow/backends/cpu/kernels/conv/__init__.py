@@ -27,7 +27,7 @@ def _name(step: OpInstr) -> str:
     return "_".join(parts)
 
 
-@algorithms(Conv, name=_name)
+@algorithms(Conv, name=_name, exact=("weight",))
 def algorithms_of(r: KernelRequest) -> list[Algorithm]:
     """All algorithms for a convolution."""
     if conv_of(r.step).groups > 1 and is_depthwise(r.step):

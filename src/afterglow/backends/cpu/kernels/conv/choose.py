@@ -16,7 +16,9 @@ from afterglow.backends.cpu.kernels.conv.winograd.plan import (
     can_transform,
 )
 from afterglow.backends.cpu.kernels.strassen import (
+    StrassenPlan,
     StrassenProduct,
+    plan_ranged_strassen,
     plan_strassen,
     strassen_algorithm,
 )
@@ -27,6 +29,7 @@ from afterglow.backends.cpu.micro.cost import (
     memory_bound,
 )
 from afterglow.backends.cpu.micro.kernel import KernelRequest
+from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.types.dtype import f32
@@ -44,7 +47,7 @@ def conv_algorithms(r: KernelRequest) -> list[Algorithm]:
     cost = conv_cost(step)
     plain = dots_algorithm(r, cost) if suits_dots(step, target) else product_algorithm(r, cost)
     product = product_of(step)
-    strassen = None if product is None else plan_strassen(product, step, target)
+    strassen = None if product is None else _plan_strassen(product, step, target)
     if strassen is not None:
         fewer = strassen_algorithm(strassen, cost * (1 - strassen.gain))
         return [fewer, plain] if strassen.pays else [plain, fewer]
@@ -83,10 +86,21 @@ def product_of(step: OpInstr) -> StrassenProduct | None:
     if not single or needs_copy(step) or x.strides[-1] != 1:
         return None
     pixels = Geometry.of(step, x.strides).pixels
-    if any(map(is_ranged, pixels.extents)):
+    pixels = Axes.merged(pixels.extents, pixels.strides)
+    if any(map(is_ranged, pixels.extents)) and len(pixels.extents) > 1:
         return None
     columns, depth = weight.type.shape[0], weight.type.shape[-1]
     return StrassenProduct(x, weight, bias, pixels, depth, columns, by_columns=True)
+
+
+def _plan_strassen(
+    product: StrassenProduct, step: OpInstr, target: Target
+) -> StrassenPlan | None:
+    """The plan of Strassen's algorithm, if it is faster for all extents."""
+    if not is_ranged(product.rows):
+        return plan_strassen(product, step, target)
+    plan = plan_ranged_strassen(product, step, target)
+    return plan if plan is not None and plan.least_rows <= smallest(product.rows) else None
 
 
 def conv_cost(step: OpInstr, at: Corner = largest) -> float:

@@ -24,7 +24,7 @@ def _name_of_matmul(step: OpInstr) -> str:
     return f"quantized_matmul_{'x'.join(map(str, step.outs[0].type.shape[-2:]))}"
 
 
-@algorithms(QuantizedConv, name=_name_of_conv)
+@algorithms(QuantizedConv, name=_name_of_conv, exact=("weight",))
 def conv(r: KernelRequest) -> list[Algorithm]:
     """A convolution of bytes."""
     return [depthwise_algorithm(r) if is_depthwise(r.step) else product_algorithm(r)]
