@@ -70,9 +70,7 @@ def source() -> onnx.ModelProto:
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    compiled = afterglow.compile(source())
-    for batch in (1, 5):
-        compiled(np.zeros((batch, 6), np.float32))
+    compiled = afterglow.compile(source(), dims={"batch": [1, 5]})
     folder = tmp_path_factory.mktemp("bundle")
     return compiled.export_bundle(folder, target="x86-64-v3", name="net", shared=True)
 
