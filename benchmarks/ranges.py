@@ -47,11 +47,11 @@ class Range:
 
     @staticmethod
     def parse(text: str) -> Range:
-        """What is written `seq=1..512` or `height=32..640:32`."""
+        """What is written `seq=1..512`, `height=32..640:32` or `batch=1`."""
         name, _, bounds = text.partition("=")
         ends, _, step = bounds.partition(":")
         low, _, high = ends.partition("..")
-        return Range(name, int(low), int(high), int(step or 1))
+        return Range(name, int(low), int(high or low), int(step or 1))
 
     def draw(self, rng: np.random.Generator) -> int:
         """An extent at random."""
@@ -59,8 +59,10 @@ class Range:
         return max(self.low, int(steps) * self.step)
 
     @property
-    def bounds(self) -> tuple[int, ...]:
+    def bounds(self) -> int | tuple[int, ...]:
         """What `dims` takes."""
+        if self.low == self.high:
+            return self.low
         return (self.low, self.high) if self.step == 1 else (self.low, self.high, self.step)
 
 

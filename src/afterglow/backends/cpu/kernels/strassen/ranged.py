@@ -6,6 +6,7 @@ upper and lower halves are quarters.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
 
 from afterglow.backends.cpu.kernels.strassen.plan import (
@@ -58,12 +59,15 @@ def _least_rows(plan: StrassenPlan, target: Target) -> int | None:
     most = plan.tile.rows
     # from then on tiles are of the two largest heights
     start = max(LEAST_ROWS, 2 * (LEAST_APART * most if plan.apart else (most - 1) * (most - 2)))
-    for rows in range(start, largest(plan.product.rows) // 2 + 1, FEW_STEPS):
-        product = _with_rows(plan.product, rows)
-        few = StrassenPlan.of(product, target, MOST_HEIGHT, compact=True)
-        if few is not None and few.gain > STRASSEN_GAIN:
-            return rows
-    return None
+    tried = range(start, largest(plan.product.rows) // 2 + 1, FEW_STEPS)
+    place = bisect_left(tried, True, key=lambda rows: _pays(plan.product, rows, target))
+    return tried[place] if place < len(tried) else None
+
+
+def _pays(product: StrassenProduct, rows: int, target: Target) -> bool:
+    """Whether the algorithm pays for a number of rows: the more there are, the more it does."""
+    plan = StrassenPlan.of(_with_rows(product, rows), target, MOST_HEIGHT, compact=True)
+    return plan is not None and plan.gain > STRASSEN_GAIN
 
 
 def _with_rows(product: StrassenProduct, rows: int) -> StrassenProduct:
