@@ -43,10 +43,14 @@ class StateArrays(dict[str, Array]):
 
 def arrays_of(buffers: Mapping[str, DeviceBuffer]) -> StateArrays:
     """The memory of buffers that a device made as `HostBuffer`s."""
+    if not buffers:  # as in most models: making a dictionary would be a part of a short call
+        return _NO_STATES
     arrays = StateArrays((name, host_array(buffer)) for name, buffer in buffers.items())
-    if arrays:
-        arrays.levels = {name: getattr(buffer, "filled", 0) for name, buffer in buffers.items()}
+    arrays.levels = {name: getattr(buffer, "filled", 0) for name, buffer in buffers.items()}
     return arrays
+
+
+_NO_STATES = StateArrays()
 
 
 def host_array(buffer: DeviceBuffer) -> Array:

@@ -93,9 +93,7 @@ def product_of(step: OpInstr) -> StrassenProduct | None:
     return StrassenProduct(x, weight, bias, pixels, depth, columns, by_columns=True)
 
 
-def _plan_strassen(
-    product: StrassenProduct, step: OpInstr, target: Target
-) -> StrassenPlan | None:
+def _plan_strassen(product: StrassenProduct, step: OpInstr, target: Target) -> StrassenPlan | None:
     """The plan of Strassen's algorithm, if it is faster for all extents."""
     if not is_ranged(product.rows):
         return plan_strassen(product, step, target)
