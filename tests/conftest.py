@@ -32,4 +32,4 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def exact_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have dynamic dimensions without bounds compiled for each shape, not for ranges that grow."""
-    monkeypatch.setattr("afterglow.driver.ranges.GROWS", False)
+    monkeypatch.setattr("afterglow.driver.ranges.Ranges.__init__.__kwdefaults__", {"grows": False})

@@ -10,9 +10,6 @@ import onnx
 import pytest
 
 import afterglow
-from afterglow.driver.stages import Stages
-from afterglow.graph import Module
-from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.versions import SPECIALISATIONS
 from afterglow.support.errors import ModelError, UsageError
 from afterglow.types import Array
@@ -38,20 +35,6 @@ def perceptron() -> tuple[onnx.ModelProto, tuple[Array, Array]]:
         constants={"first": first, "second": second},
     )
     return proto, (first, second)
-
-
-@pytest.fixture
-def finished(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    """The shapes for which anything was compiled."""
-    shapes: list[tuple[int, ...]] = []
-    original = Stages.finish
-
-    def finish(self: Stages, module: Module) -> CompiledFunction:
-        shapes.append(module.main.inputs[0].type.shape)
-        return original(self, module)
-
-    monkeypatch.setattr(Stages, "finish", finish)
-    return shapes
 
 
 def check_all(compiled: afterglow.CompiledModel, weights: tuple[Array, Array]) -> None:

@@ -9,11 +9,9 @@ import onnx
 import pytest
 
 import afterglow
-from afterglow.driver import ranges
 from afterglow.driver.ranges import Ranges
 from afterglow.driver.stages import Stages
 from afterglow.graph import Module
-from afterglow.runtime.compiled import CompiledFunction
 from afterglow.support.errors import AfterglowError, UsageError
 from afterglow.types.extent import Dim, UndecidedExtentError, is_ranged, smallest
 from tests.frontends.models import info, model, node
@@ -31,25 +29,6 @@ def check(compiled: afterglow.CompiledModel, *rows: int) -> None:
     for count in rows:
         want = np.tanh(np.maximum(X[:count], 0))
         np.testing.assert_allclose(compiled(X[:count]), want, rtol=1e-5, atol=1e-6)
-
-
-@pytest.fixture
-def finished(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    """The shapes for which anything was compiled."""
-    shapes: list[tuple[int, ...]] = []
-    original = Stages.finish
-
-    def finish(self: Stages, module: Module) -> CompiledFunction:
-        shapes.append(module.main.inputs[0].type.shape)
-        return original(self, module)
-
-    monkeypatch.setattr(Stages, "finish", finish)
-    return shapes
-
-
-@pytest.fixture
-def grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranges, "GROWS", True)
 
 
 def test_one_program_serves_all_extents_within_bounds(finished) -> None:
@@ -119,7 +98,6 @@ def test_lists_and_ranges_are_combined(finished) -> None:
     assert len(finished) == 3
 
 
-@pytest.mark.usefixtures("grows")
 def test_any_traffic_ends_with_a_handful_of_programs(finished) -> None:
     compiled = afterglow.compile(wave())
     check(compiled, 3, 16, 1, 17, 64, 20, 5)
@@ -129,7 +107,6 @@ def test_any_traffic_ends_with_a_handful_of_programs(finished) -> None:
     assert compiled.dims == {"rows": (1, 64, 1)}
 
 
-@pytest.mark.usefixtures("grows")
 def test_a_grown_model_is_saved_with_its_bounds(tmp_path: Path) -> None:
     compiled = afterglow.compile(wave())
     check(compiled, 3)
@@ -146,7 +123,6 @@ def test_a_grown_model_is_saved_with_its_bounds(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.usefixtures("grows")
 def test_axes_without_names_share_what_they_have_in_common(finished) -> None:
     proto = model(
         [node("Add", ["a", "b"], ["y"])],
@@ -160,7 +136,6 @@ def test_axes_without_names_share_what_they_have_in_common(finished) -> None:
     np.testing.assert_array_equal(compiled(X[:4], X[:1]), X[:4] + X[:1])  # broadcast: exact
 
 
-@pytest.mark.usefixtures("grows")
 def test_what_follows_the_host_is_ranged_once_it_varies(finished, tmp_path: Path) -> None:
     proto = model(
         [
@@ -200,7 +175,6 @@ def refuse_below(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Stages, "optimise", optimise)
 
 
-@pytest.mark.usefixtures("grows")
 def test_other_bounds_are_tried_where_some_are_refused(monkeypatch, finished) -> None:
     refuse_below(3, monkeypatch)
     compiled = afterglow.compile(wave())
@@ -210,7 +184,6 @@ def test_other_bounds_are_tried_where_some_are_refused(monkeypatch, finished) ->
 
 
 @pytest.mark.parametrize("dims", [{"rows": (1, 64)}, None])
-@pytest.mark.usefixtures("grows")
 def test_what_cannot_be_ranged_is_exact_and_says_why(dims, monkeypatch, finished) -> None:
     original = Stages.optimise
 
@@ -256,7 +229,7 @@ def test_bounds_that_contradict_the_model_are_refused() -> None:
 
 
 def test_bounds_grow_by_one_rule() -> None:
-    grown = Ranges({}, grows=True)
+    grown = Ranges({})
     declared = {"x": ("s", None, 3)}
     bounds = []
     for extents in ((5, 20), (16, 32), (17, 1), (300, 1), (3, 40)):

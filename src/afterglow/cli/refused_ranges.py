@@ -26,7 +26,7 @@ def refused_ranges(request: Request, source: Source) -> Mapping[str, str]:
     inputs = source.signature(options).inputs
     if any(info.dtype is None or info.shape is None for info in inputs):
         return {}  # which are compiled as they come
-    ranges = Ranges(given, grows=True)
+    ranges = Ranges(given)
     arrays = {info.name: _example(info, given) for info in inputs}
     declared = {info.name: info.shape for info in inputs}
 

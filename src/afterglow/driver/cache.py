@@ -34,7 +34,7 @@ from afterglow.support.errors import UnsupportedError, UsageError
 from afterglow.support.plugins import BACKENDS, is_added, plugin_module
 from afterglow.support.private_folder import make_private
 from afterglow.support.regular_file import open_regular, path_inside
-from afterglow.types.extent import dims_of
+from afterglow.types.extent import Dim, dims_of
 
 KERNELS_LIMIT = 512 << 20
 """Bytes of object code that the cache holds at most."""
@@ -173,8 +173,11 @@ def model_key(digest: str, options: Options) -> str:
 
 def _extents(*extents: int) -> str:
     """A text that is equal for equal extents: expressions come with the bounds of dimensions."""
-    dims = [f"{dim.spelled} {dim.range_text}" for dim in dims_of(*extents)]
-    return f"{extents} {dims}" if dims else f"{extents}"
+    return f"{extents} {_bounds(dims_of(*extents))}".rstrip()
+
+
+def _bounds(dims: Sequence[Dim]) -> str:
+    return str([dim.with_bounds for dim in dims]) if dims else ""
 
 
 def _partition_dims(options: Options) -> str:
@@ -182,7 +185,7 @@ def _partition_dims(options: Options) -> str:
     given = () if options.partition is None else options.partition.given.values()
     types = (type for each in given for type in (each if isinstance(each, tuple) else (each,)))
     dims = dims_of(*(extent for type in types if type is not None for extent in type.shape))
-    return str([f"{dim.spelled} {dim.range_text}" for dim in dims]) if dims else ""
+    return _bounds(dims)
 
 
 def _identity(options: Options) -> str:

@@ -17,8 +17,6 @@ import numpy as np
 from afterglow.support.errors import FAULTS, AfterglowError
 from afterglow.types.extent import Dim, is_ranged, ranged
 
-GROWS = True
-"""Whether dimensions without bounds are ranged, too; if not, they are exact in each version."""
 FEWEST = 16
 """The largest extent of a range that is found by growing is at least this."""
 GROWTH = ((256, 4), (2**31, 2))
@@ -82,9 +80,9 @@ class Ranges:
     some, too.
     """
 
-    def __init__(self, given: Mapping[str, Dim], *, grows: bool | None = None) -> None:
+    def __init__(self, given: Mapping[str, Dim], *, grows: bool = True) -> None:
         self.given = given
-        self.grows = GROWS if grows is None else grows
+        self.grows = grows
         self.refused: dict[str, str] = {}
         """Dimensions that no program can be ranged over, each with the reason."""
         self._failed: dict[str, int] = {}

@@ -101,7 +101,7 @@ def _common_info(infos: Sequence[TensorInfo], names: Names) -> TensorInfo:
 def _bounds_text(key: Key) -> str:
     """The bounds of the dimensions in the shapes of a key, if there are some."""
     dims = dims_of(*(extent for shape in key.shapes for extent in shape or ()))
-    bounds = " and ".join(f"{dim.spelled} {dim.range_text}" for dim in dims)
+    bounds = " and ".join(dim.with_bounds for dim in dims)
     return f" with {bounds}" if bounds else ""
 
 

@@ -89,7 +89,7 @@ class RangedCase:
         return run_op(bound.op, self.inputs(extents), bound.results())
 
     def __str__(self) -> str:
-        ranges = ", ".join(f"{dim.spelled} {dim.range_text}" for dim in self.dims)
+        ranges = ", ".join(dim.with_bounds for dim in self.dims)
         return f"{replace(self.case, op=self.op, types=self.types, given={})} for {ranges}"
 
 

@@ -97,6 +97,11 @@ class Dim(_Atom):
         """Its bounds, such as `1..512` or `32..640 by 32`."""
         return f"{self.low}..{self.high}" + (f" by {self.step}" if self.step > 1 else "")
 
+    @property
+    def with_bounds(self) -> str:
+        """Its name and its bounds, such as `seq 1..512`."""
+        return f"{self.spelled} {self.range_text}"
+
     @cached_property
     def text(self) -> str:
         """The expression, as texts spell it."""
@@ -284,13 +289,9 @@ class RangedExtent(int):
         return prod([self] * exponent)
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return (
-            isinstance(other, RangedExtent)
-            and self._hash == other._hash
-            and self.terms == other.terms
-        )
+        if not isinstance(other, RangedExtent):
+            return False
+        return self._hash == other._hash and self.terms == other.terms
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -468,14 +469,10 @@ def _extent(terms: Mapping[Monomial, int]) -> int:
     """The extent that is a sum: a number if it has one value only."""
     kept = sorted(
         ((monomial, factor) for monomial, factor in terms.items() if factor),
-        key=lambda term: (-len(term[0]), _spelled(term[0])),
+        key=lambda term: (-len(term[0]), [str(atom) for atom in term[0]]),
     )
     low, high = _bounds(tuple(kept))
     return RangedExtent(tuple(kept)) if low < high else low
-
-
-def _spelled(monomial: Monomial) -> list[str]:
-    return [str(atom) for atom in monomial]
 
 
 @lru_cache(REMEMBERED)

@@ -70,7 +70,7 @@ class Job:
     def _ranges(self, buffers: Iterable[Buffer]) -> list[str]:
         """The bounds of all dimensions: plans depend on them."""
         dims = dims_of(*walk_extents([(b.type.shape, b.strides) for b in buffers]))
-        return [f"{dim.spelled} {dim.range_text}" for dim in dims]
+        return [dim.with_bounds for dim in dims]
 
     def _operands(self) -> Iterator[Buffer]:
         for step in self.steps:

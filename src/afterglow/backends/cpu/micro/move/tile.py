@@ -103,29 +103,16 @@ class TransposeMove:
     ) -> None:
         """A tile that is not whole, as large as the code finds it: under masks, or row by row."""
         if has_masks(source) and not isinstance(out, Fused):
-            self._write_quarters(e, out, to, source, column, width, height)
+            half = max(1, self.side // 2)
+            with e.loop(width, step=half) as row, e.loop(height, step=half) as skipped:
+                size = width - row, height - skipped
+                at = row * self.row_step + to
+                self._write_masked(out, at, source + row, skipped + column, half, *size)
             return
         lanes = self.side if isinstance(out, Fused) else 1  # steps that follow are written once
-        with e.loop(width) as at:
-            line, row = out.at(at * self.row_step + to), Row(source + at, self.column_step)
-            write_columns(e, line, row, column, height, lanes)
-
-    def _write_quarters(
-        self,
-        e: Emitter,
-        out: ResultPlace,
-        to: Index,
-        source: Pointer,
-        column: Index,
-        width: Value,
-        height: Value,
-    ) -> None:
-        """The quarters of a tile that it has, each under masks."""
-        half = max(1, self.side // 2)
-        with e.loop(width, step=half) as row, e.loop(height, step=half) as skipped:
-            size = width - row, height - skipped
-            at = row * self.row_step + to
-            self._write_masked(out, at, source + row, skipped + column, half, *size)
+        with e.loop(width) as place:
+            line = out.at(place * self.row_step + to)
+            write_columns(e, line, Row(source + place, self.column_step), column, height, lanes)
 
     def _write_masked(
         self,
