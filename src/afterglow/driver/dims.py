@@ -13,7 +13,7 @@ from afterglow.runtime import TensorInfo
 from afterglow.runtime.versions import SPECIALISATIONS
 from afterglow.support.errors import AfterglowError, UsageError
 from afterglow.types.extent import Dim, ranged
-from afterglow.types.extent_text import read_extent
+from afterglow.types.extent.text import read_extent
 
 DimExtents: TypeAlias = "int | str | Sequence[int]"
 """An extent, an expression over others, a list of extents to compile ahead, or a range as a tuple.

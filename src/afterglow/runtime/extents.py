@@ -10,8 +10,8 @@ from afterglow.runtime.signature import TensorInfo
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, Interface
 from afterglow.types.extent import Dim, Extents, RangedExtent, dims_of, ranged
-from afterglow.types.extent_solver import solve
-from afterglow.types.sample_extents import run_text
+from afterglow.types.extent.samples import run_text
+from afterglow.types.extent.solver import solve
 
 Shape: TypeAlias = "tuple[int, ...] | None"
 """Of an array; None for what is none."""
