@@ -108,11 +108,20 @@ class ExtentReader:
             check_extent(dim, extents[dim.name], axis.name)
         wanted = axis.extent.bind(extents)
         if wanted != given:
-            known = {dim.name: extents[dim.name] for dim in axis.extent.dims}
-            raise UsageError(
-                f"axis {axis.axis} of input {axis.name!r} has {given} elements, but "
-                f"{axis.extent} is {wanted} with {run_text(known)}"
+            raise self._contradiction(axis, given, wanted, extents)
+
+    def _contradiction(self, axis: _Axis, given: int, wanted: int, extents: Extents) -> UsageError:
+        if axis.dim:
+            first = next(other for other in self._axes if other.dim == axis.dim)
+            return UsageError(
+                f"dimension {axis.dim!r} is {given} in axis {axis.axis} of input {axis.name!r}, "
+                f"but {wanted} in axis {first.axis} of input {first.name!r}"
             )
+        known = {dim.name: extents[dim.name] for dim in axis.extent.dims}
+        return UsageError(
+            f"axis {axis.axis} of input {axis.name!r} has {given} elements, but "
+            f"{axis.extent} is {wanted} with {run_text(known)}"
+        )
 
 
 def _single(extent: RangedExtent) -> str:
@@ -137,7 +146,8 @@ def check_extent(dim: Dim, extent: int, name: str) -> None:
         raise UsageError(
             f"dimension {dim.name!r} of input {name!r} is {extent}, out of its bounds "
             f"{dim.range_text}",
-            help=f"compile the model with other bounds: dims={{{dim.name!r}: (FIRST, LAST)}}",
+            help=f"compile with other bounds: dims={{{dim.name!r}: (FIRST, LAST)}} "
+            f"or --dim {dim.name}=FIRST..LAST",
         )
 
 
