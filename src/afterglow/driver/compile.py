@@ -51,7 +51,8 @@ def compile_with(
     dim_options = dim_options or DimOptions()
     recipe = Recipe(open_source(source), options)
     signature = recipe.signature
-    dim_options.check_names(signature.inputs)
+    help = f"shapes bind all dimensions of {', '.join(map(repr, options.shapes))}"
+    dim_options.check_names(signature.inputs, help=help if options.shapes else "")
     bindings = [replace(options, dims={**options.dims, **dims}) for dims in dim_options.bindings()]
     ahead = [recipe.build_ahead(binding) for binding in bindings]
     check_kept(options, ahead, recipe.refused_ranges())
@@ -123,7 +124,7 @@ class Recipe(Specialiser):
         except MemoryLimitError as error:
             if not given:
                 raise
-            raise _beyond(error, {name: dim.high for name, dim in given.items()}, given) from None
+            raise beyond_bounds(error, given) from None
         except (AfterglowError, *FAULTS) as error:
             if not given:
                 raise
@@ -149,7 +150,7 @@ class Recipe(Specialiser):
             except (UnboundDimensionsError, NeedsValuesError):
                 return
             except AfterglowError as error:
-                raise _beyond(error, {name: dims[name] for name in given}, given) from None
+                raise beyond_bounds(error, given, {name: dims[name] for name in given}) from None
 
     def _key(self, cache: CompileCache, options: Options) -> str | None:
         """The key of the model in the cache; None if it is not cached."""
@@ -217,10 +218,11 @@ class Recipe(Specialiser):
         return print_program(program) if name == "instructions" else stages.listing(program, name)
 
 
-def _beyond(
-    error: AfterglowError, extents: Mapping[str, int], given: Mapping[str, Dim]
+def beyond_bounds(
+    error: AfterglowError, given: Mapping[str, Dim], extents: Mapping[str, int] | None = None
 ) -> AfterglowError:
-    """An error of a model with extents at an end of their bounds, which says so."""
+    """An error of a model with extents at an end of their bounds, the last one, which says so."""
+    extents = {name: dim.high for name, dim in given.items()} if extents is None else extents
     where = ", ".join(f"{name} = {extent}" for name, extent in extents.items())
     bounds = ", ".join(f"{name} {dim.range_text}" for name, dim in given.items())
     error.where = f"{error.where}, with {where}" if error.where else f"with {where}"
