@@ -30,6 +30,12 @@ def test_shapes_seen_before_give_the_same_extents() -> None:
     assert read(READER, (4, 8, 3), (14,)) is read(READER, (4, 8, 3), (14,))
 
 
+def test_only_arrays_with_ranged_axes_tell_extents_apart() -> None:
+    reader = ExtentReader(["x", "y"], [(3,), (S, 2)])
+    assert read(reader, (3,), (5, 2)) is read(reader, (3,), (5, 2))
+    assert read(reader, (3,), (6, 2)) == {"s": 6}
+
+
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
