@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from afterglow.runtime.buffers import StateArrays
+from afterglow.runtime.buffers import host_buffer
+from afterglow.runtime.device import DeviceBuffer
 from afterglow.runtime.signature import TensorInfo
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, Interface
@@ -61,18 +62,14 @@ class ExtentReader:
         reader.growing = tuple(states.values())
         return reader
 
-    def of_run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> Extents:
-        """The extents of a run on inputs and states."""
-        return self.read(inputs, states.levels if isinstance(states, StateArrays) else {})
-
-    def read(self, arrays: Sequence[Array], levels: Mapping[str, int] | None = None) -> Extents:
+    def read(self, arrays: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> Extents:
         """The extents of all dimensions, by name; an error if one contradicts a bound or others.
 
-        `levels` are the fill levels of states that grow, by name; they are empty otherwise.
+        Some are read off the fill levels of states.
         """
         shapes: Shapes = tuple([array.shape for array in arrays])
         if self.growing:
-            shapes += tuple([((levels or {}).get(name, 0),) for name in self.growing])
+            shapes += tuple([(host_buffer(states[name]).filled,) for name in self.growing])
         known = self._known.get(shapes)
         if known is not None:
             return known
