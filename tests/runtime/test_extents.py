@@ -14,7 +14,7 @@ READER = ExtentReader(["x", "y"], [(B, S + 1, 3), (2 * S,)])
 
 
 def read(reader: ExtentReader, *shapes: tuple[int, ...]) -> Extents:
-    return reader.read([np.zeros(shape, bool) for shape in shapes])
+    return reader.read([np.zeros(shape, bool) for shape in shapes], {})
 
 
 def test_extents_are_solved_from_sums_and_multiples() -> None:

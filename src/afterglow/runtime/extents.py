@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from afterglow.runtime.buffers import StateArrays
+from afterglow.runtime.buffers import host_buffer
+from afterglow.runtime.device import DeviceBuffer
 from afterglow.runtime.signature import TensorInfo
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, Interface
@@ -65,20 +66,14 @@ class ExtentReader:
         types = [*shapes.values(), *((before,) for before in states)]
         return ExtentReader((*shapes, *growing), types, growing)
 
-    def of_run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> Extents:
-        """The extents of a run on inputs and states."""
-        if not self.growing:
-            return self.read(inputs)
-        return self.read(inputs, states.levels if isinstance(states, StateArrays) else {})
-
-    def read(self, arrays: Sequence[Array], levels: Mapping[str, int] | None = None) -> Extents:
+    def read(self, arrays: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> Extents:
         """The extents of all dimensions, by name; an error if one contradicts a bound or others.
 
-        `levels` are the fill levels of states that grow, by name; they are empty otherwise.
+        Some are read off the fill levels of states.
         """
         filled: Shapes = ()
         if self.growing:
-            filled = tuple([((levels or {}).get(name, 0),) for name in self.growing])
+            filled = tuple([(host_buffer(states[name]).filled,) for name in self.growing])
         if len(self._places) == 1 and not filled:  # as in most models: it is a part of every call
             key: Shapes | Shape = arrays[self._places[0]].shape
         else:
