@@ -51,6 +51,14 @@ def test_what_contradicts_bounds_or_other_inputs_is_refused(shapes, message: str
     assert caught.value.what == message
 
 
+def test_an_error_says_which_axes_a_dimension_has_several_extents_in() -> None:
+    with pytest.raises(UsageError) as caught:
+        read(ExtentReader(["x", "y"], [(3, S), (S,)]), (3, 8), (9,))
+    assert caught.value.what == (
+        "dimension 's' is 9 in axis 0 of input 'y', but 8 in axis 1 of input 'x'"
+    )
+
+
 def test_a_dimension_must_follow_from_the_inputs() -> None:
     with pytest.raises(UsageError, match="the inputs do not tell the extent of dimension 'b'"):
         read(ExtentReader(["x"], [(S * B,)]), (12,))
