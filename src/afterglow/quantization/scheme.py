@@ -53,32 +53,39 @@ def parameters(low: float, high: float, scheme: Scheme, dtype: DType) -> Quantiz
     return Quantization((float(scales[0]),), (int(offsets[0]),))
 
 
-def fit(low: Array, high: Array, scheme: Scheme, limits: tuple[int, int]) -> tuple[Array, Array]:
+def fit(
+    low: Array,
+    high: Array,
+    scheme: Scheme,
+    limits: tuple[int, int],
+    least_scale: Array | float = LEAST_SCALE,
+) -> tuple[Array, Array]:
     """Scales (f32) and offsets (i32) of ranges, each extended to zero, for integers in limits.
 
     The offset is an integer, so zero is exact; both ends of a range are within half a step of
     what the least and the greatest integer stand for. Ranges of zeros alone have scale 1.
     """
     low, high = np.minimum(low, 0).astype(np.float64), np.maximum(high, 0).astype(np.float64)
+    least_scale = np.where(high > low, np.maximum(least_scale, LEAST_SCALE), 1.0)
     least, greatest = limits
     middle = (least + greatest + 1) // 2
     if scheme is Scheme.ASYMMETRIC:
-        scales = _scales(high - low, greatest - least)
+        scales = _scales((high - low) / (greatest - least), least_scale)
         offsets = np.clip(np.rint(least - low / scales), least, greatest)
     else:
-        scales = np.maximum(_scales(high, greatest - middle), _scales(-low, middle - least))
+        extents = np.maximum(high / (greatest - middle), -low / (middle - least))
+        scales = _scales(extents, least_scale)
         offsets = np.full(scales.shape, middle)
     if scheme is Scheme.SYMMETRIC_UINT8:
-        scales = np.where(low < 0, scales, _scales(high, greatest - least))
+        scales = np.where(low < 0, scales, _scales(high / (greatest - least), least_scale))
         offsets = np.where(low < 0, offsets, least)
     elif scheme is Scheme.POWER_OF_TWO:
         scales = _power_of_two(scales)
-    return np.where(high > low, scales, np.float32(1)), offsets.astype(np.int32)
+    return scales, offsets.astype(np.int32)
 
 
-def _scales(extents: Array, steps: int) -> Array:
-    """The extents over the steps, as normal numbers of type f32."""
-    return np.maximum(extents / steps, LEAST_SCALE).astype(np.float32)
+def _scales(steps: Array, least: Array) -> Array:
+    return np.maximum(steps, least).astype(np.float32)
 
 
 def _power_of_two(scales: Array) -> Array:
