@@ -106,7 +106,7 @@ class MicroBatchedExecutable(HostExecutable):
 
     def _count(self, inputs: Sequence[Array]) -> int:
         """The number of items, which must be within the bounds."""
-        return self._extents.read(inputs)[self.batches.dim.name]
+        return self._extents.read(inputs, {})[self.batches.dim.name]
 
     def _parts(self, count: int) -> list[slice]:
         """The items of each micro-batch."""
