@@ -25,7 +25,7 @@ from afterglow.runtime import CompiledModel
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.version import Version
 from afterglow.types.extent import Extents
-from afterglow.types.extent_solver import solve
+from afterglow.types.extent.solver import solve
 from afterglow.types.output_form import tensor_forms
 
 Shapes = Mapping[str, Sequence[int]]
