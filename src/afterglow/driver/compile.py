@@ -233,7 +233,7 @@ class Recipe(Specialiser):
         stages.lower(module)
         if name == "lowered":
             return print_module(module)
-        program = stages.plan(module)[0]
+        program = stages.plan(stages.divide_batches(module)[0])[0]
         return print_program(program) if name == "instructions" else stages.listing(program, name)
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from afterglow.backends.backend import Backend, Settings
-from afterglow.backends.capabilities import Listing, Tuning, Verifying
+from afterglow.backends.capabilities import Caching, Listing, Tuning, Verifying
 from afterglow.backends.policy import Policy
 from afterglow.backends.registry import backend_factory
 from afterglow.driver.cache import CompileCache
 from afterglow.driver.devices import find_device
 from afterglow.driver.limits import check_run
+from afterglow.driver.micro_batches import choose_micro_batches
 from afterglow.driver.options import PRECISIONS, Options, is_duration
 from afterglow.driver.pipelines import (
     lowering_pipeline,
@@ -49,9 +50,10 @@ from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.convert import Convert
 from afterglow.runtime import CompiledFunction
 from afterglow.runtime.device import LoadOptions
+from afterglow.runtime.micro_batches import MicroBatches
 from afterglow.support.errors import UnsupportedError, UsageError, VerifyError
 from afterglow.types import MemoryPlan
-from afterglow.types.extent import UndecidedExtentError
+from afterglow.types.extent import UndecidedExtentError, ranged
 
 
 @dataclass(frozen=True)
@@ -272,14 +274,31 @@ class Stages:
     ) -> CompiledFunction:
         """All stages from an optimised module on, given the names of what it takes and gives."""
         self.lower(module)
+        module, batches = self.divide_batches(module)
         program, plan = self._tuned(module).plan(module)
         self._tell("emit")
-        function = self._load(program, plan, inputs, outputs)
+        function = self._load(program, plan, inputs, outputs, batches)
         check_run(function, program, self.options.max_memory)
         return function
 
+    def divide_batches(self, module: Module) -> tuple[Module, MicroBatches | None]:
+        """The module for micro-batches, where large batches would not stay in the cache."""
+        options, backend = self.options, self.backend
+        plain = options.partition is None and options.max_arena is None
+        if not isinstance(backend, Caching) or not plain or options.donate_inputs:
+            return module, None
+        batches = choose_micro_batches(module, backend.cache_bytes)
+        if batches is None:
+            return module, None
+        return module.bind({batches.dim.name: ranged(batches.part)}), batches
+
     def _load(
-        self, program: Program, plan: MemoryPlan, inputs: Sequence[str], outputs: Sequence[str]
+        self,
+        program: Program,
+        plan: MemoryPlan,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        batches: MicroBatches | None,
     ) -> CompiledFunction:
         """Compile a planned program, and load it on its device."""
         backend, device = self.backend, find_device(self.backend.device)
@@ -299,6 +318,7 @@ class Stages:
             program=program,
             artifact=artifact,
             allocate=device.allocate,
+            batches=batches,
         )
 
     def check_runs_here(self) -> None:

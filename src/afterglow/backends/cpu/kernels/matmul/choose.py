@@ -41,7 +41,10 @@ def matmul_algorithms(r: KernelRequest) -> list[Algorithm]:
 
 def _by_rows(r: KernelRequest, problem: GemmProblem, plan: StrassenPlan, cost: float) -> Algorithm:
     """Strassen's algorithm where there are many rows, and register tiles where there are few."""
-    many, few = strassen_algorithm(plan, cost * (1 - plan.gain)), few_rows(r, problem, plan)
+    many = strassen_algorithm(plan, cost * (1 - plan.gain))
+    if plan.used == 1:  # there are never few
+        return many
+    few = few_rows(r, problem, plan)
 
     def write(k: Kernel) -> None:
         few.write(k)
