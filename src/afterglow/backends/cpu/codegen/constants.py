@@ -20,18 +20,26 @@ class Constants:
         self.size = 0
         self._offsets: dict[Hashable, int] = {}
         self._made: list[tuple[int, Callable[[], Array]]] = []
+        self._packed: dict[Hashable, list[tuple[int, Array]]] = {}
 
     def raw(self, buffer: Buffer) -> int:
         """Where a whole constant lies, without gaps."""
         return self._place(id(buffer.data), buffer.type.nbytes, lambda: elements_of(buffer))
 
     def packed(self, buffer: Buffer, packed: Packed) -> int:
-        """The offset of a constant, packed for a kernel."""
-        key = (id(buffer.root.data), buffer.start, buffer.strides, packed)
+        """The offset of a constant, packed for a kernel; kernels that pack it alike share it."""
+        constant = (id(buffer.root.data), buffer.start, buffer.strides)
+        key = (*constant, packed)
         if key in self._offsets:
             return self._offsets[key]
         data = np.ascontiguousarray(packed.pack(elements_of(buffer)))
-        return self._place(key, data.nbytes, lambda: data)
+        others = self._packed.setdefault(constant, [])
+        for offset, other in others:
+            if other.dtype == data.dtype and np.array_equal(other, data):
+                self._offsets[key] = offset
+                return offset
+        others.append((self._place(key, data.nbytes, lambda: data), data))
+        return self._offsets[key]
 
     def table(self, table: Table) -> int:
         """Where a kernel's own numbers lie."""
@@ -41,6 +49,7 @@ class Constants:
         """All of them, as bytes; afterwards they are nowhere else."""
         whole = empty_bytes(self.size)
         end = self.size
+        self._packed.clear()
         while self._made:
             offset, make = self._made.pop()
             data = np.ascontiguousarray(make()).reshape(-1).view(np.uint8)

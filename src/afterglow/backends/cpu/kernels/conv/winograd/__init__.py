@@ -34,7 +34,7 @@ from afterglow.types.dtype import f32
 from afterglow.types.extent import largest
 
 
-def winograd_algorithm(step: OpInstr, plan: WinogradPlan, cost: float) -> Algorithm:
+def winograd_algorithm(step: OpInstr, plan: WinogradPlan) -> Algorithm:
     """Winograd's algorithm for a convolution, by a plan."""
     factors = factors_needs(step, plan.panels, 1, plan.channels * plan.places)
     matrices = plan.places * plan.matrix
@@ -52,7 +52,7 @@ def winograd_algorithm(step: OpInstr, plan: WinogradPlan, cost: float) -> Algori
         scratch["patch"] = Storage(f32, plan.places * plan.channels)
     return Algorithm(
         "winograd",
-        cost,
+        float(plan.cost_of([largest(n) for n in (plan.batch, *plan.extents)])),
         lambda k: _write_winograd(k, plan),
         KernelNeeds(workspace, scratch, factors.packed),
         {"size": plan.size},
@@ -146,7 +146,7 @@ class _Products:
                     memory = matrix, factors, to
                     _multiply(e, plan, columns.widths, memory, begin, run.rows)
             return
-        name = f"{self.name}_rows{columns.width}"
+        name = f"{self.name}_rows{plan.size}x{columns.width}"
         function = self.module.helper(name, lambda e: _write_rows(e, plan, columns.widths))
         e.run(function, matrix, factors, to, plan.left(e, first))
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.conv.geometry import conv_of
-from afterglow.backends.cpu.kernels.conv.tiling import Corner, least_regret
+from afterglow.backends.cpu.kernels.conv.tiling import least_regret
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import POINTS
 from afterglow.backends.cpu.llvm.emitter import Emitter, Value, smaller
-from afterglow.backends.cpu.micro.cost import CONV_STEP
+from afterglow.backends.cpu.micro.cost import (
+    CONV_STEP,
+    WINOGRAD_INPUT,
+    WINOGRAD_OUTPUT,
+    memory_bound_extent,
+)
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.tile import TileRun, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr, Region
 from afterglow.types.dtype import f32
-from afterglow.types.extent import is_ranged, largest, smaller_extent, smallest
+from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent, smallest
 
 VECTORS = 2
 """Vectors side by side in a panel."""
@@ -47,6 +53,8 @@ class WinogradPlan:
     extents: tuple[int, int]
     channels: int
     panels: Panels
+    most: int
+    """Tiles of a block, at most, whose extents are known."""
     tiles: int
     blocks: int
     lanes: int
@@ -59,19 +67,20 @@ class WinogradPlan:
         batch, height, width, results = step.outs[0].type.shape
         weight = step.required[1]
         channels, lanes = weight.type.shape[-1], max(1, target.vector_bits // f32.bits)
-        count = batch * -(-height // size) * -(-width // size)
+        count = tiles_in((batch, height, width), size)
         rows = min(MOST_ROWS, most_rows(target, VECTORS, f32))
-        if is_ranged(count):
-            rows = _ranged_rows(count, rows)
         weight_bytes = (size + 2) ** 2 * f32.itemsize * channels * results
         panels = Panels.narrowed(results, lanes, VECTORS)
-        most = _most_tiles(rows, weight_bytes, target)
+        most = known = _most_tiles(rows, weight_bytes, target)
+        if is_ranged(count):
+            rows = _ranged_rows(count, rows)
+            most = _most_tiles(rows, weight_bytes, target)
         if smallest(count) <= 2 * most and panels.count >= FEW_PANELS:
             most = smallest(count)
         tiles, runs, tail = _block(count, most, rows)
         extents, blocks = (height, width), -(-count // tiles)
         return WinogradPlan(
-            size, batch, extents, channels, panels, tiles, blocks, lanes, runs, tail
+            size, batch, extents, channels, panels, known, tiles, blocks, lanes, runs, tail
         )
 
     @property
@@ -98,7 +107,7 @@ class WinogradPlan:
     @property
     def count(self) -> int:
         """Tiles of all images."""
-        return self.batch * math.prod(self.grid)
+        return tiles_in((self.batch, *self.extents), self.size)
 
     @property
     def line(self) -> int:
@@ -127,15 +136,40 @@ class WinogradPlan:
     @property
     def work(self) -> float:
         """FLOPs of all products."""
-        return self.work_at(largest)
-
-    def work_at(self, at: Corner) -> float:
-        """FLOPs of all products, at one end of the range of extents."""
-        rows = self.tiles * at(self.blocks)
+        rows = self.tiles * largest(self.blocks)
         if self.tail:
-            left = at(self.count) % self.runs[0].rows
-            rows = at(self.count) - left + _held(left, self.runs[0].rows)
-        return 2.0 * self.places * rows * self.channels * self.panels.padded
+            left = largest(self.count) % self.runs[0].rows
+            rows = largest(self.count) - left + _held(left, self.runs[0].rows)
+        return float(rows * self.products_of_tile)
+
+    @property
+    def products_of_tile(self) -> int:
+        """FLOPs of the products of a tile."""
+        return 2 * self.places * self.channels * self.panels.padded
+
+    def cost_of(self, shape: Sequence[int]) -> int:
+        """The cost for images of a shape, with blocks made for them; an extent if it is ranged."""
+        count = tiles_in(shape, self.size)
+        rows = count
+        if is_ranged(count) or count > 2 * self.most or self.panels.count < FEW_PANELS:
+            rows = _in_even_blocks(count, self.most)
+        weights = self.places * self.channels * self.panels.padded
+        channels = WINOGRAD_INPUT * self.channels + WINOGRAD_OUTPUT * self.panels.columns
+        transforms = round((self.side / 6) ** 3 * channels)
+        products = memory_bound_extent(rows * self.products_of_tile, f32.itemsize * weights)
+        return products + count * transforms
+
+
+def tiles_in(shape: Sequence[int], size: int) -> int:
+    """Tiles of some height and width in images of a shape [batch, height, width]."""
+    batch, height, width = shape
+    return batch * -(-height // size) * -(-width // size)
+
+
+def _in_even_blocks(count: int, most: int) -> int:
+    """The tiles of the fewest blocks that hold some tiles, if all blocks are as large."""
+    tiles = -(-count // larger_extent(1, -(-count // most)))
+    return tiles * -(-count // larger_extent(1, tiles))
 
 
 def can_transform(step: OpInstr) -> bool:
