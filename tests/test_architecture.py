@@ -20,7 +20,7 @@ LAYERS = [
     {"ops"},
     {"passes"},
     {"autodiff"},
-    {"transforms", "lowering", "frontends"},
+    {"transforms", "quantization", "lowering", "frontends"},
     {"memory"},
     {"backends"},
     {"driver"},

@@ -1,0 +1,1 @@
+"""Profile-guided quantization: what runs observe, and the integers chosen from it."""
