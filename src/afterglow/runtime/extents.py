@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from afterglow.runtime.buffers import StateArrays
+from afterglow.runtime.buffers import host_buffer
+from afterglow.runtime.device import DeviceBuffer
 from afterglow.runtime.signature import TensorInfo
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, Interface
 from afterglow.types.extent import Dim, Extents, RangedExtent, dims_of, ranged
-from afterglow.types.extent_solver import solve
-from afterglow.types.sample_extents import run_text
+from afterglow.types.extent.samples import run_text
+from afterglow.types.extent.solver import solve
 
 Shape: TypeAlias = "tuple[int, ...] | None"
 """Of an array; None for what is none."""
@@ -65,20 +66,14 @@ class ExtentReader:
         types = [*shapes.values(), *((before,) for before in states)]
         return ExtentReader((*shapes, *growing), types, growing)
 
-    def of_run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> Extents:
-        """The extents of a run on inputs and states."""
-        if not self.growing:
-            return self.read(inputs)
-        return self.read(inputs, states.levels if isinstance(states, StateArrays) else {})
-
-    def read(self, arrays: Sequence[Array], levels: Mapping[str, int] | None = None) -> Extents:
+    def read(self, arrays: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> Extents:
         """The extents of all dimensions, by name; an error if one contradicts a bound or others.
 
-        `levels` are the fill levels of states that grow, by name; they are empty otherwise.
+        Some are read off the fill levels of states.
         """
         filled: Shapes = ()
         if self.growing:
-            filled = tuple([((levels or {}).get(name, 0),) for name in self.growing])
+            filled = tuple([(host_buffer(states[name]).filled,) for name in self.growing])
         if len(self._places) == 1 and not filled:  # as in most models: it is a part of every call
             key: Shapes | Shape = arrays[self._places[0]].shape
         else:
@@ -121,11 +116,20 @@ class ExtentReader:
             check_extent(dim, extents[dim.name], axis.name)
         wanted = axis.extent.bind(extents)
         if wanted != given:
-            known = {dim.name: extents[dim.name] for dim in axis.extent.dims}
-            raise UsageError(
-                f"axis {axis.axis} of input {axis.name!r} has {given} elements, but "
-                f"{axis.extent} is {wanted} with {run_text(known)}"
+            raise self._contradiction(axis, given, wanted, extents)
+
+    def _contradiction(self, axis: _Axis, given: int, wanted: int, extents: Extents) -> UsageError:
+        if axis.dim:
+            first = next(other for other in self._axes if other.dim == axis.dim)
+            return UsageError(
+                f"dimension {axis.dim!r} is {given} in axis {axis.axis} of input {axis.name!r}, "
+                f"but {wanted} in axis {first.axis} of input {first.name!r}"
             )
+        known = {dim.name: extents[dim.name] for dim in axis.extent.dims}
+        return UsageError(
+            f"axis {axis.axis} of input {axis.name!r} has {given} elements, but "
+            f"{axis.extent} is {wanted} with {run_text(known)}"
+        )
 
 
 def _single(extent: RangedExtent) -> str:
@@ -150,7 +154,8 @@ def check_extent(dim: Dim, extent: int, name: str) -> None:
         raise UsageError(
             f"dimension {dim.name!r} of input {name!r} is {extent}, out of its bounds "
             f"{dim.range_text}",
-            help=f"compile the model with other bounds: dims={{{dim.name!r}: (FIRST, LAST)}}",
+            help=f"compile with other bounds: dims={{{dim.name!r}: (FIRST, LAST)}} "
+            f"or --dim {dim.name}=FIRST..LAST",
         )
 
 

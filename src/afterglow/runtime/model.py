@@ -23,6 +23,7 @@ from afterglow.runtime.version import SourceLeft, Specialiser, Version
 from afterglow.runtime.versions import Key, Versions, by_input
 from afterglow.support.errors import AfterglowError, UsageError
 from afterglow.support.output_path import checked_path, writing
+from afterglow.types import Array
 from afterglow.types.extent import Dim
 
 if TYPE_CHECKING:
@@ -247,11 +248,14 @@ class CompiledModel:
             raise UsageError(f"input {twice[0]!r} is given by position and by name")
         return _alone(self.run(None, {**feed, **named}))
 
-    def reset(self) -> None:
-        """Let all state be as before the first call: zeros, and empty where it grows."""
+    def reset(self, arrays: Mapping[str, Array] | None = None) -> None:
+        """Let all state be as before the first call: zeros, and empty where it grows.
+
+        States for which there are arrays, by the names of the inputs that they were, hold those.
+        """
         for version in self.versions():
             if isinstance(version, Version):
-                version.compiled.reset()
+                version.compiled.reset(arrays)
 
     def submit(self, *arrays: Any, **named: Any) -> Future[Any]:
         """Begin to run in the background, on what a call takes; an error comes with the result.
