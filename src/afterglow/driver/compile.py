@@ -48,9 +48,12 @@ def compile_with(
 ) -> CompiledModel:
     """Compile a model; `dim_options` lists and limits extents that `options` leave dynamic."""
     find_backend(options)
-    dim_options = dim_options or DimOptions()
-    recipe = Recipe(open_source(source), options)
-    signature = recipe.signature
+    return compile_recipe(Recipe(open_source(source), options), dim_options or DimOptions())
+
+
+def compile_recipe(recipe: Recipe, dim_options: DimOptions) -> CompiledModel:
+    """Compile what can be compiled before there is a call."""
+    options, signature = recipe.options, recipe.signature
     dim_options.check_names(signature.inputs)
     bindings = [replace(options, dims={**options.dims, **dims}) for dims in dim_options.bindings()]
     ahead = [recipe.build_ahead(binding) for binding in bindings]
