@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,8 @@ def input_rows(op: Op, weight: tuple[int, ...], x: Array, most: int = MOST_ROWS)
     views = windows.views(windows.padded(x, 0), counts, op.groups)
     shape = x.shape[0], *counts
     places = np.unravel_index(_chosen(math.prod(shape), most), shape)
-    return views[(slice(None), *places)].reshape(op.groups, len(places[0]), -1)
+    every: tuple[Any, ...] = (slice(None), *places)
+    return views[every].reshape(op.groups, len(places[0]), -1)
 
 
 def input_moments(op: Op, weight: tuple[int, ...], x: Array, most: int = MOST_ROWS) -> Array:
