@@ -53,7 +53,7 @@ def input_rows(op: Op, weight: tuple[int, ...], x: Array, most: int = MOST_ROWS)
     shape = x.shape[0], *counts
     places = np.unravel_index(_chosen(math.prod(shape), most), shape)
     every: tuple[Any, ...] = (slice(None), *places)
-    return views[every].reshape(op.groups, len(places[0]), -1)
+    return np.asarray(views[every]).reshape(op.groups, len(places[0]), -1)
 
 
 def input_moments(op: Op, weight: tuple[int, ...], x: Array, most: int = MOST_ROWS) -> Array:
