@@ -60,6 +60,9 @@ def check_equalises(found: Module, name: str, pass_: Equalise | None = None) -> 
 def test_large_channels_shrink_and_their_weights_grow() -> None:
     first, second = np.array([16.0, 1.0, 1.0]), np.array([1.0, 1.0, 4.0])
     assert equalising_exponents(first, second).tolist() == [2, 0, -1]
+    assert equalising_exponents(first, second, 1.0).tolist() == [4, 0, 0]
+    assert equalising_exponents(first, second, 1.0, 0.5).tolist() == [2, 0, 0]
+    assert equalising_exponents(first, second, 0.0).tolist() == [0, 0, -2]
     first, second = np.array([1e9, 0.0, 1.0, 1.0]), np.array([1.0, 1.0, 0.0, 1.0])
     assert equalising_exponents(first, second).tolist() == [6, 0, 0, -6]
     assert equalising_exponents(np.zeros(2), np.ones(2)).tolist() == [0, 0]

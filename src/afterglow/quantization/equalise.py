@@ -22,6 +22,7 @@ from afterglow.ops.normalization import LayerNorm, RMSNorm
 from afterglow.ops.pooling import AvgPool, MaxPool
 from afterglow.ops.reduction import ReduceMean
 from afterglow.passes import Pass, Property
+from afterglow.quantization.layers import weight_rows
 from afterglow.quantization.observation import ChannelRanges
 from afterglow.types import Array
 from afterglow.types.dtype import f32
@@ -30,23 +31,31 @@ MOST_EXPONENT = 6
 """Channels are scaled by at most two to the power of that."""
 DEVIATIONS = 3
 """How far values are expected to reach, in standard deviations; inputs have variance 1."""
-ROUNDS = 4
-"""How often all pairs of layers are equalised, as each changes its neighbours."""
+BALANCES = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""What is tried: from weights that are equal in all channels to activations that are."""
+STRENGTHS = (0.5, 1.0)
+"""How much of that is tried."""
+LEAST_GAIN = 0.9
+"""The noise that must be expected at most, as a part of that without scaling."""
+ACTIVATION_STEPS, WEIGHT_STEPS = 255, 127
+"""Steps of the range of activations, and from zero to the largest weight of a row."""
 
 
-def equalising_exponents(first: Array, second: Array) -> Array:
-    """Exponents e with first / 2^e about as large as second 2^e, but for a common factor.
+def equalising_exponents(
+    first: Array, second: Array, balance: float = 0.5, strength: float = 1.0
+) -> Array:
+    """Exponents e for which first / 2^e and second 2^e vary less, but for a common factor.
 
-    `first` is how far each channel reaches, `second` the largest weight that multiplies it.
+    `first` is how far each channel reaches, `second` the largest weight that multiplies it. With
+    a balance of 1 the first are equal then, with 0 the second, and between both are alike.
     Channels that are always zero, and those that nothing reads, are left alone.
     """
     used = (first > 0) & (second > 0)
-    if not used.any():
-        return np.zeros(len(first), np.int32)
-    halves = np.zeros(len(first))
-    halves[used] = np.log2(first[used] / second[used]) / 2
-    centred = np.rint(halves - np.median(halves[used]))
-    return np.where(used, np.clip(centred, -MOST_EXPONENT, MOST_EXPONENT), 0).astype(np.int32)
+    wanted = np.zeros(len(first))
+    wanted[used] = balance * np.log2(first[used]) - (1 - balance) * np.log2(second[used])
+    middle = np.median(wanted[used]) if used.any() else 0.0
+    exponents = np.clip(np.rint(strength * (wanted - middle)), -MOST_EXPONENT, MOST_EXPONENT)
+    return np.where(used, exponents, 0).astype(np.int32)
 
 
 class Equalise(Pass):
@@ -66,60 +75,107 @@ class Equalise(Pass):
 
     def run(self, function: Function) -> bool:
         """See the class."""
-        pairs = [*_pairs(function, self.ranges)]
-        data = {p.constant: p.constant.data for pair in pairs for p in (*pair.first, *pair.second)}
-        for _ in range(ROUNDS):
-            if not [pair for pair in pairs if pair.equalise(data)]:
-                break
-        changed = [c for c, array in data.items() if array is not c.data]
-        for constant in changed:
-            _replace(function, constant, data[constant])
-        return bool(changed)
+        changed = False
+        for pair in [*_pairs(function, self.ranges)]:
+            exponents = pair.best_exponents()
+            if exponents.any() and pair.can_scale(exponents):
+                pair.scale(function, exponents)
+                changed = True
+        return changed
 
 
 @dataclass(frozen=True, eq=False)
 class _Parameter:
-    """A constant, and the channel that each of its elements belongs to, as far as it differs."""
+    """A constant operand, and the channel that each of its elements belongs to."""
 
-    constant: Constant
+    node: Node
+    place: int
     channels: Array
+    """It broadcasts to the shape of the constant."""
 
-    def scaled(self, data: Array, factors: Array) -> Array:
+    @property
+    def constant(self) -> Constant:
+        constant = self.node.operands[self.place]
+        assert isinstance(constant, Constant)
+        return constant
+
+    def scaled(self, factors: Array) -> Array:
+        """The elements, times a factor for each channel."""
+        data = self.constant.data
         return np.asarray(data * factors[self.channels], data.dtype)
 
-    def largest(self, data: Array, count: int) -> Array:
-        """The largest magnitude of each channel."""
-        largest = np.zeros(count)
-        np.maximum.at(largest, np.broadcast_to(self.channels, data.shape), np.abs(data))
-        return largest
 
-    def norms(self, data: Array, count: int) -> Array:
-        """The root of the sum of squares of each channel."""
-        channels = np.broadcast_to(self.channels, data.shape)
-        return np.sqrt(np.bincount(channels.ravel(), np.square(data).ravel(), count))
+@dataclass(frozen=True, eq=False)
+class _Reader(_Parameter):
+    """The weight of a layer, with the channels of what it multiplies."""
+
+    def rows(self) -> Array:
+        """As f64[groups, rows, taps, channels of a group]."""
+        rows = weight_rows(self.node.op, self.constant.data.astype(np.float64))
+        return rows.reshape(*rows.shape[:2], -1, self.group_channels)
+
+    @property
+    def group_channels(self) -> int:
+        """How many channels a row reads."""
+        op, shape = self.node.op, self.constant.type.shape
+        return shape[-1] if isinstance(op, Conv) else self.channels.size
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Pair:
-    """What computes a value, the weights that read it, and how far its channels reach."""
+    """What computes a value, the weights that read it, and what its channels hold."""
 
     first: list[_Parameter]
-    second: list[_Parameter]
+    second: list[_Reader]
     reach: Array
+    power: Array
+    """The mean square of each channel."""
 
-    def equalise(self, data: dict[Constant, Array]) -> bool:
-        """Scale both sides; say whether anything changed."""
-        count = len(self.reach)
-        weights = [p.largest(data[p.constant], count) for p in self.second]
-        exponents = equalising_exponents(self.reach, np.max(weights, 0))
+    def best_exponents(self) -> Array:
+        """The exponents with the least noise expected; zeros if none is much better."""
+        rows = [reader.rows() for reader in self.second]
+        weights = np.max([np.abs(part).max((1, 2)).ravel() for part in rows], 0)
+        tried = [
+            equalising_exponents(self.reach, weights, balance, strength)
+            for balance in BALANCES
+            for strength in STRENGTHS
+        ]
+        none = np.zeros(len(self.reach), np.int32)
+        best = min(tried, key=lambda exponents: self._noise(rows, exponents))
+        gains = self._noise(rows, best) < LEAST_GAIN * self._noise(rows, none)
+        return best if gains else none
+
+    def _noise(self, rows: list[Array], exponents: Array) -> float:
+        """The noise in what the readers compute, of rounded activations and rounded weights."""
+        factors = np.ldexp(1.0, exponents)
+        step = float((self.reach / factors).max()) / ACTIVATION_STEPS
+        power = self.power / factors**2
+        noise = 0.0
+        for part in rows:
+            groups, _, taps, channels = part.shape
+            scaled = part * factors.reshape(groups, 1, 1, channels)
+            steps = np.abs(scaled).max((2, 3)) / WEIGHT_STEPS
+            inputs = taps * power.reshape(groups, channels).sum(1)
+            noise += step**2 * float(np.square(scaled).sum())
+            noise += float((np.square(steps).sum(1) * inputs).sum())
+        return noise
+
+    def can_scale(self, exponents: Array) -> bool:
+        """Whether no number becomes infinite."""
+        return all(np.isfinite(data).all() for _, data in self._scaled(exponents))
+
+    def scale(self, function: Function, exponents: Array) -> None:
+        """Divide the channels of the first layer, and multiply the weights that read them."""
+        for parameter, data in self._scaled(exponents):
+            constant = parameter.constant
+            function.module.erase_constant(constant)
+            scaled = function.module.constant(constant.name, data)
+            parameter.node.set_operand(parameter.place, scaled)
+
+    def _scaled(self, exponents: Array) -> Iterator[tuple[_Parameter, Array]]:
         factors = np.ldexp(np.float32(1), exponents)
-        new = {p.constant: p.scaled(data[p.constant], 1 / factors) for p in self.first}
-        new |= {p.constant: p.scaled(data[p.constant], factors) for p in self.second}
-        if not exponents.any() or not all(np.isfinite(array).all() for array in new.values()):
-            return False
-        data.update(new)
-        self.reach = self.reach / factors
-        return True
+        yield from [(parameter, parameter.scaled(1 / factors)) for parameter in self.first]
+        yield from [(reader, reader.scaled(factors)) for reader in self.second]
 
 
 def _pairs(function: Function, ranges: Mapping[str, ChannelRanges]) -> Iterator[_Pair]:
@@ -131,14 +187,13 @@ def _pairs(function: Function, ranges: Mapping[str, ChannelRanges]) -> Iterator[
         readers = _readers(layer.value, escaping) if layer else None
         if layer is None or not readers:
             continue
-        second = [p for p in map(_multiplier, readers) if p is not None]
+        second = [reader for reader in map(_reader, readers) if reader is not None]
         own = [p for p in (*layer.parameters, *second) if _is_own(p.constant, escaping)]
         if len(own) == len(layer.parameters) + len(readers):
             read = [reader.operands[0] for reader in readers]
-            observed = _observed(read[0], ranges)
-            reach = layer.reach(reaches.get(node.operands[0])) if observed is None else observed
-            reaches |= dict.fromkeys(read, reach)
-            yield _Pair(layer.parameters, second, reach)
+            held = _observed(read[0], ranges) or layer.expected(reaches.get(node.operands[0]))
+            reaches |= dict.fromkeys(read, held[0])
+            yield _Pair(layer.parameters, second, *held)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,17 +204,20 @@ class _Layer:
     value: Value
     parameters: list[_Parameter]
 
-    def reach(self, inputs: Array | None) -> Array:
-        """How far each channel is expected to reach, for inputs that reach that far, or to 3."""
-        weight, *biases = self.parameters
-        count = self.value.type.shape[-1]
-        data = weight.constant.data.astype(np.float64)
-        multiplier = _multiplier(self.node)
-        if multiplier is None or inputs is None:
-            spread = DEVIATIONS * weight.norms(data, count)
+    def expected(self, inputs: Array | None) -> tuple[Array, Array]:
+        """How far each channel is expected to reach, for inputs that do so; and its mean square."""
+        weight, *biases = (p.constant.data.astype(np.float64) for p in self.parameters)
+        reader = _reader(self.node)
+        if reader is None:
+            deviations = np.abs(weight).reshape(-1, weight.shape[-1]).max(0)
         else:
-            spread = weight.norms(multiplier.scaled(data, inputs), count)
-        return sum((p.largest(p.constant.data, count) for p in biases), spread)
+            rows = reader.rows()
+            groups, _, _, channels = rows.shape
+            sizes = np.ones(groups * channels) if inputs is None else inputs / DEVIATIONS
+            scaled = rows * sizes.reshape(groups, 1, 1, channels)
+            deviations = np.sqrt(np.square(scaled).sum((2, 3))).ravel()
+        bias = sum(np.abs(part).reshape(-1, part.shape[-1]).max(0) for part in biases)
+        return DEVIATIONS * deviations + bias, deviations**2 + np.square(bias)
 
 
 def _layer(node: Node) -> _Layer | None:
@@ -169,28 +227,31 @@ def _layer(node: Node) -> _Layer | None:
     value = node.result
     index = np.arange(value.type.shape[-1])
     match node:
-        case Node(Conv(), [_, Constant() as weight, *bias]):
-            first = _Parameter(weight, index.reshape(-1, *(1,) * (weight.type.rank - 1)))
-        case Node(LayerNorm() | RMSNorm(), [_, Constant() as weight, *bias]):
-            first = _Parameter(weight, index)
+        case Node(Conv(), [_, Constant() as weight, *biases]):
+            channels = index.reshape(-1, *(1,) * (weight.type.rank - 1))
+        case Node(LayerNorm() | RMSNorm(), [_, Constant(), *biases]):
+            channels = index
         case Node(MatMul() as op, [_, Constant() as weight]) if weight.type.rank == 2:
-            first = _Parameter(weight, index[:, None] if op.transpose_rhs else index)
-            value, bias = _with_bias(value)
+            channels = index[:, None] if op.transpose_rhs else index
+            biases = []
         case _:
             return None
-    vectors = [_Parameter(vector, index) for vector in bias if isinstance(vector, Constant)]
-    fits = all(p.constant.type.shape[-1:] == index.shape for p in vectors)
-    is_known = len(vectors) == sum(vector is not None for vector in bias)
-    is_whole = isinstance(node.op, Conv | MatMul) or weight.type.shape[-1:] == index.shape
-    return _Layer(node, value, [first, *vectors]) if fits and is_known and is_whole else None
+    vectors = [_Parameter(node, 2, index)] if any(biases) else []
+    match value.users:
+        case [Node(Add(), [Value() as x, Constant()]) as add] if x is value and not vectors:
+            value, vectors = add.result, [_Parameter(add, 1, index)]
+    parameters = [_Parameter(node, 1, channels), *vectors]
+    return _Layer(node, value, parameters) if all(map(_fits, parameters)) else None
 
 
-def _with_bias(product: Value) -> tuple[Value, list[Value | None]]:
-    """A product, or its sum with a constant if nothing else reads it, and that constant."""
-    match product.users:
-        case [Node(Add(), [Value() as x, Constant() as bias]) as add] if x is product:
-            return add.result, [bias]
-    return product, []
+def _fits(parameter: _Parameter) -> bool:
+    """Whether it is a constant with an element for each channel."""
+    data = parameter.node.operands[parameter.place]
+    shape = parameter.channels.shape
+    if not isinstance(data, Constant) or data.type.rank < len(shape):
+        return False
+    along = zip(data.type.shape[::-1], shape[::-1], strict=False)
+    return all(extent == channels for extent, channels in along if channels != 1)
 
 
 def _readers(value: Value, escaping: set[int]) -> list[Node] | None:
@@ -227,17 +288,18 @@ def _keeps_channels(node: Node) -> bool:
     return False
 
 
-def _multiplier(node: Node) -> _Parameter | None:
+def _reader(node: Node) -> _Reader | None:
     """The weight that multiplies the channels of what a layer reads."""
     match node:
         case Node(Conv() as op, [Value() as x, Constant() as weight, *_]):
             groups = np.arange(x.type.shape[-1]).reshape(op.groups, -1)
             rows = np.repeat(groups, weight.type.shape[0] // op.groups, 0)
             inner = (1,) * (weight.type.rank - 2)
-            return _Parameter(weight, rows.reshape(len(rows), *inner, -1))
+            return _Reader(node, 1, rows.reshape(len(rows), *inner, -1))
         case Node(MatMul(transpose_lhs=False) as op, [Value() as x, Constant() as weight]):
-            index = np.arange(x.type.shape[-1])
-            return _Parameter(weight, index if op.transpose_rhs else index[:, None])
+            if weight.type.rank == 2:
+                index = np.arange(x.type.shape[-1])
+                return _Reader(node, 1, index if op.transpose_rhs else index[:, None])
     return None
 
 
@@ -246,18 +308,12 @@ def _is_own(constant: Constant, escaping: set[int]) -> bool:
     return constant.use_count == 1 and id(constant) not in escaping and constant.type.dtype is f32
 
 
-def _observed(value: Value | None, ranges: Mapping[str, ChannelRanges]) -> Array | None:
-    """How far the channels of a value were observed to reach."""
+def _observed(
+    value: Value | None, ranges: Mapping[str, ChannelRanges]
+) -> tuple[Array, Array] | None:
+    """How far the channels of a value were observed to reach, and about their mean square."""
     seen = ranges.get(value.name) if value is not None else None
     if value is None or seen is None or seen.low.shape != value.type.shape[-1:]:
         return None
-    return np.maximum(-seen.low, seen.high).astype(np.float64)
-
-
-def _replace(function: Function, constant: Constant, data: Array) -> None:
-    """Replace a constant by one with other elements, under the same name."""
-    module = function.module
-    module.erase_constant(constant)
-    other = module.constant(constant.name, data)
-    for node, place in constant.uses:
-        node.set_operand(place, other)
+    low, high, mean = (part.astype(np.float64) for part in (seen.low, seen.high, seen.mean))
+    return np.maximum(-low, high), np.square(mean) + np.square((high - low) / (2 * DEVIATIONS))
