@@ -203,6 +203,7 @@ class Recorder:
         raise ObservationError(
             f"value %{value.name} is {what}, so it has no range to quantize",
             where=f"in node {value.origin!r}" if value.origin else "an input of the model",
+            help="quantize a model that computes finite numbers, and give samples like its inputs",
         )
 
     def _add_range(self, low: Array, high: Array, there: Array) -> None:
