@@ -22,8 +22,8 @@ from afterglow.types.extent import (
     smaller_extent,
     smallest,
 )
-from afterglow.types.extent_solver import solve
-from afterglow.types.extent_text import dim_lines, parse_dims, parse_extent
+from afterglow.types.extent.solver import solve
+from afterglow.types.extent.text import dim_lines, parse_dims, parse_extent
 
 DIMS = (Dim("s", 1, 40), Dim("b", 1, 6), Dim("odd name", 0, 9), Dim("h", 32, 160, 32))
 S, B, ODD, H = map(ranged, DIMS)

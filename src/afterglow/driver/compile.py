@@ -123,8 +123,10 @@ class Recipe(Specialiser):
         given = given_ranges(options.dims)
         try:
             return self._build_ahead(options)
-        except MemoryLimitError:
-            raise
+        except MemoryLimitError as error:
+            if not given:
+                raise
+            raise _beyond(error, {name: dim.high for name, dim in given.items()}, given) from None
         except (AfterglowError, *FAULTS) as error:
             if not given:
                 raise
@@ -225,5 +227,6 @@ def _beyond(
     where = ", ".join(f"{name} = {extent}" for name, extent in extents.items())
     bounds = ", ".join(f"{name} {dim.range_text}" for name, dim in given.items())
     error.where = f"{error.where}, with {where}" if error.where else f"with {where}"
-    error.help = f"give bounds within which the model works, instead of {bounds}"
+    more = f", or {error.help}" if error.help and isinstance(error, MemoryLimitError) else ""
+    error.help = f"give bounds within which the model works, instead of {bounds}{more}"
     return error

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.buffers import HostBuffer
 from afterglow.runtime.device import DeviceBuffer, Executable
-from afterglow.runtime.growth import Growth
+from afterglow.runtime.growth import Growth, fill
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.support.errors import UsageError, lacks_memory, out_of_memory
 from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
@@ -87,14 +85,9 @@ class CompiledFunction:
             self._growth.copy_levels(self.states, copied.states)
         return copied
 
-    def reset(self) -> None:
-        """Let all states be as before the first run: zeros, and empty if they grow."""
-        for port in self.interface.states:
-            if port.level is None:
-                zeros = np.zeros(port.type.shape, port.type.dtype.numpy)
-                self.states[port.name].write(zeros).result()
-        if self._growth is not None:
-            self._growth.reset(self.states)
+    def reset(self, arrays: Mapping[str, Array] | None = None) -> None:
+        """Have states hold arrays, by name; others are zeros, or empty if they grow."""
+        fill(self.interface, self.states, arrays or {})
 
     @property
     def program(self) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 
 from afterglow.runtime.artifact import Section
-from afterglow.runtime.device import StepName
+from afterglow.runtime.device import DeviceBuffer, StepName
 from afterglow.runtime.native.convention import FIRST_ALARM
 from afterglow.runtime.native.image import Image
 from afterglow.runtime.native.load import FilePart
@@ -17,7 +17,7 @@ from afterglow.runtime.native.machine import Needs
 from afterglow.support.errors import IndexRangeError
 from afterglow.types import Array, IndexRange, Interface
 from afterglow.types.extent import Dim, Extents, RangedExtent, bind_extent
-from afterglow.types.extent_text import read_shape, spell_shape
+from afterglow.types.extent.text import read_shape, spell_shape
 
 WORK_TO_SHARE = 5e5
 """FLOPs of a run below which waking other threads costs more than they save."""
@@ -116,7 +116,7 @@ class HostProgram(Protocol):
         arena: Array,
         inputs: Sequence[Array],
         outputs: Sequence[Array],
-        states: Mapping[str, Array],
+        states: Mapping[str, DeviceBuffer],
     ) -> HostRun:
         """Begin a run on the memory that machine code uses."""
 
