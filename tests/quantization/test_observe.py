@@ -9,9 +9,7 @@ import pytest
 
 from afterglow.driver.api import compile
 from afterglow.graph import Builder, Function, Module
-from afterglow.ops.activation import Relu
 from afterglow.ops.functions import Exp
-from afterglow.ops.linear import MatMul
 from afterglow.quantization.observation import LARGEST_REACH, LEAST_REACH, Observation
 from afterglow.quantization.observe import (
     ObservationError,
@@ -20,10 +18,9 @@ from afterglow.quantization.observe import (
     add_observers,
     merge_observations,
     sampling_step,
-    values_to_observe,
 )
 from afterglow.types import Array, TensorType
-from afterglow.types.dtype import f32
+from afterglow.types.dtype import boolean, f32
 from afterglow.types.extent import Dim, ranged
 from tests.quantization.checks import assert_same
 
@@ -167,14 +164,14 @@ def test_ranged_values_are_sampled_as_in_a_typical_run() -> None:
     assert steps == [4, 4]
 
 
-def test_what_products_read_and_compute_is_observed() -> None:
+def test_values_that_may_be_undefined_are_left_out() -> None:
     f = Function("main")
     b = Builder(f)
-    x = f.input("x", TensorType(f32, (2, 3)))
-    product = b.emit(MatMul(), x, b.constant(numbers(3, 4)))
-    relu = b.emit(Relu(), product, name="relu")
-    f.output("y", b.emit(MatMul(), relu, b.constant(numbers(4, 5)), name="last"))
-    assert [value.name for value in values_to_observe(f)][:2] == ["x", "relu"]
+    x, flag = f.input("x", TensorType(f32, (2, 3))), f.input("flag", TensorType(boolean, ()))
+    with b.when(flag):
+        y = b.emit(Exp(), x, name="y")
+    f.output("y", y)
+    assert [value.name for value in add_observers(f, [x, y]).values] == ["x"]
 
 
 def test_observations_of_other_values_are_kept() -> None:
