@@ -75,10 +75,11 @@ def add_observers(
 ) -> Observers:
     """Add outputs that observe values of a function, after its own outputs.
 
-    Where dimensions are ranged, `extents` are those of a typical run.
+    Values that a predicate may leave undefined are left out. Where dimensions are ranged,
+    `extents` are those of a typical run.
     """
     typical = extents or {}
-    found = [value for value in values if largest(value.type.size)]
+    found = [value for value in values if _is_observable(value)]
     observed = [_Observed(function, value, typical) for value in found]
     observers = Observers(tuple(each.described for each in observed))
     if not observed:
@@ -96,6 +97,11 @@ def add_observers(
         rows = [b.emit(Reshape((1,)), v) if v.type.rank == 0 else v for v in found]
         function.output(name, b.emit(Concat(0), *rows) if len(rows) > 1 else rows[0])
     return observers
+
+
+def _is_observable(value: Value) -> bool:
+    is_defined = value.producer is None or value.producer.predicate is None
+    return is_defined and largest(value.type.size) > 0
 
 
 class _Observed:
@@ -201,6 +207,7 @@ class Recorder:
         raise ObservationError(
             f"value %{value.name} is {what}, so it has no range to quantize",
             where=f"in node {value.origin!r}" if value.origin else "an input of the model",
+            help="quantize a model that computes finite numbers, and give samples like its inputs",
         )
 
     def _add_range(self, low: Array, high: Array, there: Array) -> None:
