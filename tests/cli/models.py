@@ -225,3 +225,16 @@ def zipped(folder: Path) -> str:
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(ml, 3)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "zipped.onnx")
     return str(folder / "zipped.onnx")
+
+
+def highest(folder: Path) -> str:
+    """The largest elements of all rows so far: `past` and a new one, with a weight for each."""
+    nodes = [
+        helper.make_node("Concat", ["past.rows", "row"], ["present.rows"], axis=0),
+        helper.make_node("Mul", ["present.rows", "weight"], ["weighted"]),
+        helper.make_node("ReduceMax", ["weighted"], ["highest"], axes=[0]),
+    ]
+    inputs = [("row", FLOAT, (1, 3)), ("past.rows", FLOAT, ("past", 3))]
+    outputs = [("present.rows", FLOAT, ("total", 3)), ("highest", FLOAT, (1, 3))]
+    weight = ("weight", FLOAT, ("past + 1", 1))
+    return save(folder / "highest.onnx", nodes, [*inputs, weight], outputs)

@@ -135,6 +135,38 @@ def test_a_full_state_is_refused_before_anything_changes(
     np.testing.assert_allclose(steps(inputs[0]), wanted[0], atol=1e-5)
 
 
+def test_state_goes_on_from_arrays(inputs: list[Array], wanted: list[Array]) -> None:
+    steps = afterglow.compile(decoder(), dims=PAST, state=STATE)
+    for x in inputs[:3]:
+        steps(x)
+    states = steps.compiled.states.items()
+    held = {name: state.read().result()[:, :, :3] for name, state in states}
+    steps.reset()
+    steps.reset(held)
+    np.testing.assert_allclose(steps(inputs[3]), wanted[3], atol=1e-5)
+
+
+def test_arrays_that_no_state_can_hold_are_refused_before_anything_changes(
+    inputs: list[Array], wanted: list[Array]
+) -> None:
+    steps = afterglow.compile(decoder(), dims=PAST, state=STATE)
+    steps(inputs[0])
+    good = np.zeros((1, HEADS, 5, WIDTH), np.float32)
+    with pytest.raises(UsageError) as caught:
+        steps.reset({"past.0.k": good, "past.1.v": np.zeros((1, HEADS, 12, WIDTH), np.float32)})
+    assert str(caught.value) == (
+        "error: state 'past.1.v' cannot hold f32[1, 2, 12, 8]: it begins a run with at most "
+        "f32[1, 2, 11, 8]"
+    )
+    with pytest.raises(UsageError) as caught:
+        steps.reset({"past": good})
+    assert str(caught.value) == (
+        "error: the model has no state 'past'\n"
+        "  help: it has 'past.0.k', 'past.0.v', 'past.1.k', 'past.1.v'"
+    )
+    np.testing.assert_allclose(steps(inputs[1]), wanted[1], atol=1e-5)
+
+
 def test_copies_of_a_model_go_their_own_ways(inputs: list[Array], wanted: list[Array]) -> None:
     first = afterglow.compile(decoder(), dims=PAST, state=STATE)
     first(inputs[0])

@@ -14,7 +14,7 @@ READER = ExtentReader(["x", "y"], [(B, S + 1, 3), (2 * S,)])
 
 
 def read(reader: ExtentReader, *shapes: tuple[int, ...]) -> Extents:
-    return reader.read([np.zeros(shape, bool) for shape in shapes])
+    return reader.read([np.zeros(shape, bool) for shape in shapes], {})
 
 
 def test_extents_are_solved_from_sums_and_multiples() -> None:
@@ -28,6 +28,12 @@ def test_extents_are_in_the_order_of_dimensions() -> None:
 
 def test_shapes_seen_before_give_the_same_extents() -> None:
     assert read(READER, (4, 8, 3), (14,)) is read(READER, (4, 8, 3), (14,))
+
+
+def test_only_arrays_with_ranged_axes_tell_extents_apart() -> None:
+    reader = ExtentReader(["x", "y"], [(3,), (S, 2)])
+    assert read(reader, (3,), (5, 2)) is read(reader, (3,), (5, 2))
+    assert read(reader, (3,), (6, 2)) == {"s": 6}
 
 
 @pytest.mark.parametrize(

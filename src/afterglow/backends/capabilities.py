@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from afterglow.backends.backend import Backend, Target
 from afterglow.backends.policy import Policy
 from afterglow.instr import Instr, KernelPlan, OpInstr, Program
+from afterglow.runtime.buffers import HostBuffer
 from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.device import Executable, LoadOptions
 from afterglow.types import Array
@@ -32,6 +33,15 @@ class Listing(Protocol):
 
     def listing(self, program: Program, language: str) -> str:
         """The code of a planned program in one of the languages."""
+
+
+@runtime_checkable
+class Caching(Protocol):
+    """Makes code for a machine that is faster where what it works on stays in a cache."""
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of the largest cache; 0 if there is none."""
 
 
 @runtime_checkable
@@ -67,7 +77,12 @@ class Profiling(Protocol):
     """Times each instruction by itself."""
 
     def profile(
-        self, program: Program, inputs: Sequence[Array], options: LoadOptions, repeat: int
+        self,
+        program: Program,
+        inputs: Sequence[Array],
+        states: Mapping[str, HostBuffer],
+        options: LoadOptions,
+        repeat: int,
     ) -> list[StepSeconds]:
         """Run a planned program some times, and time each instruction; in the program's order."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,17 @@ from afterglow.cli.feed import build_feed, takes_inputs
 from afterglow.cli.parameters import Number
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
-from afterglow.cli.request import Request, takes_model
+from afterglow.cli.request import Request, takes_model, takes_state
 from afterglow.cli.saved import is_given, load_saved, no_other_engine, saved_feed
 from afterglow.cli.session import Session, table
-from afterglow.driver.options import describe_options
+from afterglow.driver.described import describe_options
 from afterglow.driver.stages import Stages
 from afterglow.frontends.base import NeedsValuesError
 from afterglow.report.bench import PEERS, BenchPlan, Measurement, compare
 from afterglow.report.work import Work, program_work
 from afterglow.runtime import TensorInfo
 from afterglow.support.errors import UsageError
+from afterglow.transforms.keep_state import state_pairs
 from afterglow.types import Array
 
 UNITS = {"MB": 1e6, "kB": 1e3}
@@ -63,6 +64,7 @@ NOTHING = "–"  # noqa: RUF001  a dash is what tables have
     metavar="FOLDER",
     help="Keep the files that other engines compile ahead of time, and reuse them.",
 )
+@takes_state
 @for_each_extent()
 def bench(session: Session, request: Request, **asked: Any) -> int:
     """Time MODEL in Afterglow and in other engines, or time a compiled model alone.
@@ -70,7 +72,9 @@ def bench(session: Session, request: Request, **asked: Any) -> int:
     Each engine runs in its own process. All of them load the model, then they take turns
     (A B C A B C …), and processes that wait are suspended. Only the call is timed, on inputs that
     are already in memory, with one thread unless --threads says otherwise. The error is relative
-    to the first of the other engines. The exit status is 1 if Afterglow cannot run the model.
+    to the first of the other engines. With --state, each call of Afterglow begins with the values
+    of those inputs as its state; other engines take and return them. The exit status is 1 if
+    Afterglow cannot run the model.
     """
     with StageClock(session.err) as clock:
         plan = _plan(request, asked, clock)
@@ -103,6 +107,7 @@ def _plan(request: Request, asked: dict[str, Any], clock: StageClock) -> BenchPl
         model=request.path,
         feed=feed,
         outputs=tuple(info.name for info in outputs),
+        kept=_kept(request, feed, outputs),
         peers=peers,
         threads=options.threads or 1,
         seconds=asked["seconds"],
@@ -127,6 +132,14 @@ def _feed(
     source = request.source()
     feed = build_feed(request.inputs(source), request, *inputs)
     return feed, source.signature(request.options).outputs
+
+
+def _kept(
+    request: Request, feed: Mapping[str, Array], outputs: Sequence[TensorInfo]
+) -> tuple[str, ...]:
+    """The outputs that Afterglow keeps as state rather than returns."""
+    pairs = state_pairs(request.options.state, [*feed], [info.name for info in outputs])
+    return tuple(returned for _, returned in pairs)
 
 
 def _peers(text: str) -> tuple[str, ...]:

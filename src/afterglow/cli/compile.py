@@ -18,11 +18,10 @@ from afterglow.cli.destination import (
     takes_force,
 )
 from afterglow.cli.each import refuse_lists
-from afterglow.cli.parameters import Kept
 from afterglow.cli.partitioned import compile_partitioned
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import memory_table, stage_table
-from afterglow.cli.request import Request, takes_model
+from afterglow.cli.request import Request, takes_model, takes_state
 from afterglow.cli.session import Session, table
 from afterglow.driver.compile import Recipe, beyond_bounds
 from afterglow.driver.sources import Source
@@ -60,15 +59,12 @@ class Built:
 @takes_model
 @takes_bundle_flags
 @click.option("-o", "--output", metavar="FILE|FOLDER", help="Write the result there.")
-@click.option(
-    "--state", type=Kept(), multiple=True, help="Keep an input: an output of the run before."
-)
+@takes_state
 @takes_force
 def compile_command(
     session: Session,
     request: Request,
     output: str | None,
-    state: tuple[tuple[str, str], ...],
     force: bool,
     flags: BundleFlags,
 ) -> int:
@@ -80,7 +76,6 @@ def compile_command(
     slash if it contains a dot. If --dim lists several extents, all of them are compiled, and saved
     together.
     """
-    request = request.keeping(state)
     place = compiled_place(output, flags.given, request.path, force=force)
     if isinstance(place, Path):
         return write_to_folder(session, request, place, flags, force=force)

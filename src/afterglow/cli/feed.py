@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +19,10 @@ from afterglow.driver.ranges import Ranges
 from afterglow.frontends.onnx import NamedExtents
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.extents import check_extents
-from afterglow.support.errors import UsageError
+from afterglow.support.errors import AfterglowError, UsageError
 from afterglow.types import Array, DType
-from afterglow.types.extent import is_ranged, largest
+from afterglow.types.extent import bind_extent, dims_of, is_ranged
+from afterglow.types.extent.text import read_extent
 
 RANDOM = "random"
 
@@ -78,7 +80,12 @@ def build_feed(
 def compiled_for(
     inputs: Sequence[TensorInfo], request: Request, feed: Mapping[str, Array]
 ) -> Options:
-    """The options to compile one program that takes a feed: for ranges where `--dim` gives them."""
+    """The options to compile one program that takes a feed: for ranges where `--dim` gives them.
+
+    If it keeps state, every dimension is given.
+    """
+    if request.options.state and request.dim_options.ranges:
+        return request.options
     declared = {info.name: info.shape for info in inputs}
     ranges = Ranges(request.dim_options.ranges, grows=False)
     exact = {name: array.shape for name, array in feed.items()}
@@ -149,20 +156,28 @@ def _extents(
     shapes: Mapping[str, tuple[int, ...]],
     dims: Mapping[str, int],
 ) -> dict[str, int]:
-    """The extents of named dimensions: those given, and those implied by the given shapes."""
+    """The extents of named dimensions: given, implied by the given shapes, or else the largest."""
     named = NamedExtents({name: extent for name, extent in dims.items() if not is_ranged(extent)})
     for name, shape in shapes.items():
         declared = inputs[name].shape if name in inputs else None
         for problem in named.learn(name, declared or (), shape):
             raise UsageError(problem)
-    return {**{name: largest(extent) for name, extent in dims.items()}, **named.extents}
+    known = {dim.name: dim.high for dim in dims_of(*dims.values())} | named.extents
+    return {**{name: bind_extent(extent, known) for name, extent in dims.items()}, **known}
 
 
 def _bound(info: TensorInfo, extents: Mapping[str, int]) -> tuple[int, ...]:
     """The shape of an input with its named dimensions bound; raises if some are not."""
     if info.shape is not None:
-        shape = (extents.get(e, e) if isinstance(e, str) else e for e in info.shape)
-        info = replace(info, shape=tuple(shape))
+        info = replace(info, shape=tuple(_number(extent, extents) for extent in info.shape))
     if not info.is_exact:
         raise FreeInputError(f"input '{info}' has dynamic dimensions", help=how_to_bind([info]))
     return info.exact_shape
+
+
+def _number(extent: int | str | None, extents: Mapping[str, int]) -> int | str | None:
+    """An extent, as a number if it is a known name or an expression over such names."""
+    if isinstance(extent, str):
+        with suppress(AfterglowError):
+            return extents[extent] if extent in extents else read_extent(extent, extents)
+    return extent

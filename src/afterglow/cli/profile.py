@@ -14,11 +14,13 @@ from afterglow.cli.each import for_each_extent
 from afterglow.cli.feed import build_feed, compiled_for, takes_inputs
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
-from afterglow.cli.request import Request, takes_model
+from afterglow.cli.request import Request, takes_model, takes_state
 from afterglow.cli.saved import load_saved, saved_feed
 from afterglow.cli.session import Session, table
 from afterglow.driver.stages import Stages, find_backend
+from afterglow.driver.state import import_with_state
 from afterglow.frontends.base import NeedsValuesError
+from afterglow.instr import interface_of
 from afterglow.report.profile import StepTime, profile
 from afterglow.report.saved_profile import profile_saved
 from afterglow.runtime.device import LoadOptions
@@ -33,15 +35,16 @@ from afterglow.support.errors import UsageError
 )
 @click.option("--top", type=click.IntRange(1), default=30, show_default=True, help="Rows to show.")
 @takes_inputs
+@takes_state
 @for_each_extent()
 def profile_command(session: Session, request: Request, top: int, **asked: Any) -> int:
     """Time each instruction of MODEL separately; show the slowest ones.
 
     Runs on one thread unless --threads says otherwise. GFLOP/s count the multiplications and
     additions of the definition, so an algorithm that needs fewer may exceed the peak of the
-    machine. GB/s count each operand and result once. In a compiled model (FILE.agc, a bundle's
-    library) the steps of the code are timed, on one thread, each including about 1 µs of call
-    overhead.
+    machine. GB/s count each operand and result once. With --state, each run begins with the values
+    of those inputs as the state. In a compiled model (FILE.agc, a bundle's library) the steps of
+    the code are timed, on one thread, each including about 1 µs of call overhead.
     """
     with StageClock(session.err) as clock:
         steps = _profile(request.watched(clock), asked, clock)
@@ -73,13 +76,14 @@ def _profile(request: Request, asked: dict[str, Any], clock: StageClock) -> list
     stages = Stages(options)
     clock("import")
     try:
-        module, _ = source.load(options)
+        module, _ = import_with_state(source, options)
     except NeedsValuesError:
         raise _no_program() from None
     program, _ = stages.plan(stages.lower(stages.optimise(module)))
     clock("emit and run")
     loading = LoadOptions(options.threads or 1)
-    return profile(backend, program, list(feed.values()), loading, asked["repeat"])
+    state = {port.name: feed.pop(port.name) for port in interface_of(program).states}
+    return profile(backend, program, list(feed.values()), loading, asked["repeat"], state)
 
 
 def _profile_saved(request: Request, asked: dict[str, Any], clock: StageClock) -> list[StepTime]:

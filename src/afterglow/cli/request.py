@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 import click
 
 from afterglow.backends.registry import backend_names
-from afterglow.cli.parameters import Dim, Number, Shape, Size, Value
+from afterglow.cli.parameters import Dim, Kept, Number, Shape, Size, Value
 from afterglow.cli.session import Session, general_options
 from afterglow.driver.dims import DimExtents, DimOptions
 from afterglow.driver.environment import (
@@ -255,6 +255,19 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
     return decorated
+
+
+def takes_state(command: Callable[..., int]) -> Callable[..., int]:
+    """Decorator that adds the option `--state`, which becomes part of the request."""
+
+    @wraps(command)
+    def collected(
+        session: Session, request: Request, state: tuple[tuple[str, str], ...], **others: Any
+    ) -> int:
+        return command(session, request.keeping(state), **others)
+
+    text = "Keep an input between runs: an output of the run before."
+    return click.option("--state", type=Kept(), multiple=True, help=text)(collected)
 
 
 def _once(option: str, pairs: tuple[tuple[str, Named], ...]) -> dict[str, Named]:

@@ -18,7 +18,7 @@ from afterglow.cli.feed import build_feed, takes_inputs
 from afterglow.cli.parameters import Number
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
-from afterglow.cli.request import Request, takes_model
+from afterglow.cli.request import Request, takes_model, takes_state
 from afterglow.cli.results import (
     Result,
     onnxruntime_outputs,
@@ -29,7 +29,7 @@ from afterglow.cli.saved import load_saved, no_other_engine, saved_feed
 from afterglow.cli.session import Session
 from afterglow.driver.compile import compile_with
 from afterglow.report.agreement import relative_error
-from afterglow.runtime import CompiledModel
+from afterglow.runtime import CompiledModel, TensorInfo
 from afterglow.support.output_path import unwritable
 from afterglow.types import Array
 
@@ -84,6 +84,7 @@ class Outcome:
     help="Largest relative error that counts as agreement.",
 )
 @takes_force
+@takes_state
 @for_each_extent("--output-dir")
 def run(
     session: Session, request: Request, output_dir: Path | None, force: bool, **trial: Any
@@ -91,7 +92,8 @@ def run(
     """Run MODEL and show its outputs. MODEL may be compiled (FILE.agc, a bundle's library).
 
     With --compare, the exit status is 1 unless all outputs agree. The error of an output is the
-    largest absolute difference divided by the reference's largest magnitude.
+    largest absolute difference divided by the reference's largest magnitude. With --state, each
+    run begins with the values of those inputs as the state.
     """
     asked = Trial(**trial)
     with StageClock(session.err) as clock:
@@ -119,7 +121,8 @@ def _prepare(
     feed = build_feed(request.inputs(request.source()), request, trial.inputs, trial.seed)
     if request.dim_options.ranges:
         model = compile_with(request.path, request.options, request.dim_options)
-        model.version_for(feed)  # compiled here if something is in the way of ranges
+        if not request.options.state:
+            model.version_for(feed)  # compiled here if something is in the way of ranges
         return model, feed
     shapes = {name: array.shape for name, array in feed.items()}
     return compile_with(request.path, replace(request.options, shapes=shapes, dims={})), feed
@@ -130,11 +133,12 @@ def _run(request: Request, trial: Trial, clock: StageClock) -> Outcome:
     clock("run")
     prepare_seconds = clock.total
     outputs, run_seconds = _timed(model, feed, trial.repeat)
-    tensors = _tensors(model, outputs)
+    tensors = _tensors(model.outputs, outputs)
     errors: Sequence[float | None] = [None] * len(tensors)
     if trial.reference is not None:
         clock(trial.reference)
-        expected = dict(_tensors(model, onnxruntime_outputs(request.path, feed)))
+        declared = request.source().signature(request.options).outputs
+        expected = dict(_tensors(declared, onnxruntime_outputs(request.path, feed)))
         errors = [
             relative_error(array, expected[name]) if name in expected else math.inf
             for name, array in tensors
@@ -148,18 +152,20 @@ def _run(request: Request, trial: Trial, clock: StageClock) -> Outcome:
     )
 
 
-def _tensors(model: CompiledModel, outputs: Sequence[Any]) -> list[tuple[str, Array]]:
-    names = [info.name for info in model.outputs]
-    pairs = zip(names, outputs, strict=True)
+def _tensors(infos: Sequence[TensorInfo], outputs: Sequence[Any]) -> list[tuple[str, Array]]:
+    pairs = zip((info.name for info in infos), outputs, strict=True)
     return [tensor for name, output in pairs for tensor in tensors_of(name, output)]
 
 
 def _timed(model: CompiledModel, feed: Mapping[str, Array], repeat: int) -> tuple[list[Any], float]:
-    """The outputs, and the seconds of the fastest run."""
+    """The outputs, and the seconds of the fastest run; each begins with the same state."""
+    given = {info.name: feed[info.name] for info in model.inputs}
+    state = {name: array for name, array in feed.items() if name not in given}
     best = math.inf
     for _ in range(repeat):
+        model.reset(state)
         started = perf_counter()
-        outputs = model.run(None, feed)
+        outputs = model.run(None, given)
         best = min(best, perf_counter() - started)
     return outputs, best
 

@@ -20,6 +20,7 @@ from afterglow.memory.passes import (
     UpdateInPlace,
 )
 from afterglow.passes import Pipeline, ProgramPipeline
+from afterglow.quantization.convert import Convert
 from afterglow.transforms.arithmetic import ARITHMETIC
 from afterglow.transforms.bodies import SIMPLIFY_BODIES
 from afterglow.transforms.casts import SIMPLIFY_CASTS
@@ -31,6 +32,7 @@ from afterglow.transforms.fold_affine import FOLD_AFFINE
 from afterglow.transforms.fold_constants import FoldConstants
 from afterglow.transforms.fold_leading_parts import FOLD_LEADING_PARTS
 from afterglow.transforms.inline_branches import INLINE_BRANCHES
+from afterglow.transforms.integer_islands import INTEGER_ISLANDS
 from afterglow.transforms.logic import SIMPLIFY_LOGIC
 from afterglow.transforms.merge_equal import MergeEqualConstants, MergeEqualNodes
 from afterglow.transforms.merge_matmuls import MergeMatMuls
@@ -88,6 +90,7 @@ def optimising_pipeline() -> Pipeline:
             FOLD_PADS,
             DROP_PADDING_ONLY_TAPS,  # with all padding in the convolutions
             SPLIT_SPARSE_WINDOWS,  # what still sees little but padding
+            INTEGER_ISLANDS,
             RECOGNISE_QUANTIZED,  # while quantized weights are as stored, and their pads folded
             RECOGNISE_INTEGERS,
             SIMPLIFY_CLIPS,
@@ -98,6 +101,23 @@ def optimising_pipeline() -> Pipeline:
             SIMPLIFY_SLICES,
             SIMPLIFY_CONCATS,
             MergeEqualConstants(),
+            MergeEqualNodes(),
+            DropDead(),
+        ),
+    )
+
+
+def quantizing_pipeline(convert: Convert) -> Pipeline:
+    """From an optimised function of floats to one of integers, where they were observed."""
+    return Pipeline(
+        "quantize",
+        (
+            convert,
+            INTEGER_ISLANDS,  # before products are recognised, which read what moves leave
+            RECOGNISE_QUANTIZED,
+            SIMPLIFY_CLIPS,
+            ARITHMETIC,
+            MergeEqualConstants(),  # scales and weights that several readers have
             MergeEqualNodes(),
             DropDead(),
         ),

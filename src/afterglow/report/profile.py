@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from afterglow.backends.capabilities import Profiling, StepSeconds
@@ -12,6 +12,7 @@ from afterglow.memory.timeline import origin_of
 from afterglow.report.flops import step_bytes, step_flops
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.extents import ExtentReader
+from afterglow.runtime.growth import filled_states
 from afterglow.types import Array
 from afterglow.types.extent import Extents
 
@@ -47,13 +48,17 @@ def profile(
     inputs: Sequence[Array],
     options: LoadOptions,
     repeat: int = 20,
+    states: Mapping[str, Array] | None = None,
 ) -> list[StepTime]:
     """Run a planned program some times, and time each instruction; in the program's order.
 
-    Types, operations and bytes are those at the extents of the inputs.
+    Types, operations and bytes are those at the extents of the inputs and of what states hold,
+    by name, before each run.
     """
-    timed = backend.profile(program, inputs, options, repeat)
-    extents = ExtentReader.of(interface_of(program)).read(inputs)
+    interface = interface_of(program)
+    held = filled_states(interface, states or {})
+    timed = backend.profile(program, inputs, held, options, repeat)
+    extents = ExtentReader.of(interface).read(inputs, held)
     bound = bind_program(program, extents)
     return [_described(bound.body[step.place], step, extents) for step in timed]
 

@@ -35,28 +35,15 @@ class HostBuffer:
         return done(self.array.copy())
 
 
-class StateArrays(dict[str, Array]):
-    """The memory of states, by name, and how much of each is filled."""
-
-    levels: Mapping[str, int] = {}
-
-
-def arrays_of(buffers: Mapping[str, DeviceBuffer]) -> StateArrays:
-    """The memory of buffers that a device made as `HostBuffer`s."""
-    if not buffers:  # as in most models: making a dictionary would be a part of a short call
-        return _NO_STATES
-    arrays = StateArrays((name, host_array(buffer)) for name, buffer in buffers.items())
-    arrays.levels = {name: getattr(buffer, "filled", 0) for name, buffer in buffers.items()}
-    return arrays
-
-
-_NO_STATES = StateArrays()
+def host_buffer(buffer: DeviceBuffer) -> HostBuffer:
+    """A buffer that a device made as a `HostBuffer`."""
+    assert isinstance(buffer, HostBuffer), "the buffer is of another device"
+    return buffer
 
 
 def host_array(buffer: DeviceBuffer) -> Array:
     """The memory of a buffer that a device made as a `HostBuffer`."""
-    assert isinstance(buffer, HostBuffer), "the buffer is of another device"
-    return buffer.array
+    return host_buffer(buffer).array
 
 
 class HostExecutable(ABC):

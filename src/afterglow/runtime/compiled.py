@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.buffers import HostBuffer
 from afterglow.runtime.device import DeviceBuffer, Executable
-from afterglow.runtime.growth import Growth
+from afterglow.runtime.growth import Growth, fill
+from afterglow.runtime.micro_batches import MicroBatchedExecutable, MicroBatches
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.support.errors import UsageError, lacks_memory, out_of_memory
 from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
@@ -51,7 +50,8 @@ class CompiledFunction:
 
     `input_names` and `output_names` are the model's own, in the order of the interface. The
     program is there if it was compiled in this process, rather than loaded; the artifact unless
-    there is nothing that could be saved. `allocate` makes buffers for states.
+    there is nothing that could be saved. `allocate` makes buffers for states. With `batches` the
+    interface and the executable are those of micro-batches.
     """
 
     def __init__(
@@ -65,13 +65,18 @@ class CompiledFunction:
         program: Any = None,
         artifact: Artifact | None = None,
         allocate: Callable[[TensorType], DeviceBuffer] = HostBuffer,
+        batches: MicroBatches | None = None,
     ) -> None:
+        if batches is not None:
+            interface = batches.interface(interface)
+            executable = MicroBatchedExecutable(executable, batches, interface)
         self.interface = interface
         self.plan = plan
         self.executable = executable
         self.input_names = tuple(input_names)
         self.output_names = tuple(output_names)
         self.artifact = artifact
+        self.batches = batches
         self._program = program
         self._allocate = allocate
         self.states = {port.name: allocate(port.type) for port in interface.states}
@@ -87,14 +92,9 @@ class CompiledFunction:
             self._growth.copy_levels(self.states, copied.states)
         return copied
 
-    def reset(self) -> None:
-        """Let all states be as before the first run: zeros, and empty if they grow."""
-        for port in self.interface.states:
-            if port.level is None:
-                zeros = np.zeros(port.type.shape, port.type.dtype.numpy)
-                self.states[port.name].write(zeros).result()
-        if self._growth is not None:
-            self._growth.reset(self.states)
+    def reset(self, arrays: Mapping[str, Array] | None = None) -> None:
+        """Have states hold arrays, by name; others are zeros, or empty if they grow."""
+        fill(self.interface, self.states, arrays or {})
 
     @property
     def program(self) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from afterglow.runtime.buffers import StateArrays
+from afterglow.runtime.buffers import host_buffer
+from afterglow.runtime.device import DeviceBuffer
 from afterglow.runtime.signature import TensorInfo
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, Interface
@@ -36,10 +37,13 @@ class _Axis(NamedTuple):
 class ExtentReader:
     """Reads the extents of dimensions off the shapes of arrays that have ranged types.
 
-    The last answers are remembered.
+    `growing` are states whose fill levels tell extents, behind the arrays: of those alike, one. The
+    last answers are remembered, and given as the same object again.
     """
 
-    def __init__(self, names: Sequence[str], types: Sequence[Shape]) -> None:
+    def __init__(
+        self, names: Sequence[str], types: Sequence[Shape], growing: Sequence[str] = ()
+    ) -> None:
         self.dims = dims_of(*(extent for shape in types for extent in shape or ()))
         self._axes = [
             _Axis(array, name, axis, extent, _single(extent))
@@ -47,42 +51,46 @@ class ExtentReader:
             for axis, extent in enumerate(shape or ())
             if isinstance(extent, RangedExtent)
         ]
-        self.growing: tuple[str, ...] = ()
-        """States whose fill levels tell extents, behind the arrays: of those alike, one."""
-        self._known: dict[Shapes, Extents] = {}
+        self.growing = growing
+        arrays = len(types) - len(growing)
+        self._places = sorted({axis.array for axis in self._axes if axis.array < arrays})
+        """The arrays with ranged axes: the shapes of others tell nothing."""
+        self._known: dict[Shapes | Shape, Extents] = {}
 
     @staticmethod
     def of(interface: Interface) -> ExtentReader:
         """What reads the extents of a program off its inputs and the fill levels of its states."""
         shapes = {port.name: port.type.shape for port in interface.inputs}
         states = {port.level.before: port.name for port in interface.states if port.level}
-        names = (*shapes, *states.values())
-        reader = ExtentReader(names, [*shapes.values(), *((before,) for before in states)])
-        reader.growing = tuple(states.values())
-        return reader
+        growing = tuple(states.values())
+        types = [*shapes.values(), *((before,) for before in states)]
+        return ExtentReader((*shapes, *growing), types, growing)
 
-    def of_run(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> Extents:
-        """The extents of a run on inputs and states."""
-        return self.read(inputs, states.levels if isinstance(states, StateArrays) else {})
-
-    def read(self, arrays: Sequence[Array], levels: Mapping[str, int] | None = None) -> Extents:
+    def read(self, arrays: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> Extents:
         """The extents of all dimensions, by name; an error if one contradicts a bound or others.
 
-        `levels` are the fill levels of states that grow, by name; they are empty otherwise.
+        Some are read off the fill levels of states.
         """
-        shapes: Shapes = tuple([array.shape for array in arrays])
+        filled: Shapes = ()
         if self.growing:
-            shapes += tuple([((levels or {}).get(name, 0),) for name in self.growing])
-        known = self._known.get(shapes)
+            filled = tuple([(host_buffer(states[name]).filled,) for name in self.growing])
+        if len(self._places) == 1 and not filled:  # as in most models: it is a part of every call
+            key: Shapes | Shape = arrays[self._places[0]].shape
+        else:
+            key = (*[arrays[place].shape for place in self._places], *filled)
+        known = self._known.get(key)
         if known is not None:
             return known
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        shapes = (*(array.shape for array in arrays), *filled)
+        return self._known.setdefault(key, self._checked(shapes))
+
+    def _checked(self, shapes: Shapes) -> Extents:
         extents = self._solved(shapes)
         for axis in self._axes:
             self._check(axis, _extent_at(shapes, axis), extents)
-        if len(self._known) >= MOST_KNOWN:
-            self._known.clear()
-        in_order = {dim.name: extents[dim.name] for dim in self.dims}
-        return self._known.setdefault(shapes, in_order)
+        return {dim.name: extents[dim.name] for dim in self.dims}
 
     def fits(self, shapes: Shapes) -> bool:
         """Whether extents within the bounds make the shapes of the axes that are expressions."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.runtime.buffers import HostExecutable, arrays_of
+from afterglow.runtime.buffers import HostExecutable, host_array
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.device import DeviceBuffer, Footprint, StepName
 from afterglow.runtime.donation import donatable
@@ -184,7 +184,7 @@ class LibraryExecutable(HostExecutable):
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once on arrays of exactly the input types."""
-        return self._call(self._run, inputs, arrays_of(states))
+        return self._call(self._run, inputs, states)
 
     def steps(self) -> list[StepName]:
         """The steps of its machine code."""
@@ -196,19 +196,19 @@ class LibraryExecutable(HostExecutable):
         """Run once on one thread; the seconds of each step."""
         scratch = empty_bytes(self.scratch_bytes)
         team = TimedTeam(scratch.ctypes.data)
-        self._call(self._run_team, inputs, arrays_of(states), team.address)
+        self._call(self._run_team, inputs, states, team.address)
         return team.seconds
 
     def _call(
-        self, run: Any, inputs: Sequence[Array], states: Mapping[str, Array], *others: int
+        self, run: Any, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer], *others: int
     ) -> list[Array]:
         if self._donates:
             inputs = donatable(self.interface, inputs, states)
         inputs = [np.require(array, requirements=("C", "A")) for array in inputs]
-        known = self._extents.of_run(inputs, states)
+        known = self._extents.read(inputs, states)
         types = [port.type.bind(known) for port in self.interface.outputs]
         outputs = [np.empty(type.shape, type.dtype.numpy) for type in types]
-        arrays = (*inputs, *outputs, *states.values())
+        arrays = (*inputs, *outputs, *map(host_array, states.values()))
         io = (ctypes.c_void_p * len(arrays))(*map(address_of, arrays))
         try:
             arena = self._arenas.pop()

@@ -9,7 +9,7 @@ the largest extent, so that what is filled stays where it is, and a run writes b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from afterglow.graph import Builder, Function, Module, Node, Value
 from afterglow.graph.function import Output
@@ -23,14 +23,16 @@ from afterglow.types.extent import RangedExtent, largest, ranged, smallest
 
 def keep_state(module: Module, kept: Mapping[str, str]) -> None:
     """Make state of inputs by name, each with the output that it has in the next run, in place."""
-    for taken, returned in _pairs(module.main, kept):
-        _keep(module, taken, returned)
+    inputs = {value.name: value for value in module.main.inputs}
+    outputs = {output.name: output for output in module.main.outputs}
+    for taken, returned in state_pairs(kept, [*inputs], [*outputs]):
+        _keep(module, inputs[taken], outputs[returned])
 
 
-def _pairs(main: Function, kept: Mapping[str, str]) -> list[tuple[Placeholder, Output]]:
+def state_pairs(
+    kept: Mapping[str, str], inputs: Sequence[str], outputs: Sequence[str]
+) -> list[tuple[str, str]]:
     """The inputs and outputs that names stand for; a star stands for the same text in both."""
-    inputs = {value.name: value for value in main.inputs}
-    outputs = {output.name: output for output in main.outputs}
     found = []
     for pattern, returned in kept.items():
         start, star, end = pattern.partition("*")
@@ -40,7 +42,7 @@ def _pairs(main: Function, kept: Mapping[str, str]) -> list[tuple[Placeholder, O
             wanted = returned.replace("*", filled)
             _check_name("input", name, inputs)
             _check_name("output", wanted, outputs)
-            found.append((inputs[name], outputs[wanted]))
+            found.append((name, wanted))
     return found
 
 
@@ -48,7 +50,7 @@ def _fits(name: str, start: str, end: str) -> bool:
     return len(name) >= len(start) + len(end) and name.startswith(start) and name.endswith(end)
 
 
-def _check_name(kind: str, name: str, known: Mapping[str, object]) -> None:
+def _check_name(kind: str, name: str, known: Sequence[str]) -> None:
     if name not in known:
         listed = ", ".join(map(repr, known))
         raise UsageError(

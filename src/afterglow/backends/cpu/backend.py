@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from afterglow.backends.backend import Settings, TargetInfo
 from afterglow.backends.capabilities import (
@@ -25,6 +25,7 @@ from afterglow.backends.cpu.tools.verify import VerifyingExecutable
 from afterglow.instr import Instr, KernelPlan, OpInstr, Program, Stack
 from afterglow.passes import Pass
 from afterglow.runtime.artifact import Artifact
+from afterglow.runtime.buffers import HostBuffer
 from afterglow.runtime.bundle import BundleRequest
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.native.program import NativeProgram
@@ -51,6 +52,11 @@ class Cpu:
         self.policy = self.settings.policy
         self.compiled = caching_compiler(self.settings.kernels)
         self._planner = Planner(self.target, self.policy)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of the last level of caches."""
+        return self.target.caches.l3
 
     def plans(self, step: OpInstr | Stack, *, exact: bool = False) -> Sequence[KernelPlan]:
         """The kernels for a step within the policy, the one to take first."""
@@ -79,10 +85,15 @@ class Cpu:
         return text(program, self.target)
 
     def profile(
-        self, program: Program, inputs: Sequence[Array], options: LoadOptions, repeat: int
+        self,
+        program: Program,
+        inputs: Sequence[Array],
+        states: Mapping[str, HostBuffer],
+        options: LoadOptions,
+        repeat: int,
     ) -> list[StepSeconds]:
         """Time each instruction by itself."""
-        return profile(self._build(program, apart=True), program, inputs, options, repeat)
+        return profile(self._build(program, apart=True), program, inputs, states, options, repeat)
 
     def choices(self, program: Program) -> list[Choice]:
         """Every kernel of a program that has an anchor, with its plans."""

@@ -12,7 +12,7 @@ from afterglow.backends.interpreter.stored import restore_program, store_program
 from afterglow.instr import Program
 from afterglow.memory.timeline import origin_of, work_of
 from afterglow.runtime.artifact import Section
-from afterglow.runtime.device import StepName
+from afterglow.runtime.device import DeviceBuffer, StepName
 from afterglow.types import Array
 from afterglow.types.dtype import string
 
@@ -38,7 +38,7 @@ class HostedProgram:
         arena: Array,
         inputs: Sequence[Array],
         outputs: Sequence[Array],
-        states: Mapping[str, Array],
+        states: Mapping[str, DeviceBuffer],
     ) -> HostedRun:
         """Begin a run on the memory that machine code uses."""
         return HostedRun(Run(self.machine, {"": arena}, inputs, outputs, states))

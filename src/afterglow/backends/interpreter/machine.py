@@ -22,7 +22,7 @@ from afterglow.instr import (
 )
 from afterglow.instr.bind import bind_program
 from afterglow.instr.tiling import TileAxis, tile_axes
-from afterglow.runtime.buffers import HostExecutable, arrays_of
+from afterglow.runtime.buffers import HostExecutable, host_array
 from afterglow.runtime.device import DeviceBuffer, Footprint
 from afterglow.runtime.donation import donatable
 from afterglow.runtime.extents import ExtentReader
@@ -66,19 +66,18 @@ class Machine(HostExecutable):
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once, on an arena of its own: calls from several threads do not meet."""
-        memory = arrays_of(states)
-        program = self.bound(inputs, memory)
+        program = self.bound(inputs, states)
         sizes = {"": program.arena_bytes or 0, **program.arenas}
         arenas = {name: np.empty(size, np.uint8) for name, size in sizes.items()}
         outputs = [np.empty(b.type.shape, b.type.dtype.numpy) for b in program.outputs]
-        run = Run(self, arenas, inputs, outputs, memory, program)
+        run = Run(self, arenas, inputs, outputs, states, program)
         for step in program.body:
             run.execute(step)
         return outputs
 
-    def bound(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> Program:
+    def bound(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> Program:
         """The program as it is for the extents of a run; the last few are kept."""
-        extents = self._extents.of_run(inputs, states)
+        extents = self._extents.read(inputs, states)
         key = tuple(extents[dim.name] for dim in self.interface.dims)
         program = self._bound.get(key) or bind_program(self.program, extents)
         self._bound = {**dict([*self._bound.items()][1 - MOST_BOUND :]), key: program}
@@ -94,7 +93,7 @@ class Run:
         arenas: Mapping[str, Array],
         inputs: Sequence[Array],
         outputs: Sequence[Array],
-        states: Mapping[str, Array],
+        states: Mapping[str, DeviceBuffer],
         program: Program | None = None,
     ) -> None:
         self.machine = machine
@@ -109,7 +108,7 @@ class Run:
             if buffer.data is not None:
                 self.memory[buffer] = buffer.data
         for buffer in program.states:
-            self.memory[buffer] = states[buffer.name].reshape(-1)
+            self.memory[buffer] = host_array(states[buffer.name]).reshape(-1)
         for buffer, array in zip(program.outputs, outputs, strict=True):
             self.memory[buffer] = array.reshape(-1)
 

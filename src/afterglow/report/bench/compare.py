@@ -37,6 +37,7 @@ class BenchPlan:
     model: str
     feed: Mapping[str, Array]
     outputs: tuple[str, ...]
+    """All that the model returns."""
     peers: tuple[str, ...]
     threads: int
     seconds: float
@@ -51,6 +52,8 @@ class BenchPlan:
     """Options for compiling with Afterglow, as `describe_options` returns them."""
     ranges: Mapping[str, Dim] = field(default_factory=dict)
     """Bounds of dimensions that Afterglow's program is for, by name."""
+    kept: tuple[str, ...] = ()
+    """Outputs that Afterglow keeps as state: other engines' are not compared."""
 
 
 def compare(plan: BenchPlan, progress: Progress = lambda text: None) -> list[Measurement]:
@@ -112,8 +115,9 @@ class _Run:
         self._python = plan.python if name == OURS else plan.peer_python
         self._folder = (plan.keep or folder).absolute() / name
         self._seconds = plan.seconds
+        self._kept = plan.kept
         self._process: EngineProcess | None = None
-        self._task = {
+        self._task: dict[str, Any] = {
             "engine": name,
             "model": str(Path(plan.model).absolute()),
             "threads": plan.threads,
@@ -149,7 +153,15 @@ class _Run:
         self._note(self._process.read(TIMEOUT))
         self._process.freeze()
         with np.load(self._folder / RESULTS) as stored:
-            self.results = [stored[str(place)] for place in range(len(stored.files))]
+            results = [stored[str(place)] for place in range(len(stored.files))]
+        self.results = results if self.measured.engine == OURS else self._compared(results)
+
+    def _compared(self, results: list[Array]) -> list[Array]:
+        """Those results that Afterglow returns, too."""
+        if not self._kept or len(results) != len(self._task["outputs"]):
+            return results
+        named = zip(self._task["outputs"], results, strict=True)
+        return [result for name, result in named if name not in self._kept]
 
     def turn(self, seconds: float) -> None:
         """Time the engine for one turn, unless its slow calls have used up all turns already."""

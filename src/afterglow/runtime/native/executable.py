@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.runtime.buffers import HostExecutable, arrays_of
+from afterglow.runtime.buffers import HostExecutable, host_array
 from afterglow.runtime.device import DeviceBuffer, Footprint, StepName
 from afterglow.runtime.donation import donatable
 from afterglow.runtime.extents import ExtentReader
@@ -86,9 +86,8 @@ class NativeExecutable(HostExecutable):
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once on arrays of exactly the input types."""
-        memory = arrays_of(states)
-        inputs, outputs, context = self.begin(inputs, memory)
-        host = self.start_host(context, inputs, outputs, memory)
+        inputs, outputs, context = self.begin(inputs, states)
+        host = self.start_host(context, inputs, outputs, states)
         for part in self.native.parts:
             self.run_part(part, context, host)
         self.give_back(context)
@@ -110,9 +109,8 @@ class NativeExecutable(HostExecutable):
         self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]
     ) -> list[float]:
         """Run once on one thread; the seconds of each step."""
-        memory = arrays_of(states)
-        inputs, outputs, context = self.begin(inputs, memory)
-        host = self.start_host(context, inputs, outputs, memory)
+        inputs, outputs, context = self.begin(inputs, states)
+        host = self.start_host(context, inputs, outputs, states)
         team = TimedTeam(context.scratch)
         for part in self.native.parts:
             if isinstance(part, Host):
@@ -124,19 +122,21 @@ class NativeExecutable(HostExecutable):
         self.give_back(context)
         return team.seconds
 
-    def prepared(self, inputs: Sequence[Array], states: Mapping[str, Array]) -> Sequence[Array]:
+    def prepared(
+        self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]
+    ) -> Sequence[Array]:
         """The inputs as machine code can use them, copied only where that must be."""
         if self._donates:
             inputs = donatable(self.native.interface, inputs, states)
         return [array if array.flags.carray else _usable(array) for array in inputs]
 
     def begin(
-        self, inputs: Sequence[Array], states: Mapping[str, Array]
+        self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]
     ) -> tuple[Sequence[Array], list[Array], Context]:
         """The inputs as machine code can use them, arrays for the outputs, and a context."""
         inputs = self.prepared(inputs, states)
         reader = self._extents
-        extents = {} if reader is None else reader.of_run(inputs, states)
+        extents = {} if reader is None else reader.read(inputs, states)
         outputs = self._outputs.make(extents)
         return inputs, outputs, self._take_context(inputs, outputs, states, extents)
 
@@ -144,7 +144,7 @@ class NativeExecutable(HostExecutable):
         self,
         inputs: Sequence[Array],
         outputs: Sequence[Array],
-        states: Mapping[str, Array],
+        states: Mapping[str, DeviceBuffer],
         extents: Extents,
     ) -> Context:
         """A context that nobody else uses, with the addresses of these arrays and the extents."""
@@ -153,7 +153,8 @@ class NativeExecutable(HostExecutable):
         except IndexError:  # asking first would not help: another thread may take the last one
             context = Context(self)
         bases = context.bases
-        for place, array in enumerate((*inputs, *outputs, *states.values()), FIRST_OTHER):
+        arrays = (*inputs, *outputs, *map(host_array, states.values()))
+        for place, array in enumerate(arrays, FIRST_OTHER):
             bases[place] = address_of(array)
         if extents and context.known is not extents:
             context.extents[:] = [*extents.values()]
@@ -165,7 +166,7 @@ class NativeExecutable(HostExecutable):
         context: Context,
         inputs: Sequence[Array],
         outputs: Sequence[Array],
-        states: Mapping[str, Array],
+        states: Mapping[str, DeviceBuffer],
     ) -> HostRun | None:
         """Begin what the host does of a run, if it does something."""
         host = self.native.host
@@ -199,7 +200,7 @@ class NativeExecutable(HostExecutable):
         """Whether several threads are worth it; what depends on extents is asked once for each."""
         if not context.known:
             return part.is_shared
-        key = (part.main, *context.extents)
+        key: tuple[str | int, ...] = (part.main, *context.known.values())
         known = self._shared.get(key)
         if known is None:
             if len(self._shared) >= MOST_REMEMBERED:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 
 from afterglow.runtime.artifact import Section
-from afterglow.runtime.device import StepName
+from afterglow.runtime.device import DeviceBuffer, StepName
 from afterglow.runtime.native.convention import FIRST_ALARM
 from afterglow.runtime.native.image import Image
 from afterglow.runtime.native.load import FilePart
@@ -116,7 +116,7 @@ class HostProgram(Protocol):
         arena: Array,
         inputs: Sequence[Array],
         outputs: Sequence[Array],
-        states: Mapping[str, Array],
+        states: Mapping[str, DeviceBuffer],
     ) -> HostRun:
         """Begin a run on the memory that machine code uses."""
 

@@ -6,7 +6,7 @@ bases tells.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ from afterglow.backends.cpu.codegen.calls import (
     group_calls,
     know_dims,
     scratch_of,
+    step_key,
     write_division,
     write_step,
 )
@@ -27,7 +28,7 @@ from afterglow.backends.cpu.codegen.control import ControlFlow, control_refusal,
 from afterglow.backends.cpu.codegen.frame import Frame
 from afterglow.backends.cpu.codegen.write import refusal, symbol_of, write_kernel
 from afterglow.backends.cpu.kernels.table import DIRECT
-from afterglow.backends.cpu.llvm.emitter import Module
+from afterglow.backends.cpu.llvm.emitter import FunctionSymbol, Module
 from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.micro.kernel import (
     Alarm,
@@ -72,6 +73,8 @@ HOST = KernelPlan(ON_HOST)
 """The plan of a step that the host runs, by the definition of its op, as it has no kernel."""
 WHOLE_ON_HOST = KernelPlan("numpy")
 """The plan of an op that the host computes better than kernels for its parts would."""
+PACKED = 2.5
+"""Bytes of packed constants for each byte of a constant, as a rule at most."""
 
 
 @dataclass
@@ -119,17 +122,21 @@ def generate(
     constants: Constants | None = None,
     unchecked: bool = False,
     interruptible: bool = False,
+    written: Callable[[Module], object] = lambda _: None,
 ) -> Generated:
     """Write all code of a program whose kernels are planned for the target.
 
     `apart`, each instruction is a segment of its own. Programs that are given the same constants
     share them. Indices out of range raise alarms unless they are `unchecked`. Loops that are
-    `interruptible` look at a cell that the buffer table ends with.
+    `interruptible` look at a cell that the buffer table ends with. Each kernel's module is given to
+    `written` as soon as it is.
     """
     generated = Generated(program, target)
     if constants is not None:
         generated.constants = constants
-    writer = _Writer(generated, unchecked=unchecked)
+    raw = sum(buffer.type.nbytes for buffer in program.constants)
+    generated.constants.expect(generated.constants.size + int(PACKED * raw))
+    writer = _Writer(generated, unchecked=unchecked, written=written)
     dims = tuple(dim.name for dim in interface_of(program).dims)
     frame = Frame.of(program, generated.constants, dims, interruptible=interruptible)
     for instruction in program.body:
@@ -174,9 +181,12 @@ def host_reason(instruction: Instr) -> str:
 class _Writer:
     """Turns instructions into calls, and writes the kernels that they call."""
 
-    def __init__(self, generated: Generated, *, unchecked: bool) -> None:
+    def __init__(
+        self, generated: Generated, *, unchecked: bool, written: Callable[[Module], object]
+    ) -> None:
         self.target = generated.target
         self.unchecked = unchecked
+        self.written = written
         self.kernels = generated.kernels
         self.checks = generated.checks
         self.control = ControlFlow(generated.target, self.calls)
@@ -201,7 +211,9 @@ class _Writer:
         """The kernel of a job by a plan, written once."""
         key = f"{plan.variant}\n{job.key}"
         if key not in self.kernels:
-            self.kernels[key] = write_kernel(job, self.target, plan, unchecked=self.unchecked)
+            kernel = write_kernel(job, self.target, plan, unchecked=self.unchecked)
+            self.kernels[key] = kernel
+            self.written(kernel.module)
         return self.kernels[key]
 
     def _alarms(self, kernel: Kernel, job: Job) -> Alarms:
@@ -311,19 +323,20 @@ class _KernelMemory:
 
 
 def _write_main(generated: Generated, dims: Sequence[str]) -> Module:
-    """The steps of all segments, and for each segment a main function."""
+    """The steps of all segments, equal ones once, and for each segment a main function."""
     module = Module(generated.target)
+    written: dict[Hashable, FunctionSymbol] = {}
     for number, segment in enumerate(generated.segments):
-        steps = [
-            write_step(module, f"step_{number}_{place}", calls, dims)
-            for place, calls in enumerate(group_calls(segment.calls))
-        ]
+        steps = {step_key(calls): calls for calls in group_calls(segment.calls)}
+        for key, calls in steps.items():
+            if key not in written:
+                written[key] = write_step(module, f"step_{len(written)}", calls, dims)
         with module.function(f"main_{number}") as e:
             bases, team = e.pointer("bases", e.index_type), e.pointer("team", e.index_type)
             know_dims(e, bases_in(e, bases), dims)
             parallel_for = e.load_pointer(team, 0, u8)
-            for symbol, calls in zip(steps, group_calls(segment.calls), strict=True):
-                units, chunks = write_division(e, calls)
-                step = e.address_of(symbol, u8)
-                e.run_at(parallel_for, team, step, bases, units, chunks)
+            divisions = {key: write_division(e, calls) for key, calls in steps.items()}
+            for key in map(step_key, group_calls(segment.calls)):
+                step = e.address_of(written[key], u8)
+                e.run_at(parallel_for, team, step, bases, *divisions[key])
     return module

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from afterglow.backends.capabilities import StepSeconds
 from afterglow.backends.cpu.codegen.generate import as_step, kernel_name
@@ -10,6 +10,7 @@ from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.tools.step_times import StepTimer
 from afterglow.instr import OpInstr, Program
 from afterglow.memory.timeline import work_of
+from afterglow.runtime.buffers import HostBuffer
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.native.program import Host, NativeProgram
 from afterglow.types import Array
@@ -19,11 +20,12 @@ def profile(
     native: NativeProgram,
     program: Program,
     inputs: Sequence[Array],
+    states: Mapping[str, HostBuffer],
     options: LoadOptions,
     repeat: int,
 ) -> list[StepSeconds]:
     """Run a program that was built apart some times; its instructions in order."""
-    timer = StepTimer(native, inputs, options.threads)
+    timer = StepTimer(native, inputs, states, options.threads)
     for _ in range(repeat):
         timer.run()
     on_host = {part.index for part in native.parts if isinstance(part, Host)}

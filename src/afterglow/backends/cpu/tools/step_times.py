@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from time import perf_counter
 
-import numpy as np
-
+from afterglow.runtime.buffers import HostBuffer
 from afterglow.runtime.native.executable import NativeExecutable
 from afterglow.runtime.native.program import Host, Native, NativeProgram
 from afterglow.types import Array
@@ -19,11 +18,16 @@ class StepTimer:
     A place is that of an instruction in the program's body.
     """
 
-    def __init__(self, native: NativeProgram, inputs: Sequence[Array], threads: int | None) -> None:
+    def __init__(
+        self,
+        native: NativeProgram,
+        inputs: Sequence[Array],
+        states: Mapping[str, HostBuffer],
+        threads: int | None,
+    ) -> None:
         self.executable = NativeExecutable(native, threads)
         self.inputs = inputs
-        states = native.interface.states
-        self.states = {p.name: np.zeros(p.type.shape, p.type.dtype.numpy) for p in states}
+        self.states = states
         self.best: dict[int, float] = {}
 
     def run(self) -> None:
@@ -33,7 +37,7 @@ class StepTimer:
 
 
 def _run_once(
-    executable: NativeExecutable, inputs: Sequence[Array], states: Mapping[str, Array]
+    executable: NativeExecutable, inputs: Sequence[Array], states: Mapping[str, HostBuffer]
 ) -> list[tuple[int, float]]:
     """The seconds of each instruction, by its place in the program."""
     inputs, outputs, context = executable.begin(inputs, states)

@@ -21,6 +21,7 @@ from afterglow.backends.policy import Policy
 from afterglow.instr import OpInstr, Program, Stack
 from afterglow.memory.cancellation import cancellation_sensitive
 from afterglow.runtime.device import LoadOptions
+from afterglow.runtime.growth import full_states
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import string
 
@@ -89,7 +90,8 @@ class _Round:
     def __init__(self, variants: Mapping[str, str], program: Program, trial: Trial) -> None:
         self.variants = variants
         native = build(program, trial.target, trial.compiled, apart=True, unchecked=True)
-        self.timer = StepTimer(native, made_inputs(program), trial.options.threads)
+        states = full_states(native.interface)
+        self.timer = StepTimer(native, made_inputs(program), states, trial.options.threads)
         self.places: dict[str, list[int]] = {}
         for place, step in enumerate(program.body):
             if isinstance(step, (OpInstr, Stack)):

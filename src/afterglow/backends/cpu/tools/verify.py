@@ -11,7 +11,7 @@ from afterglow.backends.interpreter import Machine, Run
 from afterglow.backends.interpreter.hosted import HostedRun
 from afterglow.instr import Access, Buffer, Instr, Program
 from afterglow.instr.printer import instruction_text
-from afterglow.runtime.buffers import HostExecutable, arrays_of
+from afterglow.runtime.buffers import HostBuffer, HostExecutable, host_array
 from afterglow.runtime.device import DeviceBuffer, LoadOptions
 from afterglow.runtime.native.executable import NativeExecutable
 from afterglow.runtime.native.program import Native, NativeProgram
@@ -45,13 +45,13 @@ class VerifyingExecutable(HostExecutable):
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once; raises `VerifyError` at the first instruction that computes something else."""
-        native, held = self.native, arrays_of(states)
-        inputs, outputs, context = native.begin(inputs, held)
-        mine = Run(self.machine, {"": context.arena}, inputs, outputs, held)
+        native = self.native
+        inputs, outputs, context = native.begin(inputs, states)
+        mine = Run(self.machine, {"": context.arena}, inputs, outputs, states)
         for part in native.native.parts:
             indices = part.instructions if isinstance(part, Native) else (part.index,)
             for index in indices:
-                reference = _copied(mine, inputs, outputs, held)
+                reference = _copied(mine, inputs, outputs, states)
                 reference.execute(mine.program.body[index])
             native.run_part(part, context, HostedRun(mine))
             for index in indices:
@@ -61,7 +61,10 @@ class VerifyingExecutable(HostExecutable):
 
 
 def _copied(
-    run: Run, inputs: Sequence[Array], outputs: Sequence[Array], states: Mapping[str, Array]
+    run: Run,
+    inputs: Sequence[Array],
+    outputs: Sequence[Array],
+    states: Mapping[str, DeviceBuffer],
 ) -> Run:
     """A run that begins with a copy of all memory."""
     copied = Run(
@@ -69,7 +72,7 @@ def _copied(
         {name: arena.copy() for name, arena in run.arenas.items()},
         [array.copy() for array in inputs],
         [array.copy() for array in outputs],
-        {name: array.copy() for name, array in states.items()},
+        {name: HostBuffer(s.type, host_array(s).copy()) for name, s in states.items()},
         run.program,
     )
     texts = ((b, array) for b, array in run.memory.items() if b.type.dtype is string)

@@ -18,20 +18,31 @@ SLOW = 1.5
 _STATUS = Path("/proc/self/status")
 
 
-def timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    """The result of a call, and the seconds it took."""
+def nothing() -> None:
+    """What is to be done before a call that goes on from nothing."""
+
+
+def timed(call: Callable[[], Any], before: Callable[[], None] = nothing) -> tuple[Any, float]:
+    """The result of a call, and the seconds it took without what is done before it."""
+    before()
     started = time.perf_counter()
     result = call()
     return result, time.perf_counter() - started
 
 
-def repeat(call: Callable[[], Any], seconds: float, *, warm: bool = True) -> list[float]:
+def repeat(
+    call: Callable[[], Any],
+    seconds: float,
+    *,
+    warm: bool = True,
+    before: Callable[[], None] = nothing,
+) -> list[float]:
     """The seconds of each call, repeated for a given time after one warm-up call."""
-    least = LEAST_CALLS if warm and timed(call)[1] < SLOW else 1
+    least = LEAST_CALLS if warm and timed(call, before)[1] < SLOW else 1
     times: list[float] = []
     end = time.perf_counter() + seconds
     while len(times) < MOST_CALLS:
-        times.append(timed(call)[1])
+        times.append(timed(call, before)[1])
         if len(times) >= least and time.perf_counter() >= end:
             break
     return times

@@ -51,7 +51,7 @@ class AfterglowEngine(Engine):
         if not job.options:
             return self.afterglow.compile(job.model, cache=False, dims=job.ranges, **given)
         dims = import_module("afterglow.driver.dims").DimOptions.of(job.ranges)
-        options = import_module("afterglow.driver.options").restore_options(job.options, **given)
+        options = import_module("afterglow.driver.described").restore_options(job.options, **given)
         return import_module("afterglow.driver.compile").compile_with(job.model, options, dims)
 
 
@@ -60,6 +60,18 @@ class AfterglowRunner(Runner):
 
     def __init__(self, model: Any) -> None:
         self.model = model
+        self.state: dict[str, Any] | None = None
+
+    def prepare(self, feed: Feed) -> Feed:
+        """The inputs of a call; others are what its state begins with."""
+        given = {info.name: feed[info.name] for info in self.model.inputs}
+        self.state = {name: array for name, array in feed.items() if name not in given}
+        self.rewind()
+        return given
+
+    def rewind(self) -> None:
+        """Have the state be as before the first call."""
+        self.model.reset(self.state)
 
     def __call__(self, feed: Feed) -> Any:
         """Run once."""

@@ -117,7 +117,9 @@ def _serve(name: str, job: BenchJob, feed_path: Path, say: Say) -> None:
     )
     for line in sys.stdin:
         asked = json.loads(line)
-        times = repeat(lambda: runner(prepared), asked["seconds"], warm=asked["warm"])
+        times = repeat(
+            lambda: runner(prepared), asked["seconds"], warm=asked["warm"], before=runner.rewind
+        )
         say({"times": times, "peak_bytes": peak_bytes() - before})
 
 
