@@ -2,6 +2,7 @@
 
 from afterglow.ops import (
     activation,
+    append_rows,
     attention,
     control,
     conversion,
@@ -41,6 +42,7 @@ from afterglow.ops import (
 
 __all__ = [
     "activation",
+    "append_rows",
     "attention",
     "control",
     "conversion",

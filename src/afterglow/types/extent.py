@@ -83,8 +83,8 @@ class Dim(_Atom):
         return self.low // self.step, self.high // self.step
 
     def value(self, extents: Extents) -> int:
-        """The number of steps in one run."""
-        return extents[self.name] // self.step
+        """The number of steps in one run; a dimension without an extent stays as it is."""
+        return extents[self.name] // self.step if self.name in extents else _atom(self)
 
     @cached_property
     def spelled(self) -> str:
@@ -185,7 +185,7 @@ class Extreme(_Atom):
     def value(self, extents: Extents) -> int:
         """The value in one run."""
         first, second = bind_extent(self.first, extents), bind_extent(self.second, extents)
-        return max(first, second) if self.larger else min(first, second)
+        return _extreme(first, second, larger=self.larger)
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -242,7 +242,7 @@ class RangedExtent(int):
         return tuple(sorted(found, key=lambda dim: dim.name))
 
     def bind(self, extents: Extents) -> int:
-        """Its value in one run."""
+        """Its value in one run, or what is left of it if dimensions have no extents."""
         return sum(
             factor * prod(atom.value(extents) for atom in monomial)
             for monomial, factor in self.terms
