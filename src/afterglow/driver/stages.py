@@ -21,6 +21,7 @@ from afterglow.driver.pipelines import (
     optimising_pipeline,
     placing_part_pipeline,
     placing_pipeline,
+    quantizing_pipeline,
     replacing_pipeline,
     tidying_pipeline,
 )
@@ -45,6 +46,8 @@ from afterglow.lowering.splitting import FitArena, Memory
 from afterglow.memory import Memories, PlanStep
 from afterglow.memory.checker import check_plan
 from afterglow.passes import AnyPass, Instrument, Pipeline, ProgramPipeline, VerifyEach
+from afterglow.quantization.config import QuantizationConfig
+from afterglow.quantization.convert import Convert
 from afterglow.runtime import CompiledFunction
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.micro_batches import MicroBatches
@@ -66,9 +69,13 @@ class Stages:
 
     @property
     def narrowing(self) -> Pipeline:
-        """The passes that store weights in fewer bits, if the options ask for it."""
-        options = self.options
-        return narrowing_pipeline(PRECISIONS[options.precision], options.policy.small_weights)
+        """The passes that store values in fewer bits, if the options ask for it."""
+        options, precision = self.options, PRECISIONS[self.options.precision]
+        if not precision.by_profile:
+            return narrowing_pipeline(precision.weights, options.policy.small_weights)
+        assert options.profile is not None, "refused when the backend was found"
+        config = options.quantization or QuantizationConfig()
+        return quantizing_pipeline(Convert(options.profile.observations, config))
 
     @cached_property
     def stacking_backend(self) -> Backend:
@@ -414,9 +421,30 @@ def _check_precision(options: Options, backend: Backend) -> None:
         raise UsageError(
             f"no precision {options.precision!r}", help=f"there are {', '.join(PRECISIONS)}"
         )
-    stored = PRECISIONS[options.precision]
+    precision = PRECISIONS[options.precision]
+    if precision.by_profile:
+        _check_profile(options)
+    elif options.profile is not None or options.quantization is not None:
+        raise UsageError(
+            f"precision {options.precision!r} takes no profile", help="use precision 'int8'"
+        )
+    stored = precision.weights
     if stored is not None and not backend.target.reads(stored):
         raise UsageError(
             f"target {options.target!r} has no instructions that convert {stored}",
             help="use precision weights_bf16, which every target reads fast",
+        )
+
+
+def _check_profile(options: Options) -> None:
+    """Refuse to choose integers without a profile, or for a graph that was not profiled."""
+    if options.profile is None:
+        raise UsageError(
+            f"precision {options.precision!r} needs a profile of the model",
+            help="make one with profile(model, samples), or with afterglow quantize MODEL --data",
+        )
+    if not options.optimize:
+        raise UsageError(
+            f"precision {options.precision!r} needs optimisations",
+            help="profiles are of the optimised graph: leave optimize as it is",
         )

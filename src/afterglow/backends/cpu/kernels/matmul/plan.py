@@ -54,6 +54,8 @@ class GemmPlan:
     """The element type of packed panels."""
     beside: StrassenPlan | None = None
     """The plan for more rows, whose packing begins with the panels."""
+    used: int = 1
+    """1 in runs that it is for, 0 in those that another algorithm is for."""
 
 
 def plan_with(tile: RegisterTile, problem: GemmProblem, target: Target) -> GemmPlan:
