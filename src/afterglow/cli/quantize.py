@@ -16,8 +16,9 @@ from afterglow.cli.progress import SampleBar
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session, table
+from afterglow.driver.compile import whole_graph
 from afterglow.driver.images import ImageOptions
-from afterglow.driver.profiling import profile_with, whole_graph
+from afterglow.driver.profiling import profile_with
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.profile import Profile
 from afterglow.support.errors import UsageError

@@ -123,7 +123,7 @@ def command_line_help(source: Source, options: Options) -> Iterator[None]:
         if given:
             error.help = f"give them: {given}; afterglow run takes them from --input"
         else:
-            error.help = "afterglow run executes such loops on the host"
+            error.help = "afterglow run partitions it: the host runs what data decide the shapes of"
         raise
 
 

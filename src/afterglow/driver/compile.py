@@ -13,8 +13,9 @@ from afterglow.driver.bodies import Bodies
 from afterglow.driver.bound import BoundValues
 from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.cache import CompileCache, is_cacheable, model_key
+from afterglow.driver.described import describe_options
 from afterglow.driver.dims import DimOptions, Dims
-from afterglow.driver.options import Options, check_bindings, describe_options, model_title
+from afterglow.driver.options import Options, check_bindings, model_title
 from afterglow.driver.ranges import Ranges, given_ranges
 from afterglow.driver.sources import Source, open_source
 from afterglow.driver.specialise import CallSpecialiser
@@ -48,7 +49,23 @@ def compile_with(
 ) -> CompiledModel:
     """Compile a model; `dim_options` lists and limits extents that `options` leave dynamic."""
     find_backend(options)
-    return compile_recipe(Recipe(open_source(source), options), dim_options or DimOptions())
+    opened = open_source(source)
+    if options.profile is not None:
+        options.profile.check_same(whole_graph(opened), title_of(opened))
+    return compile_recipe(Recipe(opened, options), dim_options or DimOptions())
+
+
+def whole_graph(source: Source) -> Module:
+    """The graph of a model that does not depend on shapes: a profile is tied to it."""
+    try:
+        return source.graph
+    except UsageError:  # a module, which has no other form
+        return source.load(Options())[0]
+
+
+def title_of(source: Source) -> str:
+    """The name of a model's file, for people."""
+    return "the model" if source.path is None else source.path.name
 
 
 def compile_recipe(recipe: Recipe, dim_options: DimOptions) -> CompiledModel:
@@ -216,7 +233,7 @@ class Recipe(Specialiser):
         stages.lower(module)
         if name == "lowered":
             return print_module(module)
-        program = stages.plan(module)[0]
+        program = stages.plan(stages.divide_batches(module)[0])[0]
         return print_program(program) if name == "instructions" else stages.listing(program, name)
 
 

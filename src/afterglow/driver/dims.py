@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.versions import SPECIALISATIONS
 from afterglow.support.errors import AfterglowError, UsageError
-from afterglow.types.extent import Dim, is_ranged, ranged
+from afterglow.types.extent import Dim, RangedExtent, is_ranged, ranged
 from afterglow.types.extent.text import read_extent
 
 DimExtents: TypeAlias = "int | str | Sequence[int]"
@@ -134,7 +134,7 @@ def _extents(name: str, given: Sequence[int]) -> tuple[int, ...]:
 def _extent(name: str, given: Any) -> int:
     if not _is_extent(given):
         raise _no_extent(name, given)
-    return index(given)
+    return given if isinstance(given, RangedExtent) else index(given)
 
 
 def _no_extent(name: str, given: Any) -> UsageError:

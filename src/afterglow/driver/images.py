@@ -59,7 +59,7 @@ class ImageReader:
         info, shape = inputs[0], inputs[0].shape
         if shape is None or len(shape) != 4 or info.dtype not in (f32, u8):
             raise _no_image(info, file)
-        last = shape[1] not in _MODES and shape[3] in _MODES
+        last = shape[1] not in (1, 3) and shape[3] in _MODES  # four may as well be rows
         channels, sides = (shape[3], shape[1:3]) if last else (shape[1], shape[2:4])
         if channels not in _MODES:
             raise _no_image(info, file)

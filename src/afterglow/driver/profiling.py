@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.driver.compile import compile_recipe
+from afterglow.driver.compile import compile_recipe, title_of, whole_graph
 from afterglow.driver.dims import DimOptions, Dims
 from afterglow.driver.environment import cache_folder, max_memory_by_default
 from afterglow.driver.images import ImageOptions
 from afterglow.driver.observed import ObservedRecipe, host_nodes
 from afterglow.driver.options import Options, Progress, check_bindings
 from afterglow.driver.samples import Sample, Samples
-from afterglow.driver.sources import Source, open_source
+from afterglow.driver.sources import open_source
 from afterglow.driver.stages import find_backend
-from afterglow.graph import Module
 from afterglow.quantization.profile import ModelIdentity, Profile
 from afterglow.runtime import CompiledModel
 from afterglow.support.errors import AfterglowError, UsageError
@@ -118,7 +117,7 @@ def profile_with(
             "nothing in the model can be quantized: it has no convolution or product with weights",
         )
     left_out = (*host_nodes(compiled), *recipe.records.in_bodies)
-    identity = ModelIdentity.of(whole_graph(source), _title(source))
+    identity = ModelIdentity.of(whole_graph(source), title_of(source))
     return Profile(identity, done, observations, recipe.records.origins(), left_out)
 
 
@@ -133,15 +132,3 @@ def _run(model: CompiledModel, sample: Sample) -> None:
         at = f"in {sample.label}"
         error.where = f"{error.where}, {at}" if error.where else at
         raise
-
-
-def whole_graph(source: Source) -> Module:
-    """The graph of a model that does not depend on shapes: a profile is tied to it."""
-    try:
-        return source.graph
-    except UsageError:  # a module, which has no other form
-        return source.load(Options())[0]
-
-
-def _title(source: Source) -> str:
-    return "the model" if source.path is None else source.path.name

@@ -39,6 +39,12 @@ class QuantizedWeight:
         """The op that computes the real weights."""
         return DequantizeLinear(self.axis, block_size=self.block_size)
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The integers that may be stored."""
+        scheme = Scheme.SYMMETRIC if self.offsets is None else Scheme.ASYMMETRIC
+        return weight_limits(DType.of(self.stored.dtype), scheme)
+
     def dequantized(self) -> Array:
         """The real weights."""
         return self.op.evaluate(self.stored, self.scales, self.offsets)

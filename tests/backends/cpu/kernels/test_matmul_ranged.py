@@ -164,6 +164,17 @@ def test_many_rows_go_by_strassen_and_few_do_not(depth: int, columns: int, targe
     check_ranged(module, runs, target=target, threads=2)
 
 
+def test_few_rows_may_have_fewer_tiles_than_there_are_blocks_of_many() -> None:
+    module = linear((extent("s", 16384), 768), 256)
+    check_ranged(module, [{"s": 1}, {"s": 190}, {"s": 200}])
+
+
 def test_very_many_rows_go_by_strassen_in_blocks_that_stand_alone() -> None:
     module = linear((extent("s", 6000), 256), 256)
     check_ranged(module, [{"s": n} for n in (5, 191, 400, 1501)], threads=2)
+
+
+def test_rows_that_are_never_few_all_go_by_strassen() -> None:
+    module = linear((extent("s", 400, least=200), 256), 512)
+    assert algorithms_of(module, "host") == {"strassen"}
+    check_ranged(module, [{"s": n} for n in (200, 201, 400)], threads=2)

@@ -50,6 +50,8 @@ def matmul_algorithms(r: KernelRequest) -> list[Algorithm]:
 def _by_rows(r: KernelRequest, problem: GemmProblem, plan: StrassenPlan, cost: float) -> Algorithm:
     """Strassen's algorithm where there are many rows, and register tiles where there are few."""
     many = strassen_algorithm(plan, cost * (1 - plan.gain))
+    if plan.used == 1:  # there are never few
+        return many
     return _with_few(many, few_rows(r, problem, plan))
 
 

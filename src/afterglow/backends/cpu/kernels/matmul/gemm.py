@@ -257,7 +257,7 @@ class _Gemm:
     def _next_panel(self, height: int, number: Value, at: _Panel) -> list[Ahead]:
         """What to fetch of the next constant panel: a part of it for each tile of this one."""
         tiles = -(-self.most_rows // self.tile.rows) // largest(self.plan.blocks)
-        if self.plan.reading is not PanelReading.CONSTANT or tiles == 1:
+        if self.plan.reading is not PanelReading.CONSTANT or tiles <= 1:
             return []
         unroll, itemsize = self.tile.with_rows(height).unroll, self.rhs.dtype.itemsize
         lines = max(1, unroll * self.tile.columns * itemsize // LINE)
