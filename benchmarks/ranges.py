@@ -23,6 +23,7 @@ import click
 import numpy as np
 
 import afterglow as ag
+from afterglow.runtime import TensorInfo
 
 ROUNDS = 15
 """Turns that the two programs take, of which the fastest run of each counts."""
@@ -34,6 +35,7 @@ VOCABULARY = 1000
 """Integer inputs are below it: token numbers, in most models."""
 
 Extents = Mapping[str, int]
+Infos = Sequence[TensorInfo]
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,7 @@ class Sample:
         return self.ranged / self.exact
 
 
-def draw_inputs(
-    infos: Sequence[ag.TensorInfo], extents: Extents, rng: np.random.Generator
-) -> dict[str, Any]:
+def draw_inputs(infos: Infos, extents: Extents, rng: np.random.Generator) -> dict[str, Any]:
     """Arrays for the inputs of a model: normal numbers, and integers that tokens may be."""
     feed = {}
     for info in infos:
@@ -116,7 +116,7 @@ def least_seconds(runs: Sequence[Any]) -> list[float]:
 
 
 def samples(
-    path: Path, ranges: Sequence[Range], count: int, threads: int, seed: int
+    path: Path, infos: Infos, ranges: Sequence[Range], count: int, threads: int, seed: int
 ) -> Iterator[tuple[Sample, float]]:
     """The range beside exact programs at random extents, each with its time to compile."""
     rng = np.random.default_rng(seed)
@@ -125,7 +125,6 @@ def samples(
     ranged = ag.compile(path, dims=dims, threads=threads, cache=False)
     click.echo(f"compiled for the range in {time.perf_counter() - started:.2f} s")
     click.echo(str(ranged.memory))
-    infos = ag.compile(path, threads=threads, cache=False).inputs
     for _ in range(count):
         extents = {r.name: r.draw(rng) for r in ranges}
         started = time.perf_counter()
@@ -152,12 +151,13 @@ def serve(run: Any, feeds: Sequence[Mapping[str, Any]]) -> float:
     return time.perf_counter() - started
 
 
-def _requests(path: Path, ranges: Sequence[Range], count: int, threads: int, seed: int) -> None:
+def _requests(
+    path: Path, infos: Infos, ranges: Sequence[Range], count: int, threads: int, seed: int
+) -> None:
     """Serve requests from a cold start on both engines."""
     import onnxruntime  # noqa: PLC0415  other engines are not needed for the first half
 
     rng = np.random.default_rng(seed)
-    infos = ag.compile(path, threads=threads, cache=False).inputs
     drawn = [{r.name: r.draw(rng) for r in ranges} for _ in range(count)]
     feeds = [draw_inputs(infos, extents, rng) for extents in drawn]
     started = time.perf_counter()
@@ -190,10 +190,10 @@ def main(
 ) -> None:
     """Print a line for each sample, the geometric mean, and the requests."""
     ranges = [Range.parse(text) for text in dims]
-    ratios, compiling = [], []
-    for sample, seconds in samples(path, ranges, count, threads, seed) if count else ():
+    infos = ag.compile(path, threads=threads, cache=False).inputs
+    ratios = []
+    for sample, seconds in samples(path, infos, ranges, count, threads, seed) if count else ():
         ratios.append(sample.ratio)
-        compiling.append(seconds)
         where = ", ".join(f"{name} {extent}" for name, extent in sample.extents.items())
         click.echo(
             f"{where:<24} {sample.ranged * 1e3:9.3f} ms  exact {sample.exact * 1e3:9.3f} ms  "
@@ -203,7 +203,7 @@ def main(
     if ratios:
         click.echo(f"geometric mean {geometric_mean(ratios):.3f}, worst {max(ratios):.3f}")
     if requests:
-        _requests(path, ranges, requests, threads, seed)
+        _requests(path, infos, ranges, requests, threads, seed)
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ def test_a_range_bounds_what_files_bring(command, tmp_path):
         2,
         """
         error: dimension 'batch' of input 'a' is 6, out of its bounds 1..5
-          help: compile the model with other bounds: dims={'batch': (FIRST, LAST)}
+          help: compile with other bounds: dims={'batch': (FIRST, LAST)} or --dim batch=FIRST..LAST
         """,
         *(*words, "--dim", "batch=1..5"),
     )
@@ -126,7 +126,7 @@ def test_a_range_may_have_a_step(command, tmp_path):
         2,
         """
         error: dimension 'batch' cannot be (4, 16, 5): 4 is not a multiple of the step 5
-          help: a tuple is the first and last extent, and a step if extents are multiples of it
+          help: a range is the first and last extent, and a step if extents are multiples of it
         """,
         *("run", models.batched(tmp_path), "--dim", "batch=4..16:5"),
     )

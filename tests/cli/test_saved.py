@@ -62,7 +62,7 @@ def test_a_ranged_model_runs_at_any_extent(command, tmp_path):
         2,
         """
         error: dimension 'batch' of input 'a' is 7, out of its bounds 1..6
-          help: compile the model with other bounds: dims={'batch': (FIRST, LAST)}
+          help: compile with other bounds: dims={'batch': (FIRST, LAST)} or --dim batch=FIRST..LAST
         """,
         *("run", path, "--dim", "batch=7"),
     )

@@ -11,7 +11,7 @@ import pytest
 
 import afterglow
 from afterglow.runtime.versions import SPECIALISATIONS
-from afterglow.support.errors import ModelError, UsageError
+from afterglow.support.errors import MemoryLimitError, ModelError, UsageError
 from afterglow.types import Array
 from tests.frontends.models import info, model, node
 
@@ -82,7 +82,8 @@ def test_extents_outside_a_range_are_refused() -> None:
         compiled(np.ones((6, FEATURES), np.float32))
     assert str(caught.value) == (
         "error: dimension 'batch' of input 'x' is 6, out of its bounds 2..5\n"
-        "  help: compile the model with other bounds: dims={'batch': (FIRST, LAST)}"
+        "  help: compile with other bounds: dims={'batch': (FIRST, LAST)} "
+        "or --dim batch=FIRST..LAST"
     )
 
 
@@ -108,6 +109,15 @@ def test_extents_outside_a_range_are_refused() -> None:
             "cannot be (1, 2147483648): the largest extent there can be is 2147483647",
         ),
         ({"batch": [1, -4]}, "dimension 'batch' cannot be [1, -4]"),
+        (
+            {"batch": []},
+            "help: give an extent, 8, a range, (1, 512), or several extents, [1, 4, 8]",
+        ),
+        ({"batch": 1.5}, "dimension 'batch' cannot be 1.5\n  help: give an extent, 8, a range"),
+        ({"batch": None}, "dimension 'batch' cannot be None"),
+        ({"batch": "1..5"}, "'1..5': expected the end of an extent, found '..'\n  help: a text is"),
+        ({"batch": "2 - 5"}, "dimension 'batch' cannot be -3"),
+        ({"bach": (3, 3)}, "no input has a dimension 'bach': there are 'batch'"),
         ({"batch": list(range(17))}, "17 versions of the model are requested, the limit is 16"),
     ],
 )
@@ -115,6 +125,23 @@ def test_wishes_that_make_no_sense_are_refused(dims: dict[str, object], message:
     with pytest.raises(UsageError) as caught:
         afterglow.compile(perceptron()[0], dims=dims)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("extent", [(3, 3), "3", "2 + 1"])
+def test_a_range_of_one_extent_and_a_text_without_dimensions_are_numbers(extent) -> None:
+    compiled = afterglow.compile(perceptron()[0], dims={"batch": extent})
+    assert compiled.inputs[0].shape == (3, FEATURES)
+    assert compiled.dims == {}
+
+
+def test_bounds_that_need_too_much_memory_are_an_error_that_names_them() -> None:
+    with pytest.raises(MemoryLimitError) as caught:
+        afterglow.compile(perceptron()[0], dims={"batch": (1, 10**6)}, max_memory="1MiB")
+    assert caught.value.where.endswith(", with batch = 1000000")
+    assert caught.value.help == (
+        "give bounds within which the model works, instead of batch 1..1000000, "
+        "or allow more with max_memory, or --max-memory"
+    )
 
 
 def wide(*more: onnx.NodeProto) -> onnx.ModelProto:

@@ -47,7 +47,8 @@ def test_extents_may_be_multiples_of_a_step() -> None:
         compiled(X[:12])
     assert str(caught.value) == (
         "error: dimension 'rows' of input 'x' is 12, out of its bounds 8..64 by 8\n"
-        "  help: compile the model with other bounds: dims={'rows': (FIRST, LAST)}"
+        "  help: compile with other bounds: dims={'rows': (FIRST, LAST)} "
+        "or --dim rows=FIRST..LAST"
     )
 
 

@@ -290,7 +290,8 @@ def test_expressions_over_dimensions_must_be_some() -> None:
         afterglow.compile(masked("total"), dims={"past": (0, 5), "total": "length + 1"})
     assert str(caught.value) == (
         "error: dimension 'total' cannot be 'length + 1': dimension 'length' is not declared\n"
-        "  help: a text is an expression over dimensions with an extent or bounds: 'past + 1'"
+        "  help: a text is an expression over dimensions with an extent or bounds: 'past + 1'; "
+        "bounds are a tuple: (1, 512)"
     )
 
 

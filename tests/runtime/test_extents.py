@@ -30,6 +30,12 @@ def test_shapes_seen_before_give_the_same_extents() -> None:
     assert read(READER, (4, 8, 3), (14,)) is read(READER, (4, 8, 3), (14,))
 
 
+def test_only_arrays_with_ranged_axes_tell_extents_apart() -> None:
+    reader = ExtentReader(["x", "y"], [(3,), (S, 2)])
+    assert read(reader, (3,), (5, 2)) is read(reader, (3,), (5, 2))
+    assert read(reader, (3,), (6, 2)) == {"s": 6}
+
+
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
@@ -43,6 +49,14 @@ def test_what_contradicts_bounds_or_other_inputs_is_refused(shapes, message: str
     with pytest.raises(UsageError) as caught:
         read(READER, *shapes)
     assert caught.value.what == message
+
+
+def test_an_error_says_which_axes_a_dimension_has_several_extents_in() -> None:
+    with pytest.raises(UsageError) as caught:
+        read(ExtentReader(["x", "y"], [(3, S), (S,)]), (3, 8), (9,))
+    assert caught.value.what == (
+        "dimension 's' is 9 in axis 0 of input 'y', but 8 in axis 1 of input 'x'"
+    )
 
 
 def test_a_dimension_must_follow_from_the_inputs() -> None:

@@ -177,3 +177,23 @@ def test_the_error_of_a_submitted_run_comes_with_its_result() -> None:
     future = compiled.submit(X, z=X)
     with pytest.raises(UsageError, match="the model has no input 'z'"):
         future.result(60)
+
+
+def test_a_call_with_values_that_a_version_is_for_needs_no_closer_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = model(
+        [node("Expand", ["x", "shape"], ["y"])],
+        inputs=(info("x", (1,)), info("shape", (2,), INT64)),
+        outputs=(info("y", None),),
+    )
+    compiled = afterglow.compile(source)
+    looks: list[object] = []
+    checked = type(compiled)._checked
+    monkeypatch.setattr(
+        type(compiled), "_checked", lambda self, feed: looks.append(feed) or checked(self, feed)
+    )
+    x, shapes = np.ones(1, np.float32), [np.array([2, 3]), np.array([4, 1])]
+    for shape in (shapes[0], shapes[0], shapes[1], shapes[1], shapes[0]):
+        assert compiled(x, shape).shape == (*shape,)
+    assert len(looks) == 3  # whenever the value is not the one before

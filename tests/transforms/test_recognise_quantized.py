@@ -10,7 +10,6 @@ from tests.transforms.rewriting import check_declines, check_rewrites, program
 ATTRIBUTES = "strides = (1,), pads = (1, 1), dilations = (1,), groups = 1"
 PLAIN = "{axis = 0, dtype = f32, block_size = 0}"
 ALONG_1 = "{axis = 1, dtype = f32, block_size = 0}"
-TO_BYTES = "{axis = 1, dtype = u8, block_size = 0, saturate = true}"
 
 X_SCALE = "const @s : f32[] = [0.5]"
 X_ZERO = "const @z : u8[] = [3]"
@@ -100,57 +99,5 @@ def test_what_does_not_fit_stays(x_scale: str, weight: str, axis: int) -> None:
             f"%k = dequantize_linear(@w, @t) {{axis = {axis}, dtype = f32, block_size = 0}}"
             " : f32[2, 2]",
             "%y = matmul(%v, %k) {transpose_lhs = false, transpose_rhs = false} : f32[3, 2]",
-        ),
-    )
-
-
-def test_quantizing_what_was_dequantized_is_undone() -> None:
-    check_rewrites(
-        RECOGNISE_QUANTIZED,
-        before=program(
-            "%x: u8[2, 3]",
-            *(X_ZERO, X_SCALE),
-            f"%v = dequantize_linear(%x, @s, @z) {ALONG_1} : f32[2, 3]",
-            "%r = reshape(%v) {shape = (6,)} : f32[6]",
-            f"%y = quantize_linear(%r, @s, @z) {TO_BYTES.replace('axis = 1', 'axis = 0')} : u8[6]",
-        ),
-        after="""
-            func @main(%x: u8[2, 3]) {
-              %r_1 = reshape(%x) {shape = (6,)} : u8[6]
-              return %r_1 as "y"
-            }
-        """,
-    )
-
-
-def test_another_zero_point_is_not() -> None:
-    check_declines(
-        RECOGNISE_QUANTIZED,
-        program(
-            "%x: u8[2, 3]",
-            *(X_ZERO, X_SCALE),
-            f"%v = dequantize_linear(%x, @s, @z) {ALONG_1} : f32[2, 3]",
-            f"%y = quantize_linear(%v, @s) {TO_BYTES} : u8[2, 3]",
-        ),
-    )
-
-
-def test_bytes_are_moved_and_pooled() -> None:
-    pool = "{kernel = (2,), strides = (2,), pads = (1, 1), dilations = (1,), ceil_mode = false}"
-    check_rewrites(
-        RECOGNISE_QUANTIZED,
-        before=program(
-            "%x: u8[1, 4, 2]",
-            *(X_ZERO, X_SCALE),
-            f"%v = dequantize_linear(%x, @s, @z) {ALONG_1} : f32[1, 4, 2]",
-            f"%p = max_pool(%v) {pool} : f32[1, 3, 2]",
-            "%y = transpose(%p) {perm = (2, 0, 1)} : f32[2, 1, 3]",
-        ),
-        after=program(
-            "%x: u8[1, 4, 2]",
-            *(X_ZERO, X_SCALE),
-            f"%p_1 = max_pool(%x) {pool} : u8[1, 3, 2]",
-            "%y_1 = transpose(%p_1) {perm = (2, 0, 1)} : u8[2, 1, 3]",
-            f"%y = dequantize_linear(%y_1, @s, @z) {ALONG_1} : f32[2, 1, 3]",
         ),
     )

@@ -22,8 +22,8 @@ from afterglow.types.extent import (
     smaller_extent,
     smallest,
 )
-from afterglow.types.extent_solver import solve
-from afterglow.types.extent_text import dim_lines, parse_dims, parse_extent
+from afterglow.types.extent.solver import solve
+from afterglow.types.extent.text import dim_lines, parse_dims, parse_extent
 
 DIMS = (Dim("s", 1, 40), Dim("b", 1, 6), Dim("odd name", 0, 9), Dim("h", 32, 160, 32))
 S, B, ODD, H = map(ranged, DIMS)
@@ -223,3 +223,10 @@ def test_sums_of_many_quotients_are_bounded_in_no_time() -> None:
     total = sum(n * (S // n) for n in range(2, 40))
     assert smallest(total) >= 0
     assert largest(total) <= 38 * largest(S)
+
+
+def test_dimensions_without_an_extent_stay() -> None:
+    extent = (S + B) // 2 * H + S % B + smaller_extent(S, H)
+    partly = bind_extent(extent, {"s": 7, "h": 64})
+    assert str(partly) == "64*((b + 7) // 2) + 7 % b + 7"
+    assert bind_extent(partly, {"b": 3}) == extent.bind({"s": 7, "h": 64, "b": 3})

@@ -48,9 +48,12 @@ def compile_with(
 ) -> CompiledModel:
     """Compile a model; `dim_options` lists and limits extents that `options` leave dynamic."""
     find_backend(options)
-    dim_options = dim_options or DimOptions()
-    recipe = Recipe(open_source(source), options)
-    signature = recipe.signature
+    return compile_recipe(Recipe(open_source(source), options), dim_options or DimOptions())
+
+
+def compile_recipe(recipe: Recipe, dim_options: DimOptions) -> CompiledModel:
+    """Compile what can be compiled before there is a call."""
+    options, signature = recipe.options, recipe.signature
     dim_options.check_names(signature.inputs)
     bindings = [replace(options, dims={**options.dims, **dims}) for dims in dim_options.bindings()]
     ahead = [recipe.build_ahead(binding) for binding in bindings]
@@ -120,8 +123,10 @@ class Recipe(Specialiser):
         given = given_ranges(options.dims)
         try:
             return self._build_ahead(options)
-        except MemoryLimitError:
-            raise
+        except MemoryLimitError as error:
+            if not given:
+                raise
+            raise _beyond(error, {name: dim.high for name, dim in given.items()}, given) from None
         except (AfterglowError, *FAULTS) as error:
             if not given:
                 raise
@@ -222,5 +227,6 @@ def _beyond(
     where = ", ".join(f"{name} = {extent}" for name, extent in extents.items())
     bounds = ", ".join(f"{name} {dim.range_text}" for name, dim in given.items())
     error.where = f"{error.where}, with {where}" if error.where else f"with {where}"
-    error.help = f"give bounds within which the model works, instead of {bounds}"
+    more = f", or {error.help}" if error.help and isinstance(error, MemoryLimitError) else ""
+    error.help = f"give bounds within which the model works, instead of {bounds}{more}"
     return error

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.versions import SPECIALISATIONS
 from afterglow.support.errors import AfterglowError, UsageError
-from afterglow.types.extent import Dim, ranged
-from afterglow.types.extent_text import read_extent
+from afterglow.types.extent import Dim, is_ranged, ranged
+from afterglow.types.extent.text import read_extent
 
 DimExtents: TypeAlias = "int | str | Sequence[int]"
 """An extent, an expression over others, a list of extents to compile ahead, or a range as a tuple.
@@ -40,8 +40,7 @@ class DimOptions:
     @staticmethod
     def of(dims: Dims) -> DimOptions:
         """Sort the extents of dimensions by kind: number, text, list or tuple (a range)."""
-        fixed: dict[str, Any] = {}
-        ahead, ranges, derived = {}, {}, {}
+        fixed, ahead, ranges, derived = {}, {}, {}, {}
         for name, given in dims.items():
             if isinstance(given, tuple):
                 ranges[name] = _range(name, given)
@@ -50,8 +49,10 @@ class DimOptions:
             elif isinstance(given, str):
                 derived[name] = given
             else:
-                fixed[name] = given
-        return DimOptions(fixed, ahead, ranges, derived)
+                fixed[name] = _extent(name, given)
+        single = {name: dim.low for name, dim in ranges.items() if dim.low == dim.high}
+        several = {name: dim for name, dim in ranges.items() if name not in single}
+        return DimOptions({**fixed, **single}, ahead, several, derived)
 
     @property
     def bound(self) -> dict[str, int]:
@@ -71,8 +72,12 @@ class DimOptions:
             yield {**self.bound, **dict(zip(self.ahead, extents, strict=True))}
 
     def check_names(self, inputs: Sequence[TensorInfo]) -> None:
-        """Raise if a list or range names a dimension that no input has."""
-        check_names((*self.ahead, *self.ranges, *self.derived), inputs)
+        """Raise if a list or range names a dimension that no input has, or has no more.
+
+        Names of numbers are checked where they are bound.
+        """
+        ranges = (name for name, extent in self.bound.items() if is_ranged(extent))
+        check_names((*self.ahead, *ranges), inputs)
 
 
 def check_names(names: Iterable[str], inputs: Sequence[TensorInfo]) -> None:
@@ -90,7 +95,8 @@ def _derived(name: str, expression: str, known: Mapping[str, int]) -> int:
     except AfterglowError as error:
         raise UsageError(
             f"dimension {name!r} cannot be {expression!r}: {error.what}",
-            help="a text is an expression over dimensions with an extent or bounds: 'past + 1'",
+            help="a text is an expression over dimensions with an extent or bounds: 'past + 1'; "
+            "bounds are a tuple: (1, 512)",
         ) from None
 
 
@@ -99,7 +105,7 @@ def _range(name: str, given: Sequence[int]) -> Dim:
     if reason:
         raise UsageError(
             f"dimension {name!r} cannot be {given!r}: {reason}",
-            help="a tuple is the first and last extent, and a step if extents are multiples of it",
+            help="a range is the first and last extent, and a step if extents are multiples of it",
         )
     return Dim(name, *map(index, given))
 
@@ -121,8 +127,21 @@ def _fault(given: Sequence[int]) -> str:
 
 def _extents(name: str, given: Sequence[int]) -> tuple[int, ...]:
     if not given or not all(map(_is_extent, given)):
-        raise UsageError(f"dimension {name!r} cannot be {given!r}", help="a list has extents")
+        raise _no_extent(name, given)
     return tuple(dict.fromkeys(map(index, given)))
+
+
+def _extent(name: str, given: Any) -> int:
+    if not _is_extent(given):
+        raise _no_extent(name, given)
+    return index(given)
+
+
+def _no_extent(name: str, given: Any) -> UsageError:
+    return UsageError(
+        f"dimension {name!r} cannot be {given!r}",
+        help="give an extent, 8, a range, (1, 512), or several extents, [1, 4, 8]",
+    )
 
 
 def _is_extent(value: Any) -> bool:

@@ -31,6 +31,7 @@ from afterglow.transforms.fold_affine import FOLD_AFFINE
 from afterglow.transforms.fold_constants import FoldConstants
 from afterglow.transforms.fold_leading_parts import FOLD_LEADING_PARTS
 from afterglow.transforms.inline_branches import INLINE_BRANCHES
+from afterglow.transforms.integer_islands import INTEGER_ISLANDS
 from afterglow.transforms.logic import SIMPLIFY_LOGIC
 from afterglow.transforms.merge_equal import MergeEqualConstants, MergeEqualNodes
 from afterglow.transforms.merge_matmuls import MergeMatMuls
@@ -88,6 +89,7 @@ def optimising_pipeline() -> Pipeline:
             FOLD_PADS,
             DROP_PADDING_ONLY_TAPS,  # with all padding in the convolutions
             SPLIT_SPARSE_WINDOWS,  # what still sees little but padding
+            INTEGER_ISLANDS,
             RECOGNISE_QUANTIZED,  # while quantized weights are as stored, and their pads folded
             RECOGNISE_INTEGERS,
             SIMPLIFY_CLIPS,

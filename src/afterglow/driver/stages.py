@@ -258,7 +258,13 @@ class Stages:
         self.check_runs_here()
         inputs = [placeholder.name for placeholder in module.main.inputs]
         outputs = [output.name for output in module.main.outputs]
-        self.lower(self.optimise(module))
+        return self.finish_optimised(self.optimise(module), inputs, outputs)
+
+    def finish_optimised(
+        self, module: Module, inputs: Sequence[str], outputs: Sequence[str]
+    ) -> CompiledFunction:
+        """All stages from an optimised module on, given the names of what it takes and gives."""
+        self.lower(module)
         program, plan = self._tuned(module).plan(module)
         self._tell("emit")
         function = self._load(program, plan, inputs, outputs)

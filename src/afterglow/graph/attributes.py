@@ -15,7 +15,7 @@ from afterglow.graph.subgraph import Subgraph
 from afterglow.support.lexer import TokenStream
 from afterglow.support.names import spell
 from afterglow.types.dtype import DTYPES, DType
-from afterglow.types.extent_text import (
+from afterglow.types.extent.text import (
     continue_call,
     continue_extent,
     continues,

@@ -29,7 +29,7 @@ from afterglow.types.dynamic import (
     HostType,
     tensor_type,
 )
-from afterglow.types.extent_text import (
+from afterglow.types.extent.text import (
     continue_call,
     continue_extent,
     continues,

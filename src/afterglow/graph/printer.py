@@ -13,7 +13,7 @@ from afterglow.graph.op import Op
 from afterglow.graph.value import Constant, Node, Placeholder, PlaceholderKind, Value
 from afterglow.support.names import spell
 from afterglow.types.dtype import Kind
-from afterglow.types.extent_text import dim_lines
+from afterglow.types.extent.text import dim_lines
 
 INLINE_ELEMENTS = 8
 """Constants with at most this many elements are printed; larger ones are in the payload."""

@@ -23,7 +23,7 @@ from afterglow.instr.kernel_plan import KernelPlan
 from afterglow.instr.program import Program
 from afterglow.support.lexer import TokenStream
 from afterglow.types import Array, TensorType
-from afterglow.types.extent_text import parse_dims, parse_extent, parse_level
+from afterglow.types.extent.text import parse_dims, parse_extent, parse_level
 
 _REGIONS = (Region.INPUT, Region.OUTPUT, Region.CONSTANT, Region.STATE)
 _DECLARED = {region.value: region for region in _REGIONS}

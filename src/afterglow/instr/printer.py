@@ -22,7 +22,7 @@ from afterglow.instr.kernel_plan import KernelPlan
 from afterglow.instr.program import Program, dims_of_program
 from afterglow.support.names import spell
 from afterglow.types.extent import is_ranged, largest, smallest
-from afterglow.types.extent_text import dim_lines
+from afterglow.types.extent.text import dim_lines
 
 _COMMENT_COLUMN = 60
 _PLAN_TUPLES = ("packed", "halo", "gap")

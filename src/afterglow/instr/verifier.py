@@ -48,7 +48,7 @@ from afterglow.instr.tiling import may_take_over, tile_axes
 from afterglow.support.errors import TypeRuleError, VerifyError
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import boolean
-from afterglow.types.sample_extents import run_text, sample_extents
+from afterglow.types.extent.samples import run_text, sample_extents
 
 _READ_ONLY = (Region.CONSTANT, Region.INPUT)
 

@@ -11,8 +11,8 @@ from afterglow.runtime.signature import TensorInfo
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, Interface
 from afterglow.types.extent import Dim, Extents, RangedExtent, dims_of, ranged
-from afterglow.types.extent_solver import solve
-from afterglow.types.sample_extents import run_text
+from afterglow.types.extent.samples import run_text
+from afterglow.types.extent.solver import solve
 
 Shape: TypeAlias = "tuple[int, ...] | None"
 """Of an array; None for what is none."""
@@ -37,10 +37,13 @@ class _Axis(NamedTuple):
 class ExtentReader:
     """Reads the extents of dimensions off the shapes of arrays that have ranged types.
 
-    The last answers are remembered.
+    `growing` are states whose fill levels tell extents, behind the arrays: of those alike, one. The
+    last answers are remembered, and given as the same object again.
     """
 
-    def __init__(self, names: Sequence[str], types: Sequence[Shape]) -> None:
+    def __init__(
+        self, names: Sequence[str], types: Sequence[Shape], growing: Sequence[str] = ()
+    ) -> None:
         self.dims = dims_of(*(extent for shape in types for extent in shape or ()))
         self._axes = [
             _Axis(array, name, axis, extent, _single(extent))
@@ -48,38 +51,46 @@ class ExtentReader:
             for axis, extent in enumerate(shape or ())
             if isinstance(extent, RangedExtent)
         ]
-        self.growing: tuple[str, ...] = ()
-        """States whose fill levels tell extents, behind the arrays: of those alike, one."""
-        self._known: dict[Shapes, Extents] = {}
+        self.growing = growing
+        arrays = len(types) - len(growing)
+        self._places = sorted({axis.array for axis in self._axes if axis.array < arrays})
+        """The arrays with ranged axes: the shapes of others tell nothing."""
+        self._known: dict[Shapes | Shape, Extents] = {}
 
     @staticmethod
     def of(interface: Interface) -> ExtentReader:
         """What reads the extents of a program off its inputs and the fill levels of its states."""
         shapes = {port.name: port.type.shape for port in interface.inputs}
         states = {port.level.before: port.name for port in interface.states if port.level}
-        names = (*shapes, *states.values())
-        reader = ExtentReader(names, [*shapes.values(), *((before,) for before in states)])
-        reader.growing = tuple(states.values())
-        return reader
+        growing = tuple(states.values())
+        types = [*shapes.values(), *((before,) for before in states)]
+        return ExtentReader((*shapes, *growing), types, growing)
 
     def read(self, arrays: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> Extents:
         """The extents of all dimensions, by name; an error if one contradicts a bound or others.
 
         Some are read off the fill levels of states.
         """
-        shapes: Shapes = tuple([array.shape for array in arrays])
+        filled: Shapes = ()
         if self.growing:
-            shapes += tuple([(host_buffer(states[name]).filled,) for name in self.growing])
-        known = self._known.get(shapes)
+            filled = tuple([(host_buffer(states[name]).filled,) for name in self.growing])
+        if len(self._places) == 1 and not filled:  # as in most models: it is a part of every call
+            key: Shapes | Shape = arrays[self._places[0]].shape
+        else:
+            key = (*[arrays[place].shape for place in self._places], *filled)
+        known = self._known.get(key)
         if known is not None:
             return known
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        shapes = (*(array.shape for array in arrays), *filled)
+        return self._known.setdefault(key, self._checked(shapes))
+
+    def _checked(self, shapes: Shapes) -> Extents:
         extents = self._solved(shapes)
         for axis in self._axes:
             self._check(axis, _extent_at(shapes, axis), extents)
-        if len(self._known) >= MOST_KNOWN:
-            self._known.clear()
-        in_order = {dim.name: extents[dim.name] for dim in self.dims}
-        return self._known.setdefault(shapes, in_order)
+        return {dim.name: extents[dim.name] for dim in self.dims}
 
     def fits(self, shapes: Shapes) -> bool:
         """Whether extents within the bounds make the shapes of the axes that are expressions."""
@@ -105,11 +116,20 @@ class ExtentReader:
             check_extent(dim, extents[dim.name], axis.name)
         wanted = axis.extent.bind(extents)
         if wanted != given:
-            known = {dim.name: extents[dim.name] for dim in axis.extent.dims}
-            raise UsageError(
-                f"axis {axis.axis} of input {axis.name!r} has {given} elements, but "
-                f"{axis.extent} is {wanted} with {run_text(known)}"
+            raise self._contradiction(axis, given, wanted, extents)
+
+    def _contradiction(self, axis: _Axis, given: int, wanted: int, extents: Extents) -> UsageError:
+        if axis.dim:
+            first = next(other for other in self._axes if other.dim == axis.dim)
+            return UsageError(
+                f"dimension {axis.dim!r} is {given} in axis {axis.axis} of input {axis.name!r}, "
+                f"but {wanted} in axis {first.axis} of input {first.name!r}"
             )
+        known = {dim.name: extents[dim.name] for dim in axis.extent.dims}
+        return UsageError(
+            f"axis {axis.axis} of input {axis.name!r} has {given} elements, but "
+            f"{axis.extent} is {wanted} with {run_text(known)}"
+        )
 
 
 def _single(extent: RangedExtent) -> str:
@@ -134,7 +154,8 @@ def check_extent(dim: Dim, extent: int, name: str) -> None:
         raise UsageError(
             f"dimension {dim.name!r} of input {name!r} is {extent}, out of its bounds "
             f"{dim.range_text}",
-            help=f"compile the model with other bounds: dims={{{dim.name!r}: (FIRST, LAST)}}",
+            help=f"compile with other bounds: dims={{{dim.name!r}: (FIRST, LAST)}} "
+            f"or --dim {dim.name}=FIRST..LAST",
         )
 
 

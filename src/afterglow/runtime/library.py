@@ -29,7 +29,7 @@ from afterglow.support.errors import UsageError
 from afterglow.types import Array, FillLevel, Interface, MemoryPlan, Port, TensorType
 from afterglow.types.dtype import DTYPES
 from afterglow.types.extent import Dim
-from afterglow.types.extent_text import read_shape
+from afterglow.types.extent.text import read_shape
 from afterglow.types.output_form import tensor_forms
 
 FORMAT = 4

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 MOST_RECENT = 1024
-"""How many shapes are remembered that the version that ran last takes."""
+"""How many calls are remembered that the version that ran last takes."""
 
 
 class CompiledModel:
@@ -303,14 +303,16 @@ class CompiledModel:
         return [by_name[name] for name in output_names]
 
     def _remember(self, version: Version | SegmentedVersion, arrays: Mapping[str, Any]) -> None:
-        """Remember shapes and version, so that a call with the same shapes skips the checks."""
-        if self._versions.value_inputs:
+        """Remember what a version was run on, so that a call with the like skips the checks."""
+        if any(type(array) is not np.ndarray for array in arrays.values()):
             return
-        if all(type(array) is np.ndarray for array in arrays.values()):
-            recent = self._recent
-            if recent is None or recent.version is not version:
-                recent = self._recent = _Recent([*self._dtypes.items()], version)
-            recent.add(tuple([array.shape for array in arrays.values()]))
+        names = tuple(sorted(self._versions.value_inputs))
+        if any(arrays[name].dtype.hasobject for name in names):  # whose bytes are just addresses
+            return
+        recent = self._recent
+        if recent is None or recent.version is not version or recent.value_inputs != names:
+            recent = self._recent = _Recent([*self._dtypes.items()], names, version)
+        recent.add(arrays)
 
     @cached_property
     def _dtypes(self) -> dict[str, Any]:
@@ -363,30 +365,37 @@ class CompiledModel:
 
 @dataclass(frozen=True)
 class _Recent:
-    """A version, the element types of its inputs by name, and shapes that it takes for certain."""
+    """A version, the element types of its inputs by name, and what it takes for certain.
+
+    That is shapes, and the bytes of those inputs whose values it was compiled for.
+    """
 
     dtypes: list[tuple[str, Any]]
+    value_inputs: tuple[str, ...]
     version: Version | SegmentedVersion
-    shapes: set[tuple[Any, ...]] = field(default_factory=set)
+    taken: set[tuple[Any, ...]] = field(default_factory=set)
 
-    def add(self, shapes: tuple[Any, ...]) -> None:
-        """Remember shapes; if they are too many, forget all others."""
-        if len(self.shapes) >= MOST_RECENT:
-            self.shapes.clear()
-        self.shapes.add(shapes)
+    def add(self, arrays: Mapping[str, Any]) -> None:
+        """Remember what the version takes; if it is too much, forget all else."""
+        if len(self.taken) >= MOST_RECENT:
+            self.taken.clear()
+        shapes = [arrays[name].shape for name, _ in self.dtypes]
+        self.taken.add((*shapes, *(arrays[name].tobytes() for name in self.value_inputs)))
 
     def takes(self, feed: Mapping[str, Any]) -> bool:
         """Whether the feed needs no closer look: arrays of just the types that are wanted."""
         is_mapping = type(feed) is dict or isinstance(feed, Mapping)  # the first is faster
         if not is_mapping or len(feed) != len(self.dtypes):
             return False
-        shapes = []
+        found = []
         for name, dtype in self.dtypes:
             array = feed.get(name)
             if type(array) is not np.ndarray or array.dtype != dtype:
                 return False
-            shapes.append(array.shape)
-        return tuple(shapes) in self.shapes
+            found.append(array.shape)
+        for name in self.value_inputs:
+            found.append(feed[name].tobytes())
+        return tuple(found) in self.taken
 
 
 def _folder(given: Any) -> Path:

@@ -27,7 +27,7 @@ from afterglow.types import (
 )
 from afterglow.types.dtype import DTYPES
 from afterglow.types.extent import Dim, dims_of
-from afterglow.types.extent_text import read_shape, spell_shape
+from afterglow.types.extent.text import read_shape, spell_shape
 
 AnyVersions: TypeAlias = "Versions[Version | SegmentedVersion]"
 

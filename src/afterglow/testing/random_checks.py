@@ -18,7 +18,7 @@ from afterglow.testing.base import NO_KERNEL, Checks
 from afterglow.testing.graphs import functions_of_floats
 from afterglow.types import Array
 from afterglow.types.extent import UndecidedExtentError
-from afterglow.types.sample_extents import sample_extents
+from afterglow.types.extent.samples import sample_extents
 
 
 class RandomProgramChecks(Checks):

@@ -19,7 +19,7 @@ from afterglow.testing.cases import Case
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import boolean
 from afterglow.types.extent import Dim, Extents, dims_of, ranged
-from afterglow.types.sample_extents import sample_extents
+from afterglow.types.extent.samples import sample_extents
 
 _SHAPES = ("shape", "sizes", "extents", "length")
 """Attributes of ops that state extents: numbers in them become dimensions too."""

@@ -15,7 +15,7 @@ from afterglow.testing.base import Checks
 from afterglow.testing.cases import CASES, Case
 from afterglow.testing.ranged_cases import RangedCase, ranged_cases, results_of
 from afterglow.types.extent import Extents, UndecidedExtentError
-from afterglow.types.sample_extents import run_text
+from afterglow.types.extent.samples import run_text
 
 
 class RangedOpChecks(Checks):

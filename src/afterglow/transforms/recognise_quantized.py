@@ -2,69 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
-from afterglow.ops.movement import Reshape, Transpose
-from afterglow.ops.pooling import MaxPool
-from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
+from afterglow.ops.quantization import DequantizeLinear
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.passes import RewritePass, rewrite
+from afterglow.transforms.matching.quantized import Quantized, zero_point_of
 from afterglow.transforms.matching.values import has_one_use
-from afterglow.types.dtype import f32, i8, i32, u8
-
-LEAST_SCALE, LARGEST_SCALE = 2.0**-100, 2.0**100
-"""Scales between which quotients of small multiples are neither denormal nor infinite."""
-
-
-@dataclass(frozen=True)
-class Quantized:
-    """(stored - zero point) scale: bytes with a constant scale, one number or one along an axis."""
-
-    stored: Value
-    scale: Constant
-    zero_point: int
-    axis: int
-
-    @staticmethod
-    def of(value: Value) -> Quantized | None:
-        """What a value is dequantized from, if it is and has one zero point."""
-        match value:
-            case Value(
-                Node(
-                    DequantizeLinear(dtype=dtype, block_size=0) as op,
-                    [Value() as stored, Constant() as scale, *rest],
-                )
-            ) if dtype is f32 and stored.type.dtype in (i8, u8) and scale.type.dtype is f32:
-                zero_point = _zero_point(rest[0] if rest else None)
-                if zero_point is not None and np.isfinite(scale.data).all():
-                    rank = max(1, stored.type.rank)
-                    return Quantized(stored, scale, zero_point, op.axis % rank)
-        return None
-
-    @property
-    def has_one_scale(self) -> bool:
-        """Whether the scale is one number."""
-        return self.scale.type.rank == 0
-
-    def fits_columns(self, axis: int) -> bool:
-        """Whether the scale is one number, or one for each place along the axis."""
-        return self.has_one_scale or self.axis == axis
-
-
-def _zero_point(value: Value | None) -> int | None:
-    """The number that a constant holds everywhere; 0 if it is not given."""
-    if value is None:
-        return 0
-    if not isinstance(value, Constant) or not value.type.size:
-        return None
-    first = int(value.data.reshape(-1)[0])
-    return first if bool(np.all(value.data == first)) else None
+from afterglow.types.dtype import f32, i32
 
 
 @rewrite(Conv)
@@ -127,7 +76,7 @@ def take_bias(node: Node, b: Builder) -> Value | None:
             ],
         ) if has_one_use(product) and bias.type.dtype is i32:
             columns = product.type.shape[-1:]
-            if bias.type.shape != columns or _zero_point(rest[0] if rest else None) != 0:
+            if bias.type.shape != columns or zero_point_of(rest[0] if rest else None) != 0:
                 return None
             same = _are_same(scale, bias_scale, columns) and _fits_sums(bias, weight)
             return b.emit(op, x, weight, scale, bias) if same else None
@@ -151,68 +100,6 @@ def _fits_sums(bias: Constant, weight: Value) -> bool:
     return bool(np.all(np.abs(bias.data.astype(np.int64)) < 2**31 - depth * 2**16))
 
 
-@rewrite(QuantizeLinear)
-def cancel_quantization(node: Node, b: Builder) -> Value | None:
-    """quantize(dequantize(x, s, z), s, z)  ->  x:  a multiple of s is as far from z as before."""
-    match node:
-        case Node(
-            QuantizeLinear(dtype=dtype, block_size=0), [Value() as x, Constant() as scale, *rest]
-        ):
-            source = Quantized.of(x)
-            if source is None or source.stored.type.dtype is not dtype:
-                return None
-            same = source.has_one_scale and np.array_equal(source.scale.data, scale.data)
-            ordinary = same and bool(LEAST_SCALE < abs(source.scale.data) < LARGEST_SCALE)
-            if ordinary and _zero_point(rest[0] if rest else None) == source.zero_point:
-                return source.stored
-    return None
-
-
-@rewrite(QuantizeLinear)
-def quantize_before_moving(node: Node, b: Builder) -> Value | None:
-    """quantize(move(x), s, z)  ->  move(quantize(x, s, z)),  s one number: bytes are moved."""
-    match node:
-        case Node(
-            QuantizeLinear(block_size=0) as op,
-            [Value(Node(Reshape() | Transpose() as move, [Value() as x])) as y, *parameters],
-        ) if has_one_use(y) and all(p is None or p.type.rank == 0 for p in parameters):
-            return b.emit(move, b.emit(op, x, *parameters))
-    return None
-
-
-@rewrite(Reshape, Transpose)
-def dequantize_after_moving(node: Node, b: Builder) -> Value | None:
-    """move(dequantize(x, s, z))  ->  dequantize(move(x), s, z),  s one number."""
-    match node:
-        case Node(
-            Reshape() | Transpose() as move,
-            [Value(Node(DequantizeLinear(block_size=0) as op, [Value() as x, *parameters])) as y],
-        ) if has_one_use(y) and all(p is None or p.type.rank == 0 for p in parameters):
-            return b.emit(op, b.emit(move, x), *parameters)
-    return None
-
-
-@rewrite(MaxPool)
-def dequantize_after_pooling(node: Node, b: Builder) -> Value | None:
-    """max_pool(dequantize(x, s, z))  ->  dequantize(max_pool(x), s, z),  s > 0 one number."""
-    match node:
-        case Node(MaxPool() as pool, [Value(Node(op, [_, *parameters])) as y]) if has_one_use(y):
-            source = Quantized.of(y)
-            if source is None or not source.has_one_scale or not source.scale.data > 0:
-                return None
-            return b.emit(op, b.emit(pool, source.stored), *parameters)
-    return None
-
-
 RECOGNISE_QUANTIZED = RewritePass(
-    "recognise-quantized",
-    (
-        recognise_conv,
-        recognise_matmul,
-        take_bias,
-        cancel_quantization,
-        quantize_before_moving,
-        dequantize_after_moving,
-        dequantize_after_pooling,
-    ),
+    "recognise-quantized", (recognise_conv, recognise_matmul, take_bias)
 )

@@ -123,5 +123,5 @@ def test_what_the_inputs_contradict_is_refused() -> None:
     machine = Machine(planned(text))
     with pytest.raises(UsageError, match=r"'s' of input 'x' is 5, out of its bounds 2\.\.4"):
         machine.run([np.ones(5, np.float32), np.ones(5, np.float32)], {})
-    with pytest.raises(UsageError, match="axis 0 of input 'y' has 3 elements, but s is 2 with s"):
+    with pytest.raises(UsageError, match="'s' is 3 in axis 0 of input 'y', but 2 in axis 0"):
         machine.run([np.ones(2, np.float32), np.ones(3, np.float32)], {})

@@ -92,3 +92,12 @@ def test_a_ranged_output_is_as_long_as_the_run_says() -> None:
     (longer,) = outputs.make({"s": LARGE})
     assert longer.shape == (LARGE, 4)
     assert address(longer) == first
+
+
+def test_shapes_follow_the_extents_from_run_to_run() -> None:
+    s = ranged(Dim("s", 1, LARGE))
+    outputs = OutputArrays([TensorType(f32, (s, 4)), TensorType(u8, (2,)), TensorType(u8, (s,))])
+    short, long = {"s": 3}, {"s": 5}
+    for extents in (short, short, long, short, {"s": 5}):
+        n = extents["s"]
+        assert [array.shape for array in outputs.make(extents)] == [(n, 4), (2,), (n,)]

@@ -17,7 +17,7 @@ from afterglow.frontends.onnx.signature import Parameter, ParameterKind
 from afterglow.support.errors import AfterglowError, UsageError
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.extent import is_ranged
-from afterglow.types.extent_text import read_extent
+from afterglow.types.extent.text import read_extent
 
 
 @dataclass(frozen=True)

@@ -200,7 +200,7 @@ class NativeExecutable(HostExecutable):
         """Whether several threads are worth it; what depends on extents is asked once for each."""
         if not context.known:
             return part.is_shared
-        key = (part.main, *context.extents)
+        key: tuple[str | int, ...] = (part.main, *context.known.values())
         known = self._shared.get(key)
         if known is None:
             if len(self._shared) >= MOST_REMEMBERED:

@@ -14,7 +14,7 @@ from afterglow.types.extent import Extents
 LARGE = 1 << 17
 """Bytes from which it pays: so much often comes from the system, page by page and cleared."""
 MOST_SHAPES = 1024
-"""Shapes that are remembered for each ranged output."""
+"""Extents at which the shapes of ranged outputs are remembered."""
 MOST_CACHED = 2
 """Arrays whose memory is cached for each output."""
 
@@ -23,55 +23,56 @@ class OutputArrays:
     """Allocates the outputs of a run: small ones anew, large ones in cached memory."""
 
     def __init__(self, types: Sequence[TensorType]) -> None:
-        self._makers = [_maker(type) for type in types]
+        self._types = types
+        self._dtypes = [np.dtype(type.dtype.numpy) for type in types]
+        self._cached = {place: _Cached(t) for place, t in enumerate(types) if _is_large(t)}
+        """What makes the large ones, by their places."""
+        self._is_ranged = any(type.is_ranged for type in types)
+        self._recent: tuple[Extents, Sequence[tuple[int, ...]]] = ({}, [t.shape for t in types])
+        """The extents that came last, and the shapes at them; of exact outputs just the shapes."""
+        self._shapes: dict[tuple[int, ...], Sequence[tuple[int, ...]]] = {}
+        """The shapes of ranged outputs at extents that they had."""
 
     def make(self, extents: Extents) -> list[Array]:
         """An array for each output, with anything in it."""
-        return [maker.make(extents) for maker in self._makers]
+        recent, shapes = self._recent
+        if self._is_ranged and recent is not extents:
+            shapes = self._shapes_at(extents)
+            self._recent = extents, shapes
+        if not self._cached:
+            return [*map(np.empty, shapes, self._dtypes)]
+        return [
+            self._cached[place].make(shape) if place in self._cached else np.empty(shape, dtype)
+            for place, (shape, dtype) in enumerate(zip(shapes, self._dtypes, strict=True))
+        ]
 
-
-class _Fresh:
-    """A new array each time."""
-
-    def __init__(self, type: TensorType) -> None:
-        self.type = type
-        self.is_ranged = type.is_ranged
-        self.dtype = np.dtype(type.dtype.numpy)
-        self._shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
-        """What its shape is at extents that it had, if it is ranged."""
-
-    def shape(self, extents: Extents) -> tuple[int, ...]:
-        """The shape that it has in a run."""
-        if not self.is_ranged:
-            return self.type.shape
+    def _shapes_at(self, extents: Extents) -> Sequence[tuple[int, ...]]:
         key = (*extents.values(),)
         known = self._shapes.get(key)
         if known is None:
             if len(self._shapes) >= MOST_SHAPES:
                 self._shapes.clear()
-            known = self._shapes[key] = self.type.bind(extents).shape
+            known = self._shapes[key] = [type.bind(extents).shape for type in self._types]
         return known
 
-    def make(self, extents: Extents) -> Array:
-        return np.empty(self.shape(extents), self.dtype)
 
-
-class _Cached(_Fresh):
-    """An array in memory that comes back when the array and all views of it are gone."""
+class _Cached:
+    """Makes arrays in memory that comes back when an array and all views of it are gone."""
 
     def __init__(self, type: TensorType) -> None:
-        super().__init__(type)
+        self.dtype = np.dtype(type.dtype.numpy)
+        self._most = type.nbytes
         self._free: list[Array] = []
 
-    def make(self, extents: Extents) -> Array:
+    def make(self, shape: tuple[int, ...]) -> Array:
+        """An array of a shape, with anything in it."""
         try:
             memory = self._free.pop()
         except IndexError:  # asking first would not help: another thread may take the last one
-            memory = np.empty(self.type.nbytes, np.uint8)
+            memory = np.empty(self._most, np.uint8)
         # Views refer to the first array that NumPy finds no other array behind: this one.
         array = np.asarray(memory.data)
         weakref.finalize(array, self._give_back, memory).atexit = False
-        shape = self.shape(extents)
         return array[: prod(shape) * self.dtype.itemsize].view(self.dtype).reshape(shape)
 
     def _give_back(self, memory: Array) -> None:
@@ -79,6 +80,5 @@ class _Cached(_Fresh):
             self._free.append(memory)
 
 
-def _maker(type: TensorType) -> _Fresh:
-    is_large = type.nbytes >= LARGE and not np.dtype(type.dtype.numpy).hasobject
-    return _Cached(type) if is_large else _Fresh(type)
+def _is_large(type: TensorType) -> bool:
+    return type.nbytes >= LARGE and not np.dtype(type.dtype.numpy).hasobject

@@ -17,7 +17,7 @@ from afterglow.runtime.native.machine import Needs
 from afterglow.support.errors import IndexRangeError
 from afterglow.types import Array, IndexRange, Interface
 from afterglow.types.extent import Dim, Extents, RangedExtent, bind_extent
-from afterglow.types.extent_text import read_shape, spell_shape
+from afterglow.types.extent.text import read_shape, spell_shape
 
 WORK_TO_SHARE = 5e5
 """FLOPs of a run below which waking other threads costs more than they save."""

@@ -60,6 +60,22 @@ def test_equal_jobs_share_a_kernel() -> None:
     assert len({call.arguments for call in segment.calls}) == 4
 
 
+def test_equal_steps_are_written_once() -> None:
+    weights = np.ones((1, 4 * 512, 512), np.float32)
+    lstm = model(
+        [node("LSTM", ["x", "w", "r"], ["y"], hidden_size=512)],
+        inputs=[info("x", (9, 8, 512))],
+        outputs=[info("y", (9, 1, 8, 512))],
+        constants={"w": weights, "r": weights},
+    )
+    made = generated(lstm)
+    assert made.main is not None
+    (segment,) = made.segments
+    steps = group_calls(segment.calls)
+    assert made.main.text.count("call void %") == len(steps)
+    assert len([name for name in made.main.exports if name.startswith("step_")]) == len(steps) - 8
+
+
 def test_code_is_the_same_each_time() -> None:
     source = networks.transformer()
     first, second = (generated(source) for _ in range(2))

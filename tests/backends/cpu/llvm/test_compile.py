@@ -20,11 +20,11 @@ from afterglow.backends.cpu import (
     verify_module,
 )
 from afterglow.backends.cpu.llvm.compile import ENTRY_POINTS, check_entry_points
-from afterglow.backends.cpu.llvm.emitter import VOID
+from afterglow.backends.cpu.llvm.emitter import VOID, quotient
 from afterglow.backends.cpu.llvm.math import erf, log
 from afterglow.backends.cpu.target import NAMED
 from afterglow.support.errors import CompileError, UnsupportedError, UsageError
-from afterglow.types.dtype import f16, f32
+from afterglow.types.dtype import f16, f32, i64
 from tests.backends.cpu.running import HOST
 
 
@@ -84,6 +84,21 @@ def test_the_assembly_reads_well() -> None:
 def test_the_same_text_gives_the_same_bytes() -> None:
     module = doubling(HOST)
     assert compile_module(module, HOST) == compile_module(module.text, HOST)
+
+
+def test_a_plain_module_is_compiled_as_it_is_written() -> None:
+    module = Module(HOST)
+    with module.function("third") as e:
+        x = e.pointer("x", i64)
+        x.store(quotient(x.load(), 3))
+    optimised = compile_module(module, HOST)
+    module.is_plain = True
+    plain = compile_module(module, HOST)
+    assert plain != optimised
+    for code in (plain, optimised):
+        x = np.array([22])
+        load_host(code, ["third"], HOST).function("third", ctypes.c_void_p)(x.ctypes.data)
+        assert x == 7
 
 
 @pytest.mark.parametrize("name", NAMED)

@@ -99,3 +99,16 @@ def test_a_turn_divides_the_depth_if_it_can() -> None:
     assert even_unroll(10, 4, 2) == 2
     assert even_unroll(7, 4, 2) == 4
     assert even_unroll(1, 8, 3) == 1
+
+
+def test_settled_rows_that_begin_alike_are_frozen_once() -> None:
+    module = Module(Target.host())
+    with module.function("rows") as e:
+        x, other, panel = (e.pointer(name, f32) for name in ("x", "other", "panel"))
+        rows = [x + 3, x + 10, other]
+        settled = Factors(rows, panel).settled()
+        for row in settled.rows:
+            settled.panel.store(row.load())
+    assert [row.offset for row in settled.rows] == [3, 10, 0]
+    assert len({row.text for row in settled.rows}) == 2
+    assert module.text.count("freeze ptr") == 3

@@ -32,6 +32,7 @@ def build(
     main = generated.main
     assert main is not None
     write_run_alone(main)
+    main.is_plain = True
     objects = compile_all(generated.modules, target, compiled)
     parts = _parts(generated)
     hosted = tuple(part.index for part in parts if isinstance(part, Host))

@@ -7,7 +7,7 @@ for some units of their work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -92,6 +92,11 @@ def group_calls(calls: Sequence[Call]) -> list[list[Call]]:
         else:
             groups.append([call])
     return groups
+
+
+def step_key(calls: Sequence[Call]) -> Hashable:
+    """What is equal for steps that do the same."""
+    return tuple((call.function.symbol, call.arguments, call.guards) for call in calls)
 
 
 def write_division(e: Emitter, calls: Sequence[Call]) -> tuple[Value, Value]:

@@ -6,7 +6,7 @@ bases tells.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ from afterglow.backends.cpu.codegen.calls import (
     group_calls,
     know_dims,
     scratch_of,
+    step_key,
     write_division,
     write_step,
 )
@@ -27,7 +28,7 @@ from afterglow.backends.cpu.codegen.control import ControlFlow, control_refusal,
 from afterglow.backends.cpu.codegen.frame import Frame
 from afterglow.backends.cpu.codegen.write import refusal, symbol_of, write_kernel
 from afterglow.backends.cpu.kernels.table import DIRECT
-from afterglow.backends.cpu.llvm.emitter import Module
+from afterglow.backends.cpu.llvm.emitter import FunctionSymbol, Module
 from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.micro.kernel import (
     Alarm,
@@ -311,19 +312,20 @@ class _KernelMemory:
 
 
 def _write_main(generated: Generated, dims: Sequence[str]) -> Module:
-    """The steps of all segments, and for each segment a main function."""
+    """The steps of all segments, equal ones once, and for each segment a main function."""
     module = Module(generated.target)
+    written: dict[Hashable, FunctionSymbol] = {}
     for number, segment in enumerate(generated.segments):
-        steps = [
-            write_step(module, f"step_{number}_{place}", calls, dims)
-            for place, calls in enumerate(group_calls(segment.calls))
-        ]
+        steps = {step_key(calls): calls for calls in group_calls(segment.calls)}
+        for key, calls in steps.items():
+            if key not in written:
+                written[key] = write_step(module, f"step_{len(written)}", calls, dims)
         with module.function(f"main_{number}") as e:
             bases, team = e.pointer("bases", e.index_type), e.pointer("team", e.index_type)
             know_dims(e, bases_in(e, bases), dims)
             parallel_for = e.load_pointer(team, 0, u8)
-            for symbol, calls in zip(steps, group_calls(segment.calls), strict=True):
-                units, chunks = write_division(e, calls)
-                step = e.address_of(symbol, u8)
-                e.run_at(parallel_for, team, step, bases, units, chunks)
+            divisions = {key: write_division(e, calls) for key, calls in steps.items()}
+            for key in map(step_key, group_calls(segment.calls)):
+                step = e.address_of(written[key], u8)
+                e.run_at(parallel_for, team, step, bases, *divisions[key])
     return module

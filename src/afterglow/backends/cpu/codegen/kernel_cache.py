@@ -18,7 +18,7 @@ def caching_compiler(kernels: KernelCache | None) -> Compile:
         return compile_module
 
     def compiled(module: Module, target: Target) -> bytes:
-        text = "\n".join([llvmlite.__version__, repr(target), module.text])
+        text = "\n".join([llvmlite.__version__, repr(target), str(module.is_plain), module.text])
         key = hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
         code = kernels.get(key)
         if code is None:

@@ -2,10 +2,12 @@
 
 from afterglow.backends.cpu.kernels import (  # noqa: F401  # noqa: F401
     attention,
+    channel_ranges,
     conv,
     conv_transpose,
     fill,
     grid_sample,
+    histogram,
     indexing,
     lrn,
     matmul,

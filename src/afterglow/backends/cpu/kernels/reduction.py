@@ -34,6 +34,7 @@ from afterglow.backends.cpu.micro.reduction_lines import (
 )
 from afterglow.backends.cpu.micro.staged import Fold, Partials, Results, partials_storage
 from afterglow.backends.cpu.pointwise import compute
+from afterglow.backends.cpu.target import Target
 from afterglow.graph import Op
 from afterglow.ops.elementwise import Div
 from afterglow.ops.reduction import (
@@ -69,8 +70,8 @@ def reduction(r: KernelRequest) -> list[Algorithm]:
     op, x = r.step.op, r.step.required[0]
     assert isinstance(op, Reduction)
     dtype = arithmetic_type(x.type.dtype)
-    lines = _lines(r, _layout(r, op, full_lanes(r.target, dtype)), dtype)
-    blocks = replace(lines, cut=_cut(lines))
+    lines = lines_side_by_side(r.target, _layout(r, op, full_lanes(r.target, dtype)), dtype)
+    blocks = replace(lines, cut=block_cut(lines))
     cost = plain_cost(r.job)
     if blocks.cut is None:
         return [Algorithm(DIRECT, cost, lambda k: _write_in_one(k, op, lines))]
@@ -98,17 +99,20 @@ def _layout(k: KernelRequest, op: Reduction, lanes: int) -> LineLayout:
     return lay_out(shape, axes, placed_source(k), sink, lanes)
 
 
-def _lines(k: KernelRequest, layout: LineLayout, dtype: DType) -> ReductionLines:
-    lanes = lanes_of(k.target, dtype, layout)
+def lines_side_by_side(
+    target: Target, layout: LineLayout, dtype: DType, carried: int = 1
+) -> ReductionLines:
+    """The lines of a layout, in groups that leave registers free if each carries some values."""
+    lanes = lanes_of(target, dtype, layout)
     columns = largest(layout.columns) // lanes
-    side = max(1, min(SIDE, k.target.vector_registers // 2, columns))
+    side = max(1, min(SIDE, target.vector_registers // (carried + 1), columns))
     lines = ReductionLines(layout, dtype, lanes, side)
     while largest(lines.units) < ENOUGH_GROUPS and lines.side > 2:
         lines = replace(lines, side=lines.side // 2)
     return lines
 
 
-def _cut(lines: ReductionLines) -> LineCut | None:
+def block_cut(lines: ReductionLines) -> LineCut | None:
     """Blocks of lines that are long; None if they are not."""
     layout = lines.layout
     columns = lines.side * lines.lanes if layout.across else largest(layout.columns)
@@ -129,7 +133,9 @@ def _write_in_blocks(k: Kernel, op: Reduction, blocks: ReductionLines) -> None:
     with k.phase(lines.units, work_of(joined, REDUCED_ELEMENT), "joined") as p:
         fold = _fold(p, op, blocks.layout)
         joining = Partials.of(p, "partials", blocks)
-        _write_results(p, lines, fold, lambda line: joining.joined(line, fold))
+        _write_results(
+            p, lines, fold, lambda line: joining.joined(line, fold.initial, fold.combine)
+        )
 
 
 def _write_results(

@@ -31,6 +31,8 @@ ENTRY_POINTS = (
 """
 OPTIMISATION = 2
 """LLVM's level of code generation: above it nothing is gained, below it half the speed is lost."""
+PLAIN = 0
+"""The level for code that only calls other code: it takes a sixth of the time to compile."""
 
 Compile: TypeAlias = Callable[[Module, Target], bytes]
 """From a module to its object code: `compile_module`, or something that remembers."""
@@ -44,7 +46,8 @@ def compile_module(module: Module | str, target: Target) -> bytes:
 
     Modules may be compiled in several threads at once: each call has an LLVM context of its own.
     """
-    with Compilation(_text(module), target) as compilation:
+    level = PLAIN if isinstance(module, Module) and module.is_plain else OPTIMISATION
+    with Compilation(_text(module), target, level) as compilation:
         return compilation.emit(as_object=True)
 
 
@@ -89,8 +92,8 @@ _EMIT = _unlocked("LLVMPY_TargetMachineEmitToMemory")
 class Compilation:
     """A module parsed by LLVM, with its context and target machine; closed in the right order."""
 
-    def __init__(self, text: str, target: Target) -> None:
-        self.machine = _target_machine(target)
+    def __init__(self, text: str, target: Target, level: int = OPTIMISATION) -> None:
+        self.machine = _target_machine(target, level)
         self.context = llvm.create_context()
         self.module = self.parse(text)
 
@@ -137,12 +140,12 @@ def verify_module(module: Module | str, target: Target) -> None:
         compilation.verify()
 
 
-def _target_machine(target: Target) -> Any:
+def _target_machine(target: Target, level: int) -> Any:
     family = llvm.Target.from_triple(target.triple)
     return family.create_target_machine(
         cpu=target.cpu,
         features=",".join(f"+{name}" for name in target.features),
-        opt=OPTIMISATION,
+        opt=level,
         reloc="pic",
         codemodel="small",
         abiname=target.abi,

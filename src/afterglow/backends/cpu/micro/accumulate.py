@@ -72,6 +72,13 @@ class Factors:
         rows = [moved[row.text] + row.offset for row in self.rows]
         return replace(self, rows=rows, panel=panel)
 
+    def settled(self) -> Factors:
+        """The same factors, of whose addresses LLVM does not ask how they came about."""
+        starts = {row.text: Pointer(row.code, row.dtype, row.text) for row in self.rows}
+        known = {text: start.settled() for text, start in starts.items()}
+        rows = [known[row.text] + row.offset for row in self.rows]
+        return replace(self, rows=rows, panel=self.panel.settled())
+
 
 Span = tuple[Value, Value]
 """The first place along a depth, and the one after the last."""

@@ -94,16 +94,18 @@ class Partials:
         for (offset, mask), value in zip(line.vectors, found, strict=True):
             row.store(value, line.start + offset, mask)
 
-    def joined(self, line: ReductionLine, fold: Fold) -> list[Value]:
+    def joined(
+        self, line: ReductionLine, initial: float, combine: Callable[[Value, Value], Value]
+    ) -> list[Value]:
         """What all blocks of a line have found, in their order."""
         lines = line.lines
         lanes = lines.lanes if lines.layout.across else 1
-        start = line.p.e.constant(lines.dtype, fold.initial, lanes)
+        start = line.p.e.constant(lines.dtype, initial, lanes)
 
         def step(block: Value, carried: list[Value]) -> list[Value]:
             row = self.rows.row(line.number * self.blocks + block)
             return [
-                fold.combine(value, row.load(line.start + offset, lanes, mask))
+                combine(value, row.load(line.start + offset, lanes, mask))
                 for (offset, mask), value in zip(line.vectors, carried, strict=True)
             ]
 
@@ -163,7 +165,7 @@ def _write_stage(p: Phase, lines: ReductionLines, number: int, stages: FoldStage
     def body(line: ReductionLine) -> None:
         results: Results = []
         for fold, found in zip(stages.folds[:number], partials, strict=False):
-            results.append(fold.finished(found.joined(line, fold), results))
+            results.append(fold.finished(found.joined(line, fold.initial, fold.combine), results))
         if number == len(stages.folds):
             line.each(lambda position: stages.put(position, results), unroll=stages.unroll)
         else:

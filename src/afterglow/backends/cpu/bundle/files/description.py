@@ -11,7 +11,7 @@ from afterglow.backends.cpu.bundle.files.extents import members_of
 from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
 from afterglow.runtime.library import FORMAT
 from afterglow.types import FillLevel
-from afterglow.types.extent_text import spell_shape
+from afterglow.types.extent.text import spell_shape
 
 
 def digest_of(code: BundleCode) -> str:

@@ -125,7 +125,8 @@ class _Product:
         first = e.index(line) * tiles.pixels_in_line + begin * len(tiles.within)
         rows = tiles.rows(side.x, height, line, begin, left)
         taps, widths = self.plan.geometry.taps, side.columns.widths
-        found = sums_over(e, taps, rows, side.factors, widths, fetches=self.plan.fetches)
+        ranged, fetches = bool(tiles.tail), self.plan.fetches
+        found = sums_over(e, taps, rows, side.factors, widths, fetches=fetches, settles=ranged)
         vectors, bias = len(side.columns.widths), side.loaded_bias()
         for number in range(len(rows)):
             values = found[number * vectors : (number + 1) * vectors]

@@ -31,11 +31,12 @@ def sums_over(
     widths: Sequence[int],
     *,
     fetches: bool = False,
+    settles: bool = False,
 ) -> list[Value]:
     """The sums of rows of x times a panel that has a line for each tap, row by row.
 
     Lines are vectors with `widths` lanes. A panel that is not in a cache yet is fetched while it
-    is read.
+    is read. Addresses that follow from ranged extents are settled: LLVM would take long.
     """
     dtype, places, line = panel.dtype, starts(widths), sum(widths)
     zeros = [e.constant(dtype, 0, lanes) for lanes in widths] * len(rows)
@@ -51,4 +52,5 @@ def sums_over(
             here.prefetch(AHEAD // dtype.itemsize + element)
 
     core = Accumulation(broadcast_step(dtype, load), unroll, fetch=fetch if fetches else None)
-    return core.over(e, taps, Factors(rows, panel, line=line), zeros)
+    factors = Factors(rows, panel, line=line)
+    return core.over(e, taps, factors.settled() if settles else factors, zeros)

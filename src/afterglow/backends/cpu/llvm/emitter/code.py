@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from afterglow.backends.cpu.target import Target
 from afterglow.support.errors import InternalError
 from afterglow.types.dtype import DType, i32, i64
-from afterglow.types.extent import Dim, RangedExtent
+from afterglow.types.extent import Atom, Dim, RangedExtent
 
 if TYPE_CHECKING:
     from afterglow.backends.cpu.llvm.emitter.value import Value
@@ -26,8 +26,8 @@ class Code:
         self.entry_lines: list[str] = []
         """What is computed once, before everything else."""
         self.lines: list[str] = []
-        self.extents: dict[RangedExtent, Value] = {}
-        """The values of ranged extents that are known in the function."""
+        self.extents: dict[RangedExtent | Atom, Value] = {}
+        """The values of ranged extents, and of what they are made of, known in the function."""
         self.dim_value: Callable[[Dim], Value] = _no_dims
         """What gives the extent of a dimension in the run at hand."""
         self._names = 0

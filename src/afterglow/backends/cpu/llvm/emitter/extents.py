@@ -21,9 +21,16 @@ def _sum(code: Code, extent: RangedExtent) -> Value:
     for monomial, factor in extent.terms:
         product = _number(code, factor)
         for atom in monomial:
-            product = _atom(code, atom) * product
+            product = _known_atom(code, atom) * product
         total = product + total
     return total
+
+
+def _known_atom(code: Code, atom: Atom) -> Value:
+    """The value of an atom, which many extents may have in them."""
+    if atom not in code.extents:
+        code.extents[atom] = _atom(code, atom)
+    return code.extents[atom]
 
 
 def _number(code: Code, extent: int) -> Value:

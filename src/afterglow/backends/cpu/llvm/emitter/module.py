@@ -21,6 +21,8 @@ class Module:
         self.target = target
         self.exports: list[str] = []
         """Functions that can be found by name once the code is loaded."""
+        self.is_plain = False
+        """Whether it is compiled as it is written: to call kernels, fast code gains nothing."""
         self._names = NameScope()
         self._globals: list[str] = []
         self._declarations: dict[str, str] = {}

@@ -180,7 +180,8 @@ def _multiply(
     base, place = matrix + begin * plan.line, to + begin * sum(widths)
     rows = [base + row * plan.line for row in range(height)]
     taps = Axes((plan.channels,), (1,))
-    found = iter(sums_over(e, taps, rows, factors, widths, fetches=True))
+    ranged = bool(plan.tail)
+    found = iter(sums_over(e, taps, rows, factors, widths, fetches=True, settles=ranged))
     for row in range(height):
         for start, _ in starts(widths):
             place.store(next(found), row * sum(widths) + start)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from afterglow.types.extent import RangedExtent, dims_of
+from afterglow.types.extent.bounds import without
 
 
 def solve(expected: int, value: int, known: dict[str, int]) -> bool:
@@ -20,15 +21,13 @@ def solve(expected: int, value: int, known: dict[str, int]) -> bool:
     (dim,) = missing
     rest, factor = 0, 0
     for monomial, count in expected.terms:
-        if monomial.count(dim) == 0 and not any(dim in dims_of(*a.parts) for a in monomial):
+        if not any(dim in atom.dims for atom in monomial):
             rest += count * prod(atom.value(known) for atom in monomial)
-        elif monomial.count(dim) == 1 and dim in monomial:
-            others = [atom for atom in monomial if atom != dim]
-            if any(dim in dims_of(*atom.parts) for atom in others):
-                return False
-            factor += count * prod(atom.value(known) for atom in others)
-        else:
+            continue
+        others = without(monomial, (dim,))
+        if others is None or any(dim in atom.dims for atom in others):
             return False
+        factor += count * prod(atom.value(known) for atom in others)
     if factor == 0 or (value - rest) % factor:
         return False
     known[dim.name] = (value - rest) // factor * dim.step

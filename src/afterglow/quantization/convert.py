@@ -1,0 +1,135 @@
+"""Conversion of a function from floats to integers, by the parameters of its storage points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from afterglow.graph import Builder, Constant, Function, Node, Value
+from afterglow.ops.convolution import Conv
+from afterglow.ops.elementwise import Add
+from afterglow.ops.linear import MatMul
+from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
+from afterglow.passes import Pass
+from afterglow.quantization.calibrate import calibrate
+from afterglow.quantization.config import QuantizationConfig
+from afterglow.quantization.observation import Observation
+from afterglow.quantization.points import find_points
+from afterglow.quantization.scheme import LEAST_SCALE, Method, Scheme
+from afterglow.quantization.weights import least_scales, quantize_bias, quantize_weight
+from afterglow.types import Array, Quantization
+
+
+class Convert(Pass):
+    """Every storage point that was observed is stored as integers, which its readers dequantize.
+
+    Weights of anchors become bytes with a scale for each column of the result, biases integers of
+    32 bits. The function then reads as one that was quantized elsewhere: later passes make
+    products of integers of products of dequantized values.
+    """
+
+    name = "convert"
+
+    def __init__(
+        self,
+        observations: Mapping[str, Observation],
+        config: QuantizationConfig = QuantizationConfig(),  # noqa: B008  a frozen value
+    ) -> None:
+        self.observations = observations
+        """By the names of points."""
+        self.config = config
+
+    def run(self, function: Function) -> bool:
+        """See the class."""
+        if function is not function.module.main:
+            return False
+        points = find_points(function, self.config.keeps)
+        for value, readers in points.readers.items():
+            source = points.parameters_from(value)
+            if source.name in self.observations:
+                self._convert(function, value, readers, self._parameters(source.name))
+        return bool(points.readers)
+
+    def _parameters(self, name: str) -> Quantization:
+        config = self.config
+        scheme, method = Scheme(config.scheme), Method(config.method)
+        observed = self.observations[name]
+        return calibrate(observed, scheme, method, config.dtype, config.percentile)
+
+    def _convert(
+        self,
+        function: Function,
+        value: Value,
+        readers: list[tuple[Node, int]],
+        parameters: Quantization,
+    ) -> None:
+        first = next(iter(function.nodes)) if value.producer is None else value.producer.after
+        b = Builder(function, first, name=f"{value.name}.quantized", origin=_origin(value))
+        dtype = self.config.dtype
+        scale = b.constant(np.array(parameters.scales[0], np.float32), f"{value.name}.scale")
+        zero = b.constant(np.array(parameters.offsets[0], dtype.numpy), f"{value.name}.zero")
+        axis = max(0, value.type.rank - 1)
+        stored = b.emit(QuantizeLinear(axis, dtype), value, scale, zero)
+        for node, index in readers:
+            reader = Builder(function, node, name=f"{value.name}.real", origin=node.origin)
+            node.set_operand(index, reader.emit(DequantizeLinear(axis), stored, scale, zero))
+            if isinstance(node.op, (Conv, MatMul)):
+                self._convert_weight(function, node, parameters.scales[0])
+
+    def _convert_weight(self, function: Function, anchor: Node, input_scale: float) -> None:
+        """Store the weight of an anchor as bytes, and its bias as integers of the sums' scale."""
+        weight, bias = anchor.operands[1], _Bias.of(anchor)
+        assert isinstance(weight, Constant)
+        least = LEAST_SCALE if bias is None else least_scales(bias.data, input_scale)
+        chosen = quantize_weight(
+            weight.data,
+            _column_axis(anchor),
+            search=self.config.search_weights,
+            least_scales=np.maximum(least, LEAST_SCALE),
+        )
+        b = Builder(function, anchor, name=weight.name, origin=anchor.origin)
+        stored = b.constant(chosen.stored, f"{weight.name}.stored")
+        scales = b.constant(chosen.scales, f"{weight.name}.scale")
+        anchor.set_operand(1, b.emit(chosen.op, stored, scales))
+        if bias is not None:
+            integers, sums = quantize_bias(bias.data, input_scale, chosen.scales)
+            bias.replace(function, f"{anchor.name}.bias", integers, sums)
+
+
+@dataclass(frozen=True)
+class _Bias:
+    """A constant with a number for each column of an anchor's result: where it is added."""
+
+    node: Node
+    index: int
+    data: Array
+
+    @staticmethod
+    def of(anchor: Node) -> _Bias | None:
+        """The bias of an anchor: its operand, or what the only reader of its result adds."""
+        match anchor:
+            case Node(Conv(), [_, _, Constant(data)]):
+                return _Bias(anchor, 2, data)
+        match anchor.result.users:
+            case [Node(Add(), [Value() as x, Constant(data)]) as add] if x is anchor.result:
+                columns = anchor.result.type.shape[-1:]
+                return _Bias(add, 1, data) if data.shape == columns else None
+        return None
+
+    def replace(self, function: Function, name: str, integers: Array, scales: Array) -> None:
+        """Add dequantized integers instead."""
+        b = Builder(function, self.node, name=name, origin=self.node.origin)
+        stored, scale = b.constant(integers, f"{name}.stored"), b.constant(scales, f"{name}.scale")
+        self.node.set_operand(self.index, b.emit(DequantizeLinear(0), stored, scale))
+
+
+def _column_axis(anchor: Node) -> int:
+    """The axis of the weight that runs along the columns of the result."""
+    op = anchor.op
+    return int(isinstance(op, MatMul) and not op.transpose_rhs)
+
+
+def _origin(value: Value) -> str:
+    return "" if value.producer is None else value.producer.origin

@@ -1,0 +1,163 @@
+"""The storage points of a function: activations that conversion keeps as integers.
+
+Convolutions and matrix products with constant weights compute in integers, so what they read is
+stored as integers. From there the islands grow backwards: what a pool, a concatenation, a sum or
+a move of such a value reads is stored as integers, too, for as long as it is computed from other
+integers. All else stays in floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from afterglow.graph import Constant, Function, Node, Value
+from afterglow.ops.convolution import Conv
+from afterglow.ops.image import Resize
+from afterglow.ops.linear import MatMul
+from afterglow.ops.movement import Concat, Reshape, Slice, Transpose
+from afterglow.ops.pooling import AvgPool, MaxPool
+from afterglow.ops.reduction import ReduceMean
+from afterglow.ops.shuffle import Shuffle
+from afterglow.types.dtype import f32
+
+SAME_NUMBERS = (Reshape, Transpose, Slice, Shuffle, MaxPool)
+"""Ops whose results hold nothing but elements of their first operand: both have one scale."""
+ISLAND_OPS = (*SAME_NUMBERS, AvgPool, ReduceMean, Resize, Concat)
+"""Ops that read integers if what they compute is stored so: memory decides how long they take."""
+
+
+@dataclass
+class Points:
+    """Storage points in the order of computation, each with the uses that read integers."""
+
+    readers: dict[Value, list[tuple[Node, int]]] = field(default_factory=dict)
+
+    def parameters_from(self, value: Value) -> Value:
+        """The point whose observation gives the scale of a point.
+
+        A value that only moves has the scale of what it is moved from. What nothing but a
+        concatenation reads has the scale of the result, so that bytes are joined as they are.
+        """
+        while (source := self._moved_from(value)) is not None:
+            value = source
+        joined = self._joined_to(value)
+        return value if joined is None else self.parameters_from(joined)
+
+    def _moved_from(self, value: Value) -> Value | None:
+        node = value.producer
+        if node is None or not isinstance(node.op, SAME_NUMBERS):
+            return None
+        source = node.operands[0]
+        return source if source in self.readers else None
+
+    def _joined_to(self, value: Value) -> Value | None:
+        """The concatenation that a point, or what is moved from it, is part of, if it shares."""
+        nested = value.producer is not None and isinstance(value.producer.op, Concat)
+        readers = [node for node, _ in self.readers[value]]
+        if len(readers) > 1 and not nested:
+            return None
+        for node in readers:
+            if node.results[0] in self.readers:
+                if isinstance(node.op, Concat):
+                    return node.result
+                if isinstance(node.op, SAME_NUMBERS):
+                    return self._joined_to(node.result)
+        return None
+
+
+def is_anchor(node: Node) -> bool:
+    """Whether a node can multiply integers: a convolution or product with constant f32 weights."""
+    match node:
+        case Node(Conv(), [Value() as x, Constant() as weight, *_]):
+            pass
+        case Node(MatMul(), [Value() as x, Constant() as weight]) if weight.type.rank == 2:
+            pass
+        case _:
+            return False
+    return _is_activation(x) and weight.type.dtype is f32 and weight.type.size > 0
+
+
+def find_points(function: Function, keep: Callable[[Node], bool] = lambda node: False) -> Points:
+    """The points of a function; anchors that `keep` holds of stay in floats."""
+    walk = _Walk(function, [n for n in function.nodes if is_anchor(n) and not keep(n)])
+    walk.run()
+    ordered = sorted(walk.found.readers, key=lambda value: walk.place(value))
+    return Points({value: walk.found.readers[value] for value in ordered})
+
+
+class _Walk:
+    """Finds the points of a function, from its anchors backwards."""
+
+    def __init__(self, function: Function, anchors: list[Node]) -> None:
+        self.places = {node: place for place, node in enumerate(function.nodes)}
+        self.anchors = {*anchors}
+        self.found = Points()
+        self.open: list[Value] = []
+
+    def run(self) -> None:
+        for anchor in self.places:
+            if anchor in self.anchors:
+                self._read(anchor, 0)
+        while self.open:
+            self._grow(self.open.pop())
+
+    def place(self, value: Value) -> int:
+        """Where a value is computed; inputs come first."""
+        return self.places.get(value.producer, -1) if value.producer is not None else -1
+
+    def _read(self, node: Node, index: int) -> None:
+        """A use reads integers."""
+        value = node.operands[index]
+        assert value is not None
+        if value not in self.found.readers:
+            self.found.readers[value] = []
+            self.open.append(value)
+        self.found.readers[value].append((node, index))
+
+    def _grow(self, value: Value) -> None:
+        """Find what the computation of a point reads that is to be stored as integers."""
+        node = value.producer
+        if node is None or node in self.anchors:
+            return
+        if isinstance(node.op, ISLAND_OPS):
+            count = len(node.operands) if isinstance(node.op, Concat) else 1
+            for index in _activations(node)[:count]:
+                self._read(node, index)
+        elif node.op.elementwise:
+            self._grow_elementwise(node)
+
+    def _grow_elementwise(self, node: Node) -> None:
+        """One operand, the last to be computed, is fused; others are stored."""
+        shape = node.results[0].type.shape
+        operands = [i for i in _activations(node) if _operand(node, i).type.shape == shape]
+        if not operands:
+            return
+        last = max(operands, key=lambda index: self.place(_operand(node, index)))
+        for index in operands:
+            operand = _operand(node, index)
+            if index == last and operand.use_count == 1:
+                self._grow(operand)
+            elif self._is_of_integers(operand.producer):
+                self._read(node, index)
+
+    def _is_of_integers(self, node: Node | None) -> bool:
+        """Whether a node computes from what is, or may be, stored as integers."""
+        return node in self.anchors or (
+            node is not None and (isinstance(node.op, ISLAND_OPS) or node.op.elementwise)
+        )
+
+
+def _activations(node: Node) -> list[int]:
+    """The operands that are activations."""
+    return [i for i, operand in enumerate(node.operands) if operand and _is_activation(operand)]
+
+
+def _operand(node: Node, index: int) -> Value:
+    operand = node.operands[index]
+    assert operand is not None
+    return operand
+
+
+def _is_activation(value: Value) -> bool:
+    return not isinstance(value, Constant) and value.type.dtype is f32

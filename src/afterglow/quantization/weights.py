@@ -1,0 +1,183 @@
+"""Weights and biases as integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from afterglow.ops.quantization import DequantizeLinear
+from afterglow.quantization.scheme import LEAST_SCALE, Scheme, fit
+from afterglow.support.errors import UsageError
+from afterglow.types import Array, DType
+from afterglow.types.dtype import i4, i8, u4, u8
+
+WEIGHT_TYPES = (i8, u8, i4, u4)
+SHRINKAGE = 1 - 0.02 * np.arange(1, 21)
+"""Parts of a range that a search tries beside the whole."""
+MOST_BIAS = 2**30
+"""Biases are at most that: the sum of products must have room beside them in 32 bits."""
+_BLOCK = 1 << 16
+"""Weights that are searched at once, so that they stay in a cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedWeight:
+    """Integers, scales and offsets, as `dequantize_linear` takes them."""
+
+    stored: Array
+    scales: Array
+    """f32: one number; one for each index of `axis`; or one for each block along it."""
+    offsets: Array | None
+    """Integers of the same type as stored and of the shape of the scales; None: all are zero."""
+    axis: int = 0
+    block_size: int = 0
+
+    @property
+    def op(self) -> DequantizeLinear:
+        """The op that computes the real weights."""
+        return DequantizeLinear(self.axis, block_size=self.block_size)
+
+    def dequantized(self) -> Array:
+        """The real weights."""
+        return self.op.evaluate(self.stored, self.scales, self.offsets)
+
+
+def quantize_weight(
+    weight: Array,
+    axis: int | None,
+    dtype: DType = i8,
+    scheme: Scheme = Scheme.SYMMETRIC,
+    *,
+    search: bool = False,
+    least_scales: Array | float = LEAST_SCALE,
+) -> QuantizedWeight:
+    """One scale for each index along an axis, or one for all.
+
+    With `search`, the range is the part of that of the weights which has the least squared error.
+    Scales are no less than `least_scales`, which a bias may ask for.
+    """
+    along = 0 if axis is None else axis % weight.ndim
+    if axis is None:
+        rows = weight.reshape(1, -1)
+    else:
+        rows = np.moveaxis(weight, along, 0).reshape(weight.shape[along], -1)
+    limits = weight_limits(dtype, scheme)
+    scales, offsets = choose_scales(rows, scheme, limits, search=search, least=least_scales)
+    shape = () if axis is None else scales.shape
+    broad = [-1 if i == along and axis is not None else 1 for i in range(weight.ndim)]
+    stored = to_integers(weight, scales.reshape(broad), offsets.reshape(broad), limits)
+    zeros = offsets.reshape(shape).astype(dtype.numpy) if offsets.any() else None
+    return QuantizedWeight(stored.astype(dtype.numpy), scales.reshape(shape), zeros, along)
+
+
+def quantize_groups(
+    weight: Array,
+    axis: int,
+    size: int,
+    dtype: DType = u4,
+    scheme: Scheme = Scheme.ASYMMETRIC,
+    *,
+    search: bool = True,
+) -> QuantizedWeight:
+    """One scale for each `size` neighbours along an axis, the depth; the last may have fewer."""
+    axis %= weight.ndim
+    deep = np.moveaxis(weight, axis, -1)
+    depth = deep.shape[-1]
+    count = -(-depth // size)
+    padded = np.pad(deep, [(0, 0)] * (weight.ndim - 1) + [(0, count * size - depth)])
+    rows = padded.reshape(-1, size)
+    limits = weight_limits(dtype, scheme)
+    scales, offsets = (
+        part.reshape(*deep.shape[:-1], count)
+        for part in choose_scales(rows, scheme, limits, search=search)
+    )
+    each, zero = (np.repeat(part, size, -1)[..., :depth] for part in (scales, offsets))
+    stored = to_integers(deep, each, zero, limits).astype(dtype.numpy)
+    zeros = _moved(offsets.astype(dtype.numpy), axis) if offsets.any() else None
+    return QuantizedWeight(_moved(stored, axis), _moved(scales, axis), zeros, axis, size)
+
+
+def weight_limits(dtype: DType, scheme: Scheme) -> tuple[int, int]:
+    """The integers that weights use: symmetric bytes leave out the one without an opposite."""
+    if dtype not in WEIGHT_TYPES:
+        known = ", ".join(map(str, WEIGHT_TYPES))
+        raise UsageError(f"weights are quantized to {known}, not to {dtype}")
+    return (-127, 127) if dtype is i8 and scheme is not Scheme.ASYMMETRIC else dtype.limits
+
+
+def choose_scales(
+    rows: Array,
+    scheme: Scheme,
+    limits: tuple[int, int],
+    *,
+    search: bool = False,
+    least: Array | float = LEAST_SCALE,
+) -> tuple[Array, Array]:
+    """A scale, of at least `least`, and an offset for each row of a matrix."""
+    if not np.isfinite(rows).all():
+        raise UsageError("weights that are infinite or not a number cannot be quantized")
+    least = np.broadcast_to(least, len(rows))
+    low, high = rows.min(1, initial=0), rows.max(1, initial=0)
+    scales, offsets = fit(low, high, scheme, limits, least)
+    if search:
+        step = max(1, _BLOCK // max(1, rows.shape[1]))
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            tried = (
+                fit(shrunk * low[part], shrunk * high[part], scheme, limits, least[part])
+                for shrunk in SHRINKAGE
+            )
+            _search(rows[part], scales[part], offsets[part], tried, limits)
+    return scales, offsets
+
+
+def to_integers(x: Array, scales: Array, offsets: Array, limits: tuple[int, int]) -> Array:
+    """The integers, as i32, whose real numbers are nearest to x."""
+    return np.asarray(np.clip(np.rint(x / scales) + offsets, *limits), np.int32)
+
+
+def least_scales(bias: Array, input_scale: float) -> Array:
+    """For each channel, the least weight scale for which the bias fits into its integer."""
+    return np.asarray(np.abs(bias.astype(np.float64)) / input_scale / MOST_BIAS)
+
+
+def quantize_bias(bias: Array, input_scale: float, weight_scales: Array) -> tuple[Array, Array]:
+    """The bias as integers of 32 bits, and their scale: that of sums of products.
+
+    Those beyond what 32 bits have room for saturate; `least_scales` tells how none is.
+    """
+    scales = (np.float32(input_scale) * weight_scales).astype(np.float32)
+    integers = np.clip(np.rint(bias.astype(np.float64) / scales), -MOST_BIAS, MOST_BIAS)
+    return integers.astype(np.int32), scales
+
+
+def _search(
+    rows: Array,
+    scales: Array,
+    offsets: Array,
+    tried: Iterable[tuple[Array, Array]],
+    limits: tuple[int, int],
+) -> None:
+    """Replace scales and offsets by those tried that have less error."""
+    least = _squared_errors(rows, scales, offsets, limits)
+    for others in tried:
+        errors = _squared_errors(rows, *others, limits)
+        better = errors < least
+        np.copyto(least, errors, where=better)
+        np.copyto(scales, others[0], where=better)
+        np.copyto(offsets, others[1], where=better)
+
+
+def _squared_errors(rows: Array, scales: Array, offsets: Array, limits: tuple[int, int]) -> Array:
+    """The squared error of each row."""
+    least, greatest = (limit - offsets[:, None].astype(np.float32) for limit in limits)
+    steps = rows * (1 / scales)[:, None]
+    rest = steps - np.clip(np.rint(steps), least, greatest)
+    return np.asarray(np.einsum("rn,rn->r", rest, rest) * scales**2)
+
+
+def _moved(deep: Array, axis: int) -> Array:
+    """The last axis at another place."""
+    return np.ascontiguousarray(np.moveaxis(deep, -1, axis))

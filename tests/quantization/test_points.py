@@ -1,0 +1,95 @@
+"""Which activations are stored as integers, and who reads them so."""
+
+from __future__ import annotations
+
+from afterglow.graph import Function, parse_module
+from afterglow.quantization.points import find_points
+
+CONV = "{strides = (1,), pads = (0, 0), dilations = (1,), groups = 1}"
+POOL = "{kernel = (2,), strides = (2,), pads = (0, 0), dilations = (1,), ceil_mode = false}"
+MATMUL = "{transpose_lhs = false, transpose_rhs = false}"
+WEIGHT = "const @w : f32[2, 1, 2] = [1, 2, 3, 4]"
+
+
+def main(text: str) -> Function:
+    return parse_module(text).main
+
+
+def points(text: str) -> dict[str, list[str]]:
+    """The points by name, with the ops that read integers."""
+    found = find_points(main(text)).readers
+    return {value.name: [node.name for node, _ in uses] for value, uses in found.items()}
+
+
+def program(*lines: str, inputs: str = "%x: f32[1, 4, 2]", result: str = "%y") -> str:
+    body = "\n".join(lines)
+    return f'{WEIGHT}\nfunc @main({inputs}) {{\n{body}\nreturn {result} as "y"\n}}'
+
+
+def test_what_a_convolution_reads_is_stored_as_integers() -> None:
+    text = program(f"%y = conv(%x, @w) {CONV} : f32[1, 4, 2]")
+    assert points(text) == {"x": ["y"]}
+
+
+def test_the_earlier_operand_of_a_sum_is_stored_and_the_later_one_is_fused() -> None:
+    text = program(
+        f"%a = conv(%x, @w) {CONV} : f32[1, 4, 2]",
+        f"%b = conv(%x, @w) {CONV} : f32[1, 4, 2]",
+        "%s = add(%a, %b) : f32[1, 4, 2]",
+        "%r = relu(%s) : f32[1, 4, 2]",
+        f"%y = conv(%r, @w) {CONV} : f32[1, 4, 2]",
+    )
+    assert points(text) == {"x": ["a", "b"], "a": ["s"], "r": ["y"]}
+
+
+def test_a_sum_that_nothing_reads_as_integers_stays_in_floats() -> None:
+    text = program(
+        f"%a = conv(%x, @w) {CONV} : f32[1, 4, 2]",
+        "%y = add(%a, %x) : f32[1, 4, 2]",
+    )
+    assert points(text) == {"x": ["a"]}
+
+
+def test_what_is_pooled_has_one_scale_with_its_source() -> None:
+    function = main(
+        program(
+            f"%a = conv(%x, @w) {CONV} : f32[1, 4, 2]",
+            f"%p = max_pool(%a) {POOL} : f32[1, 2, 2]",
+            f"%y = conv(%p, @w) {CONV} : f32[1, 2, 2]",
+        )
+    )
+    found = find_points(function)
+    names = {value.name: found.parameters_from(value).name for value in found.readers}
+    assert names == {"x": "x", "a": "a", "p": "a"}
+
+
+def test_what_is_joined_has_one_scale_with_the_result() -> None:
+    function = main(
+        program(
+            f"%a = conv(%x, @w) {CONV} : f32[1, 4, 2]",
+            f"%b = conv(%x, @w) {CONV} : f32[1, 4, 2]",
+            "%c = concat(%a, %b) {axis = 1} : f32[1, 8, 2]",
+            f"%y = conv(%c, @w) {CONV} : f32[1, 8, 2]",
+        )
+    )
+    found = find_points(function)
+    names = {value.name: found.parameters_from(value).name for value in found.readers}
+    assert names == {"x": "x", "a": "c", "b": "c", "c": "c"}
+
+
+def test_normalised_values_are_stored_as_they_are_needed() -> None:
+    """A sum of floats around a product stays one: only what the product reads is rounded."""
+    text = (
+        "const @w : f32[2, 2] = [1, 2, 3, 4]\nconst @g : f32[2] = [1, 1]\n"
+        "func @main(%x: f32[3, 2]) {\n"
+        "%n = layer_norm(%x, @g, @g) {axis = -1, epsilon = 0.1} : f32[3, 2]\n"
+        f"%a = matmul(%n, @w) {MATMUL} : f32[3, 2]\n"
+        "%y = add(%a, %n) : f32[3, 2]\n"
+        'return %y as "y"\n}'
+    )
+    assert points(text) == {"n": ["a"]}
+
+
+def test_a_layer_that_is_kept_reads_floats() -> None:
+    function = main(program(f"%y = conv(%x, @w) {CONV} : f32[1, 4, 2]"))
+    assert not find_points(function, keep=lambda node: node.name == "y").readers

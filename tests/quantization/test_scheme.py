@@ -1,0 +1,88 @@
+"""Integers for ranges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from afterglow.quantization.scheme import ELEMENT_TYPES, LEAST_SCALE, Scheme, fit, parameters
+from afterglow.support.errors import UsageError
+from afterglow.types import Quantization
+from afterglow.types.dtype import i8, i16, i32, u8
+
+HUGE = float(np.finfo(np.float32).max)
+
+
+def test_asymmetric_ranges_use_every_integer() -> None:
+    assert parameters(-1.0, 254.0, Scheme.ASYMMETRIC, u8) == Quantization((1.0,), (1,))
+    assert parameters(-1.0, 254.0, Scheme.ASYMMETRIC, i8) == Quantization((1.0,), (-127,))
+    assert parameters(0.0, 510.0, Scheme.ASYMMETRIC, i8) == Quantization((2.0,), (-128,))
+    assert parameters(-510.0, -9.0, Scheme.ASYMMETRIC, u8) == Quantization((2.0,), (255,))
+
+
+def test_symmetric_ranges_have_zero_in_the_middle() -> None:
+    assert parameters(-3.0, 127.0, Scheme.SYMMETRIC, i8) == Quantization((1.0,), (0,))
+    assert parameters(-128.0, 3.0, Scheme.SYMMETRIC, i8) == Quantization((1.0,), (0,))
+    assert parameters(0.0, 127.0, Scheme.SYMMETRIC, u8) == Quantization((1.0,), (128,))
+    assert parameters(-32768.0, 3.0, Scheme.SYMMETRIC, i16) == Quantization((1.0,), (0,))
+
+
+def test_symmetric_uint8_has_zero_at_the_end_where_nothing_is_negative() -> None:
+    assert parameters(0.5, 255.0, Scheme.SYMMETRIC_UINT8, i8) == Quantization((1.0,), (-128,))
+    assert parameters(-0.5, 127.0, Scheme.SYMMETRIC_UINT8, i8) == Quantization((1.0,), (0,))
+    assert parameters(0.0, 255.0, Scheme.SYMMETRIC_UINT8, u8) == Quantization((1.0,), (0,))
+
+
+def test_powers_of_two_cover_the_range() -> None:
+    assert parameters(-3.0, 127.0, Scheme.POWER_OF_TWO, i8) == Quantization((1.0,), (0,))
+    assert parameters(-3.0, 127.5, Scheme.POWER_OF_TWO, i8) == Quantization((2.0,), (0,))
+    assert parameters(-0.25, 0.1, Scheme.POWER_OF_TWO, i8) == Quantization((2.0**-9,), (0,))
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+def test_zeros_alone_have_the_scale_one(scheme: Scheme) -> None:
+    assert parameters(0.0, 0.0, scheme, i8).scales == (1.0,)
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+@pytest.mark.parametrize("dtype", ELEMENT_TYPES, ids=str)
+def test_scales_are_normal_numbers_for_tiny_and_huge_ranges(scheme: Scheme, dtype) -> None:
+    for low, high in ((0.0, 1e-45), (-1e-40, 0.0), (-HUGE, HUGE), (0.0, HUGE)):
+        (scale,) = parameters(low, high, scheme, dtype).scales
+        assert np.isfinite(np.float32(scale))
+        assert scale >= LEAST_SCALE
+        assert np.float32(scale) == scale
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    low=st.floats(-(2.0**100), 2.0**100, width=32),
+    high=st.floats(-(2.0**100), 2.0**100, width=32),
+    scheme=st.sampled_from(Scheme),
+    dtype=st.sampled_from(ELEMENT_TYPES),
+)
+def test_ends_are_within_half_a_step_and_zero_is_exact(low, high, scheme, dtype) -> None:
+    low, high = min(low, high), max(low, high)
+    chosen = parameters(low, high, scheme, dtype)
+    (scale,), (offset,) = chosen.scales, chosen.offsets
+    least, greatest = dtype.limits
+    assert least <= offset <= greatest
+    slack = 0.5 * (1 + 1e-2)  # f32 rounds the scale, which counts for 2^16 steps
+    assert scale * (least - offset) <= min(low, 0) + slack * scale
+    assert scale * (greatest - offset) >= max(high, 0) - slack * scale
+
+
+def test_many_ranges_are_fitted_at_once() -> None:
+    low, high = np.array([-1.0, 0.0, -7.0]), np.array([7.0, 15.0, 0.0])
+    scales, offsets = fit(low, high, Scheme.ASYMMETRIC, (0, 15))
+    np.testing.assert_allclose(scales, [8 / 15, 1.0, 7 / 15])
+    assert offsets.tolist() == [2, 0, 15]
+    assert (scales.dtype, offsets.dtype) == (np.float32, np.int32)
+
+
+def test_activations_have_bytes_or_two() -> None:
+    with pytest.raises(UsageError) as caught:
+        parameters(0.0, 1.0, Scheme.SYMMETRIC, i32)
+    assert caught.value.what == "activations are quantized to i8, u8, i16, not to i32"
