@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.driver.compile import compile_recipe, title_of, whole_graph
+from afterglow.driver.compile import compile_recipe
 from afterglow.driver.dims import DimOptions, Dims
 from afterglow.driver.environment import cache_folder, max_memory_by_default
 from afterglow.driver.images import ImageOptions
 from afterglow.driver.observed import ObservedRecipe, host_nodes
 from afterglow.driver.options import Options, Progress, check_bindings
+from afterglow.driver.profiled import title_of, whole_graph
 from afterglow.driver.samples import Sample, Samples
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import find_backend
