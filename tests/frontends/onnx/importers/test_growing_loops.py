@@ -162,11 +162,13 @@ def test_a_decoder_is_saved_for_all_prompts(tmp_path: Path) -> None:
 HEADER = '<ir_version: 10, opset_import: ["": 17]>\n'
 COUNTED = """
     main (float[b, s] x) => (float[b, t] y, float[r, b] sums)
-        <int64 three = {3}, int64[1] one = {1}> {
-        y, sums = Loop (three, , x) <body = body
+        <int64 often = {70}, int64[1] one = {1}, float third = {0.3}> {
+        y, sums = Loop (often, , x) <body = body
             (int64 i, bool c, float[b, u] before) => (bool d, float[b, w] after, float[b] total) {
             d = Identity (c)
-            total = ReduceSum <keepdims = 0> (before, one)
+            sum = ReduceSum <keepdims = 0> (before, one)
+            small = Mul (sum, third)
+            total = Tanh (small)
             column = Unsqueeze (total, one)
             after = Concat <axis = 1> (before, column, column)
         }>
@@ -181,17 +183,17 @@ def loops_of(module: Module) -> list[Loop]:
 def test_a_loop_that_is_counted_returns_what_grew() -> None:
     proto = parser.parse_model(HEADER + COUNTED)
     module = afterglow.import_model(proto, dims={"s": (1, 6), "b": (1, 3)})
-    assert [loop.iteration for loop in loops_of(module)] == [ranged(Dim("y.iteration", 0, 2))]
+    assert [loop.iteration for loop in loops_of(module)] == [ranged(Dim("y.iteration", 0, 69))]
     assert [str(output.value.type) for output in module.main.outputs] == [
-        "f32[b, s + 6]",
-        "f32[3, b]",
+        "f32[b, s + 140]",
+        "f32[70, b]",
     ]
     session = InferenceSession(proto.SerializeToString())
     compiled = afterglow.compile(proto, dims={"s": (1, 6), "b": (1, 3)})
     for shape in ((1, 1), (3, 2), (2, 6)):
         x = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
         for got, wanted in zip(compiled(x), session.run(None, {"x": x}), strict=True):
-            np.testing.assert_allclose(got, wanted, rtol=1e-5)
+            np.testing.assert_allclose(got, wanted, atol=1e-4)
 
 
 def test_exact_shapes_grow_too() -> None:
@@ -200,7 +202,7 @@ def test_exact_shapes_grow_too() -> None:
     x = np.random.default_rng(3).standard_normal((2, 4)).astype(np.float32)
     session = InferenceSession(proto.SerializeToString())
     for got, wanted in zip(compiled(x), session.run(None, {"x": x}), strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-5)
+        np.testing.assert_allclose(got, wanted, atol=1e-4)
 
 
 def test_what_is_in_the_way_of_a_loop_is_said() -> None:

@@ -41,6 +41,9 @@ from afterglow.types.extent import larger_extent, largest
 MOST_UNROLLED = 2048
 """Nodes into which a loop is unrolled, at most: if it takes more, the host drives it."""
 
+MOST_INLINED = 256
+"""Nodes into which a loop with growing values is unrolled rather than made an op, at most."""
+
 MOST_ROW_BYTES = 2**26
 """What a loop that ends when it likes may stack at most: if it is more, the host drives it."""
 
@@ -159,6 +162,8 @@ def _loop_as_function(
             raise ChangesTypesError(
                 "values that it carries grow, and nothing bounds how often it runs"
             ) from None
+        if error.is_counted and most * len(n.graph_attribute("body").node) <= MOST_INLINED:
+            raise
         types = [value.type for value in carried]
         growth = LoopGrowth.of(error.steps, types, most, f"{n.builder.name}.iteration")
         with n.graph.session.attempt():
@@ -178,7 +183,7 @@ def _loop_as_op(
     function = body.function
     returned = _output_types(function)[1:]
     _check_count(len(returned), len(carried))
-    _check_carried(types, returned[: len(carried)], growth)
+    _check_carried(types, function, growth)
     if growth is not None:
         carried = growth.make_room(n, function, carried)
     facts = _facts(n, function, limit, carried)
@@ -199,15 +204,14 @@ def _loop_as_op(
     return results if growth is None else growth.results(n, results, trips)
 
 
-def _check_carried(
-    types: Sequence[TensorType], returned: Sequence[TensorType], growth: LoopGrowth | None
-) -> None:
+def _check_carried(types: Sequence[TensorType], body: Function, growth: LoopGrowth | None) -> None:
     """Raise unless carried values keep their types, or grow as expected."""
-    if list(returned) == list(types if growth is None else growth.types(growth.iteration + 1)):
+    returned = _output_types(body)[1 : 1 + len(types)]
+    if returned == list(types if growth is None else growth.types(growth.iteration + 1)):
         return
     steps = steps_between(types, returned) if growth is None else None
     if steps is not None:
-        raise GrowsError(steps)
+        raise GrowsError(steps, is_counted=_is_true(body.outputs[0].value))
     raise ChangesTypesError("carried values change their types")
 
 
