@@ -40,6 +40,11 @@ class QuantizedWeight:
         return DequantizeLinear(self.axis, block_size=self.block_size)
 
     @property
+    def parts(self) -> dict[str, Array | None]:
+        """The operands of the op, by the names that constants of them get."""
+        return {"stored": self.stored, "scale": self.scales, "zero": self.offsets}
+
+    @property
     def limits(self) -> tuple[int, int]:
         """The integers that may be stored."""
         scheme = Scheme.SYMMETRIC if self.offsets is None else Scheme.ASYMMETRIC
