@@ -71,7 +71,8 @@ def title_of(source: Source) -> str:
 def compile_recipe(recipe: Recipe, dim_options: DimOptions) -> CompiledModel:
     """Compile what can be compiled before there is a call."""
     options, signature = recipe.options, recipe.signature
-    dim_options.check_names(signature.inputs)
+    help = f"shapes bind all dimensions of {', '.join(map(repr, options.shapes))}"
+    dim_options.check_names(signature.inputs, help=help if options.shapes else "")
     bindings = [replace(options, dims={**options.dims, **dims}) for dims in dim_options.bindings()]
     ahead = [recipe.build_ahead(binding) for binding in bindings]
     check_kept(options, ahead, recipe.refused_ranges())
@@ -143,7 +144,7 @@ class Recipe(Specialiser):
         except MemoryLimitError as error:
             if not given:
                 raise
-            raise _beyond(error, {name: dim.high for name, dim in given.items()}, given) from None
+            raise beyond_bounds(error, given) from None
         except (AfterglowError, *FAULTS) as error:
             if not given:
                 raise
@@ -169,7 +170,7 @@ class Recipe(Specialiser):
             except (UnboundDimensionsError, NeedsValuesError):
                 return
             except AfterglowError as error:
-                raise _beyond(error, {name: dims[name] for name in given}, given) from None
+                raise beyond_bounds(error, given, {name: dims[name] for name in given}) from None
 
     def _key(self, cache: CompileCache, options: Options) -> str | None:
         """The key of the model in the cache; None if it is not cached."""
@@ -237,10 +238,11 @@ class Recipe(Specialiser):
         return print_program(program) if name == "instructions" else stages.listing(program, name)
 
 
-def _beyond(
-    error: AfterglowError, extents: Mapping[str, int], given: Mapping[str, Dim]
+def beyond_bounds(
+    error: AfterglowError, given: Mapping[str, Dim], extents: Mapping[str, int] | None = None
 ) -> AfterglowError:
-    """An error of a model with extents at an end of their bounds, which says so."""
+    """An error of a model with extents at an end of their bounds, the last one, which says so."""
+    extents = {name: dim.high for name, dim in given.items()} if extents is None else extents
     where = ", ".join(f"{name} = {extent}" for name, extent in extents.items())
     bounds = ", ".join(f"{name} {dim.range_text}" for name, dim in given.items())
     error.where = f"{error.where}, with {where}" if error.where else f"with {where}"

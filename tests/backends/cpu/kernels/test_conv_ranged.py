@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from afterglow.backends.cpu.kernels.conv.geometry import Geometry
+from afterglow.backends.cpu.kernels.conv.tiling import ConvPlan
 from afterglow.backends.cpu.kernels.conv.winograd.plan import block_of
+from afterglow.backends.cpu.micro.rows import Axes
+from afterglow.backends.cpu.target import Target
 from afterglow.driver.api import compile
 from afterglow.graph import Builder, Function, Module
 from afterglow.instr import Stack
@@ -137,6 +141,20 @@ def test_images_of_ranged_extents_are_convolved(
         (FEW, H, W, channels), weight, strides, pad, dilations, groups, inside=pad > 0
     )
     check_ranged(module, PICTURES)
+
+
+def test_tiles_fit_short_lines_in_the_middle_of_their_range() -> None:
+    line = ranged(Dim("w", 1, 7))
+    geometry = Geometry(1, 129, 128, Axes((line,), (129,)), Axes((387,), (1,)), 0)
+    tiles = ConvPlan.of(geometry, Target.of("x86-64-v4"), f32).tiles
+    assert tiles.runs[0].rows == 4  # which is the height of the only tile where there are four
+
+
+@pytest.mark.parametrize("most", [2, 4, 7])
+def test_short_lines_are_convolved(most: int) -> None:
+    line = ranged(Dim("w", 1, most))
+    module = convolution((1, 1, line, 33), (40, 1, 3, 33), (1, 1), 1, inside=True)
+    check_ranged(module, [{"w": n} for n in range(1, most + 1)])
 
 
 def window_op(op: Convolution | Pool, channels: int, weight: tuple[int, ...] = ()) -> Module:
