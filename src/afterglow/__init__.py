@@ -13,7 +13,10 @@ if _typing.TYPE_CHECKING:
     from afterglow.driver.compile import import_model
     from afterglow.driver.devices import devices
     from afterglow.driver.load import load
+    from afterglow.driver.profiling import profile
     from afterglow.graph import Builder, Function, Module, parse_module, print_module
+    from afterglow.quantization.config import QuantizationConfig
+    from afterglow.quantization.profile import Profile
     from afterglow.runtime import CompiledModel
     from afterglow.runtime.device import DeviceInfo
     from afterglow.support.errors import (
@@ -44,6 +47,8 @@ __all__ = [
     "ModelError",
     "Module",
     "ParseError",
+    "Profile",
+    "QuantizationConfig",
     "TensorType",
     "UnsupportedError",
     "UsageError",
@@ -55,6 +60,7 @@ __all__ = [
     "onnx_backend",
     "parse_module",
     "print_module",
+    "profile",
 ]
 
 _HOMES = {
@@ -62,7 +68,10 @@ _HOMES = {
     "afterglow.driver.compile": ("import_model",),
     "afterglow.driver.devices": ("devices",),
     "afterglow.driver.load": ("load",),
+    "afterglow.driver.profiling": ("profile",),
     "afterglow.graph": ("Builder", "Function", "Module", "parse_module", "print_module"),
+    "afterglow.quantization.config": ("QuantizationConfig",),
+    "afterglow.quantization.profile": ("Profile",),
     "afterglow.runtime": ("CompiledModel",),
     "afterglow.runtime.device": ("DeviceInfo",),
     "afterglow.support.errors": (

@@ -239,6 +239,16 @@ def test_bounds_grow_by_one_rule() -> None:
     assert bounds == [[16, 32, 3], [16, 32, 3], [64, 32, 3], [512, 32, 3], [512, 128, 3]]
 
 
+def test_a_dimension_that_was_always_one_is_compiled_for_one(finished) -> None:
+    compiled = afterglow.compile(wave())
+    check(compiled, 1, 1)
+    assert [str(shape) for shape in finished] == ["(1, 6)"]
+    assert compiled.dims == {}
+    check(compiled, 3, 1, 16)
+    assert [str(shape) for shape in finished] == ["(1, 6)", "(rows, 6)"]
+    assert compiled.dims == {"rows": (1, 16, 1)}
+
+
 def test_only_what_an_error_names_is_given_up() -> None:
     given = {"b": Dim("b", 1, 4), "s": Dim("s", 1, 9)}
     tried = Ranges(given)

@@ -23,6 +23,7 @@ from afterglow.driver.stages import Stages
 from afterglow.frontends.base import (
     MOST_DECIDING,
     Boundary,
+    HostNode,
     NeedsValuesError,
     UnboundDimensionsError,
 )
@@ -147,7 +148,7 @@ def _compiled(request: Request, facts: Survey) -> Findings:
         verify_module(module)
         return _planned(Stages(request.options), module, facts)
     except NeedsValuesError as error:
-        question = f"{error.what}\n  {error.help}"
+        question = "\n  ".join((error.what, error.help, *_refused_loops(error.boundary)))
         return Findings(
             _missing_ops(facts), question, tuple(_at_boundary(error.boundary, facts.signature))
         )
@@ -194,7 +195,16 @@ def _at_boundary(boundary: Boundary | None, signature: Signature) -> Iterator[Ho
     for node in boundary.nodes:
         is_bound = node.inputs and few.issuperset(node.inputs)
         if not is_bound and not set(boundary.host).isdisjoint(node.results):
-            yield HostStep(node.op, node.name, "the shapes of its results depend on data")
+            yield HostStep(node.op, node.name, node.reason)
+
+
+def _refused_loops(boundary: Boundary | None) -> Iterator[str]:
+    """The nodes that are compiled for values because something is in the way of one program."""
+    if boundary is None:
+        return
+    for node in boundary.nodes:
+        if node.reason != HostNode.reason and set(boundary.host).isdisjoint(node.results):
+            yield f"{node}: {node.reason}"
 
 
 def _is_few(parameter: Parameter) -> bool:

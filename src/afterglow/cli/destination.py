@@ -30,6 +30,7 @@ LOOKED_AT = 256
 STANDARD_OUTPUT = "-"
 
 _GRAPH = re.compile(rb"(const|state) @|func @|program @|; (after|stage) ")
+_PROFILE = re.compile(rb'\{\s*"format": "afterglow profile"')
 _DOT = re.compile(rb'digraph "[^"]*" \{\n  node \[fontname="Helvetica"')
 
 
@@ -59,6 +60,7 @@ LLVM = FileKind("LLVM IR", (".ll", ".txt"), _is_marked, b"; %s\n" % MARK)
 ASSEMBLY = FileKind("assembly", (".s", ".asm", ".txt"), _is_marked, b"/* %s */\n" % MARK)
 DOT = FileKind("a Graphviz graph", (".dot", ".gv"), _begins(_DOT))
 PICTURE = FileKind("a picture", (".svg",), _is_marked, b"<!-- %s -->\n" % MARK)
+PROFILE = FileKind("a profile", (".json",), _begins(_PROFILE))
 ARCHIVE = FileKind("an archive of arrays", (".npz",), _is_marked)
 
 

@@ -22,7 +22,7 @@ from afterglow.runtime.extents import check_extents
 from afterglow.support.errors import AfterglowError, UsageError
 from afterglow.types import Array, DType
 from afterglow.types.extent import bind_extent, dims_of, is_ranged
-from afterglow.types.extent_text import read_extent
+from afterglow.types.extent.text import read_extent
 
 RANDOM = "random"
 

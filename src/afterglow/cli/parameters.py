@@ -117,6 +117,43 @@ class Number(click.ParamType[float]):
         raise UsageError(f"{option} must be a number {least}, got {value!r}")
 
 
+class Numbers(click.ParamType[tuple[float, ...]]):
+    """Finite numbers: `0.485,0.456,0.406`."""
+
+    name = "0.485,0.456,0.406"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, ...]:
+        """The parsed numbers."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            numbers = tuple(map(float, str(value).split(",")))
+        except ValueError:
+            numbers = (math.nan,)
+        if not all(map(math.isfinite, numbers)):
+            option = param.opts[0] if param is not None else self.name
+            raise UsageError(
+                f"{option} must be numbers with commas between them, got {value!r}",
+                help=f"write {option} {self.name}, or one number for all channels",
+            )
+        return numbers
+
+
+class ImageSize(click.ParamType[tuple[int, int]]):
+    """Height and width of images: `224x224`."""
+
+    name = "224x224"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
+        """The parsed numbers."""
+        sides = str(value).split("x")
+        if len(sides) != 2 or not all(side.isdecimal() and int(side) for side in sides):
+            raise UsageError(
+                f"{value!r} is no size of an image", help="write HEIGHTxWIDTH, such as 224x224"
+            )
+        return int(sides[0]), int(sides[1])
+
+
 class Size(click.ParamType[int]):
     """A number of bytes: `256KiB`."""
 

@@ -8,6 +8,13 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 DELAY = 0.5
 """Seconds before progress is shown."""
@@ -61,3 +68,42 @@ class StageClock:
         if self._stage:
             self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + now - self._started
         self._stage, self._started = "", now
+
+
+class SampleBar:
+    """Shows how many samples are done, and the stage of compilation before; use it in a `with`."""
+
+    def __init__(self, console: Console) -> None:
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("read …", total=None)
+        self.seconds = 0.0
+        self._started = perf_counter()
+
+    def stage(self, name: str) -> None:
+        """Show the stage that begins."""
+        self._bar.update(self._task, description=f"{name} …")
+
+    def sample(self, done: int, total: int | None) -> None:
+        """Show how many samples are done, of how many if that is known."""
+        self._bar.update(self._task, description="run", completed=done, total=total)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+        self.seconds = perf_counter() - self._started

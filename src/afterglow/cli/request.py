@@ -30,6 +30,7 @@ from afterglow.runtime import TensorInfo
 from afterglow.runtime.load import is_saved_model
 from afterglow.support.errors import UsageError
 from afterglow.types import OutputForm
+from afterglow.types.extent import is_ranged
 
 Named = TypeVar("Named")
 
@@ -123,7 +124,7 @@ def command_line_help(source: Source, options: Options) -> Iterator[None]:
         if given:
             error.help = f"give them: {given}; afterglow run takes them from --input"
         else:
-            error.help = "afterglow run executes such loops on the host"
+            error.help = "afterglow run partitions it: the host runs what data decide the shapes of"
         raise
 
 
@@ -133,8 +134,10 @@ def how_to_bind(inputs: Sequence[Declared]) -> str:
     names = dict.fromkeys(e for i in free for e in i.shape or () if isinstance(e, str))
     by_name = " ".join(f"--dim {name}=1" for name in names)
     by_shape = " ".join(f"--shapes {info.name}:{_example(info)}" for info in free)
-    nameless = any(info.shape is None or None in info.shape for info in free)
-    return f"bind them, for example {by_shape if nameless else f'{by_name} or {by_shape}'}"
+    if any(info.shape is None or None in info.shape for info in free):
+        return f"bind them, for example {by_shape}"
+    bounded = any(is_ranged(e) for info in free for e in info.shape or ())
+    return f"bind them, for example {by_name}" + ("" if bounded else f" or {by_shape}")
 
 
 def is_free(info: Declared) -> bool:

@@ -31,6 +31,7 @@ VERBS = {
     ),
     "help": Verb("help", "help_command", "Show the help of the command, or of one of these."),
     "profile": Verb("profile", "profile_command", "Show where the time of a run goes."),
+    "quantize": Verb("quantize", "quantize", "Profile the values of a model on samples."),
     "run": Verb("run", "run", "Run a model, and compare its outputs."),
     "targets": Verb("targets", "targets", "List the machines that code can be generated for."),
 }

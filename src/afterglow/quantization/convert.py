@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.graph import Builder, Constant, Function, Node, Value
+from afterglow.graph import Builder, Constant, Function, Node, Op, Value
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
 from afterglow.passes import Pass
+from afterglow.quantization.calibrate import calibrate
+from afterglow.quantization.config import QuantizationConfig
+from afterglow.quantization.correct_bias import expected_error
+from afterglow.quantization.observation import Observation
 from afterglow.quantization.points import find_points
-from afterglow.types import Array, DType, Quantization
-
-MOST_BIAS = 2**30
-"""Biases are below it: the sum of products must have room beside them in 32 bits."""
-
-
-class WeightQuantizer(Protocol):
-    """Chooses integers for the weight of an anchor, which reads a value of a storage point."""
-
-    def __call__(self, anchor: Node, weight: Array, axis: int) -> tuple[Array, Array]:
-        """Signed bytes, and the scale of each index along the axis of the results."""
+from afterglow.quantization.scheme import LEAST_SCALE, Method, Scheme
+from afterglow.quantization.weights import least_scales, quantize_bias, quantize_weight
+from afterglow.types import Array, Quantization
 
 
 class Convert(Pass):
-    """Every storage point with parameters is stored as integers, which its readers dequantize.
+    """Every storage point that was observed is stored as integers, which its readers dequantize.
 
     Weights of anchors become bytes with a scale for each column of the result, biases integers of
     32 bits. The function then reads as one that was quantized elsewhere: later passes make
@@ -39,27 +35,29 @@ class Convert(Pass):
 
     def __init__(
         self,
-        parameters: Mapping[str, Quantization],
-        dtype: DType,
-        weights: WeightQuantizer,
-        keep: Callable[[Node], bool] = lambda node: False,
+        observations: Mapping[str, Observation],
+        config: QuantizationConfig = QuantizationConfig(),  # noqa: B008  a frozen value
     ) -> None:
-        self.parameters = parameters
-        """By the name of the point; a point without stays in floats."""
-        self.dtype = dtype
-        self.weights = weights
-        self.keep = keep
+        self.observations = observations
+        """By the names of points."""
+        self.config = config
 
     def run(self, function: Function) -> bool:
         """See the class."""
         if function is not function.module.main:
             return False
-        points = find_points(function, self.keep)
+        points = find_points(function, self.config.keeps)
         for value, readers in points.readers.items():
             source = points.parameters_from(value)
-            if source.name in self.parameters:
-                self._convert(function, value, readers, self.parameters[source.name])
+            if source.name in self.observations:
+                self._convert(function, value, readers, self._parameters(source.name))
         return bool(points.readers)
+
+    def _parameters(self, name: str) -> Quantization:
+        config = self.config
+        scheme, method = Scheme(config.scheme), Method(config.method)
+        observed = self.observations[name]
+        return calibrate(observed, scheme, method, config.dtype, config.percentile)
 
     def _convert(
         self,
@@ -70,58 +68,80 @@ class Convert(Pass):
     ) -> None:
         first = next(iter(function.nodes)) if value.producer is None else value.producer.after
         b = Builder(function, first, name=f"{value.name}.quantized", origin=_origin(value))
+        dtype = self.config.dtype
         scale = b.constant(np.array(parameters.scales[0], np.float32), f"{value.name}.scale")
-        zero = b.constant(np.array(parameters.offsets[0], self.dtype.numpy), f"{value.name}.zero")
+        zero = b.constant(np.array(parameters.offsets[0], dtype.numpy), f"{value.name}.zero")
         axis = max(0, value.type.rank - 1)
-        stored = b.emit(QuantizeLinear(axis, self.dtype), value, scale, zero)
+        stored = b.emit(QuantizeLinear(axis, dtype), value, scale, zero)
         for node, index in readers:
             reader = Builder(function, node, name=f"{value.name}.real", origin=node.origin)
-            real = reader.emit(DequantizeLinear(axis), stored, scale, zero)
-            node.set_operand(index, real)
+            node.set_operand(index, reader.emit(DequantizeLinear(axis), stored, scale, zero))
             if isinstance(node.op, (Conv, MatMul)):
-                self._convert_weight(function, node, parameters.scales[0])
+                self._convert_weight(function, node, value.name, parameters.scales[0])
 
-    def _convert_weight(self, function: Function, anchor: Node, input_scale: float) -> None:
+    def _convert_weight(
+        self, function: Function, anchor: Node, point: str, input_scale: float
+    ) -> None:
         """Store the weight of an anchor as bytes, and its bias as integers of the sums' scale."""
-        weight = anchor.operands[1]
+        weight, bias = anchor.operands[1], _Bias.of(anchor)
         assert isinstance(weight, Constant)
-        axis = _column_axis(anchor)
-        bias = _bias_of(anchor)
-        stored, scales = self.weights(anchor, weight.data, axis)
+        least = LEAST_SCALE if bias is None else least_scales(bias.data, input_scale)
+        chosen = quantize_weight(
+            weight.data,
+            _column_axis(anchor),
+            search=self.config.search_weights,
+            least_scales=np.maximum(least, LEAST_SCALE),
+        )
         b = Builder(function, anchor, name=weight.name, origin=anchor.origin)
-        anchor.set_operand(1, _dequantized(b, stored, scales, axis, weight.name))
+        stored = b.constant(chosen.stored, f"{weight.name}.stored")
+        scales = b.constant(chosen.scales, f"{weight.name}.scale")
+        anchor.set_operand(1, b.emit(chosen.op, stored, scales))
         if bias is not None:
-            node, index, data = bias
-            sums = np.float32(input_scale) * scales
-            integers = np.rint(data.astype(np.float64) / sums)
-            if np.abs(integers).max(initial=0) < MOST_BIAS:
-                b = Builder(function, node, name=f"{anchor.name}.bias", origin=node.origin)
-                real = _dequantized(b, integers.astype(np.int32), sums, 0, f"{anchor.name}.bias")
-                node.set_operand(index, real)
+            data = bias.data + self._correction(
+                anchor.op, point, chosen.dequantized() - weight.data
+            )
+            integers, sums = quantize_bias(data, input_scale, chosen.scales)
+            bias.replace(function, f"{anchor.name}.bias", integers, sums)
+
+    def _correction(self, op: Op, point: str, difference: Array) -> Array:
+        """What a bias takes back of the mean error that a difference of the weight makes."""
+        observed = self.observations.get(point)
+        if not self.config.correct_bias or observed is None or observed.channels is None:
+            return np.zeros((), np.float32)
+        return -expected_error(op, difference, observed.channels.mean)
 
 
-def _dequantized(b: Builder, stored: Array, scales: Array, axis: int, name: str) -> Value:
-    data = b.constant(stored, f"{name}.stored")
-    scale = b.constant(scales.astype(np.float32), f"{name}.scale")
-    return b.emit(DequantizeLinear(axis), data, scale)
+@dataclass(frozen=True)
+class _Bias:
+    """A constant with a number for each column of an anchor's result: where it is added."""
+
+    node: Node
+    index: int
+    data: Array
+
+    @staticmethod
+    def of(anchor: Node) -> _Bias | None:
+        """The bias of an anchor: its operand, or what the only reader of its result adds."""
+        match anchor:
+            case Node(Conv(), [_, _, Constant(data)]):
+                return _Bias(anchor, 2, data)
+        match anchor.result.users:
+            case [Node(Add(), [Value() as x, Constant(data)]) as add] if x is anchor.result:
+                columns = anchor.result.type.shape[-1:]
+                return _Bias(add, 1, data) if data.shape == columns else None
+        return None
+
+    def replace(self, function: Function, name: str, integers: Array, scales: Array) -> None:
+        """Add dequantized integers instead."""
+        b = Builder(function, self.node, name=name, origin=self.node.origin)
+        stored, scale = b.constant(integers, f"{name}.stored"), b.constant(scales, f"{name}.scale")
+        self.node.set_operand(self.index, b.emit(DequantizeLinear(0), stored, scale))
 
 
 def _column_axis(anchor: Node) -> int:
     """The axis of the weight that runs along the columns of the result."""
     op = anchor.op
     return int(isinstance(op, MatMul) and not op.transpose_rhs)
-
-
-def _bias_of(anchor: Node) -> tuple[Node, int, Array] | None:
-    """A constant with a number for each column that is added: where it is read, and its data."""
-    match anchor:
-        case Node(Conv(), [_, _, Constant(data)]):
-            return anchor, 2, data
-    match anchor.result.users:
-        case [Node(Add(), [Value() as x, Constant(data)]) as add] if x is anchor.result:
-            columns = anchor.result.type.shape[-1:]
-            return (add, 1, data) if data.shape == columns else None
-    return None
 
 
 def _origin(value: Value) -> str:

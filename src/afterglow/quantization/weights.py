@@ -14,8 +14,6 @@ from afterglow.types import Array, DType
 from afterglow.types.dtype import i4, i8, u4, u8
 
 WEIGHT_TYPES = (i8, u8, i4, u4)
-GROUP_SIZES = (32, 64, 128)
-"""How many weights along the depth usually share a scale, where they have four bits."""
 SHRINKAGE = 1 - 0.02 * np.arange(1, 21)
 """Parts of a range that a search tries beside the whole."""
 MOST_BIAS = 2**30
@@ -40,6 +38,12 @@ class QuantizedWeight:
     def op(self) -> DequantizeLinear:
         """The op that computes the real weights."""
         return DequantizeLinear(self.axis, block_size=self.block_size)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The integers that may be stored."""
+        scheme = Scheme.SYMMETRIC if self.offsets is None else Scheme.ASYMMETRIC
+        return weight_limits(DType.of(self.stored.dtype), scheme)
 
     def dequantized(self) -> Array:
         """The real weights."""
@@ -97,10 +101,8 @@ def quantize_groups(
     )
     each, zero = (np.repeat(part, size, -1)[..., :depth] for part in (scales, offsets))
     stored = to_integers(deep, each, zero, limits).astype(dtype.numpy)
-    zeros = np.moveaxis(offsets, -1, axis).astype(dtype.numpy) if offsets.any() else None
-    return QuantizedWeight(
-        np.moveaxis(stored, -1, axis), np.moveaxis(scales, -1, axis), zeros, axis, size
-    )
+    zeros = _moved(offsets.astype(dtype.numpy), axis) if offsets.any() else None
+    return QuantizedWeight(_moved(stored, axis), _moved(scales, axis), zeros, axis, size)
 
 
 def weight_limits(dtype: DType, scheme: Scheme) -> tuple[int, int]:
@@ -180,3 +182,8 @@ def _squared_errors(rows: Array, scales: Array, offsets: Array, limits: tuple[in
     steps = rows * (1 / scales)[:, None]
     rest = steps - np.clip(np.rint(steps), least, greatest)
     return np.asarray(np.einsum("rn,rn->r", rest, rest) * scales**2)
+
+
+def _moved(deep: Array, axis: int) -> Array:
+    """The last axis at another place."""
+    return np.ascontiguousarray(np.moveaxis(deep, -1, axis))

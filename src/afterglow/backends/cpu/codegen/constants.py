@@ -25,6 +25,8 @@ class Constants:
     def __init__(self) -> None:
         self.size = 0
         self._offsets: dict[Hashable, int] = {}
+        self._packed: dict[Hashable, list[slice]] = {}
+        """Where a constant lies packed, in each way that it is."""
         self._room = empty_bytes(0)
         """Memory for the block, and for what may follow."""
 
@@ -40,9 +42,23 @@ class Constants:
         return self._place(id(buffer.data), lambda: elements_of(buffer))
 
     def packed(self, buffer: Buffer, packed: Packed) -> int:
-        """The offset of a constant, packed for a kernel."""
-        key = (id(buffer.root.data), buffer.start, buffer.strides, packed)
-        return self._place(key, lambda: packed.pack(elements_of(buffer)))
+        """The offset of a constant, packed for a kernel; kernels that pack it alike share it."""
+        constant = (id(buffer.root.data), buffer.start, buffer.strides)
+        key = (*constant, packed)
+        if key not in self._offsets:
+            data = bytes_of(packed.pack(elements_of(buffer)))
+            others = self._packed.setdefault(constant, [])
+            found = next((place for place in others if self._holds(place, data)), None)
+            if found is None:
+                found = slice(self._append(data), self.size)
+                others.append(found)
+            self._offsets[key] = found.start
+        return self._offsets[key]
+
+    def _holds(self, place: slice, data: Array) -> bool:
+        """Whether some bytes, and zeros behind them, are at a place of the block."""
+        there = self._room[place]
+        return _padded(data.nbytes) == there.nbytes and np.array_equal(there[: data.nbytes], data)
 
     def table(self, table: Table) -> int:
         """Where a kernel's own numbers lie."""
@@ -61,13 +77,18 @@ class Constants:
     def _append(self, data: Array) -> int:
         """Write bytes behind what is there, and zeros up to where the next may begin."""
         start, end = self.size, self.size + data.nbytes
-        padded = start + -(-max(data.nbytes, 1) // ALIGNMENT) * ALIGNMENT
+        padded = start + _padded(data.nbytes)
         if padded > self._room.nbytes:
             self.expect(max(padded, GROWTH * self._room.nbytes))
         self._room[start:end] = data
         self._room[end:padded] = 0
         self.size = padded
         return start
+
+
+def _padded(nbytes: int) -> int:
+    """The bytes that a constant takes in the block."""
+    return -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
 
 
 def bytes_of(data: Array) -> Array:

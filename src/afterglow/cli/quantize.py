@@ -1,0 +1,145 @@
+"""`afterglow quantize`: observe the values of a model on samples, and write the profile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from afterglow.cli.destination import PROFILE, file_for, takes_force
+from afterglow.cli.each import refuse_lists
+from afterglow.cli.parameters import ImageSize, Numbers
+from afterglow.cli.progress import SampleBar
+from afterglow.cli.report import duration
+from afterglow.cli.request import Request, takes_model
+from afterglow.cli.session import Session, table
+from afterglow.driver.compile import whole_graph
+from afterglow.driver.images import ImageOptions
+from afterglow.driver.profiling import profile_with
+from afterglow.quantization.observation import Observation
+from afterglow.quantization.profile import Profile
+from afterglow.support.errors import UsageError
+
+SHOWN = 20
+"""Values that the table has."""
+TYPICAL = 0.999
+"""The share of numbers whose magnitudes count as typical."""
+
+
+@click.command("quantize")
+@takes_model
+@click.option(
+    "--data",
+    metavar="FOLDER|FILE",
+    required=True,
+    help="The samples: FILE.npz, FILE.npy, an image, or a folder of such files.",
+)
+@click.option("-o", "--output", metavar="FILE.json", help="Where to write the profile.")
+@click.option("--limit", type=click.IntRange(1), help="How many samples to take at most.")
+@click.option("--size", type=ImageSize(), help="Height and width of images, if they are dynamic.")
+@click.option(
+    "--mean", type=Numbers(), default=(0.0,), help="Subtracted from pixels, which are from 0 to 1."
+)
+@click.option("--std", type=Numbers(), default=(1.0,), help="What pixels are divided by then.")
+@click.option(
+    "--merge", metavar="FILE.json", multiple=True, help="Add what another profile observed."
+)
+@takes_force
+def quantize(
+    session: Session, request: Request, output: str | None, force: bool, **asked: Any
+) -> int:
+    """Run MODEL on samples, observe the values that it computes, and write a profile of them.
+
+    The profile has the range, a histogram and the ranges of channels of each value that would be
+    stored as integers. It is for this model alone: another one, with other weights, is refused.
+    Without -o it is written to MODEL.profile.json, in the current folder.
+    """
+    request.refuse_saved()
+    refuse_lists(request, "a profile")
+    name = output or f"{Path(request.path).stem}.profile.json"
+    place = file_for(name, (PROFILE,), request.path, option="-o", force=force)
+    assert place.path is not None
+    with SampleBar(session.err) as bar:
+        found = _profile(request, asked, bar)
+        found.save(place.path)
+    data = {**_data(found), "model": request.path, "output": name, "seconds": bar.seconds}
+    session.answer(data, lambda: _show(session, found, name, bar.seconds))
+    return 0
+
+
+def _profile(request: Request, asked: dict[str, Any], bar: SampleBar) -> Profile:
+    before = [Profile.load(path) for path in asked["merge"]]
+    if before:
+        graph = whole_graph(request.source())
+        for profile in before:
+            profile.check_same(graph, Path(request.path).name)
+    if not asked["data"]:
+        raise UsageError("the path of the samples is empty", help="write --data FOLDER")
+    images = ImageOptions(asked["size"], asked["mean"], asked["std"])
+    options = replace(request.options, progress=bar.stage)
+    samples = (asked["data"], images, asked["limit"])
+    found = profile_with(request.path, options, request.dim_options, samples, bar.sample)
+    for profile in reversed(before):
+        found = profile.merge(found)
+    return found
+
+
+def _data(profile: Profile) -> dict[str, Any]:
+    return {
+        "samples": profile.samples,
+        "left_out": list(profile.left_out),
+        "values": [
+            {
+                "name": name,
+                "node": profile.origins.get(name, ""),
+                "low": observation.low,
+                "high": observation.high,
+                "typical": typical_magnitude(observation),
+                "runs": observation.runs,
+            }
+            for name, observation in profile.observations.items()
+        ],
+    }
+
+
+def typical_magnitude(observation: Observation) -> float:
+    """The magnitude that all but a few numbers have at most, by the histogram."""
+    half = len(observation.counts) // 2
+    sizes = observation.counts[half:] + observation.counts[:half][::-1]
+    within = sizes.cumsum() < TYPICAL * sizes.sum()
+    limit = (int(within.sum()) + 1) * observation.bin_width
+    return min(limit, max(abs(observation.low), abs(observation.high)))
+
+
+def _show(session: Session, profile: Profile, output: str, seconds: float) -> None:
+    values = len(profile.observations)
+    session.show(_table(profile))
+    if values > SHOWN:
+        session.say(f"{values - SHOWN} values with fewer outliers are not shown")
+    for node in profile.left_out:
+        session.warn(f"not observed: {node}")
+    session.say(
+        f"{values} values, {profile.samples} samples, {duration(seconds)}, written to {output}",
+        "bold",
+    )
+
+
+def _table(profile: Profile) -> Table:
+    """Ranges of values, those with the largest outliers first."""
+    numbers = ("low", "high", "99.9 % within", "outliers")
+    rows = table("value", "node", *numbers, right=numbers)
+    found = [(name, x, typical_magnitude(x)) for name, x in profile.observations.items()]
+    ratios = {name: _ratio(x, typical) for name, x, typical in found}
+    for name, x, typical in sorted(found, key=lambda each: -ratios[each[0]])[:SHOWN]:
+        ends = (f"{x.low:.4g}", f"{x.high:.4g}", f"± {typical:.4g}", f"{ratios[name]:.1f} x")
+        rows.add_row(name, profile.origins.get(name, ""), *ends)
+    return rows
+
+
+def _ratio(observation: Observation, typical: float) -> float:
+    """How much larger the largest magnitude is than the typical ones."""
+    most = max(abs(observation.low), abs(observation.high))
+    return most / typical if typical else 1.0

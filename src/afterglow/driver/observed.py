@@ -1,0 +1,126 @@
+"""Compiling a model with observers: versions whose runs tell what values they computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from afterglow.driver.compile import Recipe
+from afterglow.driver.options import Options
+from afterglow.driver.specialise import PartitionedModel
+from afterglow.driver.stages import Stages
+from afterglow.driver.state import import_with_state
+from afterglow.frontends.base import Source
+from afterglow.graph import Function, Module
+from afterglow.quantization.observation import Observation
+from afterglow.quantization.observe import Recorder, add_observers, merge_observations
+from afterglow.quantization.points import find_points, is_anchor
+from afterglow.runtime import CompiledModel
+from afterglow.runtime.segmented import SegmentedVersion
+from afterglow.runtime.version import Version
+from afterglow.types.extent import Extents
+from afterglow.types.extent.solver import solve
+from afterglow.types.output_form import tensor_forms
+
+Shapes = Mapping[str, Sequence[int]]
+"""Shapes of arrays by name."""
+
+
+@dataclass(frozen=True)
+class ObservedVersion(Version):
+    """A version with observers, whose outputs are recorded instead of returned."""
+
+    recorder: Recorder | None = None
+
+    def run(self, arrays: Mapping[str, Any]) -> list[Any]:
+        """The outputs of the model; what observers found is added to the recorder."""
+        assert self.recorder is not None
+        outputs = super().run(arrays)
+        count = len(outputs) - self.recorder.outputs
+        self.recorder.add(outputs[count:])
+        return outputs[:count]
+
+
+@dataclass
+class Records:
+    """What all versions of a model have observed, and what was not."""
+
+    recorders: list[Recorder] = field(default_factory=list)
+    in_bodies: dict[str, None] = field(default_factory=dict)
+    """Nodes in the bodies of loops and branches, which are not observed."""
+
+    def observations(self) -> dict[str, Observation]:
+        """What was observed of each value by name."""
+        merged: dict[str, Observation] = {}
+        for recorder in self.recorders:
+            merged = merge_observations(merged, recorder.observations())
+        return merged
+
+    def origins(self) -> dict[str, str]:
+        """The model's nodes that compute the values, by the names of these."""
+        values = (value for recorder in self.recorders for value in recorder.values)
+        return {value.name: value.origin for value in values}
+
+
+class ObservedRecipe(Recipe):
+    """A source and options: compiles it with observers. Nothing of that is cached."""
+
+    def __init__(self, source: Source, options: Options, shapes: Shapes) -> None:
+        super().__init__(source, options)
+        self.records = Records()
+        self.shapes = shapes
+        """Shapes that the inputs of a call have: how much is sampled depends on them."""
+
+    def build(self, options: Options, value_inputs: Iterable[str] = ()) -> Version:
+        """All stages for one binding, with observers in between."""
+        self.last = options
+        if options.progress is not None:
+            options.progress("import")
+        module, forms = import_with_state(self.source, options)
+        stages = Stages(options)
+        stages.check_runs_here()
+        inputs = [placeholder.name for placeholder in module.main.inputs]
+        outputs = [output.name for output in module.main.outputs]
+        extents = _extents(module.main, self.shapes)
+        stages.optimise(module)
+        observers = add_observers(module.main, list(find_points(module.main).readers), extents)
+        recorder = Recorder(observers)
+        names = observers.output_names
+        compiled = stages.finish_optimised(module, inputs, [*outputs, *names])
+        self.records.recorders.append(recorder)
+        self.records.in_bodies.update(dict.fromkeys(_in_bodies(module)))
+        forms = (*forms, *tensor_forms(names))
+        return ObservedVersion(compiled, forms, frozenset(value_inputs), recorder=recorder)
+
+
+def _extents(function: Function, shapes: Shapes) -> Extents:
+    """The extents of dimensions of a function, as far as shapes of its inputs tell them."""
+    known: dict[str, int] = {}
+    for placeholder in function.inputs:
+        expected, given = placeholder.type.shape, shapes.get(placeholder.name, ())
+        if len(expected) == len(given):
+            for extent, value in zip(expected, given, strict=True):
+                solve(extent, value, known)
+    return known
+
+
+def _in_bodies(module: Module) -> Iterable[str]:
+    """Nodes that would be observed, but are in the body of a loop or branch."""
+    bodies = (function for function in module.functions.values() if function is not module.main)
+    return (node.origin for body in bodies for node in body.nodes if is_anchor(node))
+
+
+def host_nodes(model: CompiledModel) -> list[str]:
+    """The nodes that the host ran, by op and name."""
+    found = (node for version in model.versions() for node in _host_nodes(version))
+    return list(dict.fromkeys(found))
+
+
+def _host_nodes(version: Version | SegmentedVersion) -> Iterable[str]:
+    if not isinstance(version, SegmentedVersion):
+        return
+    if isinstance(version.continuation, PartitionedModel):
+        yield from map(str, version.continuation.boundary.nodes)
+    for rest in version.rest.all():
+        yield from _host_nodes(rest)

@@ -1,0 +1,72 @@
+"""How a model is quantized: what users choose, as a frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from afterglow.graph import Node
+from afterglow.quantization.calibrate import DEFAULT_PERCENTILE
+from afterglow.quantization.scheme import Method, Scheme
+from afterglow.support.errors import UsageError
+from afterglow.types import DType
+from afterglow.types.dtype import i8, u8
+
+ACTIVATION_TYPES = {"uint8": u8, "int8": i8}
+"""Element types of quantized activations, by name."""
+
+
+@dataclass(frozen=True)
+class QuantizationConfig:
+    """How integers are chosen for the activations and weights of a model.
+
+    Args:
+        scheme: "asymmetric", "symmetric", "symmetric_uint8" or "power_of_two".
+        method: how ranges are chosen: "minmax", "average", "percentile", "entropy" or "mse".
+        activations: "uint8" or "int8".
+        percentile: the share of numbers, in percent, that the method "percentile" keeps.
+        keep: layers that stay in floats: names of nodes of the model, or patterns with stars.
+        correct_bias: whether biases make up for the mean error of rounded weights.
+        search_weights: whether the ranges of weights are those with the least squared error.
+    """
+
+    scheme: str = Scheme.ASYMMETRIC
+    method: str = Method.MINMAX
+    activations: str = "uint8"
+    percentile: float = DEFAULT_PERCENTILE
+    keep: tuple[str, ...] = ()
+    correct_bias: bool = True
+    search_weights: bool = False
+
+    def __post_init__(self) -> None:
+        _check("scheme", self.scheme, list(Scheme))
+        _check("method", self.method, list(Method))
+        _check("type of activations", self.activations, list(ACTIVATION_TYPES))
+        if isinstance(self.keep, str):
+            raise UsageError(
+                f"keep must be a list of names, got {self.keep!r}",
+                help=f"write keep=[{self.keep!r}]",
+            )
+        object.__setattr__(self, "keep", tuple(self.keep))
+
+    @property
+    def dtype(self) -> DType:
+        """The element type of quantized activations."""
+        return ACTIVATION_TYPES[self.activations]
+
+    @property
+    def keeps(self) -> Callable[[Node], bool]:
+        """Whether a node stays in floats."""
+        patterns = self.keep
+
+        def kept(node: Node) -> bool:
+            names = (node.origin, node.name)
+            return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+
+        return kept
+
+
+def _check(what: str, given: str, known: list[str]) -> None:
+    if given not in known:
+        raise UsageError(f"no {what} {given!r}", help=f"there are {', '.join(map(str, known))}")
