@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnxruntime import InferenceSession
 
 import afterglow
 from afterglow.instr import Copy
@@ -323,3 +324,54 @@ def attended(q: Array, k: Array, v: Array) -> Array:
     scores = np.where(places <= places[-q.shape[2] :, None], scores, -np.inf)
     shares = np.exp(scores - scores.max(-1, keepdims=True))
     return shares / shares.sum(-1, keepdims=True) @ v
+
+
+def cached_attention(op: str, batch: int) -> onnx.ModelProto:
+    """Attention of com.microsoft that returns its cache, for one new position of a sequence."""
+    wide, narrow = (batch, 1, 2 * SIZE), (batch, 1, SIZE)
+    inputs = [info("q", wide if op == "GroupQueryAttention" else narrow)]
+    inputs += [info(name, narrow) for name in "kv"]
+    names, nodes, attributes = ["q", "k", "v"], [], {"num_heads": HEADS}
+    if op == "GroupQueryAttention":
+        inputs.append(info("lasts", (batch,), onnx.TensorProto.INT32))
+        nodes = [
+            node("Shape", ["past.k"], ["filled"], start=2, end=3),
+            node("Squeeze", ["filled"], ["rows"]),
+            node("Add", ["rows", "one"], ["sum"]),
+            node("Cast", ["sum"], ["total"], to=onnx.TensorProto.INT32),
+        ]
+        names += ["past.k", "past.v", "lasts", "total"]
+        attributes = {"num_heads": 2 * HEADS, "kv_num_heads": HEADS}
+    else:
+        names += ["", "", "", "past.k", "past.v"]
+    inputs += [info(f"past.{letter}", (batch, HEADS, "past", WIDTH)) for letter in "kv"]
+    results = ["y", "present.k", "present.v"]
+    nodes.append(node(op, names, results, domain="com.microsoft", **attributes))
+    outputs = [info("y", (batch, 1, None))]
+    outputs += [info(name, (batch, HEADS, "total", WIDTH)) for name in results[1:]]
+    constants = {"one": np.array(1)}
+    domains = {"com.microsoft": 1}
+    return model(nodes, inputs=inputs, outputs=outputs, constants=constants, domains=domains)
+
+
+@pytest.mark.parametrize("op", ["GroupQueryAttention", "MultiHeadAttention"])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_attention_with_a_cache_appends_in_place(op: str, batch: int) -> None:
+    proto = cached_attention(op, batch)
+    steps = afterglow.compile(proto, dims=PAST, state=STATE, cache=False)
+    copied = [s.dest.type for s in steps.compiled.program.body if isinstance(s, Copy)]
+    assert all(type.nbytes < batch * SIZE * CAPACITY * 4 for type in copied)
+    session = InferenceSession(proto.SerializeToString())
+    random = np.random.default_rng(6)
+    past = dict.fromkeys(["past.k", "past.v"], np.zeros((batch, HEADS, 0, WIDTH), np.float32))
+    for step in range(CAPACITY):
+        feed = {
+            name: random.standard_normal([each if isinstance(each, int) else 1 for each in shape])
+            for name, shape in ((each.name, each.shape) for each in steps.inputs)
+        }
+        feed = {name: array.astype(np.float32) for name, array in feed.items()}
+        if "lasts" in feed:  # the second sequence is two shorter
+            feed["lasts"] = np.array([step, max(step - 2, 0)][:batch], np.int32)
+        wanted, *after = session.run(None, {**feed, **past})
+        past = dict(zip(past, after, strict=True))
+        np.testing.assert_allclose(steps.run(None, feed)[0], wanted, atol=2e-5)

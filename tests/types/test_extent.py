@@ -235,3 +235,10 @@ def test_sums_of_many_quotients_are_bounded_in_no_time() -> None:
     total = sum(n * (S // n) for n in range(2, 40))
     assert smallest(total) >= 0
     assert largest(total) <= 38 * largest(S)
+
+
+def test_dimensions_without_an_extent_stay() -> None:
+    extent = (S + B) // 2 * H + S % B + smaller_extent(S, H)
+    partly = bind_extent(extent, {"s": 7, "h": 64})
+    assert str(partly) == "64*((b + 1) // 2) + 7 % b + 199"
+    assert bind_extent(partly, {"b": 3}) == extent.bind({"s": 7, "h": 64, "b": 3})

@@ -18,11 +18,12 @@ from afterglow.cli.refused_ranges import refused_ranges
 from afterglow.cli.request import Request, is_free, takes_model
 from afterglow.cli.session import Session, error_data, table
 from afterglow.cli.survey import Survey, survey
-from afterglow.driver.sources import Source, open_source
+from afterglow.driver.sources import Source
 from afterglow.driver.stages import Stages
 from afterglow.frontends.base import (
     MOST_DECIDING,
     Boundary,
+    HostNode,
     NeedsValuesError,
     UnboundDimensionsError,
 )
@@ -141,13 +142,13 @@ def _try(request: Request, facts: Survey) -> Findings:
 
 
 def _compiled(request: Request, facts: Survey) -> Findings:
-    source = open_source(request.path)
+    source = request.source()
     try:
         module = request.load(source)
         verify_module(module)
         return _planned(Stages(request.options), module, facts)
     except NeedsValuesError as error:
-        question = f"{error.what}\n  {error.help}"
+        question = "\n  ".join((error.what, error.help, *_refused_loops(error.boundary)))
         return Findings(
             _missing_ops(facts), question, tuple(_at_boundary(error.boundary, facts.signature))
         )
@@ -194,7 +195,16 @@ def _at_boundary(boundary: Boundary | None, signature: Signature) -> Iterator[Ho
     for node in boundary.nodes:
         is_bound = node.inputs and few.issuperset(node.inputs)
         if not is_bound and not set(boundary.host).isdisjoint(node.results):
-            yield HostStep(node.op, node.name, "the shapes of its results depend on data")
+            yield HostStep(node.op, node.name, node.reason)
+
+
+def _refused_loops(boundary: Boundary | None) -> Iterator[str]:
+    """The nodes that are compiled for values because something is in the way of one program."""
+    if boundary is None:
+        return
+    for node in boundary.nodes:
+        if node.reason != HostNode.reason and set(boundary.host).isdisjoint(node.results):
+            yield f"{node}: {node.reason}"
 
 
 def _is_few(parameter: Parameter) -> bool:

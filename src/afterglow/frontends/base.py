@@ -58,6 +58,7 @@ class HostNode:
     """What the host computes in the place of each result; empty names for nothing."""
     waits: bool = False
     """Whether it can be expanded once a few integers that it takes are known."""
+    reason: str = "the shapes of its results depend on data"
 
     def __str__(self) -> str:
         return f"{self.op} ({self.name})"

@@ -2,6 +2,7 @@
 
 from afterglow.ops import (
     activation,
+    append_rows,
     attention,
     control,
     conversion,
@@ -42,6 +43,7 @@ from afterglow.ops import (
 
 __all__ = [
     "activation",
+    "append_rows",
     "attention",
     "control",
     "conversion",

@@ -11,6 +11,7 @@ from afterglow.graph import Builder, Function, Op, Subgraph, Value, op, run_func
 from afterglow.ops.rules import require, require_dtype, require_rank
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import boolean, i64
+from afterglow.types.extent import dims_of
 
 PartT = TypeVar("PartT")
 
@@ -80,10 +81,13 @@ class Loop(Op):
 
     The body takes the number of the iteration (i64), the carried values and the captured ones, and
     returns whether to go on and the carried values. Results are the carried values at the end.
+    Extents in the body may depend on the number of the iteration: then `iteration` is the
+    dimension that stands for it, with the iterations that there may be as its bounds.
     """
 
     body: Subgraph
     carried: int
+    iteration: int = 0
 
     def infer(
         self, limit: TensorType, condition: TensorType, *values: TensorType
@@ -112,10 +116,17 @@ class Loop(Op):
         iteration = 0
         while condition and iteration < limit:
             number = np.array(iteration, np.int64)
-            condition, *results = _run(self.body.function, (number, *carried, *captured))
+            body = self._body_of(iteration)
+            condition, *results = _run(body, (number, *carried, *captured))
             carried = tuple(results)
             iteration += 1
         return carried
+
+    def _body_of(self, number: int) -> Function:
+        """The body as it is in an iteration."""
+        body = self.body.function
+        extents = {dim.name: number for dim in dims_of(self.iteration)}
+        return body.module.bind(extents).functions[body.name] if extents else body
 
 
 @op("scan")

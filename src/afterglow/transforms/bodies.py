@@ -87,7 +87,7 @@ def _first_captured(node: Node) -> int:
     match node.op:
         case If():
             return 1
-        case Loop(_, carried):
+        case Loop(_, carried, _):
             return 2 + carried
         case Scan(_, _, carried, scanned):
             return carried + scanned

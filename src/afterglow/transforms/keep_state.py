@@ -1,23 +1,19 @@
 """Keep inputs as state: what a run returns for an input, the next run finds in its place.
 
 An input that a run makes longer along one axis becomes state that grows in place. Its memory has
-the largest extent, so that what is filled stays where it is, and a run writes behind it:
-
-    present = concat(past, new)  ->  store overwrite(state, new) to state, from where `past` ends;
-                                     present = slice(overwrite(state, new))
+the largest extent, so that what is filled stays where it is, and a run writes behind it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from afterglow.graph import Builder, Function, Module, Node, Value
+from afterglow.graph import Module
 from afterglow.graph.function import Output
 from afterglow.graph.value import Placeholder
-from afterglow.ops.movement import Concat, Slice
-from afterglow.ops.overwrite import Overwrite
+from afterglow.ops.growing import grow_in_place
 from afterglow.support.errors import UsageError
-from afterglow.types import FillLevel, TensorType
+from afterglow.types import FillLevel
 from afterglow.types.extent import RangedExtent, largest, ranged, smallest
 
 
@@ -72,9 +68,7 @@ def _keep(module: Module, taken: Placeholder, returned: Output) -> None:
     room = new.with_shape([largest(extent) for extent in new.shape])
     level = FillLevel(axis, old.shape[axis], new.shape[axis])
     state = module.state(taken.name, room, level)
-    main.update(state, _appended(main, taken, returned.value, state, axis))
-    if taken.uses or any(value is taken for value in main.escaping()):
-        main.replace(taken, _window(Builder(main, next(main.nodes, None)), state, old))
+    main.update(state, grow_in_place(main, taken, returned.value, state, axis))
 
 
 def _growing_axis(taken: Placeholder, returned: Output) -> int:
@@ -97,36 +91,3 @@ def _refused(taken: Placeholder, returned: Output, reason: str) -> UsageError:
         f"{taken.type} becomes {returned.value.type}, and {reason}",
         help="give bounds, such as dims={'past': (0, 1023)}",
     )
-
-
-def _appended(
-    main: Function, taken: Placeholder, present: Value, state: Placeholder, axis: int
-) -> Value:
-    """The state after a run; what else reads the present value reads it there."""
-    node = present.producer
-    if node is not None and _appends(node, taken, axis):
-        _, *parts = node.operands
-        b = Builder(main, node, origin=node.origin)
-        new = parts[0] if len(parts) == 1 else b.emit(Concat(axis), *parts)
-        assert new is not None
-        starts = [0] * new.type.rank
-        starts[axis] = taken.type.shape[axis]
-        written = b.emit(Overwrite(tuple(starts)), state, new)
-        main.replace(present, _window(b, written, present.type))
-        main.erase(node)
-        return written
-    last = Builder(main)
-    return last.emit(Overwrite((0,) * state.type.rank), state, present)
-
-
-def _appends(node: Node, taken: Placeholder, axis: int) -> bool:
-    """Whether a node puts something behind an input."""
-    if not isinstance(node.op, Concat) or node.op.axis % taken.type.rank != axis:
-        return False
-    return node.operands[0] is taken and taken not in node.operands[1:]
-
-
-def _window(b: Builder, x: Value, type: TensorType) -> Value:
-    """The beginning of a value along each axis."""
-    rank = type.rank
-    return x if x.type == type else b.emit(Slice((0,) * rank, type.shape, (1,) * rank), x)

@@ -133,6 +133,10 @@ class NodeContext:
         """Whether the node names output `output`."""
         return output < len(self.proto.output) and bool(self.proto.output[output])
 
+    def is_read(self, output: int) -> bool:
+        """Whether something in the model may read output `output`."""
+        return self.wants(output) and self.proto.output[output] in self.graph.session.read_names
+
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute as Python sees it: text as str, lists as tuples; `default` if not set."""
         found = self.attributes.get(name)

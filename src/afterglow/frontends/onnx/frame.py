@@ -15,6 +15,7 @@ from afterglow.frontends.onnx.bodies import BodyGraph
 from afterglow.frontends.onnx.definition import AttributeDef, FunctionDef, GraphDef, ModelDef
 from afterglow.frontends.onnx.known import KnownValues
 from afterglow.frontends.onnx.limits import LEAST_LIMIT, MOST_AXES, check_tensor, tensor_limit
+from afterglow.frontends.onnx.order import model_reads
 from afterglow.frontends.onnx.problems import NeedsInliningError
 from afterglow.graph import Builder, Function, Module, Placeholder, Value
 from afterglow.ops.elementwise import Add
@@ -61,6 +62,8 @@ class Session:
     expanded: int = 0
     changing: dict[int, GraphDef] = field(default_factory=dict)
     """By their identity, bodies of loops that can be no functions: what they carry changes."""
+    refused: dict[int, str] = field(default_factory=dict)
+    """By the identity of their nodes, why loops cannot be ops."""
     conditions: list[Condition] = field(default_factory=list)
     """What loops that are being imported must show, so that slices which move stay inside."""
     _run_number: Value | None = None
@@ -69,6 +72,11 @@ class Session:
     def forms(self) -> LinearForms:
         """Integers of the model as sums of what is not known."""
         return LinearForms(self.known.outermost)
+
+    @cached_property
+    def read_names(self) -> frozenset[str]:
+        """The names of values that something in the model reads or returns."""
+        return frozenset(model_reads(self.model))
 
     def assume(self, conditions: Iterable[Condition]) -> bool:
         """Whether conditions hold, or may turn out to hold once the loops around are imported."""

@@ -115,7 +115,7 @@ class GraphImporter:
             return False
         except NeedsValuesError as error:
             self._needed.update(dict.fromkeys(error.inputs))
-            self.stops.append(Stop(proto, error.inputs))
+            self.stops.append(self._stop(proto, error.inputs))
             return False
         except ProblemsError as error:
             self.problems.extend(error.problems)
@@ -127,9 +127,12 @@ class GraphImporter:
                 keeps = isinstance(self._inlining, ChangesTypesError)
                 self._inlining = self._inlining if keeps else error
             else:  # only the host can run it
-                self.stops.append(Stop(proto, ()))
+                self.stops.append(self._stop(proto, ()))
             return False
         return True
+
+    def _stop(self, proto: NodeDef, inputs: tuple[str, ...]) -> Stop:
+        return Stop(proto, inputs, self.session.refused.get(id(proto), Stop.reason))
 
     def _problem(self, proto: NodeDef, error: AfterglowError) -> Problem:
         domain = normal_domain(proto.domain)

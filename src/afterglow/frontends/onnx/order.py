@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from afterglow.frontends.onnx.definition import GraphDef, NodeDef
+from afterglow.frontends.onnx.definition import GraphDef, ModelDef, NodeDef
 
 TRAINING_DOMAIN = "ai.onnx.preview.training"
 
@@ -17,6 +17,28 @@ def reads(node: NodeDef) -> list[str]:
     for graph in node.graphs():
         names.extend(free_names(graph))
     return names
+
+
+def model_reads(model: ModelDef) -> Iterator[str]:
+    """The names that nodes anywhere in a model read, and that its graphs and functions return."""
+    yield from _graph_reads(model.graph)
+    for function in model.functions:
+        yield from function.output
+        for node in function.node:
+            yield from _node_reads(node)
+
+
+def _graph_reads(graph: GraphDef) -> Iterator[str]:
+    yield from (info.name for info in graph.output)
+    for node in graph.node:
+        yield from _node_reads(node)
+
+
+def _node_reads(node: NodeDef) -> Iterator[str]:
+    yield from node.input
+    yield from named_values(node)
+    for graph in node.graphs():
+        yield from _graph_reads(graph)
 
 
 def named_values(node: NodeDef) -> list[str]:

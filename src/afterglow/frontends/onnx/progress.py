@@ -29,6 +29,7 @@ class Stop:
 
     node: NodeDef
     inputs: tuple[str, ...]
+    reason: str = HostNode.reason
 
 
 def needed_nodes(graph: GraphDef, wanted: Iterable[str], given: Iterable[str]) -> list[NodeDef]:
@@ -62,7 +63,7 @@ def _host_node(stop: Stop, scope: Scope) -> HostNode:
     # the host stacks just the rows that there are, which the model calls otherwise
     computed = tuple(map(model_name, node.output))
     waits = _has_few_integers(node, scope)
-    return HostNode(node.op_type, name, node.output, stop.inputs, computed, waits)
+    return HostNode(node.op_type, name, node.output, stop.inputs, computed, waits, stop.reason)
 
 
 def _producers(nodes: Iterable[NodeDef]) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from afterglow.ops.append_rows import AppendRows
 from afterglow.ops.movement import Concat, Expand, Pad, PadMode, Reshape, Slice, Tile, Transpose
 from afterglow.ops.overwrite import Overwrite
 from afterglow.testing.cases.case import bf16, boolean, case, f16, f32, i8, i32, i64, string, u8
@@ -50,6 +51,14 @@ CASES = [
     case(Overwrite((3,)), bf16(4), bf16(0)),
     case(Overwrite((1,)), string(3), string(2)),
     case(Overwrite(()), f32(), f32()),
+    case(
+        AppendRows(6),
+        f32(2, 3, 4, 5),
+        f32(2, 3, 2, 5),
+        i64(2),
+        given={2: np.array([4, 1], np.int64)},
+    ),
+    case(AppendRows(4), f16(1, 2, 4, 3), f16(1, 2, 1, 3), i64(1), given={2: np.array([2])}),
     case(Tile((2, 1, 3)), f32(2, 3, 1)),
     case(Tile((0, 2)), f32(2, 3)),
     case(Tile(()), f32()),

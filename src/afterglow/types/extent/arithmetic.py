@@ -12,11 +12,13 @@ from afterglow.types.extent.atoms import (
     Atom,
     Dim,
     Expression,
+    Extents,
     Extreme,
     Monomial,
     Quotient,
     Remainder,
     Terms,
+    bind_extent,
     dims_of,
     interval,
     is_ranged,
@@ -52,6 +54,15 @@ class RangedExtent(Expression):
         extent.low = low
         extent._hash = hash(terms)
         return extent
+
+    def bind(self, extents: Extents) -> int:
+        """Its value in one run, or what is left of it if dimensions have no extents."""
+        if all(dim.name in extents for dim in self.dims):
+            return super().bind(extents)
+        return sum(
+            factor * prod(_bound_atom(atom, extents) for atom in monomial)
+            for monomial, factor in self.terms
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RangedExtent, (self.terms,)
@@ -274,6 +285,18 @@ def _extreme(first: int, second: int, *, larger: bool) -> int:
         return first if larger else second
     ordered = sorted((first, second), key=str)
     return _atom(Extreme(ordered[0], ordered[1], larger))
+
+
+def _bound_atom(atom: Atom, extents: Extents) -> int:
+    """What is left of an atom if some dimensions have extents."""
+    match atom:
+        case Dim():
+            return atom.value(extents) if atom.name in extents else _atom(atom)
+        case Extreme():
+            first, second = (bind_extent(n, extents) for n in (atom.first, atom.second))
+            return _extreme(first, second, larger=atom.larger)
+        case _:
+            return atom.value(extents)
 
 
 def _atom(atom: Atom) -> int:

@@ -21,6 +21,28 @@ FLOATS = TensorType(f32, SHAPE)
 NUMBER, FLAG = TensorType(i64, ()), TensorType(boolean, ())
 
 RANGED_TEXTS = {
+    "a loop that fills a room": """
+        dim b : 1..3
+        dim i : 0..6
+        dim s : 1..300
+        const @true : bool[] = [true]
+        const @seven : i64[] = [7]
+        func @body(%n: i64[], %room: f32[b, 307], %x: f32[b, s]) {
+          %past = slice(%room) {starts = (0, 0), extents = (b, i + s), steps = (1, 1)}
+            : f32[b, i + s]
+          %highest = reduce_max(%past) {axes = (1), keepdims = true} : f32[b, 1]
+          %sum = reduce_sum(%x) {axes = (1), keepdims = true} : f32[b, 1]
+          %new = add(%highest, %sum) : f32[b, 1]
+          %written = overwrite(%room, %new) {starts = (0, i + s)} : f32[b, 307]
+          return @true, %written
+        }
+        func @main(%room: f32[b, 307], %x: f32[b, s]) {
+          %begun = overwrite(%room, %x) {starts = (0, 0)} : f32[b, 307]
+          %r = loop(@seven, @true, %begun, %x) {body = @body, carried = 1, iteration = i}
+            : f32[b, 307]
+          return %r
+        }
+    """,
     "scan": """
         dim b : 1..3
         dim s : 1..300

@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from afterglow.backends.cpu.kernels.conv.geometry import Geometry
+from afterglow.backends.cpu.kernels.conv.tiling import ConvPlan
 from afterglow.backends.cpu.kernels.conv.winograd.plan import block_of
+from afterglow.backends.cpu.micro.rows import Axes
+from afterglow.backends.cpu.target import Target
 from afterglow.driver.api import compile
 from afterglow.graph import Builder, Function, Module
 from afterglow.instr import Stack
@@ -139,6 +143,20 @@ def test_images_of_ranged_extents_are_convolved(
     check_ranged(module, PICTURES)
 
 
+def test_tiles_fit_short_lines_in_the_middle_of_their_range() -> None:
+    line = ranged(Dim("w", 1, 7))
+    geometry = Geometry(1, 129, 128, Axes((line,), (129,)), Axes((387,), (1,)), 0)
+    tiles = ConvPlan.of(geometry, Target.of("x86-64-v4"), f32).tiles
+    assert tiles.runs[0].rows == 4  # which is the height of the only tile where there are four
+
+
+@pytest.mark.parametrize("most", [2, 4, 7])
+def test_short_lines_are_convolved(most: int) -> None:
+    line = ranged(Dim("w", 1, most))
+    module = convolution((1, 1, line, 33), (40, 1, 3, 33), (1, 1), 1, inside=True)
+    check_ranged(module, [{"w": n} for n in range(1, most + 1)])
+
+
 def window_op(op: Convolution | Pool, channels: int, weight: tuple[int, ...] = ()) -> Module:
     """One op on an image of ranged extents."""
     module = Module()
@@ -187,3 +205,15 @@ def test_images_of_ranged_extents_are_convolved_by_the_transpose(
 )
 def test_images_of_ranged_extents_are_pooled(op: Pool) -> None:
     check_ranged(window_op(op, 20), PICTURES)
+
+
+def test_single_pixels_go_by_strassens_algorithm_where_they_are_many() -> None:
+    h, w = ranged(Dim("h", 1, 24)), ranged(Dim("w", 1, 24))
+    module = convolution((1, h, w, 256), (256, 1, 1, 256))
+    pictures = [{"h": h, "w": w} for h, w in ((1, 1), (3, 5), (9, 10), (23, 24), (24, 24))]
+    check_ranged(module, pictures, threads=2)
+    program = compile(module, cache=False).compiled.program
+    assert program is not None
+    (step,) = (step for step in program.body if isinstance(step, Stack))
+    assert step.plan is not None
+    assert step.plan.algorithm == "direct-or-strassen"

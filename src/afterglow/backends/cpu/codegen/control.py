@@ -12,7 +12,7 @@ from typing import TypeGuard
 
 from afterglow.backends.cpu.codegen.calls import Call, Guard, Place
 from afterglow.backends.cpu.codegen.frame import Frame, padded, shifted
-from afterglow.backends.cpu.codegen.loops import Body, may_run_long, write_loop
+from afterglow.backends.cpu.codegen.loops import Body, may_run_long, own_dims, write_loop
 from afterglow.backends.cpu.llvm.emitter import Module
 from afterglow.backends.cpu.llvm.types import spell
 from afterglow.backends.cpu.target import Target
@@ -106,8 +106,9 @@ class ControlFlow:
         """A function that loops, after copies of the first carried values."""
         (program,) = step.bodies
         is_interruptible = frame.interrupts is not None
-        own = Frame.of(program, frame.constants, frame.dims, interruptible=is_interruptible)
-        body = Body(program, self._calls_of_body(program, own), frame.dims, is_interruptible)
+        dims = (*frame.dims, *own_dims(step))
+        own = Frame.of(program, frame.constants, dims, interruptible=is_interruptible)
+        body = Body(program, self._calls_of_body(program, own), dims, is_interruptible)
         name = f"{step.op.mnemonic}_{len(self.modules)}"
         module, function = write_loop(self.target, name, step, body)
         self.modules.append(module)
@@ -151,7 +152,7 @@ def _copies_at(copies: Sequence[Buffer], start: Place) -> dict[Buffer, Place]:
 def _carried_places(step: OpInstr) -> range:
     """The places of the operands with which carried values begin: they belong to first results."""
     match step.op:
-        case Loop(_, carried):
+        case Loop(_, carried, _):
             return range(2, 2 + carried)
         case Scan(_, _, carried, _):
             return range(carried)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from afterglow.backends.cpu.codegen.calls import Call, know_dims, scratch_of, write_calls
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
+    FunctionSymbol,
     Module,
     Order,
     Pointer,
@@ -24,9 +25,9 @@ from afterglow.backends.cpu.micro.kernel import KernelFunction
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr, Program
 from afterglow.ops.control import Loop, Scan
-from afterglow.runtime.native.convention import ALIGNMENT, INTERRUPT, SIGNAL_BYTES
+from afterglow.runtime.native.convention import ALIGNMENT, FIRST_OTHER, INTERRUPT, SIGNAL_BYTES
 from afterglow.types.dtype import boolean, i64, u8
-from afterglow.types.extent import largest
+from afterglow.types.extent import dims_of, largest
 
 SHORT = 256
 """Iterations up to which a loop does not look for interrupts, if their number is known."""
@@ -42,7 +43,7 @@ class Body:
     program: Program
     calls: Sequence[Call]
     dims: tuple[str, ...] = ()
-    """The dimensions whose extents the loop is given."""
+    """The dimensions whose extents its calls need: those that the loop is given, and its own."""
     is_interruptible: bool = False
     """Whether loops are given a cell of interrupts, and end when there is one."""
 
@@ -57,9 +58,29 @@ def write_loop(
     be interrupted.
     """
     module = Module(target)
+    function = _write_body(module, f"{name}_body", body) if own_dims(step) else None
     with module.function(name) as e:
-        _write(e, step, body)
+        _write(e, step, body, function)
     return module, KernelFunction(name, units=1, work=0.0, scratch_bytes=scratch_of(body.calls))
+
+
+def own_dims(step: OpInstr) -> tuple[str, ...]:
+    """The dimension that is the number of a loop's iteration, if it has one."""
+    extent = step.op.iteration if isinstance(step.op, Loop) else 0
+    return tuple(dim.name for dim in dims_of(extent))
+
+
+def _write_body(module: Module, name: str, body: Body) -> FunctionSymbol:
+    """A function of the calls of a body, for extents that differ from iteration to iteration."""
+    program = body.program
+    others = (*program.inputs, *program.outputs, *program.states)
+    count = FIRST_OTHER + len(others) + body.is_interruptible
+    with module.function(name) as e:
+        scratch = e.pointer("scratch", u8, align=ALIGNMENT)
+        bases = [e.pointer(f"base{number}", u8) for number in range(count)]
+        know_dims(e, bases.__getitem__, body.dims)
+        write_calls(e, body.calls, bases.__getitem__, scratch)
+    return e.function
 
 
 def may_run_long(step: OpInstr) -> bool:
@@ -70,7 +91,7 @@ def may_run_long(step: OpInstr) -> bool:
     return limit.root.data is None or int(limit.root.data.max()) > SHORT
 
 
-def _write(e: Emitter, step: OpInstr, body: Body) -> None:
+def _write(e: Emitter, step: OpInstr, body: Body, function: FunctionSymbol | None) -> None:
     scratch, _, _ = e.pointer("scratch", u8, align=ALIGNMENT), e.count("begin"), e.count("end")
     outs = [e.pointer(f"out{number}", u8) for number in range(len(step.outs))]
     ins = [e.pointer(f"in{number}", u8) for number in range(len(step.ins))]
@@ -78,16 +99,23 @@ def _write(e: Emitter, step: OpInstr, body: Body) -> None:
     arena = e.pointer("arena", u8, align=ALIGNMENT)
     memory = [arena, constants, e.pointer("alarms", u8), e.pointer("extents", u8)]
     know_dims(e, memory.__getitem__, body.dims)
+    if function is not None:
+        memory[-1] = _with_iteration(e, memory[-1], len(body.dims))
     cells = [e.pointer("interrupts", u8)] if body.is_interruptible else []
     carried = outs[: len(body.program.states)]
 
     def run_body(inputs: Sequence[Pointer], outputs: Sequence[Pointer]) -> None:
         bases = [*memory, *inputs, *outputs, *carried, *cells]
-        write_calls(e, body.calls, bases.__getitem__, scratch)
+        if function is None:
+            write_calls(e, body.calls, bases.__getitem__, scratch)
+            return
+        own_extent = memory[-1].cast(i64) + (len(body.dims) - 1)
+        own_extent.store(inputs[0].cast(i64).load())
+        e.run(function, scratch, *bases)
 
     looked_at = cells if may_run_long(step) else []
     match step.op:
-        case Loop(_, count):
+        case Loop(_, count, _):
             _write_while(e, ins[:2], ins[2 + count :], run_body, looked_at)
         case Scan(_, length, count, scanned):
             parts = [(ins[i], step.operand(i)) for i in range(count, count + scanned)]
@@ -99,6 +127,14 @@ def _write(e: Emitter, step: OpInstr, body: Body) -> None:
                 run_body(inputs, [_part(*part, i) for part in stacked])
 
             _write_count(e, length, iterate, looked_at)
+
+
+def _with_iteration(e: Emitter, extents: Pointer, count: int) -> Pointer:
+    """A table of extents that the loop is given, with a place for the number of the iteration."""
+    own = e.scratch(i64, count)
+    for place in range(count - 1):
+        (own + place).store((extents.cast(i64) + place).load())
+    return own.cast(u8)
 
 
 def _write_count(

@@ -16,6 +16,7 @@ from afterglow.frontends.onnx.importers.conversion import as_dtype
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops import attention as att
+from afterglow.ops.append_rows import AppendRows
 from afterglow.ops.elementwise import (
     Add,
     And,
@@ -23,18 +24,18 @@ from afterglow.ops.elementwise import (
     Less,
     LessEqual,
     Max,
-    Min,
     Mul,
     Sub,
     Where,
     scalar,
 )
 from afterglow.ops.functions import Tanh
-from afterglow.ops.indexing import Gather, Iota
+from afterglow.ops.indexing import Iota
 from afterglow.ops.lengths import CheckLengths
 from afterglow.ops.movement import Concat, Expand, Pad, Reshape, slice_axis
 from afterglow.support.errors import ModelError
 from afterglow.types import dtype as d
+from afterglow.types.extent import larger_extent
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,11 @@ def _split_inputs(n: NodeContext) -> tuple[Value, Value, Value]:
 def _lengths(n: NodeContext, q: Value) -> _Lengths:
     """At the beginning there is no past; later on, the last key of each batch tells it."""
     batch, queries = q.type.shape[0], q.type.shape[2]
-    total = n.known_int(6)
+    total = n.known_extent(6)
     past = n.get(3)
     if total < queries:
         raise ModelError(f"there are {queries} new keys, but {total} in all")
-    cache = max(total, 0 if past is None else past.type.shape[2])
+    cache = larger_extent(total, 0 if past is None else past.type.shape[2])
     if total == queries:
         return _Lengths(queries, cache, None)
     last = n.emit(CheckLengths(cache - 1), as_dtype(n, n[5], d.i64))
@@ -118,34 +119,13 @@ def _places(n: NodeContext, q: Value, lengths: _Lengths) -> Value:
 
 def _joined(n: NodeContext, past: Value | None, new: Value, lengths: _Lengths) -> Value:
     """The cache with the new keys or values behind those of the past, then zeros."""
-    batch, queries, cache = new.type.shape[0], lengths.queries, lengths.cache
+    batch, heads, queries, width = new.type.shape
     if lengths.past is None:
-        rest = cache - queries
+        rest = lengths.cache - queries
         return n.emit(Pad((0, 0, 0, 0), (0, 0, rest, 0)), new) if rest else new
-    held = 0 if past is None else past.type.shape[2]
-    both = new if past is None else n.emit(Concat(2), past, new)
-    place = n.emit(Iota((1, cache), 1, d.i64))
-    start = n.emit(Reshape((batch, 1)), lengths.past)
-    behind = n.emit(Add(), n.emit(Sub(), place, start), _whole(n, held))
-    source = n.emit(Where(), n.emit(Less(), place, start), place, behind)
-    source = n.emit(Max(), n.emit(Min(), source, _whole(n, held + queries - 1)), _whole(n, 0))
-    taken = _taken(n, both, source)
-    is_there = n.emit(Less(), place, n.emit(Add(), start, _whole(n, queries)))
-    is_there = n.emit(Reshape((batch, 1, cache, 1)), is_there)
-    return n.emit(Where(), is_there, taken, scalar(n.builder, 0, taken))
-
-
-def _taken(n: NodeContext, x: Value, source: Value) -> Value:
-    """Keys of x [batch, heads, keys, width] by places [batch, …], each batch by its own."""
-    batch, *shape = x.type.shape
-    keys = source.type.shape[1]
-    parts = []
-    for index in range(batch):
-        one = n.emit(Reshape(tuple(shape)), n.emit(slice_axis(x.type, 0, index, 1), x))
-        places = n.emit(slice_axis(source.type, 0, index, 1), source)
-        part = n.emit(Gather(1), one, n.emit(Reshape((keys,)), places))
-        parts.append(n.emit(Reshape((1, *part.type.shape)), part))
-    return parts[0] if batch == 1 else n.emit(Concat(0), *parts)
+    if past is None:
+        past = n.constant(np.zeros((batch, heads, 0, width), new.type.dtype.numpy))
+    return n.emit(AppendRows(lengths.cache), past, new, lengths.past)
 
 
 def _attend(n: NodeContext, q: Value, k: Value, v: Value, lengths: _Lengths) -> Value:

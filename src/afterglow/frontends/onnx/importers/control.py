@@ -17,8 +17,10 @@ import numpy as np
 from afterglow.frontends.base import NeedsValuesError
 from afterglow.frontends.onnx.context import Imported, NodeContext
 from afterglow.frontends.onnx.driven import drive_branch, drive_loop, no_parts
+from afterglow.frontends.onnx.importers.growing_loops import LoopGrowth, steps_between
 from afterglow.frontends.onnx.problems import (
     ChangesTypesError,
+    GrowsError,
     NeedsInliningError,
     Problem,
     ProblemsError,
@@ -38,6 +40,9 @@ from afterglow.types.extent import larger_extent, largest
 
 MOST_UNROLLED = 2048
 """Nodes into which a loop is unrolled, at most: if it takes more, the host drives it."""
+
+MOST_INLINED = 256
+"""Nodes into which a loop with growing values is unrolled rather than made an op, at most."""
 
 MOST_ROW_BYTES = 2**26
 """What a loop that ends when it likes may stack at most: if it is more, the host drives it."""
@@ -133,48 +138,94 @@ def loop(n: NodeContext) -> Results:
     body, changing = n.graph_attribute("body"), n.graph.session.changing
     if len(tensors) == len(carried) and id(body) not in changing:
         try:
-            with n.graph.session.attempt():
-                return _loop_as_op(n, limit, condition, tensors)
-        except ChangesTypesError:
-            changing[id(body)] = body
-        except NeedsInliningError:
-            pass
+            return _loop_as_function(n, limit, condition, tensors)
+        except NeedsInliningError as error:
+            n.graph.session.refused[id(n.proto)] = error.what
+            if isinstance(error, ChangesTypesError):
+                changing[id(body)] = body
     try:
         return _loop_in_place(n, limit, condition, carried)
     except NeedsInliningError as error:
         raise ChangesTypesError(error.what) if id(body) in changing else error from None
 
 
-def _loop_as_op(
+def _loop_as_function(
     n: NodeContext, limit: Value, condition: Value, carried: Sequence[Value]
 ) -> tuple[Value, ...]:
-    types = [value.type for value in carried]
+    """An op with the body as a function, which may make carried values longer each time."""
+    try:
+        with n.graph.session.attempt():
+            return _loop_as_op(n, limit, condition, carried)
+    except GrowsError as error:
+        most = _most_trips(n, limit)
+        if most is None:
+            raise ChangesTypesError(
+                "values that it carries grow, and nothing bounds how often it runs"
+            ) from None
+        if error.is_counted and most * len(n.graph_attribute("body").node) <= MOST_INLINED:
+            raise
+        types = [value.type for value in carried]
+        growth = LoopGrowth.of(error.steps, types, most, f"{n.builder.name}.iteration")
+        with n.graph.session.attempt():
+            return _loop_as_op(n, limit, condition, carried, growth)
+
+
+def _loop_as_op(
+    n: NodeContext,
+    limit: Value,
+    condition: Value,
+    carried: Sequence[Value],
+    growth: LoopGrowth | None = None,
+) -> tuple[Value, ...]:
+    types = [value.type for value in carried] if growth is None else growth.types(growth.iteration)
     goes_on = n.constant(np.array(True))  # as the body sees it: else it would not run
     body, captured = n.body("body", (TensorType(i64, ()), goes_on, *types))
     function = body.function
     returned = _output_types(function)[1:]
     _check_count(len(returned), len(carried))
-    if returned[: len(carried)] != types:
-        raise ChangesTypesError("carried values change their types")
+    _check_carried(types, function, growth)
+    if growth is not None:
+        carried = growth.make_room(n, function, carried)
     facts = _facts(n, function, limit, carried)
     n.graph.session.end_loop(facts)
+    trips, stacks = None, len(returned) > len(carried)
     if _is_true(function.outputs[0].value):
-        trips = _trips(n, limit, condition, must=len(returned) > len(carried))
-        if trips is not None and (largest(trips) <= MOST_NUMBERED or len(returned) > len(carried)):
+        trips = _trips(n, limit, condition, must=stacks)
+        if growth is None and trips is not None and (largest(trips) <= MOST_NUMBERED or stacks):
             return _counted(n, body, trips, carried, captured)
-    if len(returned) > len(carried):
+    if stacks and trips is None:
         ends = (condition, *deciding_values(facts))
         if all(map(n.graph.known.is_known, ends)) or not n.wants(len(returned)):
             raise NeedsInliningError("the number of iterations depends on what they compute")
-        return _with_rows(n, body, limit, condition, carried, captured)
-    return n.emit_all(Loop(body, len(carried)), limit, condition, *carried, *captured)
+    iteration = 0 if growth is None else growth.iteration
+    first = _with_rows(n, function, limit, carried) if stacks else carried
+    op = Loop(body, len(first), iteration)
+    results = n.emit_all(op, limit, condition, *first, *captured)
+    return results if growth is None else growth.results(n, results, trips)
+
+
+def _check_carried(types: Sequence[TensorType], body: Function, growth: LoopGrowth | None) -> None:
+    """Raise unless carried values keep their types, or grow as expected."""
+    returned = _output_types(body)[1 : 1 + len(types)]
+    if returned == list(types if growth is None else growth.types(growth.iteration + 1)):
+        return
+    steps = steps_between(types, returned) if growth is None else None
+    if steps is not None:
+        raise GrowsError(steps, is_counted=_is_true(body.outputs[0].value))
+    raise ChangesTypesError("carried values change their types")
+
+
+def _most_trips(n: NodeContext, limit: Value) -> int | None:
+    """How often a loop runs at most; None if its limit does not tell."""
+    ranged = n.graph.known.symbols_of(limit)
+    most = n.value_if_known(limit) if ranged is None else np.array(largest(whole(ranged.item())))
+    return None if most is None or most == _UNLIMITED else max(0, int(most))
 
 
 def _facts(n: NodeContext, function: Function, limit: Value, carried: Sequence[Value]) -> LoopFacts:
     """What a loop tells about the integers in its body."""
-    ranged = n.graph.known.symbols_of(limit)
-    most = n.value_if_known(limit) if ranged is None else np.array(largest(whole(ranged.item())))
-    trips = math.inf if most is None or most == _UNLIMITED else max(0, int(most))
+    most = _most_trips(n, limit)
+    trips = math.inf if most is None else most
     iteration, *inside = function.inputs[: 1 + len(carried)]
     goes_on, *after = (output.value for output in function.outputs[: 1 + len(carried)])
     pairs = [Carried(*each) for each in zip(inside, carried, after, strict=True)]
@@ -218,28 +269,22 @@ def _counted(
 
 
 def _with_rows(
-    n: NodeContext,
-    body: Subgraph,
-    limit: Value,
-    condition: Value,
-    carried: Sequence[Value],
-    captured: Sequence[Value],
+    n: NodeContext, body: Function, limit: Value, carried: Sequence[Value]
 ) -> tuple[Value, ...]:
     """A loop that ends when it likes carries all rows that there may be, and their number."""
-    parts = _output_types(body.function)[1 + len(carried) :]
+    parts = _output_types(body)[1 + len(carried) :]
     ranged = n.graph.known.symbols_of(limit)
     most = max(0, int(n.value_of(limit)) if ranged is None else largest(whole(ranged.item())))
     if most * sum(type.nbytes for type in parts) > MOST_ROW_BYTES or any(
         type.dtype is string for type in parts
     ):
         raise NeedsInliningError("there may be too many rows to stack")
-    _write_rows(body.function, len(carried), most)
+    _write_rows(body, len(carried), most)
     zeros = [n.constant(np.zeros((), type.dtype.numpy)) for type in parts]
     rows = [
         n.emit(Expand((most, *type.shape)), zero) for type, zero in zip(parts, zeros, strict=True)
     ]
-    first = (*carried, *rows, n.constant(np.zeros(1, np.int64)))
-    return n.emit_all(Loop(body, len(first)), limit, condition, *first, *captured)
+    return (*carried, *rows, n.constant(np.zeros(1, np.int64)))
 
 
 def _write_rows(function: Function, carried: int, most: int) -> None:
