@@ -15,6 +15,7 @@ if _typing.TYPE_CHECKING:
     from afterglow.driver.load import load
     from afterglow.driver.profiling import profile
     from afterglow.graph import Builder, Function, Module, parse_module, print_module
+    from afterglow.quantization.config import QuantizationConfig
     from afterglow.quantization.profile import Profile
     from afterglow.runtime import CompiledModel
     from afterglow.runtime.device import DeviceInfo
@@ -47,6 +48,7 @@ __all__ = [
     "Module",
     "ParseError",
     "Profile",
+    "QuantizationConfig",
     "TensorType",
     "UnsupportedError",
     "UsageError",
@@ -68,6 +70,7 @@ _HOMES = {
     "afterglow.driver.load": ("load",),
     "afterglow.driver.profiling": ("profile",),
     "afterglow.graph": ("Builder", "Function", "Module", "parse_module", "print_module"),
+    "afterglow.quantization.config": ("QuantizationConfig",),
     "afterglow.quantization.profile": ("Profile",),
     "afterglow.runtime": ("CompiledModel",),
     "afterglow.runtime.device": ("DeviceInfo",),

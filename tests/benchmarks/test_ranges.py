@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import afterglow as ag
 from benchmarks import ranges
-from benchmarks.ranges import Range, draw_inputs
+from benchmarks.ranges import Range, Server, draw_inputs, take_turns
 
 TEXT = """
     <ir_version: 8, opset_import: ["": 17]>
@@ -47,6 +47,22 @@ def test_requests_and_samples_need_one_look_at_the_inputs(tmp_path, monkeypatch)
     assert compiled.count(None) == 2  # for the inputs, and to serve requests without bounds
     assert "geometric mean" in finished.output
     assert finished.output.splitlines()[-1].startswith("3 requests: ")
+
+
+def test_engines_take_turns_and_begin_with_nothing():
+    seen = []
+
+    def engine(name):
+        seen.append(f"{name} starts")
+        return lambda feed: seen.append(f"{name} {feed['x']}")
+
+    servers = [Server(lambda: engine("one")), Server(lambda: engine("two"))]
+    take_turns(servers, ({"x": x} for x in range(3)), block=2)
+    assert seen == [
+        *("one starts", "one 0", "one 1", "two starts", "two 0", "two 1"),
+        *("one 2", "two 2"),
+    ]
+    assert all(server.seconds > 0 for server in servers)
 
 
 def test_inputs_are_drawn_by_what_their_names_say():

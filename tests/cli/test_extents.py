@@ -139,6 +139,25 @@ def test_a_program_may_be_for_a_range(command, tmp_path, verb):
     assert "bindings" not in finished.json
 
 
+def test_memory_is_shown_for_both_ends_of_a_range(command, tmp_path):
+    lines = command("compile", models.batched(tmp_path), "--dim", "batch=1..5").out.splitlines()
+    sizes = [line.split()[-1] for line in lines if line.startswith(" inputs and outputs")]
+    assert sizes == ["180", "36"]
+
+
+def test_a_range_that_needs_too_much_memory_is_refused_with_its_bounds(command, tmp_path):
+    words = ("compile", models.batched(tmp_path), "--dim", "batch=1..900", "--max-memory", "1KiB")
+    assert (
+        command(*words)
+        .err.strip()
+        .endswith(
+            "with batch = 900\n"
+            "  help: give bounds within which the model works, instead of batch 1..900, "
+            "or allow more with max_memory, or --max-memory"
+        )
+    )
+
+
 def test_a_dump_shows_a_range(command, tmp_path):
     finished = command("dump", models.batched(tmp_path), "--dim", "batch=1..5")
     assert "f32[batch, 3]" in finished.out

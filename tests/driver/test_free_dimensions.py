@@ -134,6 +134,14 @@ def test_a_range_of_one_extent_and_a_text_without_dimensions_are_numbers(extent)
     assert compiled.dims == {}
 
 
+def test_a_dimension_of_an_input_with_a_shape_takes_no_bounds() -> None:
+    with pytest.raises(UsageError) as caught:
+        afterglow.compile(perceptron()[0], dims={"batch": (1, 8)}, shapes={"x": (4, FEATURES)})
+    assert str(caught.value) == (
+        "error: no input has a dynamic dimension 'batch'\n  help: shapes bind all dimensions of 'x'"
+    )
+
+
 def test_bounds_that_need_too_much_memory_are_an_error_that_names_them() -> None:
     with pytest.raises(MemoryLimitError) as caught:
         afterglow.compile(perceptron()[0], dims={"batch": (1, 10**6)}, max_memory="1MiB")

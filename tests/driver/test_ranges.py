@@ -40,6 +40,19 @@ def test_one_program_serves_all_extents_within_bounds(finished) -> None:
     assert "x: f32[rows, 6] -> y: f32[rows, 6]" in repr(compiled)
 
 
+def test_a_dimension_stays_ranged_that_is_just_in_the_same_type_as_others() -> None:
+    inputs = [info("x", ("batch", "seq", 6)), info("p", ("rows", 6))]
+    added = model([node("Add", ["x", "p"], ["y"])], inputs=inputs, outputs=[info("y", None)])
+    bounds = {"batch": (1, 8), "seq": (1, 16), "rows": (1, 16)}
+    compiled = afterglow.compile(added, dims=bounds)
+    assert {*compiled.refused_ranges} == {"seq", "rows"}
+    for batch in (2, 5):
+        x = np.stack([X[:4]] * batch)
+        np.testing.assert_array_equal(compiled(x, X[1:2]), x + X[1:2])
+    assert compiled.dims == {"batch": (1, 8, 1)}
+    assert len(compiled.versions()) == 1
+
+
 def test_extents_may_be_multiples_of_a_step() -> None:
     compiled = afterglow.compile(wave(), dims={"rows": (8, 64, 8)})
     check(compiled, 8, 64)
@@ -237,6 +250,16 @@ def test_bounds_grow_by_one_rule() -> None:
         arrays = {"x": np.zeros((*extents, 3), bool)}
         grown.find(declared, arrays, lambda shapes: bounds.append(list(map(int, shapes["x"]))))
     assert bounds == [[16, 32, 3], [16, 32, 3], [64, 32, 3], [512, 32, 3], [512, 128, 3]]
+
+
+def test_a_dimension_that_was_always_one_is_compiled_for_one(finished) -> None:
+    compiled = afterglow.compile(wave())
+    check(compiled, 1, 1)
+    assert [str(shape) for shape in finished] == ["(1, 6)"]
+    assert compiled.dims == {}
+    check(compiled, 3, 1, 16)
+    assert [str(shape) for shape in finished] == ["(1, 6)", "(rows, 6)"]
+    assert compiled.dims == {"rows": (1, 16, 1)}
 
 
 def test_only_what_an_error_names_is_given_up() -> None:

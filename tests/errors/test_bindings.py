@@ -10,6 +10,7 @@ import pytest
 
 from afterglow.frontends.onnx import Binding, UnboundDimensionsError, import_onnx
 from afterglow.support.errors import UsageError
+from afterglow.types.extent import Dim, ranged
 from tests.errors.malformed import check
 from tests.frontends.models import info, model, node
 
@@ -39,6 +40,14 @@ FREE = [
         """
         error: the model has inputs with dynamic dimensions: 'mask': f32[batch, length]
           help: bind them, for example dims={'length': 1} or shapes={'mask': (8, 1)}
+        """,
+    ),
+    (
+        two_inputs(),
+        Binding(dims={"batch": ranged(Dim("batch", 1, 8))}),
+        """
+        error: the model has inputs with dynamic dimensions: 'mask': f32[batch, length]
+          help: bind them, for example dims={'length': 1}
         """,
     ),
     (

@@ -164,6 +164,8 @@ def test_equal_sums_are_equal_however_they_were_formed() -> None:
 
 def test_a_quotient_of_a_quotient_is_one_quotient() -> None:
     assert (S + 1) // 2 // 2 == (S + 1) // 4
+    assert (S // 2 + 3) // 2 == (S + 6) // 4
+    assert ((((S + 1) // 2 + 1) // 2 + 1) // 2 + 1) // 2 == (S + 15) // 16
 
 
 def test_a_quotient_by_an_expression_is_found_where_the_bounds_tell_it() -> None:
@@ -190,6 +192,16 @@ def test_what_the_bounds_do_not_decide_is_an_error() -> None:
         S // ODD
     with pytest.raises(UndecidedExtentError):
         S & 1
+
+
+def test_an_extent_is_compared_with_a_float_as_with_an_integer() -> None:
+    assert S < 40.5
+    assert not S <= 0.5
+    assert S > 0.5
+    assert S >= 1.0
+    with pytest.raises(UndecidedExtentError) as caught:
+        bool(S < 7.5)
+    assert caught.value.what == "whether s < 7.5 depends on s (1..40)"
 
 
 def test_dimensions_of_an_expression_are_found_in_all_its_parts() -> None:

@@ -36,6 +36,15 @@ class Listing(Protocol):
 
 
 @runtime_checkable
+class Caching(Protocol):
+    """Makes code for a machine that is faster where what it works on stays in a cache."""
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of the largest cache; 0 if there is none."""
+
+
+@runtime_checkable
 class Verifying(Protocol):
     """Runs programs so that each instruction is compared with the definition of its ops."""
 

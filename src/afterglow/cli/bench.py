@@ -20,7 +20,7 @@ from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model, takes_state
 from afterglow.cli.saved import is_given, load_saved, no_other_engine, saved_feed
 from afterglow.cli.session import Session, table
-from afterglow.driver.options import describe_options
+from afterglow.driver.described import describe_options
 from afterglow.driver.stages import Stages
 from afterglow.frontends.base import NeedsValuesError
 from afterglow.report.bench import PEERS, BenchPlan, Measurement, compare

@@ -23,7 +23,7 @@ from afterglow.cli.progress import StageClock
 from afterglow.cli.report import memory_table, stage_table
 from afterglow.cli.request import Request, takes_model, takes_state
 from afterglow.cli.session import Session, table
-from afterglow.driver.compile import Recipe
+from afterglow.driver.compile import Recipe, beyond_bounds
 from afterglow.driver.sources import Source
 from afterglow.driver.stages import Stages
 from afterglow.frontends.base import NeedsValuesError
@@ -31,7 +31,7 @@ from afterglow.instr import Instr, OpInstr, Stack, print_program
 from afterglow.runtime.model import CompiledModel
 from afterglow.runtime.saved import save_versions
 from afterglow.runtime.version import Version
-from afterglow.support.errors import AfterglowError
+from afterglow.support.errors import AfterglowError, MemoryLimitError
 from afterglow.support.output_path import unwritable
 
 
@@ -124,7 +124,10 @@ def _build(request: Request, source: Source, asked: Request) -> Built:
 
 def _suggest_list(error: AfterglowError, request: Request) -> None:
     """Have an error that may be about a range say what to give instead."""
-    dim = next(iter(request.dim_options.ranges.values()), None)
+    ranges = request.dim_options.ranges
+    if ranges and isinstance(error, MemoryLimitError):
+        beyond_bounds(error, ranges)
+    dim = next(iter(ranges.values()), None)
     if dim is not None and not error.help:
         error.help = f"list extents instead, such as --dim {dim.name}={dim.high}"
 

@@ -43,6 +43,8 @@ def memory_table(report: MemoryReport, total_bytes: int) -> Table:
         ("inputs and outputs", report.io_bytes),
     ):
         rows.add_row(name, f"{count:,}")
+    if report.least_io_bytes != report.io_bytes:
+        rows.add_row("inputs and outputs, smallest", f"{report.least_io_bytes:,}")
     return rows
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from afterglow.driver import pickling  # noqa: F401  tells pickle about compiled models
 from afterglow.driver.cached import find_cached
@@ -19,6 +19,10 @@ from afterglow.driver.options import Options, Progress, check_bindings, policy_o
 from afterglow.runtime import CompiledModel
 from afterglow.support.sizes import as_size
 from afterglow.types import Array
+
+if TYPE_CHECKING:  # what quantizes is imported with the compiler
+    from afterglow.quantization.config import QuantizationConfig
+    from afterglow.quantization.profile import Profile
 
 
 def compile(
@@ -39,6 +43,8 @@ def compile(
     optimize_for: str = "speed",
     unchecked: bool = False,
     precision: str = "float32",
+    profile: Profile | str | Path | None = None,
+    quantization: QuantizationConfig | None = None,
     tune: float | None = None,
     cache: bool | str | Path = True,
     verify: bool | None = None,
@@ -73,7 +79,10 @@ def compile(
         optimize_for: "speed", or "memory" if packed weights must not be larger than in the model.
         unchecked: clamp indices that are out of range instead of raising: see docs/errors.md.
         precision: "float32", or "weights_bf16" or "weights_f16" to store the weights of
-            memory-bound layers in 16 bits; the arithmetic remains float32.
+            memory-bound layers in 16 bits; the arithmetic remains float32; or "int8", to compute
+            in integers that a profile chooses.
+        profile: what `profile` observed of the model, or the path of its file, for "int8".
+        quantization: how integers are chosen for "int8": docs/quantization.md.
         tune: measure candidate algorithms for about this many seconds instead of estimating.
         cache: folder for compiled code, True for the default one, False for none.
         verify: check the program after each pass, and each instruction as it runs.
@@ -95,6 +104,8 @@ def compile(
         max_memory=max_memory_by_default() if max_memory is None else as_size(max_memory),
         policy=policy_of(exact, optimize_for, unchecked),
         precision=precision,
+        profile=_loaded(profile),
+        quantization=quantization,
         tune=tune,
         cache=cache_folder(cache),
         verify=verify_by_default() if verify is None else verify,
@@ -108,3 +119,13 @@ def compile(
     from afterglow.driver.compile import compile_with  # noqa: PLC0415
 
     return compile_with(source, options, dim_options)
+
+
+def _loaded(profile: Profile | str | Path | None) -> Profile | None:
+    """A profile, loaded if it is a path."""
+    if not isinstance(profile, (str, Path)):
+        return profile
+    # here, because a model that is not quantized needs none of it
+    from afterglow.quantization.profile import Profile  # noqa: PLC0415
+
+    return Profile.load(profile)

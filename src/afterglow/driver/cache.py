@@ -161,7 +161,9 @@ def model_key(digest: str, options: Options) -> str:
     bound = [f"{name} {_extents(*shape)}" for name, shape in sorted(options.shapes.items())]
     dims = [f"{name} {_extents(extent)}" for name, extent in sorted(options.dims.items())]
     flags = f"{options.optimize} {options.donate_inputs} {options.max_arena} {options.max_memory}"
-    choice = f"{options.policy} {options.precision} {options.tune}"
+    profile = "" if options.profile is None else options.profile.digest
+    precision = f"{options.precision} {profile} {options.quantization}"
+    choice = f"{options.policy} {precision} {options.tune}"
     target = f"{options.backend} {options.target} {_identity(options)}"
     part = repr(options.partition) + _partition_dims(options)
     kept = [f"state {pair}" for pair in sorted(options.state.items())]

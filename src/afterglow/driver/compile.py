@@ -13,8 +13,10 @@ from afterglow.driver.bodies import Bodies
 from afterglow.driver.bound import BoundValues
 from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.cache import CompileCache, is_cacheable, model_key
+from afterglow.driver.described import describe_options
 from afterglow.driver.dims import DimOptions, Dims
-from afterglow.driver.options import Options, check_bindings, describe_options, model_title
+from afterglow.driver.options import Options, check_bindings, model_title
+from afterglow.driver.profiled import open_profiled
 from afterglow.driver.ranges import Ranges, given_ranges
 from afterglow.driver.sources import Source, open_source
 from afterglow.driver.specialise import CallSpecialiser
@@ -48,13 +50,15 @@ def compile_with(
 ) -> CompiledModel:
     """Compile a model; `dim_options` lists and limits extents that `options` leave dynamic."""
     find_backend(options)
-    return compile_recipe(Recipe(open_source(source), options), dim_options or DimOptions())
+    recipe = Recipe(open_profiled(source, options), options)
+    return compile_recipe(recipe, dim_options or DimOptions())
 
 
 def compile_recipe(recipe: Recipe, dim_options: DimOptions) -> CompiledModel:
     """Compile what can be compiled before there is a call."""
     options, signature = recipe.options, recipe.signature
-    dim_options.check_names(signature.inputs)
+    help = f"shapes bind all dimensions of {', '.join(map(repr, options.shapes))}"
+    dim_options.check_names(signature.inputs, help=help if options.shapes else "")
     bindings = [replace(options, dims={**options.dims, **dims}) for dims in dim_options.bindings()]
     ahead = [recipe.build_ahead(binding) for binding in bindings]
     check_kept(options, ahead, recipe.refused_ranges())
@@ -126,7 +130,7 @@ class Recipe(Specialiser):
         except MemoryLimitError as error:
             if not given:
                 raise
-            raise _beyond(error, {name: dim.high for name, dim in given.items()}, given) from None
+            raise beyond_bounds(error, given) from None
         except (AfterglowError, *FAULTS) as error:
             if not given:
                 raise
@@ -152,7 +156,7 @@ class Recipe(Specialiser):
             except (UnboundDimensionsError, NeedsValuesError):
                 return
             except AfterglowError as error:
-                raise _beyond(error, {name: dims[name] for name in given}, given) from None
+                raise beyond_bounds(error, given, {name: dims[name] for name in given}) from None
 
     def _key(self, cache: CompileCache, options: Options) -> str | None:
         """The key of the model in the cache; None if it is not cached."""
@@ -216,14 +220,15 @@ class Recipe(Specialiser):
         stages.lower(module)
         if name == "lowered":
             return print_module(module)
-        program = stages.plan(module)[0]
+        program = stages.plan(stages.divide_batches(module)[0])[0]
         return print_program(program) if name == "instructions" else stages.listing(program, name)
 
 
-def _beyond(
-    error: AfterglowError, extents: Mapping[str, int], given: Mapping[str, Dim]
+def beyond_bounds(
+    error: AfterglowError, given: Mapping[str, Dim], extents: Mapping[str, int] | None = None
 ) -> AfterglowError:
-    """An error of a model with extents at an end of their bounds, which says so."""
+    """An error of a model with extents at an end of their bounds, the last one, which says so."""
+    extents = {name: dim.high for name, dim in given.items()} if extents is None else extents
     where = ", ".join(f"{name} = {extent}" for name, extent in extents.items())
     bounds = ", ".join(f"{name} {dim.range_text}" for name, dim in given.items())
     error.where = f"{error.where}, with {where}" if error.where else f"with {where}"

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.versions import SPECIALISATIONS
 from afterglow.support.errors import AfterglowError, UsageError
-from afterglow.types.extent import Dim, is_ranged, ranged
+from afterglow.types.extent import Dim, RangedExtent, is_ranged, ranged
 from afterglow.types.extent.text import read_extent
 
 DimExtents: TypeAlias = "int | str | Sequence[int]"
@@ -71,22 +71,22 @@ class DimOptions:
         for extents in product(*self.ahead.values()):
             yield {**self.bound, **dict(zip(self.ahead, extents, strict=True))}
 
-    def check_names(self, inputs: Sequence[TensorInfo]) -> None:
-        """Raise if a list or range names a dimension that no input has, or has no more.
+    def check_names(self, inputs: Sequence[TensorInfo], help: str = "") -> None:
+        """Raise if a list or range names a dimension that is free in no input.
 
         Names of numbers are checked where they are bound.
         """
         ranges = (name for name, extent in self.bound.items() if is_ranged(extent))
-        check_names((*self.ahead, *ranges), inputs)
+        check_names((*self.ahead, *ranges), inputs, help)
 
 
-def check_names(names: Iterable[str], inputs: Sequence[TensorInfo]) -> None:
+def check_names(names: Iterable[str], inputs: Sequence[TensorInfo], help: str = "") -> None:
     """Refuse names of dimensions that are free in no input."""
     known = sorted({e for info in inputs for e in info.shape or () if isinstance(e, str)})
     for name in names:
         if name not in known:
             listed = f": there are {', '.join(map(repr, known))}" if known else ""
-            raise UsageError(f"no input has a dynamic dimension {name!r}{listed}")
+            raise UsageError(f"no input has a dynamic dimension {name!r}{listed}", help=help)
 
 
 def _derived(name: str, expression: str, known: Mapping[str, int]) -> int:
@@ -134,7 +134,7 @@ def _extents(name: str, given: Sequence[int]) -> tuple[int, ...]:
 def _extent(name: str, given: Any) -> int:
     if not _is_extent(given):
         raise _no_extent(name, given)
-    return index(given)
+    return given if isinstance(given, RangedExtent) else index(given)
 
 
 def _no_extent(name: str, given: Any) -> UsageError:

@@ -11,7 +11,7 @@ from afterglow.support.errors import MemoryLimitError
 def check_run(function: CompiledFunction, program: Program, max_memory: int | None) -> None:
     """Raise if arena, outputs, and the memory of kernels take more than a run may."""
     limit = usable_memory() if max_memory is None else max_memory
-    memory, outputs = function.memory, sum(buffer.type.nbytes for buffer in program.outputs)
+    memory, outputs = function.memory, sum(p.type.nbytes for p in function.interface.outputs)
     total = memory.arena_bytes + memory.thread_bytes + outputs
     if total <= limit:
         return

@@ -14,13 +14,8 @@ from afterglow.driver.state import import_with_state
 from afterglow.frontends.base import Source
 from afterglow.graph import Function, Module
 from afterglow.quantization.observation import Observation
-from afterglow.quantization.observe import (
-    Recorder,
-    add_observers,
-    is_anchor,
-    merge_observations,
-    values_to_observe,
-)
+from afterglow.quantization.observe import Recorder, add_observers, merge_observations
+from afterglow.quantization.points import find_points, is_anchor
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.version import Version
@@ -89,7 +84,7 @@ class ObservedRecipe(Recipe):
         outputs = [output.name for output in module.main.outputs]
         extents = _extents(module.main, self.shapes)
         stages.optimise(module)
-        observers = add_observers(module.main, values_to_observe(module.main), extents)
+        observers = add_observers(module.main, list(find_points(module.main).readers), extents)
         recorder = Recorder(observers)
         names = observers.output_names
         compiled = stages.finish_optimised(module, inputs, [*outputs, *names])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,13 +17,26 @@ from afterglow.types.dtype import bf16, f16
 if TYPE_CHECKING:  # options are read where the compiler is not imported
     from afterglow.frontends.base import Partition
     from afterglow.passes import Instrument
+    from afterglow.quantization.config import QuantizationConfig
+    from afterglow.quantization.profile import Profile
 
-PRECISIONS: dict[str, DType | None] = {
-    "float32": None,
-    "weights_bf16": bf16,
-    "weights_f16": f16,
+
+@dataclass(frozen=True)
+class Precision:
+    """What is stored in fewer bits than the model has."""
+
+    weights: DType | None = None
+    """The storage type of f32 weights where reading them dominates."""
+    by_profile: bool = False
+    """Whether activations and weights become integers that a profile chooses."""
+
+
+PRECISIONS = {
+    "float32": Precision(),
+    "weights_bf16": Precision(weights=bf16),
+    "weights_f16": Precision(weights=f16),
+    "int8": Precision(by_profile=True),
 }
-"""The storage type of f32 weights where reading them dominates; None leaves them as they are."""
 
 Progress: TypeAlias = Callable[[str], None]
 """Called with the name of each stage as it begins."""
@@ -53,7 +66,11 @@ class Options:
     policy: Policy = DEFAULT
     """User constraints on the choice of algorithms."""
     precision: str = "float32"
-    """The storage type of weights: a key of `PRECISIONS`."""
+    """A key of `PRECISIONS`."""
+    profile: Profile | None = None
+    """What was observed of a model that becomes one of integers."""
+    quantization: QuantizationConfig | None = None
+    """How integers are chosen; None for the defaults."""
     tune: float | None = None
     """Seconds for which candidate kernels are measured; None to go by estimates."""
     cache: Path | None = None
@@ -71,24 +88,6 @@ class Options:
     def unchecked(self) -> bool:
         """Whether an index out of range is taken for the nearest in range."""
         return self.policy.unchecked
-
-
-_OF_A_PROCESS = (
-    *("threads", "shapes", "dims", "values", "partition"),
-    *("max_memory", "cache", "verify", "perf_map", "instruments", "progress"),
-)
-"""Options that are not saved with a model."""
-
-
-def describe_options(options: Options) -> dict[str, Any]:
-    """The options that a file stores to compile more in the same way, as JSON can hold them."""
-    stored = {name: value for name, value in vars(options).items() if name not in _OF_A_PROCESS}
-    return {**stored, "policy": asdict(options.policy)}
-
-
-def restore_options(data: Mapping[str, Any], **others: Any) -> Options:
-    """Options that were described so, with others of this process."""
-    return Options(**{**data, "policy": Policy(**data["policy"])}, **others)
 
 
 def is_duration(seconds: Any) -> bool:

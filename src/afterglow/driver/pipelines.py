@@ -20,6 +20,7 @@ from afterglow.memory.passes import (
     UpdateInPlace,
 )
 from afterglow.passes import Pipeline, ProgramPipeline
+from afterglow.quantization.convert import Convert
 from afterglow.transforms.arithmetic import ARITHMETIC
 from afterglow.transforms.bodies import SIMPLIFY_BODIES
 from afterglow.transforms.casts import SIMPLIFY_CASTS
@@ -100,6 +101,23 @@ def optimising_pipeline() -> Pipeline:
             SIMPLIFY_SLICES,
             SIMPLIFY_CONCATS,
             MergeEqualConstants(),
+            MergeEqualNodes(),
+            DropDead(),
+        ),
+    )
+
+
+def quantizing_pipeline(convert: Convert) -> Pipeline:
+    """From an optimised function of floats to one of integers, where they were observed."""
+    return Pipeline(
+        "quantize",
+        (
+            convert,
+            INTEGER_ISLANDS,  # before products are recognised, which read what moves leave
+            RECOGNISE_QUANTIZED,
+            SIMPLIFY_CLIPS,
+            ARITHMETIC,
+            MergeEqualConstants(),  # scales and weights that several readers have
             MergeEqualNodes(),
             DropDead(),
         ),

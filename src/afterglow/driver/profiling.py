@@ -15,10 +15,10 @@ from afterglow.driver.environment import cache_folder, max_memory_by_default
 from afterglow.driver.images import ImageOptions
 from afterglow.driver.observed import ObservedRecipe, host_nodes
 from afterglow.driver.options import Options, Progress, check_bindings
+from afterglow.driver.profiled import title_of, whole_graph
 from afterglow.driver.samples import Sample, Samples
-from afterglow.driver.sources import Source, open_source
+from afterglow.driver.sources import open_source
 from afterglow.driver.stages import find_backend
-from afterglow.graph import Module
 from afterglow.quantization.profile import ModelIdentity, Profile
 from afterglow.runtime import CompiledModel
 from afterglow.support.errors import AfterglowError, UsageError
@@ -51,8 +51,8 @@ def profile(
         model: what `compile` takes.
         samples: any iterable of samples, each a dictionary {input: array}, a tuple of arrays in
             the order of the inputs, or the array of the only input; or the path of FILE.npy,
-            FILE.npz, an image, or a folder of such files. An array of a file has samples along
-            its first axis: docs/quantization.md.
+            FILE.npz, an image, or a folder of such files. An array of a file, or one given by
+            itself, has samples along its first axis: docs/quantization.md.
         limit: how many samples to take at most.
         size: height and width of images, if the model's input has dynamic ones.
         mean: what is subtracted from pixels, which are numbers from 0 to 1; one for each channel,
@@ -98,7 +98,7 @@ def profile_with(
     find_backend(options)
     source = open_source(model)
     signature = source.signature(options)
-    samples = Samples(given[0], signature.inputs, *given[1:])
+    samples = Samples.of(given[0], signature.inputs, *given[1:])
     taken = iter(samples)
     first = next(taken, None)
     if first is None:
@@ -118,7 +118,7 @@ def profile_with(
             "nothing in the model can be quantized: it has no convolution or product with weights",
         )
     left_out = (*host_nodes(compiled), *recipe.records.in_bodies)
-    identity = ModelIdentity.of(whole_graph(source), _title(source))
+    identity = ModelIdentity.of(whole_graph(source), title_of(source))
     return Profile(identity, done, observations, recipe.records.origins(), left_out)
 
 
@@ -133,15 +133,3 @@ def _run(model: CompiledModel, sample: Sample) -> None:
         at = f"in {sample.label}"
         error.where = f"{error.where}, {at}" if error.where else at
         raise
-
-
-def whole_graph(source: Source) -> Module:
-    """The graph of a model that does not depend on shapes: a profile is tied to it."""
-    try:
-        return source.graph
-    except UsageError:  # a module, which has no other form
-        return source.load(Options())[0]
-
-
-def _title(source: Source) -> str:
-    return "the model" if source.path is None else source.path.name

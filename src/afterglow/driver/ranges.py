@@ -2,13 +2,16 @@
 
 One program serves all extents within bounds. A dimension without given bounds gets some around what
 a call brings, wider ones each time it outgrows them, so that any traffic ends with a handful of
-programs. What no program can be ranged over is compiled for each extent, and the reason remembered.
+programs. As long as it was always 1, as the batch is of most who have one, it is compiled for that:
+code for one item is smaller and faster. What no program can be ranged over is compiled for each
+extent, and the reason remembered.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from math import gcd
 from typing import Any, TypeAlias, TypeVar
 
@@ -146,7 +149,7 @@ class Ranges:
     ) -> dict[str, tuple[int, ...]] | None:
         """The shapes of a call with ranges for the extents of dimensions; None if none is left."""
         names = self._names(declared)
-        found = {name: self._bounds(name, self._seen[place][-1]) for place, name in names.items()}
+        found = {name: self._bounds(name, self._seen[place]) for place, name in names.items()}
         self._tried = {name: dim for name, dim in found.items() if dim is not None}
         if not self._tried:
             return None
@@ -160,13 +163,18 @@ class Ranges:
             if isinstance(array, np.ndarray)
         }
 
-    def _bounds(self, name: str, extent: int) -> Dim | None:
-        """The bounds to try next for a dimension; None if it is compiled for its extent."""
+    def _bounds(self, name: str, seen: Sequence[int]) -> Dim | None:
+        """The bounds to try next for a dimension that had some extents, the last one now.
+
+        None if it is compiled for its extent.
+        """
         if name in self.refused or (name not in self.given and not self.grows):
             return None
         if name in self.given:
             return self.given[name]
-        before = self._largest.get(name, 0)
+        extent, before = seen[-1], self._largest.get(name, 0)
+        if not before and {*seen} == {1}:
+            return None
         for bounds in _TRIED[self._failed.get(name, 0) :]:
             dim = bounds(name, extent, before)
             if dim.low <= extent <= dim.high and dim.low < dim.high:
@@ -214,12 +222,15 @@ def _dynamic_axes(
 
 
 def _blamed(error: Exception, names: Sequence[str]) -> Sequence[str]:
-    """The dimensions that an error names, or all if it names none."""
+    """The dimensions that an error names, or all if it names none.
+
+    Those with their bounds are what something depends on; others may just be in the same type.
+    """
     texts = [str(error)]
     if isinstance(error, AfterglowError):
         texts = [error.what, "\n".join(error.excerpt)]
-    for text in texts:
-        found = [name for name in names if re.search(rf"\b{re.escape(name)}\b", text)]
+    for behind, text in product((r"\W* \(\d+\.\.", r"\b"), texts):
+        found = [name for name in names if re.search(rf"\b{re.escape(name)}{behind}", text)]
         if found:
             return found
     return names

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from afterglow.driver.compile import Recipe
+from afterglow.driver.described import restore_options
 from afterglow.driver.environment import cache_folder
-from afterglow.driver.options import restore_options
 from afterglow.driver.sources import open_source
 from afterglow.driver.specialise import PartitionedModel
 from afterglow.frontends.base import Boundary, Partition, Remainder

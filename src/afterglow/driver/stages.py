@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from afterglow.backends.backend import Backend, Settings
-from afterglow.backends.capabilities import Listing, Tuning, Verifying
+from afterglow.backends.capabilities import Caching, Listing, Tuning, Verifying
 from afterglow.backends.policy import Policy
 from afterglow.backends.registry import backend_factory
 from afterglow.driver.cache import CompileCache
 from afterglow.driver.devices import find_device
 from afterglow.driver.limits import check_run
+from afterglow.driver.micro_batches import choose_micro_batches
 from afterglow.driver.options import PRECISIONS, Options, is_duration
 from afterglow.driver.pipelines import (
     lowering_pipeline,
@@ -20,6 +21,7 @@ from afterglow.driver.pipelines import (
     optimising_pipeline,
     placing_part_pipeline,
     placing_pipeline,
+    quantizing_pipeline,
     replacing_pipeline,
     tidying_pipeline,
 )
@@ -44,11 +46,14 @@ from afterglow.lowering.splitting import FitArena, Memory
 from afterglow.memory import Memories, PlanStep
 from afterglow.memory.checker import check_plan
 from afterglow.passes import AnyPass, Instrument, Pipeline, ProgramPipeline, VerifyEach
+from afterglow.quantization.config import QuantizationConfig
+from afterglow.quantization.convert import Convert
 from afterglow.runtime import CompiledFunction
 from afterglow.runtime.device import LoadOptions
+from afterglow.runtime.micro_batches import MicroBatches
 from afterglow.support.errors import UnsupportedError, UsageError, VerifyError
 from afterglow.types import MemoryPlan
-from afterglow.types.extent import UndecidedExtentError
+from afterglow.types.extent import UndecidedExtentError, ranged
 
 
 @dataclass(frozen=True)
@@ -64,9 +69,13 @@ class Stages:
 
     @property
     def narrowing(self) -> Pipeline:
-        """The passes that store weights in fewer bits, if the options ask for it."""
-        options = self.options
-        return narrowing_pipeline(PRECISIONS[options.precision], options.policy.small_weights)
+        """The passes that store values in fewer bits, if the options ask for it."""
+        options, precision = self.options, PRECISIONS[self.options.precision]
+        if not precision.by_profile:
+            return narrowing_pipeline(precision.weights, options.policy.small_weights)
+        assert options.profile is not None, "refused when the backend was found"
+        config = options.quantization or QuantizationConfig()
+        return quantizing_pipeline(Convert(options.profile.observations, config))
 
     @cached_property
     def stacking_backend(self) -> Backend:
@@ -265,14 +274,31 @@ class Stages:
     ) -> CompiledFunction:
         """All stages from an optimised module on, given the names of what it takes and gives."""
         self.lower(module)
+        module, batches = self.divide_batches(module)
         program, plan = self._tuned(module).plan(module)
         self._tell("emit")
-        function = self._load(program, plan, inputs, outputs)
+        function = self._load(program, plan, inputs, outputs, batches)
         check_run(function, program, self.options.max_memory)
         return function
 
+    def divide_batches(self, module: Module) -> tuple[Module, MicroBatches | None]:
+        """The module for micro-batches, where large batches would not stay in the cache."""
+        options, backend = self.options, self.backend
+        plain = options.partition is None and options.max_arena is None
+        if not isinstance(backend, Caching) or not plain or options.donate_inputs:
+            return module, None
+        batches = choose_micro_batches(module, backend.cache_bytes)
+        if batches is None:
+            return module, None
+        return module.bind({batches.dim.name: ranged(batches.part)}), batches
+
     def _load(
-        self, program: Program, plan: MemoryPlan, inputs: Sequence[str], outputs: Sequence[str]
+        self,
+        program: Program,
+        plan: MemoryPlan,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        batches: MicroBatches | None,
     ) -> CompiledFunction:
         """Compile a planned program, and load it on its device."""
         backend, device = self.backend, find_device(self.backend.device)
@@ -292,6 +318,7 @@ class Stages:
             program=program,
             artifact=artifact,
             allocate=device.allocate,
+            batches=batches,
         )
 
     def check_runs_here(self) -> None:
@@ -394,9 +421,30 @@ def _check_precision(options: Options, backend: Backend) -> None:
         raise UsageError(
             f"no precision {options.precision!r}", help=f"there are {', '.join(PRECISIONS)}"
         )
-    stored = PRECISIONS[options.precision]
+    precision = PRECISIONS[options.precision]
+    if precision.by_profile:
+        _check_profile(options)
+    elif options.profile is not None or options.quantization is not None:
+        raise UsageError(
+            f"precision {options.precision!r} takes no profile", help="use precision 'int8'"
+        )
+    stored = precision.weights
     if stored is not None and not backend.target.reads(stored):
         raise UsageError(
             f"target {options.target!r} has no instructions that convert {stored}",
             help="use precision weights_bf16, which every target reads fast",
+        )
+
+
+def _check_profile(options: Options) -> None:
+    """Refuse to choose integers without a profile, or for a graph that was not profiled."""
+    if options.profile is None:
+        raise UsageError(
+            f"precision {options.precision!r} needs a profile of the model",
+            help="make one with profile(model, samples), or with afterglow quantize MODEL --data",
+        )
+    if not options.optimize:
+        raise UsageError(
+            f"precision {options.precision!r} needs optimisations",
+            help="profiles are of the optimised graph: leave optimize as it is",
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.graph import Builder, Constant, Function, Node, Value
+from afterglow.graph import Builder, Constant, Function, Node, Op, Value
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
@@ -15,10 +15,12 @@ from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
 from afterglow.passes import Pass
 from afterglow.quantization.calibrate import calibrate
 from afterglow.quantization.config import QuantizationConfig
+from afterglow.quantization.correct_bias import expected_error
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.points import find_points
 from afterglow.quantization.scheme import LEAST_SCALE, Method, Scheme
 from afterglow.quantization.weights import least_scales, quantize_bias, quantize_weight
+from afterglow.support.errors import UsageError
 from afterglow.types import Array, Quantization
 
 
@@ -46,6 +48,11 @@ class Convert(Pass):
         if function is not function.module.main:
             return False
         points = find_points(function, self.config.keeps)
+        if points.readers and not any(value.name in self.observations for value in points.readers):
+            raise UsageError(
+                "the profile has none of the values that would be stored as integers",
+                help="make the profile again, with this version of Afterglow",
+            )
         for value, readers in points.readers.items():
             source = points.parameters_from(value)
             if source.name in self.observations:
@@ -76,9 +83,11 @@ class Convert(Pass):
             reader = Builder(function, node, name=f"{value.name}.real", origin=node.origin)
             node.set_operand(index, reader.emit(DequantizeLinear(axis), stored, scale, zero))
             if isinstance(node.op, (Conv, MatMul)):
-                self._convert_weight(function, node, parameters.scales[0])
+                self._convert_weight(function, node, value.name, parameters.scales[0])
 
-    def _convert_weight(self, function: Function, anchor: Node, input_scale: float) -> None:
+    def _convert_weight(
+        self, function: Function, anchor: Node, point: str, input_scale: float
+    ) -> None:
         """Store the weight of an anchor as bytes, and its bias as integers of the sums' scale."""
         weight, bias = anchor.operands[1], _Bias.of(anchor)
         assert isinstance(weight, Constant)
@@ -94,8 +103,18 @@ class Convert(Pass):
         scales = b.constant(chosen.scales, f"{weight.name}.scale")
         anchor.set_operand(1, b.emit(chosen.op, stored, scales))
         if bias is not None:
-            integers, sums = quantize_bias(bias.data, input_scale, chosen.scales)
+            data = bias.data + self._correction(
+                anchor.op, point, chosen.dequantized() - weight.data
+            )
+            integers, sums = quantize_bias(data, input_scale, chosen.scales)
             bias.replace(function, f"{anchor.name}.bias", integers, sums)
+
+    def _correction(self, op: Op, point: str, difference: Array) -> Array:
+        """What a bias takes back of the mean error that a difference of the weight makes."""
+        observed = self.observations.get(point)
+        if not self.config.correct_bias or observed is None or observed.channels is None:
+            return np.zeros((), np.float32)
+        return -expected_error(op, difference, observed.channels.mean)
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,11 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from afterglow.graph import Builder, Constant, Function, Node, Value
+from afterglow.graph import Builder, Function, Value
 from afterglow.ops.activation import Clip
-from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Abs, Add, And, BitCast, Max, scalar
 from afterglow.ops.histogram import ChannelRanges as ChannelRangesOp
 from afterglow.ops.histogram import Histogram
-from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Concat, Reshape
 from afterglow.ops.reduction import ReduceMax, ReduceMin
 from afterglow.quantization.observation import (
@@ -77,10 +75,11 @@ def add_observers(
 ) -> Observers:
     """Add outputs that observe values of a function, after its own outputs.
 
-    Where dimensions are ranged, `extents` are those of a typical run.
+    Values that a predicate may leave undefined are left out. Where dimensions are ranged,
+    `extents` are those of a typical run.
     """
     typical = extents or {}
-    found = [value for value in values if largest(value.type.size)]
+    found = [value for value in values if _is_observable(value)]
     observed = [_Observed(function, value, typical) for value in found]
     observers = Observers(tuple(each.described for each in observed))
     if not observed:
@@ -98,6 +97,11 @@ def add_observers(
         rows = [b.emit(Reshape((1,)), v) if v.type.rank == 0 else v for v in found]
         function.output(name, b.emit(Concat(0), *rows) if len(rows) > 1 else rows[0])
     return observers
+
+
+def _is_observable(value: Value) -> bool:
+    is_defined = value.producer is None or value.producer.predicate is None
+    return is_defined and largest(value.type.size) > 0
 
 
 class _Observed:
@@ -184,7 +188,7 @@ class Recorder:
             return
         counts, low, high, reach, *channels = outputs
         counts = counts.reshape(-1, BINS)
-        sizes = counts.sum(1)
+        sizes = counts.sum(1, dtype=np.int32)
         there = sizes > 0
         self._check(np.where(there, low, 0), np.where(there, high, 0))
         self.total += sizes
@@ -203,6 +207,7 @@ class Recorder:
         raise ObservationError(
             f"value %{value.name} is {what}, so it has no range to quantize",
             where=f"in node {value.origin!r}" if value.origin else "an input of the model",
+            help="quantize a model that computes finite numbers, and give samples like its inputs",
         )
 
     def _add_range(self, low: Array, high: Array, there: Array) -> None:
@@ -266,35 +271,3 @@ def merge_observations(
     for name, observation in second.items():
         merged[name] = merged[name].merge(observation) if name in merged else observation
     return merged
-
-
-def values_to_observe(function: Function) -> list[Value]:
-    """The activations that convolutions and products read, or compute together with what follows.
-
-    Values that a predicate may leave undefined are not among them.
-    """
-    found: dict[Value, None] = {}
-    for node in function.nodes:
-        if is_anchor(node):
-            value = node.operands[0]
-            assert value is not None
-            found[value] = None
-            found[_end_of_chain(node.results[0])] = None
-    return [value for value in found if _is_observable(value)]
-
-
-def is_anchor(node: Node) -> bool:
-    """Whether a node multiplies activations by weights."""
-    return isinstance(node.op, Conv | MatMul)
-
-
-def _is_observable(value: Value) -> bool:
-    is_defined = value.producer is None or value.producer.predicate is None
-    return value.type.dtype is f32 and not isinstance(value, Constant) and is_defined
-
-
-def _end_of_chain(value: Value) -> Value:
-    """What element-wise ops make of a value that nothing else reads."""
-    while value.use_count == 1 and value.users[0].op.elementwise:
-        value = value.users[0].results[0]
-    return value

@@ -160,4 +160,6 @@ def _operand(node: Node, index: int) -> Value:
 
 
 def _is_activation(value: Value) -> bool:
-    return not isinstance(value, Constant) and value.type.dtype is f32
+    """Whether it holds f32 that are not known, and not undefined where a predicate says so."""
+    is_defined = value.producer is None or value.producer.predicate is None
+    return value.type.dtype is f32 and not isinstance(value, Constant) and is_defined

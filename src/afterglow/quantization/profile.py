@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from afterglow.quantization.json_text import JsonObject, format_json
 from afterglow.quantization.observation import BINS, ChannelRanges, Observation
 from afterglow.quantization.observe import merge_observations
 from afterglow.support.atomic_file import replace_file
+from afterglow.support.digest import digest_of_texts
 from afterglow.support.errors import UsageError
 from afterglow.support.output_path import checked_path, writing
 from afterglow.support.regular_file import open_regular
@@ -95,9 +97,23 @@ class Profile:
     def save(self, path: str | Path) -> None:
         """Save it as a JSON file, which replaces an old one as a whole."""
         to = checked_path(path, "profile")
-        text = format_json(self.data())
         with writing(to):
-            replace_file(to, [text.encode()])
+            replace_file(to, [self.text.encode()])
+
+    @cached_property
+    def text(self) -> str:
+        """What a file holds of it: JSON."""
+        return format_json(self.data())
+
+    @cached_property
+    def digest(self) -> str:
+        """Equal for profiles that hold the same."""
+        return digest_of_texts([self.text])
+
+    @staticmethod
+    def parse(text: str, label: str = "the profile") -> Profile:
+        """The profile of such a text, which errors call `label`."""
+        return _profile_of(JsonObject.parse(label, text))
 
     @staticmethod
     def load(path: str | Path) -> Profile:
@@ -110,7 +126,7 @@ class Profile:
             raise UsageError(f"cannot read {file}: {(error.strerror or '').lower()}") from None
         except UnicodeDecodeError:
             text = ""
-        return _profile_of(JsonObject.parse(str(file), text))
+        return Profile.parse(text, str(file))
 
     def merge(self, other: Profile) -> Profile:
         """The profile of the runs of this one, and then of another's of the same model."""

@@ -11,6 +11,7 @@ from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.buffers import HostBuffer
 from afterglow.runtime.device import DeviceBuffer, Executable
 from afterglow.runtime.growth import Growth, fill
+from afterglow.runtime.micro_batches import MicroBatchedExecutable, MicroBatches
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.support.errors import UsageError, lacks_memory, out_of_memory
 from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
@@ -49,7 +50,8 @@ class CompiledFunction:
 
     `input_names` and `output_names` are the model's own, in the order of the interface. The
     program is there if it was compiled in this process, rather than loaded; the artifact unless
-    there is nothing that could be saved. `allocate` makes buffers for states.
+    there is nothing that could be saved. `allocate` makes buffers for states. With `batches` the
+    interface and the executable are those of micro-batches.
     """
 
     def __init__(
@@ -63,13 +65,18 @@ class CompiledFunction:
         program: Any = None,
         artifact: Artifact | None = None,
         allocate: Callable[[TensorType], DeviceBuffer] = HostBuffer,
+        batches: MicroBatches | None = None,
     ) -> None:
+        if batches is not None:
+            interface = batches.interface(interface)
+            executable = MicroBatchedExecutable(executable, batches, interface)
         self.interface = interface
         self.plan = plan
         self.executable = executable
         self.input_names = tuple(input_names)
         self.output_names = tuple(output_names)
         self.artifact = artifact
+        self.batches = batches
         self._program = program
         self._allocate = allocate
         self.states = {port.name: allocate(port.type) for port in interface.states}

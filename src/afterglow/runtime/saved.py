@@ -30,7 +30,7 @@ from afterglow.types.dtype import DTYPES
 from afterglow.types.extent import walk_extents
 
 KIND = "afterglow model"
-LAYOUT = 6
+LAYOUT = 7
 """Counts changes of the metadata that readers must know about."""
 GRAPH, WEIGHTS = "source.graph", "source.weights"
 """Sections of what is left of the source."""

@@ -11,6 +11,7 @@ from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.content import describe_content, restore_content
 from afterglow.runtime.device import Device, FindDevice, LoadOptions
 from afterglow.runtime.extents import Shapes, has_ranges
+from afterglow.runtime.micro_batches import MicroBatches
 from afterglow.runtime.segmented import Continuation, SegmentedVersion
 from afterglow.runtime.version import SourceLeft, Version
 from afterglow.runtime.versions import Key, Versions
@@ -63,6 +64,7 @@ class VersionWriter:
         return {
             "number": number,
             "artifact": _describe_artifact(artifact),
+            "batches": compiled.batches and compiled.batches.describe(),
             "input_names": compiled.input_names,
             "output_names": compiled.output_names,
             "value_inputs": sorted(version.value_inputs),
@@ -190,6 +192,7 @@ class VersionReader:
             data["output_names"],
             artifact=artifact,
             allocate=device.allocate,
+            batches=data["batches"] and MicroBatches.restore(data["batches"]),
         )
         forms = [
             OutputForm(name, OutputKind(kind), count, tuple(keys))

@@ -53,6 +53,11 @@ class Cpu:
         self.compiled = caching_compiler(self.settings.kernels)
         self._planner = Planner(self.target, self.policy)
 
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of the last level of caches."""
+        return self.target.caches.l3
+
     def plans(self, step: OpInstr | Stack, *, exact: bool = False) -> Sequence[KernelPlan]:
         """The kernels for a step within the policy, the one to take first."""
         return self._planner.plans(step, exact=exact)

@@ -46,9 +46,11 @@ def _unbound(free: Sequence[Parameter], named: NamedExtents) -> UnboundDimension
     by_shape = "shapes={" + ", ".join(_example(parameter, extents) for parameter in free) + "}"
     several = {None, *named.several}
     nameless = any(p.shape is None or several.intersection(p.shape) for p in free)
+    bounded = any(is_ranged(extents.get(str(e))) for _, shape in shapes for e in shape)
+    ways = [by_shape] if nameless else [by_name] if bounded else [by_name, by_shape]
     return UnboundDimensionsError(
         f"the model has inputs with dynamic dimensions: {', '.join(map(str, free))}",
-        f"bind them, for example {by_shape if nameless else f'{by_name} or {by_shape}'}",
+        f"bind them, for example {' or '.join(ways)}",
         [parameter.name for parameter in free],
         dims,
     )

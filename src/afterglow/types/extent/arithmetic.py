@@ -40,7 +40,8 @@ class RangedExtent(Expression):
     """An extent that is a function of dimensions; as an integer, its largest value.
 
     Sums, differences, products, quotients and remainders are such extents again. Equality is that
-    of expressions in their normal form. Order and truth are decided by the bounds, or raise.
+    of expressions in their normal form. Order and truth are decided by the bounds, or raise. (Write
+    the extent before a float: `0.5 < n` is the float's own comparison, with the largest value.)
     """
 
     _hash: int
@@ -54,17 +55,17 @@ class RangedExtent(Expression):
         extent._hash = hash(terms)
         return extent
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return RangedExtent, (self.terms,)
-
     def bind(self, extents: Extents) -> int:
         """Its value in one run, or what is left of it if dimensions have no extents."""
         if all(dim.name in extents for dim in self.dims):
             return super().bind(extents)
         return sum(
-            factor * prod(_partly_bound(atom, extents) for atom in monomial)
+            factor * prod(_bound_atom(atom, extents) for atom in monomial)
             for monomial, factor in self.terms
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RangedExtent, (self.terms,)
 
     def __add__(self, other: int) -> int:
         return _sum(self, other, 1) if isinstance(other, int) else NotImplemented
@@ -117,16 +118,16 @@ class RangedExtent(Expression):
     def __hash__(self) -> int:
         return self._hash
 
-    def __lt__(self, other: int) -> bool:
+    def __lt__(self, other: float) -> bool:
         return self._decide("<", other, lambda low, high: low > 0, lambda low, high: high <= 0)
 
-    def __le__(self, other: int) -> bool:
+    def __le__(self, other: float) -> bool:
         return self._decide("<=", other, lambda low, high: low >= 0, lambda low, high: high < 0)
 
-    def __gt__(self, other: int) -> bool:
+    def __gt__(self, other: float) -> bool:
         return self._decide(">", other, lambda low, high: high < 0, lambda low, high: low >= 0)
 
-    def __ge__(self, other: int) -> bool:
+    def __ge__(self, other: float) -> bool:
         return self._decide(">=", other, lambda low, high: high <= 0, lambda low, high: low > 0)
 
     def __bool__(self) -> bool:
@@ -137,17 +138,18 @@ class RangedExtent(Expression):
     def _decide(
         self,
         sign: str,
-        other: int,
-        yes: Callable[[int, int], bool],
-        no: Callable[[int, int], bool],
+        other: float,
+        yes: Callable[[float, float], bool],
+        no: Callable[[float, float], bool],
     ) -> bool:
         """Whether a comparison holds, by the bounds of `other` minus this."""
-        if not isinstance(other, int):
+        if not isinstance(other, int | float):
             return NotImplemented
-        low, high = interval(other - self)
+        exact = other if isinstance(other, int) else 0
+        low, high = (bound + (other - exact) for bound in interval(exact - self))
         if yes(low, high) or no(low, high):
             return yes(low, high)
-        raise undecided(f"whether {self} {sign} {other}", self, other)
+        raise undecided(f"whether {self} {sign} {other}", self, exact)
 
     def _refuse(self, *others: object) -> NoReturn:
         raise UndecidedExtentError(f"the bits of {self} are not known")
@@ -229,12 +231,20 @@ def _quotient(dividend: int, divisor: int) -> int:
     left_over = _extent(rest)
     if smallest(left_over) >= 0 and largest(left_over) < divisor:
         return _extent(whole)
-    if isinstance(left_over, RangedExtent) and len(left_over.terms) == 1:
-        ((monomial, factor),) = left_over.terms
-        atom = monomial[0] if len(monomial) == factor == 1 else None
-        if isinstance(atom, Quotient) and not is_ranged(atom.divisor):
-            return _extent(whole) + _quotient(atom.dividend, atom.divisor * divisor)
+    inner = _quotient_in(left_over)
+    if inner is not None:  # (x // m + c) // n is (x + c * m) // (m * n)
+        added = left_over - _atom(inner)
+        left_over, divisor = inner.dividend + added * inner.divisor, inner.divisor * divisor
+        return _extent(whole) + _quotient(left_over, divisor)
     return _extent(whole) + _atom(Quotient(left_over, divisor))
+
+
+def _quotient_in(extent: int) -> Quotient | None:
+    """The quotient by a number that an extent is, or is the sum of with a number."""
+    (monomial, factor), *rest = terms_of(extent)
+    atom = monomial[0] if len(monomial) == factor == 1 else None
+    alone = all(other == () for other, _ in rest)
+    return atom if alone and isinstance(atom, Quotient) and not is_ranged(atom.divisor) else None
 
 
 def _divided(dividend: int, divisor: int) -> tuple[int, int] | None:
@@ -277,17 +287,16 @@ def _extreme(first: int, second: int, *, larger: bool) -> int:
     return _atom(Extreme(ordered[0], ordered[1], larger))
 
 
-def _partly_bound(atom: Atom, extents: Extents) -> int:
-    """An atom in one run; a dimension without an extent stays as it is."""
-    parts = [bind_extent(part, extents) for part in atom.parts]
+def _bound_atom(atom: Atom, extents: Extents) -> int:
+    """What is left of an atom if some dimensions have extents."""
     match atom:
         case Dim():
             return atom.value(extents) if atom.name in extents else _atom(atom)
-        case Quotient():
-            return parts[0] // parts[1]
-        case Remainder():
-            return parts[0] % parts[1]
-    return _extreme(parts[0], parts[1], larger=atom.larger)
+        case Extreme():
+            first, second = (bind_extent(n, extents) for n in (atom.first, atom.second))
+            return _extreme(first, second, larger=atom.larger)
+        case _:
+            return atom.value(extents)
 
 
 def _atom(atom: Atom) -> int:

@@ -60,6 +60,20 @@ def test_equal_jobs_share_a_kernel() -> None:
     assert len({call.arguments for call in segment.calls}) == 4
 
 
+def test_kernels_are_handed_on_as_soon_as_they_are_written() -> None:
+    events: list[object] = []
+
+    class Noted(Constants):
+        def packed(self, buffer: Buffer, packed: Packed) -> int:
+            events.append("packed")
+            return super().packed(buffer, packed)
+
+    made = generated(networks.mlp(), constants=Noted(), written=events.append)
+    modules = [kernel.module for kernel in made.kernels.values()]
+    assert [event for event in events if event != "packed"] == modules
+    assert events.index("packed") < events.index(modules[-1])
+
+
 def test_equal_steps_are_written_once() -> None:
     weights = np.ones((1, 4 * 512, 512), np.float32)
     lstm = model(
@@ -176,6 +190,19 @@ def test_a_constant_is_packed_once_for_each_way() -> None:
     assert packings == [(2, 3)]
     data = constants.block()[at : at + 24].view(np.float32)
     assert data.tolist() == [0, 3, 1, 4, 2, 5]
+
+
+def test_room_for_constants_grows_with_them() -> None:
+    constants = Constants()
+    constants.expect(3 * ALIGNMENT)
+    arrays = [np.full(50 + number, number, np.float32) for number in range(9)]
+    places = [constants.raw(constant(str(number), array)) for number, array in enumerate(arrays)]
+    block = constants.block()
+    assert block.nbytes == places[-1] + 4 * ALIGNMENT
+    for at, array in zip(places, arrays, strict=True):
+        padded = block[at : at + 4 * ALIGNMENT].view(np.float32)
+        np.testing.assert_array_equal(padded[: array.size], array)
+        assert not padded[array.size :].any()
 
 
 def test_tables_and_constants_that_lie_transposed() -> None:

@@ -135,7 +135,7 @@ def test_winograd(
     def only(r: KernelRequest) -> list[Algorithm]:
         plan = WinogradPlan.of(r.step, r.target, size)
         one = replace(plan, tiles=1, blocks=plan.count, runs=tuple(split_rows(1, 1)))
-        return [winograd_algorithm(r.step, one if alone else plan, 1.0)]
+        return [winograd_algorithm(r.step, one if alone else plan)]
 
     monkeypatch.setitem(ENTRIES, Conv, replace(ENTRIES[Conv], algorithms=only))
     bench = Bench(Target.of(target))

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from afterglow.backends.cpu.kernels.conv.geometry import Geometry
+from afterglow.backends.cpu.kernels.conv.tiling import ConvPlan
+from afterglow.backends.cpu.kernels.conv.winograd.plan import block_of
+from afterglow.backends.cpu.micro.rows import Axes
+from afterglow.backends.cpu.target import Target
+from afterglow.driver.api import compile
 from afterglow.graph import Builder, Function, Module
+from afterglow.instr import Stack
 from afterglow.ops.activation import Relu
 from afterglow.ops.convolution import Conv, Convolution, ConvTranspose
 from afterglow.ops.elementwise import Add
@@ -13,7 +20,7 @@ from afterglow.ops.pooling import AvgPool, LpPool, MaxPool, MaxPoolWithIndices, 
 from afterglow.testing.ranged_checks import check_ranged
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32
-from afterglow.types.extent import Dim, ranged
+from afterglow.types.extent import Dim, bind_extent, ranged
 
 N = ranged(Dim("n", 1, 9))
 BATCHES = [{"n": n} for n in (1, 2, 3, 5, 8, 9)]
@@ -78,6 +85,33 @@ def test_winograds_algorithm_shares_panels_or_blocks_as_the_number_of_images_ask
     check_ranged(module, [{"n": k} for k in (1, 2, 7, 20)])
 
 
+def test_blocks_of_winograds_algorithm_are_even_whatever_the_number_of_tiles() -> None:
+    n = ranged(Dim("n", 1, 200))
+    for count, tiles in ((1, 2), (13, 14), (15, 8), (78, 14), (200, 14)):
+        (made, runs, heights) = block_of(n, 14, 14)
+        assert bind_extent(made, {"n": count}) == tiles
+    assert (runs, heights) == ((), (4, 6, 8, 10, 12, 14))
+    assert block_of(78, 14, 14)[0] == 13
+
+
+@pytest.mark.parametrize(
+    ("most", "algorithm", "sizes"),
+    [(8, "direct-or-winograd", (2,)), (40, "direct-or-winograd", (2, 4))],
+)
+def test_convolutions_of_small_and_large_images_go_by_the_algorithm_of_each(
+    most: int, algorithm: str, sizes: tuple[int, ...]
+) -> None:
+    h, w = ranged(Dim("h", 1, most)), ranged(Dim("w", 1, most))
+    module = convolution((1, h, w, 64), (64, 3, 3, 64), (1, 1), 1)
+    pictures = ((1, 1), (2, 3), (1, most), (5, 6), (most, 7), (most, most))
+    check_ranged(module, [{"h": height, "w": width} for height, width in pictures], threads=2)
+    program = compile(module, cache=False).compiled.program
+    assert program is not None
+    (step,) = (step for step in program.body if isinstance(step, Stack))
+    assert step.plan is not None
+    assert (step.plan.algorithm, step.plan.settings["size"]) == (algorithm, sizes)
+
+
 @pytest.mark.parametrize(
     ("channels", "weight", "strides", "pad", "dilations", "groups"),
     [
@@ -107,6 +141,20 @@ def test_images_of_ranged_extents_are_convolved(
         (FEW, H, W, channels), weight, strides, pad, dilations, groups, inside=pad > 0
     )
     check_ranged(module, PICTURES)
+
+
+def test_tiles_fit_short_lines_in_the_middle_of_their_range() -> None:
+    line = ranged(Dim("w", 1, 7))
+    geometry = Geometry(1, 129, 128, Axes((line,), (129,)), Axes((387,), (1,)), 0)
+    tiles = ConvPlan.of(geometry, Target.of("x86-64-v4"), f32).tiles
+    assert tiles.runs[0].rows == 4  # which is the height of the only tile where there are four
+
+
+@pytest.mark.parametrize("most", [2, 4, 7])
+def test_short_lines_are_convolved(most: int) -> None:
+    line = ranged(Dim("w", 1, most))
+    module = convolution((1, 1, line, 33), (40, 1, 3, 33), (1, 1), 1, inside=True)
+    check_ranged(module, [{"w": n} for n in range(1, most + 1)])
 
 
 def window_op(op: Convolution | Pool, channels: int, weight: tuple[int, ...] = ()) -> Module:
@@ -157,3 +205,15 @@ def test_images_of_ranged_extents_are_convolved_by_the_transpose(
 )
 def test_images_of_ranged_extents_are_pooled(op: Pool) -> None:
     check_ranged(window_op(op, 20), PICTURES)
+
+
+def test_single_pixels_go_by_strassens_algorithm_where_they_are_many() -> None:
+    h, w = ranged(Dim("h", 1, 24)), ranged(Dim("w", 1, 24))
+    module = convolution((1, h, w, 256), (256, 1, 1, 256))
+    pictures = [{"h": h, "w": w} for h, w in ((1, 1), (3, 5), (9, 10), (23, 24), (24, 24))]
+    check_ranged(module, pictures, threads=2)
+    program = compile(module, cache=False).compiled.program
+    assert program is not None
+    (step,) = (step for step in program.body if isinstance(step, Stack))
+    assert step.plan is not None
+    assert step.plan.algorithm == "direct-or-strassen"

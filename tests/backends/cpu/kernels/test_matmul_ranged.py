@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
+from afterglow.driver.api import compile
 from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
 from afterglow.graph import Builder, Function, Module
@@ -13,6 +16,7 @@ from afterglow.ops.activation import Gelu
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
 from afterglow.ops.quantized import QuantizedMatMul
+from afterglow.runtime.device import StepName, TimesSteps
 from afterglow.testing.ranged_checks import check_ranged
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import DType, f32, i8, u8
@@ -90,6 +94,23 @@ def test_both_factors_have_any_extents(name: str, target: str) -> None:
     check_ranged(product(lhs, rhs, op), RUNS, target=target, tolerance=2e-5)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_few_rows_meet_any_number_of_columns_along_the_depth(target: str) -> None:
+    along = MatMul(transpose_rhs=True)
+    runs = [{"b": b, "s": s, "t": t} for b, s, t in [(1, 1, 7), (2, 4, 65), (3, 5, 72), (1, 2, 1)]]
+    check_ranged(product((B, 3, S, 67), (B, 3, T, 67), along), runs, target=target, threads=2)
+    check_ranged(product((B, 2, 67), (B, T, 67), along), runs, target=target)
+    names = [step.kernel for step in kernels(product((S, 67), (T, 67), along), target)]
+    assert [name.rpartition("_")[2] for name in names][:1] == ["dots"]
+
+
+def kernels(module: Module, target: str) -> Sequence[StepName]:
+    """The steps of a compiled module."""
+    executable = compile(module, cache=False, target=target).compiled.executable
+    assert isinstance(executable, TimesSteps)
+    return executable.steps()
+
+
 def test_long_sums_of_any_length_are_made_in_blocks() -> None:
     s = extent("s", 5000)
     runs = [{"s": n} for n in (1, 385, 4999)]
@@ -143,6 +164,17 @@ def test_many_rows_go_by_strassen_and_few_do_not(depth: int, columns: int, targe
     check_ranged(module, runs, target=target, threads=2)
 
 
+def test_few_rows_may_have_fewer_tiles_than_there_are_blocks_of_many() -> None:
+    module = linear((extent("s", 16384), 768), 256)
+    check_ranged(module, [{"s": 1}, {"s": 190}, {"s": 200}])
+
+
 def test_very_many_rows_go_by_strassen_in_blocks_that_stand_alone() -> None:
     module = linear((extent("s", 6000), 256), 256)
     check_ranged(module, [{"s": n} for n in (5, 191, 400, 1501)], threads=2)
+
+
+def test_rows_that_are_never_few_all_go_by_strassen() -> None:
+    module = linear((extent("s", 400, least=200), 256), 512)
+    assert algorithms_of(module, "host") == {"strassen"}
+    check_ranged(module, [{"s": n} for n in (200, 201, 400)], threads=2)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
-from afterglow.backends.cpu.codegen.constants import Constants
+from afterglow.backends.cpu.codegen.constants import Constants, bytes_of
 from afterglow.backends.cpu.llvm.emitter import Emitter, Module, Pointer, Value, differ
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.runtime.native.status import Status
@@ -26,11 +26,11 @@ _AT_ONCE = 1 << 20
 class SharedConstants(Constants):
     """A block of constants for several programs, in which equal constants are shared."""
 
-    def _place(self, key: Hashable, nbytes: int, make: Callable[[], Array]) -> int:
+    def _place(self, key: Hashable, make: Callable[[], Array]) -> int:
         if key not in self._offsets:
-            data = np.ascontiguousarray(make()).reshape(-1)
-            content = hashlib.sha256(data.view(np.uint8).data).digest()
-            self._offsets[key] = super()._place((nbytes, content), nbytes, make)
+            data = bytes_of(make())
+            content = data.nbytes, hashlib.sha256(data.data).digest()
+            self._offsets[key] = super()._place(content, lambda: data)
         return self._offsets[key]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from afterglow.backends.cpu.codegen.calls import Segment, group_calls, work_of_calls
 from afterglow.backends.cpu.codegen.generate import Generated, generate
@@ -28,12 +28,20 @@ def build(
     unchecked: bool = False,
 ) -> NativeProgram:
     """Compile a planned program; `apart`, each instruction has a main function of its own."""
-    generated = generate(program, target, apart=apart, unchecked=unchecked, interruptible=True)
-    main = generated.main
-    assert main is not None
-    write_run_alone(main)
-    main.is_plain = True
-    objects = compile_all(generated.modules, target, compiled)
+    with _Compiling(target, compiled) as compiling:
+        generated = generate(
+            program,
+            target,
+            apart=apart,
+            unchecked=unchecked,
+            interruptible=True,
+            written=compiling.begin,
+        )
+        main = generated.main
+        assert main is not None
+        write_run_alone(main)
+        main.is_plain = True
+        objects = compiling.objects(generated.modules)
     parts = _parts(generated)
     hosted = tuple(part.index for part in parts if isinstance(part, Host))
     return NativeProgram(
@@ -61,10 +69,30 @@ def _one_line(name: str) -> str:
     return " ".join(name.split())
 
 
-def compile_all(modules: Sequence[Module], target: Target, compiled: Compile) -> list[bytes]:
-    """The object code of each module, made by as many threads as there are cores."""
-    with ThreadPoolExecutor(max_workers=max(1, Target.host().cores)) as executor:
-        return list(executor.map(lambda module: compiled(module, target), modules))
+class _Compiling:
+    """Modules that threads compile, one for each core, while others are still written."""
+
+    def __init__(self, target: Target, compiled: Compile) -> None:
+        self.executor = ThreadPoolExecutor(max_workers=max(1, Target.host().cores))
+        self.compile = lambda module: compiled(module, target)
+        self.begun: dict[Module, Future[bytes]] = {}
+
+    def __enter__(self) -> _Compiling:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.executor.shutdown(cancel_futures=True)
+
+    def begin(self, module: Module) -> None:
+        """Have a module compiled, which is written."""
+        if module not in self.begun:
+            self.begun[module] = self.executor.submit(self.compile, module)
+
+    def objects(self, modules: Sequence[Module]) -> list[bytes]:
+        """The object code of each module."""
+        for module in modules:
+            self.begin(module)
+        return [self.begun[module].result() for module in modules]
 
 
 def _parts(generated: Generated) -> tuple[Native | Host, ...]:

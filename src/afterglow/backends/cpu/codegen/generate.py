@@ -6,7 +6,7 @@ bases tells.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -73,6 +73,8 @@ HOST = KernelPlan(ON_HOST)
 """The plan of a step that the host runs, by the definition of its op, as it has no kernel."""
 WHOLE_ON_HOST = KernelPlan("numpy")
 """The plan of an op that the host computes better than kernels for its parts would."""
+PACKED = 2.5
+"""Bytes of packed constants for each byte of a constant, as a rule at most."""
 
 
 @dataclass
@@ -120,17 +122,21 @@ def generate(
     constants: Constants | None = None,
     unchecked: bool = False,
     interruptible: bool = False,
+    written: Callable[[Module], object] = lambda _: None,
 ) -> Generated:
     """Write all code of a program whose kernels are planned for the target.
 
     `apart`, each instruction is a segment of its own. Programs that are given the same constants
     share them. Indices out of range raise alarms unless they are `unchecked`. Loops that are
-    `interruptible` look at a cell that the buffer table ends with.
+    `interruptible` look at a cell that the buffer table ends with. Each kernel's module is given to
+    `written` as soon as it is.
     """
     generated = Generated(program, target)
     if constants is not None:
         generated.constants = constants
-    writer = _Writer(generated, unchecked=unchecked)
+    raw = sum(buffer.type.nbytes for buffer in program.constants)
+    generated.constants.expect(generated.constants.size + int(PACKED * raw))
+    writer = _Writer(generated, unchecked=unchecked, written=written)
     dims = tuple(dim.name for dim in interface_of(program).dims)
     frame = Frame.of(program, generated.constants, dims, interruptible=interruptible)
     for instruction in program.body:
@@ -175,9 +181,12 @@ def host_reason(instruction: Instr) -> str:
 class _Writer:
     """Turns instructions into calls, and writes the kernels that they call."""
 
-    def __init__(self, generated: Generated, *, unchecked: bool) -> None:
+    def __init__(
+        self, generated: Generated, *, unchecked: bool, written: Callable[[Module], object]
+    ) -> None:
         self.target = generated.target
         self.unchecked = unchecked
+        self.written = written
         self.kernels = generated.kernels
         self.checks = generated.checks
         self.control = ControlFlow(generated.target, self.calls)
@@ -202,7 +211,9 @@ class _Writer:
         """The kernel of a job by a plan, written once."""
         key = f"{plan.variant}\n{job.key}"
         if key not in self.kernels:
-            self.kernels[key] = write_kernel(job, self.target, plan, unchecked=self.unchecked)
+            kernel = write_kernel(job, self.target, plan, unchecked=self.unchecked)
+            self.kernels[key] = kernel
+            self.written(kernel.module)
         return self.kernels[key]
 
     def _alarms(self, kernel: Kernel, job: Job) -> Alarms:

@@ -25,9 +25,10 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.backends.cpu.micro.access import Reader, open_source, placed_source
 from afterglow.backends.cpu.micro.cost import REDUCED_ELEMENT, plain_cost, work_of
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase
+from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.layout import lay_out, lifted
 from afterglow.backends.cpu.micro.reduction_line import Position, ReductionLine, each_line
-from afterglow.backends.cpu.micro.reduction_lines import ReductionLines, full_lanes
+from afterglow.backends.cpu.micro.reduction_lines import ReductionLines
 from afterglow.backends.cpu.micro.rows import Rows
 from afterglow.backends.cpu.micro.staged import Partials, Results, partials_storage
 from afterglow.backends.cpu.pointwise import compute

@@ -17,6 +17,7 @@ import numpy as np
 
 from afterglow.backends.cpu.llvm.emitter import Index
 from afterglow.backends.cpu.llvm.types import is_arithmetic
+from afterglow.backends.cpu.micro.lanes import fitting_lanes, full_lanes
 from afterglow.backends.cpu.micro.partial_sums import block_size
 from afterglow.backends.cpu.micro.rows import Strides
 from afterglow.backends.cpu.micro.sliding import Tail
@@ -141,7 +142,7 @@ class ConvTransposePlan:
 
     @property
     def _lanes(self) -> int:
-        return max(1, self.target.vector_bits // self.sums.bits)
+        return full_lanes(self.target, self.sums)
 
     @cached_property
     def tile(self) -> RegisterTile:
@@ -150,8 +151,7 @@ class ConvTransposePlan:
         if self.along_depth:
             rows = (self.target.vector_registers - self.results - 2) // self.results
             return RegisterTile(max(1, min(MOST_ROWS, rows)), self.results, lanes)
-        while lanes > 1 and lanes // 2 >= self.results:
-            lanes //= 2
+        lanes = fitting_lanes(lanes, self.results)
         vectors = min(MOST_VECTORS, -(-self.results // lanes))
         return RegisterTile(most_rows(self.target, vectors, self.sums), vectors, lanes)
 

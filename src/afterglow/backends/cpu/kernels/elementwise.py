@@ -9,6 +9,7 @@ from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Value, first_lan
 from afterglow.backends.cpu.micro.cost import ELEMENTWISE_STEP, work_of
 from afterglow.backends.cpu.micro.fusion import Chain, ChainRow, chain_strides
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
+from afterglow.backends.cpu.micro.lanes import fitting_lanes
 from afterglow.backends.cpu.micro.rows import Strides, merge_alike, split
 from afterglow.instr import Buffer
 from afterglow.types.extent import is_ranged, largest
@@ -34,7 +35,7 @@ def write_elementwise(kernel: Kernel) -> None:
         chain = Chain(p, job.after, shape, [], stored, strides)
         lanes = _lanes(p, columns)
         with p.units() as unit:
-            row, block = split(unit, blocks) if largest(blocks) > 1 else (unit, 0)
+            row, block = split(unit, blocks)
             start = block * BLOCK
             stop: Index = columns
             if largest(blocks) > 1:
@@ -60,9 +61,7 @@ def _lanes(p: Phase, columns: int) -> int:
     )
     bits = max(widest.bits, 32)
     lanes = max(1, p.target.vector_bits // bits)
-    while lanes > 1 and lanes // 2 >= largest(columns):
-        lanes //= 2
-    return lanes
+    return fitting_lanes(lanes, columns)
 
 
 def _write_row(p: Phase, row: ChainRow, start: Index, stop: Index, lanes: int) -> None:

@@ -25,7 +25,8 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.backends.cpu.micro.cost import GROUP_NORM_ELEMENT, plain_cost, work_of
 from afterglow.backends.cpu.micro.fusion import Source, SourceRow
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
-from afterglow.backends.cpu.micro.reduction_lines import arithmetic_type, full_lanes
+from afterglow.backends.cpu.micro.lanes import full_lanes
+from afterglow.backends.cpu.micro.reduction_lines import arithmetic_type
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr

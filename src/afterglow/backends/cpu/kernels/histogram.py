@@ -29,7 +29,7 @@ from afterglow.backends.cpu.micro.cost import (
 )
 from afterglow.backends.cpu.micro.fusion import SourceRow
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
-from afterglow.backends.cpu.micro.reduction_lines import full_lanes
+from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.ops.histogram import Histogram
 from afterglow.types.dtype import f32, i32
 from afterglow.types.extent import is_ranged, largest

@@ -19,13 +19,13 @@ from afterglow.backends.cpu.micro.access import (
 )
 from afterglow.backends.cpu.micro.cost import NORMALIZED_ELEMENT, plain_cost, work_of
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelRequest, Phase
+from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.layout import LineLayout, lay_out
 from afterglow.backends.cpu.micro.operand_cache import cache_for, cached, must_compute
 from afterglow.backends.cpu.micro.reduction_line import Position
 from afterglow.backends.cpu.micro.reduction_lines import (
     ReductionLines,
     arithmetic_type,
-    full_lanes,
     lanes_of,
 )
 from afterglow.backends.cpu.micro.rows import Rows, Strides, strides_within

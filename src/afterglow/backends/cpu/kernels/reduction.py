@@ -23,13 +23,13 @@ from afterglow.backends.cpu.micro.access import (
 )
 from afterglow.backends.cpu.micro.cost import REDUCED_ELEMENT, plain_cost, work_of
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase
+from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.layout import LineLayout, lay_out, lifted
 from afterglow.backends.cpu.micro.reduction_line import ReductionLine, each_line
 from afterglow.backends.cpu.micro.reduction_lines import (
     LineCut,
     ReductionLines,
     arithmetic_type,
-    full_lanes,
     lanes_of,
 )
 from afterglow.backends.cpu.micro.staged import Fold, Partials, Results, partials_storage

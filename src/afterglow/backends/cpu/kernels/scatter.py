@@ -15,11 +15,12 @@ from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, maximum, minimum
 from afterglow.backends.cpu.micro.cost import MOVED_BYTE, UPDATED_ELEMENT, work_of
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
+from afterglow.backends.cpu.micro.lanes import fitting_lanes
 from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove, as_bits
 from afterglow.backends.cpu.micro.move.blocks import Blocks, write_powers
 from afterglow.backends.cpu.micro.move.gather import IndexTuples, Term
 from afterglow.backends.cpu.micro.move.place import MemoryLine, MemoryPlace, load_first
-from afterglow.backends.cpu.micro.move.run import RowMove, fitting
+from afterglow.backends.cpu.micro.move.run import RowMove
 from afterglow.backends.cpu.micro.move.write import UNIT, Loops
 from afterglow.backends.cpu.micro.rows import Row, Strides, merge_alike
 from afterglow.instr import Buffer, OpInstr
@@ -200,7 +201,7 @@ def _put_slices(k: Kernel, board: Board) -> None:
         data.type.shape[depth:], [board.strides[depth:], updates.strides[leading:]]
     )
     count = math.prod(tuples)
-    lanes = fitting(max(1, k.target.vector_bits // WIDEST_BITS), slices[-1])
+    lanes = fitting_lanes(max(1, k.target.vector_bits // WIDEST_BITS), slices[-1])
     blocks = Blocks(slices[-1], lanes, max(1, UNIT // largest(count) // lanes) * lanes)
     cut = MoveCut(blocks.count, largest(count) * blocks.most)
     loops = Loops(slices, [to, source], cut, [len(slices) - 1])

@@ -19,12 +19,12 @@ from afterglow.backends.cpu.micro.access import (
 from afterglow.backends.cpu.micro.cost import SEARCHED_ELEMENT, work_of
 from afterglow.backends.cpu.micro.extreme import ExtremeSearch
 from afterglow.backends.cpu.micro.kernel import Kernel
+from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.layout import lay_out, lifted
 from afterglow.backends.cpu.micro.reduction_line import Position, ReductionLine, each_line
 from afterglow.backends.cpu.micro.reduction_lines import (
     ReductionLines,
     arithmetic_type,
-    full_lanes,
     lanes_of,
 )
 from afterglow.ops.reduction import CumProd, CumSum, Running

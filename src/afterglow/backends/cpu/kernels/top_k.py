@@ -37,7 +37,8 @@ from afterglow.backends.cpu.micro.access import (
 )
 from afterglow.backends.cpu.micro.cost import TOP_K_ELEMENT, work_of
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
-from afterglow.backends.cpu.micro.reduction_lines import arithmetic_type, full_lanes
+from afterglow.backends.cpu.micro.lanes import full_lanes
+from afterglow.backends.cpu.micro.reduction_lines import arithmetic_type
 from afterglow.backends.cpu.micro.rows import Rows, Strides, strides_within
 from afterglow.ops.search import TopK
 from afterglow.types.dtype import DType, i32, i64

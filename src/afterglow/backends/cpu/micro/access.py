@@ -12,11 +12,11 @@ from typing import Protocol
 from afterglow.backends.cpu.llvm.emitter import Index, Value, convert
 from afterglow.backends.cpu.micro.fusion import Chain, ChainRow, chain_strides
 from afterglow.backends.cpu.micro.kernel import KernelRequest, Phase
+from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.layout import Placed, lay_out
 from afterglow.backends.cpu.micro.reduction_lines import (
     ReductionLines,
     arithmetic_type,
-    full_lanes,
     lanes_of,
 )
 from afterglow.backends.cpu.micro.rows import Rows, Strides, strides_within

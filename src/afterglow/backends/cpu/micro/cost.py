@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from afterglow.backends.cpu.micro.job import Job
 from afterglow.instr import OpInstr
-from afterglow.types.extent import is_ranged
+from afterglow.types.extent import is_ranged, larger_extent
 
 FLOPS_PER_BYTE = 4.0
 """FLOPs in the time in which a byte comes from memory."""
@@ -125,6 +125,11 @@ def work_of(count: int, rate: float) -> float:
 def memory_bound(flops: float, nbytes: float) -> float:
     """The cost of arithmetic and of memory that is read meanwhile: the longer of both."""
     return max(flops, FLOPS_PER_BYTE * nbytes)
+
+
+def memory_bound_extent(flops: int, nbytes: int) -> int:
+    """The same of whole numbers, each of which may be an extent."""
+    return larger_extent(flops, nbytes * round(FLOPS_PER_BYTE))
 
 
 def plain_cost(job: Job) -> float:

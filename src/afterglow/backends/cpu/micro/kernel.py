@@ -166,8 +166,16 @@ class Kernel(KernelRequest):
         self.checks: list[Check] = []
         self.module = Module(request.target)
         self.functions: list[KernelFunction] = []
+        self._used = 1
         self._tables: dict[tuple[str, bytes], Table] = {}
         self._packed: dict[tuple[int, str], Packed] = {}
+
+    @contextmanager
+    def where(self, used: int) -> Iterator[None]:
+        """Write phases that run where an extent is 1: where it is 0 they have no units."""
+        self._used, before = used, self._used
+        yield
+        self._used = before
 
     @contextmanager
     def phase(self, units: int, work: float, name: str = "") -> Iterator[Phase]:
@@ -176,6 +184,7 @@ class Kernel(KernelRequest):
         Work bound by memory counts each byte as a FLOP or two.
         """
         symbol = f"{self.name}_{name}" if name else self.name
+        units, work = units * self._used, work * self._used if is_ranged(work) else work
         with self.module.function(symbol) as emitter:
             phase = Phase(self, emitter, KernelFunction(emitter.name, units, work))
             yield phase

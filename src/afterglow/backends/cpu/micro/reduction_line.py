@@ -308,8 +308,8 @@ def _each_unit(
         body(ReductionLine(lines, p, number, start, vectors, window, block, few))
 
     with p.units() as unit:
-        number, block = _split(unit, lines.cut.blocks if lines.cut else 1)
-        number, group = _split(number, lines.groups)
+        number, block = split(unit, lines.cut.blocks if lines.cut else 1)
+        number, group = split(number, lines.groups)
         write = partial(write_at, number, block)
         if not lines.layout.across:
             write(0, ((0, None),))
@@ -370,10 +370,6 @@ def _window(e: Emitter, lines: ReductionLines, block: Index) -> Window:
     if cut.is_along_row:
         return Window(0, 1, first, last)
     return Window(first, last, 0, layout.columns)
-
-
-def _split(number: Index, count: int) -> tuple[Index, Index]:
-    return split(number, count) if largest(count) > 1 else (number, 0)
 
 
 def _rest(count: Value, step: int) -> Value:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from afterglow.backends.cpu.micro.lanes import fitting_lanes, full_lanes
 from afterglow.backends.cpu.micro.layout import LineLayout
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import DType, boolean, f32, i8, u8
-from afterglow.types.extent import largest
 
 
 def arithmetic_type(dtype: DType) -> DType:
@@ -19,17 +19,9 @@ def arithmetic_type(dtype: DType) -> DType:
     return dtype
 
 
-def full_lanes(target: Target, dtype: DType) -> int:
-    """How many elements of a type fill a vector."""
-    return max(1, target.vector_bits // dtype.bits)
-
-
 def lanes_of(target: Target, dtype: DType, layout: LineLayout) -> int:
     """How many lanes vectors have: less than twice as many as there are columns."""
-    lanes = full_lanes(target, dtype)
-    while lanes > 1 and lanes // 2 >= largest(layout.columns):
-        lanes //= 2
-    return lanes
+    return fitting_lanes(full_lanes(target, dtype), layout.columns)
 
 
 @dataclass(frozen=True)

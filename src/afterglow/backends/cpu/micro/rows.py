@@ -25,6 +25,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 )
 from afterglow.graph import Op
 from afterglow.instr import Buffer
+from afterglow.types.extent import largest
 
 Strides = tuple[int, ...]
 
@@ -80,7 +81,9 @@ class Axes:
 
 
 def split(place: Index, extent: int) -> tuple[Index, Index]:
-    """Quotient and remainder of a place by an extent."""
+    """Quotient and remainder of a place by an extent; if that is 1 at most, the place and 0."""
+    if largest(extent) <= 1:
+        return place, 0
     if isinstance(place, int):
         return divmod(place, extent)
     return quotient(place, extent), remainder(place, extent)

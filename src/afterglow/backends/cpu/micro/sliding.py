@@ -25,6 +25,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     smaller,
 )
 from afterglow.backends.cpu.micro.kernel import Phase
+from afterglow.backends.cpu.micro.lanes import fitting_lanes
 from afterglow.backends.cpu.micro.partial_sums import TERMS
 from afterglow.backends.cpu.micro.rows import Row, split
 from afterglow.backends.cpu.target import Target
@@ -36,7 +37,6 @@ from afterglow.types.extent import (
     at_least,
     is_ranged,
     larger_extent,
-    largest,
     smaller_extent,
     smallest,
 )
@@ -342,9 +342,7 @@ class Channels:
         target: Target, count: int, dtype: DType, stored: DType, rows: int, most: int = 1
     ) -> Channels:
         """Vectors that suit the arithmetic: up to `most` registers for each, if that comes out."""
-        lanes = max(1, target.vector_bits // max(dtype.bits, 8))
-        while lanes > 1 and lanes // 2 >= largest(count):
-            lanes //= 2
+        lanes = fitting_lanes(max(1, target.vector_bits // max(dtype.bits, 8)), count)
         while most > 1 and count % (lanes * most) != 0:
             most //= 2
         lanes *= most
@@ -413,7 +411,7 @@ def each_row(
 ) -> None:
     """Repeat a body for each unit: it gets a row, and the channels from the one to the other."""
     with p.units() as unit:
-        row, block = split(unit, channels.blocks) if channels.blocks > 1 else (unit, 0)
+        row, block = split(unit, channels.blocks)
         body(row, channels.bounds(p.e, block))
 
 

@@ -51,7 +51,7 @@ class AfterglowEngine(Engine):
         if not job.options:
             return self.afterglow.compile(job.model, cache=False, dims=job.ranges, **given)
         dims = import_module("afterglow.driver.dims").DimOptions.of(job.ranges)
-        options = import_module("afterglow.driver.options").restore_options(job.options, **given)
+        options = import_module("afterglow.driver.described").restore_options(job.options, **given)
         return import_module("afterglow.driver.compile").compile_with(job.model, options, dims)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
 from afterglow.backends.cpu.micro.cost import work_of
 from afterglow.backends.cpu.micro.fusion import Sink, SinkRow
+from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.rows import split, strides_within
 from afterglow.backends.cpu.micro.tile import sum_type
 from afterglow.backends.cpu.target import Target
@@ -114,7 +115,7 @@ class AttentionProblem:
 
 def lanes_of(problem: AttentionProblem, target: Target) -> int:
     """Elements of a vector of scores."""
-    return max(1, target.vector_bits // sum_type(problem.dtype).bits)
+    return full_lanes(target, sum_type(problem.dtype))
 
 
 def problem_of(step: OpInstr) -> AttentionProblem:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.dots import dots_algorithm, suits_dots
 from afterglow.backends.cpu.kernels.conv.geometry import Geometry, conv_of
 from afterglow.backends.cpu.kernels.conv.padding import needs_copy
 from afterglow.backends.cpu.kernels.conv.product import product_algorithm
-from afterglow.backends.cpu.kernels.conv.tiling import Corner, least_regret
 from afterglow.backends.cpu.kernels.conv.winograd import winograd_algorithm
 from afterglow.backends.cpu.kernels.conv.winograd.plan import (
     WinogradPlan,
@@ -22,12 +22,13 @@ from afterglow.backends.cpu.kernels.strassen import (
     plan_strassen,
     strassen_algorithm,
 )
-from afterglow.backends.cpu.micro.cost import (
-    WINOGRAD_GAIN,
-    WINOGRAD_INPUT,
-    WINOGRAD_OUTPUT,
-    memory_bound,
+from afterglow.backends.cpu.kernels.versions import (
+    chosen_by_extents,
+    fewest_choices,
+    samples_of,
+    where_least,
 )
+from afterglow.backends.cpu.micro.cost import WINOGRAD_GAIN, memory_bound, memory_bound_extent
 from afterglow.backends.cpu.micro.kernel import KernelRequest
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.target import Target
@@ -50,33 +51,41 @@ def conv_algorithms(r: KernelRequest) -> list[Algorithm]:
     strassen = None if product is None else _plan_strassen(product, step, target)
     if strassen is not None:
         fewer = strassen_algorithm(strassen, cost * (1 - strassen.gain))
+        if strassen.least_rows > smallest(strassen.product.rows):
+            return [chosen_by_extents([plain, fewer], [1 - strassen.used, strassen.used]), plain]
         return [fewer, plain] if strassen.pays else [plain, fewer]
     if not _suits_winograd(step, target):
         return [plain]
     plans = [WinogradPlan.of(step, target, size) for size in SIZES]
-    others = [winograd_algorithm(step, plan, _winograd_cost(plan, largest)) for plan in plans]
+    others = [winograd_algorithm(step, plan) for plan in plans]
     if is_ranged(step.outs[0].type.size):
-        return _by_regret(step, plain, others, plans)
+        return _by_extents(step, [plain, *others], plans)
     others.sort(key=lambda algorithm: algorithm.cost)
     if others[0].cost * WINOGRAD_GAIN < cost:
         return [*others, plain]
     return [plain, *others]
 
 
-def _by_regret(
-    step: OpInstr, plain: Algorithm, others: list[Algorithm], plans: list[WinogradPlan]
+def _by_extents(
+    step: OpInstr, algorithms: list[Algorithm], plans: list[WinogradPlan]
 ) -> list[Algorithm]:
-    """The algorithm that is nowhere in the range of extents much worse than the best comes first.
+    """The algorithms of a ranged convolution: first those that are fast somewhere, as one."""
+    shape = step.outs[0].type.shape[:3]
+    kept = fewest_choices([_costs(step, plans, sample) for sample in samples_of(shape)])
+    listed = sorted(algorithms, key=lambda algorithm: algorithm.cost)
+    if len(kept) == 1:
+        (first,) = (algorithms[place] for place in kept)
+        return [first, *(algorithm for algorithm in listed if algorithm is not first)]
+    costs = _costs(step, plans, shape)
+    used = where_least([costs[place] for place in kept])
+    return [chosen_by_extents([algorithms[place] for place in kept], used), *listed]
 
-    The others follow by their cost at the largest extents.
-    """
-    costs = [
-        [conv_cost(step, at), *(_winograd_cost(plan, at) * WINOGRAD_GAIN for plan in plans)]
-        for at in (smallest, largest)
-    ]
-    listed = [plain, *others]
-    first = listed.pop(least_regret(costs))
-    return [first, *sorted(listed, key=lambda algorithm: algorithm.cost)]
+
+def _costs(step: OpInstr, plans: list[WinogradPlan], shape: Sequence[int]) -> list[int]:
+    """For images of a shape, the cost of the definition, then that by each plan, if it pays."""
+    size, gain = step.required[1].type.size, round(100 * WINOGRAD_GAIN)
+    direct = memory_bound_extent(2 * math.prod(shape) * size, f32.itemsize * size)
+    return [100 * direct, *(gain * plan.cost_of(shape) for plan in plans)]
 
 
 def product_of(step: OpInstr) -> StrassenProduct | None:
@@ -94,17 +103,15 @@ def product_of(step: OpInstr) -> StrassenProduct | None:
 
 
 def _plan_strassen(product: StrassenProduct, step: OpInstr, target: Target) -> StrassenPlan | None:
-    """The plan of Strassen's algorithm, if it is faster for all extents."""
-    if not is_ranged(product.rows):
-        return plan_strassen(product, step, target)
-    plan = plan_ranged_strassen(product, step, target)
-    return plan if plan is not None and plan.least_rows <= smallest(product.rows) else None
+    """The plan of Strassen's algorithm, if it is faster for some extents."""
+    plan = plan_ranged_strassen if is_ranged(product.rows) else plan_strassen
+    return plan(product, step, target)
 
 
-def conv_cost(step: OpInstr, at: Corner = largest) -> float:
+def conv_cost(step: OpInstr) -> float:
     """The cost of a convolution as it is defined: of its FLOPs, or of reading its weights."""
     x, weight = step.required
-    work = 2.0 * at(conv_of(step).work(step.outs[0].type, [x.type, weight.type]))
+    work = 2.0 * largest(conv_of(step).work(step.outs[0].type, [x.type, weight.type]))
     return memory_bound(work, f32.itemsize * weight.type.size)
 
 
@@ -112,14 +119,3 @@ def _suits_winograd(step: OpInstr, target: Target) -> bool:
     weight = step.required[1]
     enough = min(weight.type.shape[0], weight.type.shape[-1]) >= LEAST_CHANNELS
     return target.vector_bits > f32.bits and can_transform(step) and enough
-
-
-def _winograd_cost(plan: WinogradPlan, at: Corner) -> float:
-    scale = (plan.side / 6) ** 3
-    transforms = (
-        scale
-        * at(plan.count)
-        * (WINOGRAD_INPUT * plan.channels + WINOGRAD_OUTPUT * plan.panels.columns)
-    )
-    weights = plan.places * plan.channels * plan.panels.padded
-    return memory_bound(plan.work_at(at), f32.itemsize * weights) + transforms

@@ -25,7 +25,15 @@ from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, TileRun, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import DType
-from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent, smallest
+from afterglow.types.extent import (
+    bind_extent,
+    dims_of,
+    is_ranged,
+    larger_extent,
+    largest,
+    smaller_extent,
+    smallest,
+)
 
 MOST_VECTORS = 6
 """Vectors side by side in a panel."""
@@ -35,6 +43,8 @@ MOST_ROWS = 16
 """Rows of a tile: more would make the code long, and nothing faster."""
 MOST_POINTERS = 6
 """Rows of a tile that each have an address of their own."""
+FEW_ROWS = 64
+"""Ranged pixels up to which tiles are to fit numbers between the ends of their range as well."""
 MOST_BLOCKS = 64
 """Blocks that tiles are cut into, for threads to share."""
 CACHE_ASSOCIATIVITY = 8
@@ -44,7 +54,7 @@ FEW_TILES = 32
 
 
 Corner = Callable[[int], int]
-"""What an extent is at one end of its range."""
+"""What an extent is at one end of its range, or between."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +81,7 @@ class PixelTiles:
         """Tiles of at most some rows along lines."""
         if not is_ranged(extent):
             return PixelTiles(outer, extent, stride, (0,), tuple(split_rows(extent, rows)))
+        rows = min(rows, largest(extent))  # so that some line has a whole tile
         run = TileRun(rows, 0, extent // rows, 0)
         return PixelTiles(outer, extent, stride, (0,), (run,), -(-rows // 2))
 
@@ -177,9 +188,19 @@ def _choose_tiles(geometry: Geometry, target: Target, dtype: DType) -> tuple[Pix
             choices += [(tiles, panels) for tiles in _tilings(geometry.pixels, rows)]
     costs = [
         [_cost(*choice, geometry, lanes, target, at) for choice in choices]
-        for at in ((smallest, largest) if is_ranged(geometry.rows) else (largest,))
+        for at in _corners(geometry.rows)
     ]
     return choices[least_regret(costs)]
+
+
+def _corners(rows: int) -> Sequence[Corner]:
+    """Where the costs of a convolution are compared, given the number of its pixels."""
+    if not is_ranged(rows):
+        return (largest,)
+    if largest(rows) > FEW_ROWS:
+        return smallest, largest
+    middle = {dim.name: (dim.low + dim.high) // 2 // dim.step * dim.step for dim in dims_of(rows)}
+    return smallest, lambda extent: bind_extent(extent, middle), largest
 
 
 def least_regret(costs: Sequence[Sequence[float]]) -> int:

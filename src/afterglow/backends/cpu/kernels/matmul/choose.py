@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
-from afterglow.backends.cpu.kernels.matmul.dot import dot_algorithm, suits_dot
+from afterglow.backends.cpu.kernels.matmul.dot import (
+    dot_algorithm,
+    has_few_rows,
+    ranged_dot,
+    suits_dot,
+    suits_ranged_dot,
+)
 from afterglow.backends.cpu.kernels.matmul.gemm import few_rows, gemm_algorithms
 from afterglow.backends.cpu.kernels.matmul.problem import GemmProblem, problem_of
 from afterglow.backends.cpu.kernels.strassen import (
@@ -25,6 +31,8 @@ def matmul_algorithms(r: KernelRequest) -> list[Algorithm]:
     problem = problem_of(r.step)
     if suits_dot(problem, r.target):
         return [dot_algorithm(problem)]
+    if suits_ranged_dot(problem, r.target):
+        return _few_by_dots(r, problem)
     tiles = gemm_algorithms(r, problem)
     product = product_of(problem)
     if product is None:
@@ -41,7 +49,22 @@ def matmul_algorithms(r: KernelRequest) -> list[Algorithm]:
 
 def _by_rows(r: KernelRequest, problem: GemmProblem, plan: StrassenPlan, cost: float) -> Algorithm:
     """Strassen's algorithm where there are many rows, and register tiles where there are few."""
-    many, few = strassen_algorithm(plan, cost * (1 - plan.gain)), few_rows(r, problem, plan)
+    many = strassen_algorithm(plan, cost * (1 - plan.gain))
+    if plan.used == 1:  # there are never few
+        return many
+    return _with_few(many, few_rows(r, problem, plan))
+
+
+def _few_by_dots(r: KernelRequest, problem: GemmProblem) -> list[Algorithm]:
+    """Vectors along the depth where there are few rows, and register tiles where there are more."""
+    few, used = ranged_dot(problem), has_few_rows(problem)
+    if not is_ranged(used):
+        return [few]
+    return [_with_few(many, few) for many in gemm_algorithms(r, problem, 1 - used)]
+
+
+def _with_few(many: Algorithm, few: Algorithm) -> Algorithm:
+    """An algorithm for many rows, with another one for few in the same kernel."""
 
     def write(k: Kernel) -> None:
         few.write(k)

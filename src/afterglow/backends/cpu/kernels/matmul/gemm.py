@@ -53,12 +53,11 @@ MOST_TILES = 4
 """Tiles that are worth comparing: those with the least estimates."""
 
 
-def gemm_algorithms(r: KernelRequest, problem: GemmProblem) -> list[Algorithm]:
-    """Products by register tiles, the cheapest tile first."""
+def gemm_algorithms(r: KernelRequest, problem: GemmProblem, used: int = 1) -> list[Algorithm]:
+    """Products by register tiles, the cheapest tile first; `used` is 0 in runs without them."""
     tiles = tile_costs(problem, r.target)[:MOST_TILES]
-    return [
-        _algorithm(r, problem, plan_with(tile, problem, r.target), cost) for tile, cost in tiles
-    ]
+    plans = [(replace(plan_with(tile, problem, r.target), used=used), cost) for tile, cost in tiles]
+    return [_algorithm(r, problem, plan, cost) for plan, cost in plans]
 
 
 def _algorithm(r: KernelRequest, problem: GemmProblem, plan: GemmPlan, cost: float) -> Algorithm:
@@ -92,15 +91,16 @@ def _adds_blocks(problem: GemmProblem) -> bool:
 def few_rows(r: KernelRequest, problem: GemmProblem, many: StrassenPlan) -> Algorithm:
     """The product of so few rows that they are not left to Strassen's algorithm."""
     tile = many.tile.with_rows(min(any_rows(many.tile.vectors), many.tile.rows))
-    plan = replace(plan_with(tile, problem, r.target), beside=many)
+    plan = replace(plan_with(tile, problem, r.target), beside=many, used=1 - many.used)
     return _algorithm(r, problem, plan, 0.0)
 
 
 def _write_gemm(kernel: Kernel, problem: GemmProblem, plan: GemmPlan) -> None:
     """Write a product; a unit is a panel of columns with a block of rows of a batch."""
     units, work, many = problem.batches * plan.blocks * plan.panels, problem.work, plan.beside
+    units *= plan.used
     if many is not None:
-        units, work = units * (1 - many.used), work / largest(problem.rows) * many.least_rows
+        work = work / largest(problem.rows) * many.least_rows
     with kernel.phase(units, work, "" if many is None else "few") as p:
         _Gemm(p, problem, plan).write()
 
@@ -257,7 +257,7 @@ class _Gemm:
     def _next_panel(self, height: int, number: Value, at: _Panel) -> list[Ahead]:
         """What to fetch of the next constant panel: a part of it for each tile of this one."""
         tiles = -(-self.most_rows // self.tile.rows) // largest(self.plan.blocks)
-        if self.plan.reading is not PanelReading.CONSTANT or tiles == 1:
+        if self.plan.reading is not PanelReading.CONSTANT or tiles <= 1:
             return []
         unroll, itemsize = self.tile.with_rows(height).unroll, self.rhs.dtype.itemsize
         lines = max(1, unroll * self.tile.columns * itemsize // LINE)

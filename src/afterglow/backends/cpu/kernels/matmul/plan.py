@@ -9,6 +9,7 @@ from enum import Enum
 from afterglow.backends.cpu.kernels.matmul.problem import GemmProblem
 from afterglow.backends.cpu.kernels.strassen import StrassenPlan
 from afterglow.backends.cpu.micro.cost import GEMM_UNITS, NO_FREE_REGISTER, TWO_HEIGHTS
+from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.storage_format import storage_type
 from afterglow.backends.cpu.micro.tile import LINE, RegisterTile, most_rows, sum_type
 from afterglow.backends.cpu.target import Target
@@ -54,6 +55,8 @@ class GemmPlan:
     """The element type of packed panels."""
     beside: StrassenPlan | None = None
     """The plan for more rows, whose packing begins with the panels."""
+    used: int = 1
+    """1 in runs that it is for, 0 in those that another algorithm is for."""
 
 
 def plan_with(tile: RegisterTile, problem: GemmProblem, target: Target) -> GemmPlan:
@@ -95,7 +98,7 @@ def _panel_dtype(problem: GemmProblem, target: Target) -> DType:
 def tile_costs(problem: GemmProblem, target: Target) -> list[tuple[RegisterTile, float]]:
     """The tiles to choose from, the cheapest first, with the cost of the product in FLOPs."""
     most, even = problem.largest, not is_ranged(problem.rows)
-    lanes = max(1, target.vector_bits // sum_type(problem.lhs.dtype).bits)
+    lanes = full_lanes(target, sum_type(problem.lhs.dtype))
     scale = 2.0 * lanes * most.batches * most.rows * most.depth
     tiles = _tiles_by_cost(most, target, even=even)
     return [(tile, scale * _cost(most, tile, target)) for tile in tiles]
@@ -103,7 +106,7 @@ def tile_costs(problem: GemmProblem, target: Target) -> list[tuple[RegisterTile,
 
 def _tiles_by_cost(problem: GemmProblem, target: Target, *, even: bool) -> list[RegisterTile]:
     dtype = sum_type(problem.lhs.dtype)
-    full = max(1, target.vector_bits // dtype.bits)
+    full = full_lanes(target, dtype)
     tiles = [
         RegisterTile(min(rows, max(1, problem.rows)), vectors, lanes, compact=not even)
         for lanes in _lanes(full, problem.columns, target)

@@ -10,6 +10,7 @@ import numpy as np
 from afterglow.backends.cpu.kernels.recurrent.problem import RecurrentProblem
 from afterglow.backends.cpu.llvm.emitter import Pointer, convert, smaller
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Pack, Phase, Storage
+from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.storage_format import storage_type, to_storage
 from afterglow.backends.cpu.target import Target
@@ -26,7 +27,7 @@ Gates = tuple[int, ...]
 
 def panels_of(problem: RecurrentProblem, target: Target) -> Panels:
     """The panels of a layer, whose columns are its hidden units."""
-    lanes = max(1, target.vector_bits // problem.dtype.bits)
+    lanes = full_lanes(target, problem.dtype)
     wide = largest(problem.batch) < FEW_STATES and problem.width > lanes
     return Panels.filled(problem.width, lanes, 2 if wide else 1)
 

@@ -9,6 +9,7 @@ from afterglow.backends.cpu.kernels.recurrent.problem import RecurrentProblem
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, first_lanes
 from afterglow.backends.cpu.micro.accumulate import accumulate
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
+from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.rows import Axes, Row
 from afterglow.backends.cpu.micro.storage_format import load_stored, storage_type
 from afterglow.backends.cpu.micro.tile import RegisterTile, each_tile, most_rows
@@ -24,7 +25,7 @@ FEW_ROWS = 6
 
 def projection_tile(problem: RecurrentProblem, target: Target) -> RegisterTile:
     """The tile of the product: a row less than fits, or LLVM finds no registers for the bias."""
-    lanes = max(1, target.vector_bits // problem.dtype.bits)
+    lanes = full_lanes(target, problem.dtype)
     most = max(1, most_rows(target, VECTORS, problem.dtype) - 1)
     if is_ranged(problem.rows) and most > FEW_ROWS:
         most = min(FEW_ROWS, most_rows(target, 2 * VECTORS, problem.dtype))

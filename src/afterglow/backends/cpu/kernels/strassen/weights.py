@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from afterglow.backends.cpu.kernels.strassen.plan import PRODUCTS, StrassenPlan
@@ -13,38 +15,55 @@ LINES = 32
 """Lines of both halves of the depth that are summed at once: temporary arrays stay in caches."""
 
 
+SUMS = (0, 3, 5, 6)
+"""The products whose right factors are no quarters."""
+QUARTERS = {1: (0, 0), 2: (1, 0), 4: (1, 1)}
+"""The others, and which half of the depth and of the columns they take."""
+
+
 def pack_factors(plan: StrassenPlan) -> Pack:
     """The packing of rhs: by panel, product, depth, then column.
 
-    Sums are made in float64 and rounded once.
+    For a ranged number of rows it is all panels of rhs, which have the quarters in them, then the
+    other right factors, by panel. Sums are made in float64 and rounded once.
     """
-    product, depth, columns = plan.product, plan.half_depth, plan.half_columns
+    product, depth, panels = plan.product, plan.half_depth, plan.panels
 
     def pack(rhs: Array) -> Array:
         matrix = rhs.reshape(product.columns, product.depth).T if product.by_columns else rhs
-        whole = np.zeros((2, depth, 2, columns), np.float32)
-        lines = whole.reshape(2 * depth, 2 * columns)
+        whole = np.zeros((2, depth, 2, panels, plan.tile.columns), np.float32)
+        lines = whole.reshape(2 * depth, -1)
         lines[: product.depth, : product.columns] = matrix
-        packed = np.empty((plan.panels, PRODUCTS, depth, plan.tile.columns), np.float32)
-        for start in range(0, depth, LINES):
-            some = slice(start, min(start + LINES, depth))
-            for number, factor in enumerate(_factors(whole[:, some].astype(np.float64))):
-                by_panel = factor.reshape(-1, plan.panels, plan.tile.columns)
-                packed[:, number, some] = by_panel.swapaxes(0, 1)
-        return with_panels(packed, whole) if plan.is_ranged else packed
+        # panels come first, as in what is made
+        halves = whole.transpose(0, 2, 3, 1, 4)
+        if not plan.is_ranged:
+            packed = np.empty((panels, PRODUCTS, depth, plan.tile.columns), np.float32)
+            for number, quarter in QUARTERS.items():
+                packed[:, number] = halves[quarter]
+            _write_sums(halves, [packed[:, number] for number in SUMS])
+            return packed
+        both = np.empty(2 * whole.size, np.float32)
+        both[: whole.size].reshape(2, panels, 2, depth, -1)[:] = halves.transpose(1, 2, 0, 3, 4)
+        sums = both[whole.size :].reshape(panels, len(SUMS), depth, -1)
+        _write_sums(halves, [sums[:, number] for number in range(len(SUMS))])
+        return both
 
     return pack
 
 
-SUMS = (0, 3, 5, 6)
-"""The products whose right factors are no quarters."""
+def _write_sums(halves: Array, to: Sequence[Array]) -> None:
+    """Write the right factors that are sums, in the order of their products.
 
-
-def with_panels(factors: Array, whole: Array) -> Array:
-    """All panels of rhs, which have the quarters in them, then the other right factors."""
-    panels, _, depth, width = factors.shape
-    cut = whole.reshape(2 * depth, 2 * panels, width).swapaxes(0, 1)
-    return np.concatenate([cut.reshape(-1), factors[:, SUMS].reshape(-1)])
+    The first and the third are differences of two numbers, which float32 rounds alike.
+    """
+    (b11, b12), (b21, b22) = halves
+    np.subtract(b12, b11, out=to[0])
+    np.subtract(b22, b12, out=to[2])
+    for start in range(0, b11.shape[1], LINES):
+        some = np.s_[:, start : start + LINES]
+        t2 = b22[some] - (b12[some].astype(np.float64) - b11[some])
+        to[1][some] = t2
+        to[3][some] = b21[some] - t2
 
 
 def factor_places(plan: StrassenPlan) -> Array:
@@ -60,14 +79,6 @@ def factor_places(plan: StrassenPlan) -> Array:
 def packed_panels(p: Phase, plan: StrassenPlan) -> Pointer:
     """Where the packing of rhs lies."""
     return p.packed(plan.product.rhs, f"strassen{plan.tile.columns}", pack_factors(plan))
-
-
-def _factors(b: Array) -> tuple[Array, ...]:
-    """The factors in the order of the products, of lines [2, lines, 2, columns] of both halves."""
-    b11, b12, b21, b22 = b[0, :, 0], b[0, :, 1], b[1, :, 0], b[1, :, 1]
-    t1 = b12 - b11
-    t2 = b22 - t1
-    return t1, b11, b21, t2, b22, b22 - b12, b21 - t2
 
 
 def pack_bias(plan: StrassenPlan) -> Pack:

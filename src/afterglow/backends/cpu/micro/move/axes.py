@@ -118,7 +118,7 @@ class Nest:
 
     def outer(self, unit: Index) -> tuple[list[Index], Index]:
         """The indices along the outer axes, and the number of the block."""
-        place, block = split(unit, self.blocks) if largest(self.blocks) > 1 else (unit, 0)
+        place, block = split(unit, self.blocks)
         indices: list[Index] = []
         for extent in reversed(self.extents[1 : self.cut]):
             place, index = split(place, extent)

@@ -18,10 +18,10 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.backends.cpu.micro.cost import GATHERED_ELEMENT, MOVED_BYTE, work_of
 from afterglow.backends.cpu.micro.index_check import IndexCheck
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
+from afterglow.backends.cpu.micro.lanes import fitting_lanes
 from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove
 from afterglow.backends.cpu.micro.move.blocks import Blocks, write_powers
 from afterglow.backends.cpu.micro.move.place import ResultRow, load_first
-from afterglow.backends.cpu.micro.move.run import fitting
 from afterglow.backends.cpu.micro.move.write import (
     Loops,
     choose_method,
@@ -77,7 +77,7 @@ class GatherRows:
     def __init__(self, lanes: int, move: StridedMove) -> None:
         self.index_stride, self.source = move.index_strides[-1], move.source[-1]
         extent = move.extents[-1]
-        self.lanes = fitting(lanes, extent)
+        self.lanes = fitting_lanes(lanes, extent)
         self.blocks = Blocks(extent, self.lanes, max(1, BLOCK // self.lanes) * self.lanes)
         self.cut = MoveCut(self.blocks.count, self.blocks.most)
 

@@ -10,11 +10,11 @@ from afterglow.backends.cpu.llvm.emitter import (
     first_lanes,
     reverse,
 )
+from afterglow.backends.cpu.micro.lanes import fitting_lanes
 from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove
 from afterglow.backends.cpu.micro.move.blocks import Blocks, write_powers
 from afterglow.backends.cpu.micro.move.place import ResultPlace, ResultRow, load_first
 from afterglow.backends.cpu.micro.rows import Row
-from afterglow.types.extent import largest
 
 BLOCK_BYTES = 1 << 15
 """Bytes of a row that one piece has at most."""
@@ -29,7 +29,7 @@ class RowMove:
         extent, self.stride = move.extents[-1], move.source[-1]
         # Machines gather elements of 32 bits and more, if any; others are moved one by one.
         is_plain = self.stride in (-1, 0, 1) and move.to[-1] == 1
-        self.lanes = fitting(lanes, extent) if is_plain or itemsize >= 4 else 1
+        self.lanes = fitting_lanes(lanes, extent) if is_plain or itemsize >= 4 else 1
         turn = self.lanes * UNROLLED
         self.blocks = Blocks(extent, turn, max(1, BLOCK_BYTES // itemsize // turn) * turn)
         self.cut = MoveCut(self.blocks.count, self.blocks.most)
@@ -70,13 +70,6 @@ def write_columns(
     with e.when(left > 0):
         mask = first_lanes(left, lanes)
         line.put_masked(whole, row.load(whole, lanes, mask).splat(lanes), mask)
-
-
-def fitting(lanes: int, needed: int) -> int:
-    """The least power of two that covers an extent, at most the number of lanes."""
-    while lanes > 1 and lanes // 2 >= largest(needed):
-        lanes //= 2
-    return lanes
 
 
 def _load(row: Row, column: Index, count: int, lanes: int) -> Value:

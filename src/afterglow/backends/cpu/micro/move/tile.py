@@ -17,10 +17,11 @@ from afterglow.backends.cpu.llvm.emitter import (
     smaller,
     transpose,
 )
+from afterglow.backends.cpu.micro.lanes import fitting_lanes
 from afterglow.backends.cpu.micro.move.axes import MoveCut, StridedMove, pieces_of
 from afterglow.backends.cpu.micro.move.blocks import Blocks
 from afterglow.backends.cpu.micro.move.place import Fused, ResultPlace, has_masks, load_first
-from afterglow.backends.cpu.micro.move.run import fitting, write_columns
+from afterglow.backends.cpu.micro.move.run import write_columns
 from afterglow.backends.cpu.micro.rows import Row, split
 from afterglow.types.extent import is_ranged, largest
 
@@ -36,7 +37,8 @@ class TransposeMove:
     def __init__(self, lanes: int, move: StridedMove, fast: int) -> None:
         self.width, self.height = move.extents[fast], move.extents[-1]
         self.row_step, self.column_step = move.to[fast], move.source[-1]
-        self.side = fitting(min(lanes, MOST_LANES), max(largest(self.width), largest(self.height)))
+        longer = max(largest(self.width), largest(self.height))
+        self.side = fitting_lanes(min(lanes, MOST_LANES), longer)
         self.blocks = Blocks(self.height, self.side, self.side * TILES_OF_BLOCK)
         self.strips = pieces_of(self.width, self.side)
         elements = min(largest(self.width), self.side) * self.blocks.most
@@ -45,7 +47,7 @@ class TransposeMove:
     def write(self, e: Emitter, out: ResultPlace, piece: Index, to: Index, source: Pointer) -> None:
         """Move a block of one strip; the last strip may be narrower than the others."""
         # Strips side by side read on in the same pages; a strip's next block is in others.
-        block, strip = split(piece, self.strips) if largest(self.strips) > 1 else (piece, 0)
+        block, strip = split(piece, self.strips)
         left = self.width % self.side
         start = strip * self.side
         to, source = to + start * self.row_step, source + start
@@ -148,7 +150,7 @@ class TransposeMove:
     def _write_square(
         self, out: ResultPlace, to: Index, source: Pointer, column: Index, width: int, height: int
     ) -> None:
-        side = fitting(self.side, max(width, height))
+        side = fitting_lanes(self.side, max(width, height))
         place = source + column * self.column_step
         starts = [place + at * self.column_step for at in range(height)]
         rows = [load_first(Row(start, 1), 0, width, side) for start in starts]

@@ -105,7 +105,7 @@ class Loops:
 
     def write(self, e: Emitter, unit: Index, leaf: Leaf) -> None:
         """One unit: a piece of the method's, or all of it for several places around it."""
-        place, piece = split(unit, self.pieces) if largest(self.pieces) > 1 else (unit, 0)
+        place, piece = split(unit, self.pieces)
         outer, block = self.nest.outer(place)
 
         def go_along(indices: list[Index]) -> None:

@@ -34,7 +34,7 @@ from afterglow.types.dtype import f32
 from afterglow.types.extent import largest
 
 
-def winograd_algorithm(step: OpInstr, plan: WinogradPlan, cost: float) -> Algorithm:
+def winograd_algorithm(step: OpInstr, plan: WinogradPlan) -> Algorithm:
     """Winograd's algorithm for a convolution, by a plan."""
     factors = factors_needs(step, plan.panels, 1, plan.channels * plan.places)
     matrices = plan.places * plan.matrix
@@ -52,7 +52,7 @@ def winograd_algorithm(step: OpInstr, plan: WinogradPlan, cost: float) -> Algori
         scratch["patch"] = Storage(f32, plan.places * plan.channels)
     return Algorithm(
         "winograd",
-        cost,
+        float(plan.cost_of([largest(n) for n in (plan.batch, *plan.extents)])),
         lambda k: _write_winograd(k, plan),
         KernelNeeds(workspace, scratch, factors.packed),
         {"size": plan.size},
@@ -139,14 +139,14 @@ class _Products:
     ) -> None:
         """The matrix of one place of the block that begins with a tile, times the panel."""
         e, plan = self.e, self.plan
-        if not plan.tail:
+        if not plan.heights:
             for run in plan.runs:
                 with e.loop(run.last, start=run.first, name="rows") as number:
                     begin = number * run.rows + run.shift
                     memory = matrix, factors, to
                     _multiply(e, plan, columns.widths, memory, begin, run.rows)
             return
-        name = f"{self.name}_rows{columns.width}"
+        name = f"{self.name}_rows{plan.size}x{columns.width}"
         function = self.module.helper(name, lambda e: _write_rows(e, plan, columns.widths))
         e.run(function, matrix, factors, to, plan.left(e, first))
 
@@ -154,17 +154,15 @@ class _Products:
 def _write_rows(e: Emitter, plan: WinogradPlan, widths: Sequence[int]) -> None:
     """A function that multiplies as many rows of a matrix as it is told by a panel.
 
-    Rows that fill more than half of a tile are a whole tile, whatever lies behind them.
+    Tiles are as even as can be; what lies behind the last row is multiplied with it.
     """
     matrix, factors, to = (e.pointer(name, f32) for name in ("matrix", "factors", "to"))
-    count, rows = e.count("count"), plan.runs[0].rows
-    whole = quotient(count + (rows - 1 - max(plan.tail, default=0)), rows)
-    with e.loop(whole, name="rows") as number:
-        _multiply(e, plan, widths, (matrix, factors, to), number * rows, rows)
-    left = count - whole * rows
-    for lower, height in pairwise((0, *plan.tail)):
-        with e.when((left > lower) & (left <= height)):
-            _multiply(e, plan, widths, (matrix, factors, to), whole * rows, height)
+    count, most = e.count("count"), plan.heights[-1]
+    tiles = quotient(count + (most - 1), most) if plan.room > most else e.index(1)
+    rows = quotient(count + tiles - 1, tiles) if plan.room > most else count
+    for lower, height in pairwise((0, *plan.heights)):
+        with e.when((rows > lower) & (rows <= height)), e.loop(tiles, name="rows") as number:
+            _multiply(e, plan, widths, (matrix, factors, to), number * rows, height)
 
 
 def _multiply(
@@ -180,7 +178,7 @@ def _multiply(
     base, place = matrix + begin * plan.line, to + begin * sum(widths)
     rows = [base + row * plan.line for row in range(height)]
     taps = Axes((plan.channels,), (1,))
-    ranged = bool(plan.tail)
+    ranged = bool(plan.heights)
     found = iter(sums_over(e, taps, rows, factors, widths, fetches=True, settles=ranged))
     for row in range(height):
         for start, _ in starts(widths):

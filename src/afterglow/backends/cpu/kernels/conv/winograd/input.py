@@ -33,7 +33,7 @@ class InputTransform:
         self.e, self.plan, self.x = p.e, plan, x
         self.pads = conv_of(p.step).pads
         self.pointer = p.pointer(x)
-        name = f"{p.kernel.name}_tile"
+        name = f"{p.kernel.name}_tile{plan.size}"
         self.function = p.kernel.module.helper(name, lambda e: _write_function(e, plan))
         self.patch = p.scratch("patch") if has_edges(p.step, plan) else None
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.conv.geometry import conv_of
-from afterglow.backends.cpu.kernels.conv.tiling import Corner, least_regret
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import POINTS
 from afterglow.backends.cpu.llvm.emitter import Emitter, Value, smaller
-from afterglow.backends.cpu.micro.cost import CONV_STEP
+from afterglow.backends.cpu.micro.cost import (
+    WINOGRAD_INPUT,
+    WINOGRAD_OUTPUT,
+    memory_bound_extent,
+)
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.tile import TileRun, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr, Region
 from afterglow.types.dtype import f32
-from afterglow.types.extent import is_ranged, largest, smaller_extent, smallest
+from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent
 
 VECTORS = 2
 """Vectors side by side in a panel."""
@@ -29,6 +33,8 @@ FEW_PANELS = 8
 """With fewer panels than that, even a small image is cut into blocks, for threads to share."""
 FEW_BLOCKS = 8
 """With fewer blocks than that, threads also share the panels of a block."""
+LEAST_HEIGHT = 4
+"""Rows of a tile of a product at least: fewer are not faster."""
 GAP = 16
 """Elements between lines of transformed tiles, against powers of two that collide in caches."""
 
@@ -38,8 +44,8 @@ class WinogradPlan:
     """Results in tiles of `size` by `size`; of x a tile is two wider. `tiles` of them are a block.
 
     Each place of a tile is a matrix product of its own: [tiles, channels] by [channels, results].
-    If the number of tiles is ranged, few rows of a block that do not fill a tile of that product
-    are multiplied by one of the least height of `tail` that holds them.
+    If the number of tiles is ranged, so is that of a block: the rows of a block then go by tiles of
+    that product as high as the least of `heights` that holds them.
     """
 
     size: int
@@ -47,11 +53,13 @@ class WinogradPlan:
     extents: tuple[int, int]
     channels: int
     panels: Panels
+    most: int
+    """Tiles of a block, at most."""
     tiles: int
     blocks: int
     lanes: int
     runs: tuple[TileRun, ...]
-    tail: tuple[int, ...] = ()
+    heights: tuple[int, ...] = ()
 
     @staticmethod
     def of(step: OpInstr, target: Target, size: int) -> WinogradPlan:
@@ -59,19 +67,17 @@ class WinogradPlan:
         batch, height, width, results = step.outs[0].type.shape
         weight = step.required[1]
         channels, lanes = weight.type.shape[-1], max(1, target.vector_bits // f32.bits)
-        count = batch * -(-height // size) * -(-width // size)
+        count = tiles_in((batch, height, width), size)
         rows = min(MOST_ROWS, most_rows(target, VECTORS, f32))
-        if is_ranged(count):
-            rows = _ranged_rows(count, rows)
         weight_bytes = (size + 2) ** 2 * f32.itemsize * channels * results
         panels = Panels.narrowed(results, lanes, VECTORS)
         most = _most_tiles(rows, weight_bytes, target)
-        if smallest(count) <= 2 * most and panels.count >= FEW_PANELS:
-            most = smallest(count)
-        tiles, runs, tail = _block(count, most, rows)
-        extents, blocks = (height, width), -(-count // tiles)
+        if largest(count) <= 2 * most and panels.count >= FEW_PANELS:
+            most = largest(count)
+        tiles, runs, heights = block_of(count, most, rows)
+        extents, blocks = (height, width), -(-count // most)
         return WinogradPlan(
-            size, batch, extents, channels, panels, tiles, blocks, lanes, runs, tail
+            size, batch, extents, channels, panels, most, tiles, blocks, lanes, runs, heights
         )
 
     @property
@@ -98,7 +104,7 @@ class WinogradPlan:
     @property
     def count(self) -> int:
         """Tiles of all images."""
-        return self.batch * math.prod(self.grid)
+        return tiles_in((self.batch, *self.extents), self.size)
 
     @property
     def line(self) -> int:
@@ -108,12 +114,17 @@ class WinogradPlan:
     @property
     def matrix(self) -> int:
         """Elements between the matrices of neighbouring places of x."""
-        return self.tiles * self.line
+        return self.room * self.line
 
     @property
     def product(self) -> int:
         """Elements between the products of neighbouring places."""
-        return self.tiles * self.panels.width + GAP
+        return self.room * self.panels.width + GAP
+
+    @property
+    def room(self) -> int:
+        """Tiles of a block that there is memory for."""
+        return -(-self.most // self.heights[-1]) * self.heights[-1] if self.heights else self.tiles
 
     def left(self, e: Emitter, first: Value) -> Value:
         """How many tiles a block has that begins with tile `first`: all but the last are full."""
@@ -127,15 +138,35 @@ class WinogradPlan:
     @property
     def work(self) -> float:
         """FLOPs of all products."""
-        return self.work_at(largest)
+        rows = even_tiles(largest(self.count), self.most) * largest(self.blocks)
+        return float(rows * self.products_of_tile)
 
-    def work_at(self, at: Corner) -> float:
-        """FLOPs of all products, at one end of the range of extents."""
-        rows = self.tiles * at(self.blocks)
-        if self.tail:
-            left = at(self.count) % self.runs[0].rows
-            rows = at(self.count) - left + _held(left, self.runs[0].rows)
-        return 2.0 * self.places * rows * self.channels * self.panels.padded
+    @property
+    def products_of_tile(self) -> int:
+        """FLOPs of the products of a tile."""
+        return 2 * self.places * self.channels * self.panels.padded
+
+    def cost_of(self, shape: Sequence[int]) -> int:
+        """The cost for images of a shape, with blocks made for them; an extent if it is ranged."""
+        count = tiles_in(shape, self.size)
+        rows = even_tiles(count, self.most) * -(-count // self.most)
+        weights = self.places * self.channels * self.panels.padded
+        channels = WINOGRAD_INPUT * self.channels + WINOGRAD_OUTPUT * self.panels.columns
+        transforms = round((self.side / 6) ** 3 * channels)
+        products = memory_bound_extent(rows * self.products_of_tile, f32.itemsize * weights)
+        return products + count * transforms
+
+
+def tiles_in(shape: Sequence[int], size: int) -> int:
+    """Tiles of some height and width in images of a shape [batch, height, width]."""
+    batch, height, width = shape
+    return batch * -(-height // size) * -(-width // size)
+
+
+def even_tiles(count: int, most: int) -> int:
+    """The tiles of each of the fewest blocks that hold all, if blocks are as even as can be."""
+    blocks = larger_extent(1, -(-count // most))
+    return larger_extent(1, -(-count // blocks))
 
 
 def can_transform(step: OpInstr) -> bool:
@@ -151,37 +182,17 @@ def can_transform(step: OpInstr) -> bool:
     )
 
 
-def _block(count: int, most: int, rows: int) -> tuple[int, tuple[TileRun, ...], tuple[int, ...]]:
-    """The tiles of a block, and how they are multiplied: whole tiles of rows, then a tail."""
+def block_of(count: int, most: int, rows: int) -> tuple[int, tuple[TileRun, ...], tuple[int, ...]]:
+    """The tiles of a block, and the tiles of their products: by height, or runs of them.
+
+    Where their number is ranged it is even, since heights are: only the last block is rounded up.
+    """
+    tiles = even_tiles(count, most)
     if not is_ranged(count):
-        tiles = math.ceil(count / math.ceil(count / most))
         return tiles, tuple(split_rows(tiles, rows)), ()
-    number = -(-most // rows)
-    return number * rows, (TileRun(rows, 0, number, 0),), _tail(rows)
-
-
-def _ranged_rows(count: int, most: int) -> int:
-    """The rows of a tile of the product that suit both the least and the largest number of them."""
-    heights = range(most, most // 2, -1)
-    costs = [[_steps(at(count), rows) for rows in heights] for at in (smallest, largest)]
-    return heights[least_regret(costs)]
-
-
-def _steps(count: int, rows: int) -> float:
-    """About the time of a step along the depth of all rows."""
-    whole, left = divmod(count, rows)
-    more = CONV_STEP + VECTORS * _held(left, rows) if left else 0
-    return whole * (CONV_STEP + VECTORS * rows) + more
-
-
-def _tail(rows: int) -> tuple[int, ...]:
-    """Heights of tiles for at most half of the rows of a tile: the lowest first."""
-    return tuple(sorted({-(-rows // 4), -(-rows // 2)} - {rows}))
-
-
-def _held(left: int, rows: int) -> int:
-    """Rows of the tile that some rows take which do not fill one."""
-    return next(height for height in (0, *_tail(rows), rows) if height >= left)
+    highest = min(rows, largest(count))
+    heights = {highest, *range(highest, LEAST_HEIGHT - 1, -2)}
+    return smaller_extent(most, -(-tiles // 2) * 2), (), tuple(sorted(heights))
 
 
 def _most_tiles(rows: int, weight_bytes: int, target: Target) -> int:

@@ -1,0 +1,40 @@
+"""Options as JSON can hold them: for files that compile more, and for other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from afterglow.backends.policy import Policy
+from afterglow.driver.options import Options
+from afterglow.quantization.config import QuantizationConfig
+from afterglow.quantization.profile import Profile
+
+_OF_A_PROCESS = (
+    *("threads", "shapes", "dims", "values", "partition"),
+    *("max_memory", "cache", "verify", "perf_map", "instruments", "progress"),
+)
+"""Options that are not saved with a model."""
+
+
+def describe_options(options: Options) -> dict[str, Any]:
+    """The options that a file stores to compile more in the same way, as JSON can hold them."""
+    stored = {name: value for name, value in vars(options).items() if name not in _OF_A_PROCESS}
+    profile, quantization = options.profile, options.quantization
+    return {
+        **stored,
+        "policy": asdict(options.policy),
+        "profile": None if profile is None else profile.text,
+        "quantization": None if quantization is None else asdict(quantization),
+    }
+
+
+def restore_options(data: Mapping[str, Any], **others: Any) -> Options:
+    """Options that were described so, with others of this process."""
+    restored = {**data, "policy": Policy(**data["policy"])}
+    if data.get("profile") is not None:
+        restored["profile"] = Profile.parse(data["profile"])
+    if data.get("quantization") is not None:
+        restored["quantization"] = QuantizationConfig(**data["quantization"])
+    return Options(**restored, **others)

@@ -1,0 +1,154 @@
+"""Weights of products and embeddings stored in eight or four bits; activations stay in floats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from afterglow.graph import Builder, Constant, Function, Node, Value
+from afterglow.ops.indexing import Gather
+from afterglow.ops.linear import MatMul
+from afterglow.ops.movement import Reshape
+from afterglow.ops.quantization import DequantizeLinear
+from afterglow.passes import Pass
+from afterglow.quantization.layers import round_layer
+from afterglow.quantization.scheme import Scheme
+from afterglow.quantization.weights import QuantizedWeight, quantize_groups, quantize_weight
+from afterglow.types import Array, DType
+from afterglow.types.dtype import f32, u4
+
+Parts = Sequence[Value | None]
+"""Integers, scales and zero points."""
+LEAST_SIZE = 1 << 14
+"""Weights with fewer elements stay as they are: they fit in a cache near the core."""
+
+
+@dataclass(frozen=True)
+class WeightFormat:
+    """How weights are stored: the type of integers, and what shares a scale."""
+
+    dtype: DType = u4
+    group_size: int = 32
+    """How many neighbours along the depth share a scale; 0: all of a row do."""
+    scheme: Scheme = Scheme.ASYMMETRIC
+    search: bool = True
+    """Whether ranges are those with the least squared error."""
+
+    def quantize(self, rows: Array) -> QuantizedWeight:
+        """Quantize weights [rows, depth]."""
+        if self.group_size:
+            return quantize_groups(
+                rows, 1, self.group_size, self.dtype, self.scheme, search=self.search
+            )
+        return quantize_weight(rows, 0, self.dtype, self.scheme, search=self.search)
+
+
+class QuantizeWeights(Pass):
+    """Constants that are multiplied or looked up are stored as integers with scales.
+
+    They are stored as [rows, depth], so that products read them transposed; a table of embeddings
+    has its rows taken first, and dequantized then. A constant that is read otherwise as well stays
+    as it is, and so do those of nodes that `keep` holds of. Works on the main function.
+    """
+
+    name = "quantize-weights"
+
+    def __init__(
+        self,
+        format: WeightFormat = WeightFormat(),  # noqa: B008  a frozen value
+        *,
+        moments: Mapping[str, Array] | None = None,
+        keep: Callable[[Node], bool] = lambda node: False,
+        least_size: int = LEAST_SIZE,
+    ) -> None:
+        self.format = format
+        self.moments = moments or {}
+        """E[x xT] of what products read, [1, depth, depth], by name: to round their weights by."""
+        self.keep = keep
+        self.least_size = least_size
+
+    def run(self, function: Function) -> bool:
+        """See the class."""
+        if function is not function.module.main:
+            return False
+        escaping = {id(value) for value in function.escaping()}
+        chosen = [
+            constant
+            for constant in function.constants()
+            if id(constant) not in escaping and self._is_chosen(constant)
+        ]
+        for constant in chosen:
+            self._replace(function, constant)
+        return bool(chosen)
+
+    def _is_chosen(self, constant: Constant) -> bool:
+        type = constant.type
+        if type.dtype is not f32 or type.rank != 2 or type.size < max(1, self.least_size):
+            return False
+        axes = {_depth_axis(node, place) for node, place in constant.uses}
+        kept = any(self.keep(node) for node in constant.users)
+        return len(axes) == 1 and None not in axes and not kept
+
+    def _replace(self, function: Function, constant: Constant) -> None:
+        """Store a constant as integers, and let each reader compute from these."""
+        axis = _depth_axis(*constant.uses[0])
+        rows = constant.data if axis == 1 else np.ascontiguousarray(constant.data.T)
+        found = self._quantized(rows, constant.users)
+        b = Builder(function)
+        parts = [
+            None if data is None else b.constant(data, f"{constant.name}.{name}")
+            for name, data in found.parts.items()
+        ]
+        for node, _ in constant.uses:
+            emit = _look_up if isinstance(node.op, Gather) else _multiply
+            reader = Builder(function, node, origin=node.origin, predicate=node.predicate)
+            _substitute(function, node, emit(reader, node, found, parts))
+
+    def _quantized(self, rows: Array, readers: list[Node]) -> QuantizedWeight:
+        nearest = self.format.quantize(rows)
+        for node in readers:
+            if node.name in self.moments:
+                op = MatMul(transpose_rhs=True)
+                return round_layer(op, rows, nearest, self.moments[node.name])
+        return nearest
+
+
+def _depth_axis(node: Node, place: int) -> int | None:
+    """The axis of a matrix along which products sum, or embeddings have their channels."""
+    match node.op, place:
+        case MatMul(transpose_rhs=transposed), 1:
+            return 1 if transposed else 0
+        case Gather(axis), 0 if axis in (0, -2):
+            return 1
+    return None
+
+
+def _multiply(b: Builder, node: Node, found: QuantizedWeight, parts: Parts) -> Value:
+    """matmul(x, w)  ->  matmul(x, dequantize(stored), transposed)."""
+    assert isinstance(node.op, MatMul)
+    weight = b.emit(found.op, *parts)
+    return b.emit(replace(node.op, transpose_rhs=True), node.operands[0], weight)
+
+
+def _look_up(b: Builder, node: Node, found: QuantizedWeight, parts: Parts) -> Value:
+    """gather(w, i)  ->  dequantize(gather(stored, i), gather(scale, i))."""
+    places = node.operands[1]
+    assert places is not None
+    stored, *shared = (part and b.emit(Gather(0), part, places) for part in parts)
+    size = found.block_size
+    if not size:  # a scale for each row becomes one for a block that is the whole row
+        size = found.stored.shape[1]
+        shape = (*places.type.shape, 1)
+        shared = [part and b.emit(Reshape(shape), part) for part in shared]
+    op = DequantizeLinear(places.type.rank, block_size=size)
+    return b.emit(op, stored, *shared)
+
+
+def _substitute(function: Function, node: Node, value: Value) -> None:
+    """Let a value take the place, and the name, of what a node computes."""
+    name = node.name
+    function.replace(node.result, value)
+    function.erase(node)
+    function.rename(value, name)
