@@ -79,8 +79,8 @@ def test_lists_and_ranges_are_not_one_bundle(command, tmp_path):
         2,
         """
         error: a bundle has one program for ranges, and the model has 2
-          help: compile it with bounds for every dimension: dims={'NAME': (FIRST, LAST)}
-        """,
+          help: give bounds instead of lists of extents, dims={'NAME': (FIRST, LAST)}, or write a bundle for each program
+        """,  # noqa: E501
         *("compile", models.grown(tmp_path), "-o", str(tmp_path / "out")),
         *("--dim", "past=0..3", "--dim", "width=2,3"),
     )

@@ -112,6 +112,13 @@ def test_options_that_do_not_fit_are_refused(picture: Path) -> None:
         "mean has 2 numbers, but images have 3 channels\n  help: give 1 or 3",
         mean=(0, 1),
     )
+    fails(
+        picture,
+        [info(1, 3, 4, 8, dtype=u8)],
+        "input 'x: u8[1, 3, 4, 8]' takes bytes, which are not normalized\n"
+        "  help: leave mean and std out",
+        std=(0.5,),
+    )
     with pytest.raises(UsageError, match="std must not be 0"):
         ImageOptions(std=(1, 0, 1))
 

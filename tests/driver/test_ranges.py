@@ -40,6 +40,19 @@ def test_one_program_serves_all_extents_within_bounds(finished) -> None:
     assert "x: f32[rows, 6] -> y: f32[rows, 6]" in repr(compiled)
 
 
+def test_a_dimension_stays_ranged_that_is_just_in_the_same_type_as_others() -> None:
+    inputs = [info("x", ("batch", "seq", 6)), info("p", ("rows", 6))]
+    added = model([node("Add", ["x", "p"], ["y"])], inputs=inputs, outputs=[info("y", None)])
+    bounds = {"batch": (1, 8), "seq": (1, 16), "rows": (1, 16)}
+    compiled = afterglow.compile(added, dims=bounds)
+    assert {*compiled.refused_ranges} == {"seq", "rows"}
+    for batch in (2, 5):
+        x = np.stack([X[:4]] * batch)
+        np.testing.assert_array_equal(compiled(x, X[1:2]), x + X[1:2])
+    assert compiled.dims == {"batch": (1, 8, 1)}
+    assert len(compiled.versions()) == 1
+
+
 def test_extents_may_be_multiples_of_a_step() -> None:
     compiled = afterglow.compile(wave(), dims={"rows": (8, 64, 8)})
     check(compiled, 8, 64)

@@ -23,7 +23,7 @@ X = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 def read(given: Any, inputs: tuple[TensorInfo, ...] = ONE, **options: Any) -> list[Any]:
     """Labels and feeds, as lists."""
-    found = Samples(given, inputs, ImageOptions(), **options)
+    found = Samples.of(given, inputs, ImageOptions(), options.get("limit"))
     return [
         (sample.label, {name: np.asarray(x).tolist() for name, x in sample.feed.items()})
         for sample in found
@@ -81,8 +81,11 @@ def test_the_number_of_samples_is_known_where_it_can_be(tmp_path: Path) -> None:
     assert Samples([X[:1]] * 5, ONE).count == 5
     assert Samples([X[:1]] * 5, ONE, limit=2).count == 2
     assert Samples(iter([X]), ONE).count is None
+    assert Samples(X, ONE).count == 4
+    assert Samples({"x": X, "n": np.array(5)}, TWO).count == 2
     np.save(tmp_path / "x.npy", X)
     assert Samples(tmp_path, ONE).count is None
+    assert Samples.of(tmp_path / "x.npy", ONE, ImageOptions(), None).count == 4
     (tmp_path / "x.npy").unlink()
     (tmp_path / "a.png").write_bytes(b"")
     assert Samples(tmp_path, ONE).count == 1

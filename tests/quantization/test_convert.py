@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import pytest
 
 from afterglow.graph import parse_module, print_module
 from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.convert import Convert
 from afterglow.quantization.observation import Observation
+from afterglow.support.errors import UsageError
 
 MATMUL = "{transpose_lhs = false, transpose_rhs = false}"
 FLOAT = f"""
@@ -44,10 +46,10 @@ def test_what_a_product_reads_and_its_weight_and_bias_are_dequantized() -> None:
         assert line in text
 
 
-def test_a_point_without_parameters_stays() -> None:
+def test_a_profile_without_any_point_is_refused() -> None:
     module = parse_module(FLOAT)
-    Convert({}).run(module.main)
-    assert print_module(module) == print_module(parse_module(FLOAT))
+    with pytest.raises(UsageError, match="the profile has none of the values"):
+        Convert({}).run(module.main)
 
 
 def test_a_bias_that_is_too_large_for_the_sums_widens_the_scale_of_its_weights() -> None:

@@ -18,7 +18,7 @@ from afterglow.cli.refused_ranges import refused_ranges
 from afterglow.cli.request import Request, is_free, takes_model
 from afterglow.cli.session import Session, error_data, table
 from afterglow.cli.survey import Survey, survey
-from afterglow.driver.sources import Source, open_source
+from afterglow.driver.sources import Source
 from afterglow.driver.stages import Stages
 from afterglow.frontends.base import (
     MOST_DECIDING,
@@ -142,7 +142,7 @@ def _try(request: Request, facts: Survey) -> Findings:
 
 
 def _compiled(request: Request, facts: Survey) -> Findings:
-    source = open_source(request.path)
+    source = request.source()
     try:
         module = request.load(source)
         verify_module(module)

@@ -16,8 +16,9 @@ from afterglow.cli.progress import SampleBar
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session, table
-from afterglow.driver.compile import whole_graph
 from afterglow.driver.images import ImageOptions
+from afterglow.driver.options import PRECISIONS
+from afterglow.driver.profiled import whole_graph
 from afterglow.driver.profiling import profile_with
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.profile import Profile
@@ -59,6 +60,11 @@ def quantize(
     """
     request.refuse_saved()
     refuse_lists(request, "a profile")
+    if PRECISIONS[request.options.precision].by_profile:
+        raise UsageError(
+            "a profile is made of the model in floats",
+            help="leave --precision out, and give the profile to afterglow compile",
+        )
     name = output or f"{Path(request.path).stem}.profile.json"
     place = file_for(name, (PROFILE,), request.path, option="-o", force=force)
     assert place.path is not None

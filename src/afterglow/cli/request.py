@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import wraps
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import click
@@ -21,11 +22,15 @@ from afterglow.driver.environment import (
     verify_by_default,
 )
 from afterglow.driver.options import PRECISIONS, Options, Progress, policy_of
-from afterglow.driver.sources import Source, open_source
+from afterglow.driver.profiled import open_profiled
+from afterglow.driver.sources import Source
 from afterglow.driver.state import import_with_state, one_program
 from afterglow.frontends.base import NeedsValuesError, UnboundDimensionsError
 from afterglow.graph import Module
 from afterglow.passes import Instrument
+from afterglow.quantization.config import QuantizationConfig
+from afterglow.quantization.profile import Profile
+from afterglow.quantization.scheme import Method, Scheme
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.load import is_saved_model
 from afterglow.support.errors import UsageError
@@ -64,7 +69,7 @@ class Request:
     def source(self) -> Source:
         """Read the file."""
         self.refuse_saved()
-        return open_source(self.path)
+        return open_profiled(self.path, self.options)
 
     def inputs(self, source: Source) -> tuple[TensorInfo, ...]:
         """The inputs as the file declares them, except those bound to values."""
@@ -195,7 +200,30 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=click.Choice(tuple(PRECISIONS)),
         default="float32",
         show_default=True,
-        help="weights_…: store the weights of memory-bound layers in 16 bits.",
+        help="weights_…: store the weights of memory-bound layers in 16 bits; int8: compute in "
+        "integers that --profile chooses.",
+    ),
+    click.option(
+        "--profile",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="What afterglow quantize observed, for --precision int8.",
+    ),
+    click.option(
+        "--calibration",
+        type=click.Choice([method.value for method in Method]),
+        help="How --profile chooses ranges.  [default: minmax]",
+    ),
+    click.option(
+        "--scheme",
+        type=click.Choice([scheme.value for scheme in Scheme]),
+        help="How integers stand for a range.  [default: asymmetric]",
+    ),
+    click.option(
+        "--keep-float",
+        "keep",
+        multiple=True,
+        metavar="NODE",
+        help="A layer that stays in floats, or a pattern.",
     ),
     click.option(
         "--tune", type=Number("SECONDS"), help="Measure candidate algorithms, for this time."
@@ -225,6 +253,10 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         unchecked: bool,
         optimize_for: str,
         precision: str,
+        profile: Path | None,
+        calibration: str | None,
+        scheme: str | None,
+        keep: tuple[str, ...],
         tune: float | None,
         no_optimize: bool,
         verify_each: bool,
@@ -243,6 +275,8 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
             max_memory=max_memory_by_default() if max_memory is None else max_memory,
             policy=policy_of(exact, optimize_for, unchecked),
             precision=precision,
+            profile=None if profile is None else Profile.load(profile),
+            quantization=_config(method=calibration, scheme=scheme, keep=keep),
             tune=tune,
             optimize=not no_optimize,
             verify=verify_each or verify_by_default(),
@@ -255,6 +289,12 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
     return decorated
+
+
+def _config(**given: Any) -> QuantizationConfig | None:
+    """How integers are chosen, as far as it is said; None if nothing is."""
+    said = {name: value for name, value in given.items() if value}
+    return QuantizationConfig(**said) if said else None
 
 
 def takes_state(command: Callable[..., int]) -> Callable[..., int]:

@@ -16,6 +16,7 @@ from afterglow.driver.cache import CompileCache, is_cacheable, model_key
 from afterglow.driver.described import describe_options
 from afterglow.driver.dims import DimOptions, Dims
 from afterglow.driver.options import Options, check_bindings, model_title
+from afterglow.driver.profiled import open_profiled
 from afterglow.driver.ranges import Ranges, given_ranges
 from afterglow.driver.sources import Source, open_source
 from afterglow.driver.specialise import CallSpecialiser
@@ -49,23 +50,8 @@ def compile_with(
 ) -> CompiledModel:
     """Compile a model; `dim_options` lists and limits extents that `options` leave dynamic."""
     find_backend(options)
-    opened = open_source(source)
-    if options.profile is not None:
-        options.profile.check_same(whole_graph(opened), title_of(opened))
-    return compile_recipe(Recipe(opened, options), dim_options or DimOptions())
-
-
-def whole_graph(source: Source) -> Module:
-    """The graph of a model that does not depend on shapes: a profile is tied to it."""
-    try:
-        return source.graph
-    except UsageError:  # a module, which has no other form
-        return source.load(Options())[0]
-
-
-def title_of(source: Source) -> str:
-    """The name of a model's file, for people."""
-    return "the model" if source.path is None else source.path.name
+    recipe = Recipe(open_profiled(source, options), options)
+    return compile_recipe(recipe, dim_options or DimOptions())
 
 
 def compile_recipe(recipe: Recipe, dim_options: DimOptions) -> CompiledModel:

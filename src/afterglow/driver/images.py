@@ -36,6 +36,11 @@ class ImageOptions:
         if not all(number != 0 for number in self.std):
             raise UsageError("std must not be 0")
 
+    @property
+    def is_normalizing(self) -> bool:
+        """Whether it makes a difference to have mean and std."""
+        return any(self.mean) or any(number != 1 for number in self.std)
+
 
 @dataclass(frozen=True)
 class ImageReader:
@@ -59,6 +64,11 @@ class ImageReader:
         info, shape = inputs[0], inputs[0].shape
         if shape is None or len(shape) != 4 or info.dtype not in (f32, u8):
             raise _no_image(info, file)
+        if info.dtype is u8 and options.is_normalizing:
+            raise UsageError(
+                f"input '{info}' takes bytes, which are not normalized",
+                help="leave mean and std out",
+            )
         last = shape[1] not in (1, 3) and shape[3] in _MODES  # four may as well be rows
         channels, sides = (shape[3], shape[1:3]) if last else (shape[1], shape[2:4])
         if channels not in _MODES:

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.driver.compile import compile_recipe, title_of, whole_graph
+from afterglow.driver.compile import compile_recipe
 from afterglow.driver.dims import DimOptions, Dims
 from afterglow.driver.environment import cache_folder, max_memory_by_default
 from afterglow.driver.images import ImageOptions
 from afterglow.driver.observed import ObservedRecipe, host_nodes
 from afterglow.driver.options import Options, Progress, check_bindings
+from afterglow.driver.profiled import title_of, whole_graph
 from afterglow.driver.samples import Sample, Samples
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import find_backend
@@ -50,8 +51,8 @@ def profile(
         model: what `compile` takes.
         samples: any iterable of samples, each a dictionary {input: array}, a tuple of arrays in
             the order of the inputs, or the array of the only input; or the path of FILE.npy,
-            FILE.npz, an image, or a folder of such files. An array of a file has samples along
-            its first axis: docs/quantization.md.
+            FILE.npz, an image, or a folder of such files. An array of a file, or one given by
+            itself, has samples along its first axis: docs/quantization.md.
         limit: how many samples to take at most.
         size: height and width of images, if the model's input has dynamic ones.
         mean: what is subtracted from pixels, which are numbers from 0 to 1; one for each channel,
@@ -97,7 +98,7 @@ def profile_with(
     find_backend(options)
     source = open_source(model)
     signature = source.signature(options)
-    samples = Samples(given[0], signature.inputs, *given[1:])
+    samples = Samples.of(given[0], signature.inputs, *given[1:])
     taken = iter(samples)
     first = next(taken, None)
     if first is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from math import gcd
 from typing import Any, TypeAlias, TypeVar
 
@@ -221,12 +222,15 @@ def _dynamic_axes(
 
 
 def _blamed(error: Exception, names: Sequence[str]) -> Sequence[str]:
-    """The dimensions that an error names, or all if it names none."""
+    """The dimensions that an error names, or all if it names none.
+
+    Those with their bounds are what something depends on; others may just be in the same type.
+    """
     texts = [str(error)]
     if isinstance(error, AfterglowError):
         texts = [error.what, "\n".join(error.excerpt)]
-    for text in texts:
-        found = [name for name in names if re.search(rf"\b{re.escape(name)}\b", text)]
+    for behind, text in product((r"\W* \(\d+\.\.", r"\b"), texts):
+        found = [name for name in names if re.search(rf"\b{re.escape(name)}{behind}", text)]
         if found:
             return found
     return names

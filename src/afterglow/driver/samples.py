@@ -1,7 +1,8 @@
 """Samples of a model's inputs: from Python, from NumPy's files, or from images in a folder.
 
-An array of a file has samples along its first axis: it is cut into pieces that the model takes.
-If it has an axis more than the input, its elements are the samples.
+An array that is not one of several samples, such as that of a file, has samples along its first
+axis: it is cut into pieces that the model takes. If it has an axis more than the input, its
+elements are the samples.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class Samples:
     inputs: Sequence[TensorInfo]
     images: ImageOptions = field(default_factory=ImageOptions)
     limit: int | None = None
+    label: str = "array"
+    """What given arrays are called in errors."""
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
@@ -48,18 +51,31 @@ class Samples:
         if isinstance(self.given, (str, PathLike)) and not fspath(self.given):
             raise UsageError("the path of the samples is empty")
 
+    @staticmethod
+    def of(
+        given: Any, inputs: Sequence[TensorInfo], images: ImageOptions, limit: int | None
+    ) -> Samples:
+        """Samples of what a user gives; a file of arrays is read at once."""
+        if isinstance(given, (str, PathLike)) and _is_array_file(Path(given)):
+            file = Path(given)
+            return Samples(_load(file), inputs, images, limit, file.name)
+        return Samples(given, inputs, images, limit)
+
     @property
     def count(self) -> int | None:
         """How many there are at most; None if that is not known before they are read."""
+        bounds = [bound for bound in (self._known_count(), self.limit) if bound is not None]
+        return min(bounds, default=None)
+
+    def _known_count(self) -> int | None:
         given = self.given
         if isinstance(given, (str, PathLike)):
-            path = Path(given)
-            is_one_each = path.is_dir() and all(_is_image(file) for file in _files(path))
-            known = len(_files(path)) if is_one_each else None
-        else:
-            known = len(given) if isinstance(given, (list, tuple)) else None
-        bounds = [bound for bound in (known, self.limit) if bound is not None]
-        return min(bounds, default=None)
+            files = _files(Path(given)) if Path(given).is_dir() else []
+            return len(files) if all(map(_is_image, files)) else None
+        if isinstance(given, (np.ndarray, Mapping)):
+            counts = (len(found) for found in self._cut(given, self.label).values())
+            return max((count for count in counts if count != 1), default=1)
+        return len(given) if isinstance(given, (list, tuple)) else None
 
     def __iter__(self) -> Iterator[Sample]:
         return islice(self._all(), self.limit)
@@ -69,7 +85,7 @@ class Samples:
         if isinstance(given, (str, PathLike)):
             yield from self._of_path(Path(given))
         elif isinstance(given, (np.ndarray, Mapping)):
-            yield from self._of_arrays(given, "array")
+            yield from self._of_arrays(given, self.label)
         elif isinstance(given, Iterable):
             for number, one in enumerate(given):
                 yield Sample(self._feed(one, f"sample {number}"), f"sample {number}")
@@ -96,7 +112,7 @@ class Samples:
         if _is_image(file):
             reader = ImageReader.of(self.inputs, self.images, file)
             yield Sample({reader.input.name: reader.read(file)}, file.name)
-        elif file.suffix.lower() in ARRAY_SUFFIXES:
+        elif _is_array_file(file):
             yield from self._of_arrays(_load(file), file.name)
         else:
             raise UsageError(
@@ -106,8 +122,7 @@ class Samples:
 
     def _of_arrays(self, arrays: Array | Mapping[str, Any], label: str) -> Iterator[Sample]:
         """The samples along the first axis of arrays."""
-        whole = self._feed(arrays, label)
-        pieces = {name: _pieces(self._input(name, label), x) for name, x in whole.items()}
+        pieces = self._cut(arrays, label)
         counts = {name: len(found) for name, found in pieces.items()}
         several = {name: count for name, count in counts.items() if count != 1}
         if len({*several.values()}) > 1:
@@ -120,6 +135,11 @@ class Samples:
         for number in range(max(several.values(), default=1)):
             one = {name: found[number if name in several else 0] for name, found in pieces.items()}
             yield Sample(one, f"{label}[{number}]" if several else label)
+
+    def _cut(self, arrays: Array | Mapping[str, Any], label: str) -> dict[str, Sequence[Any]]:
+        """What arrays hold for each sample, by the names of inputs."""
+        whole = self._feed(arrays, label)
+        return {name: _pieces(self._input(name, label), x) for name, x in whole.items()}
 
     def _feed(self, given: Any, label: str) -> dict[str, Any]:
         """What is given for one sample, or for all, by the names of inputs."""
@@ -168,6 +188,10 @@ def _files(folder: Path) -> list[Path]:
 
 def _is_image(file: Path) -> bool:
     return file.suffix.lower() in IMAGE_SUFFIXES
+
+
+def _is_array_file(file: Path) -> bool:
+    return file.suffix.lower() in ARRAY_SUFFIXES and not file.is_dir()
 
 
 def _load(file: Path) -> Array | dict[str, Array]:

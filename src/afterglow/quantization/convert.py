@@ -20,6 +20,7 @@ from afterglow.quantization.observation import Observation
 from afterglow.quantization.points import find_points
 from afterglow.quantization.scheme import LEAST_SCALE, Method, Scheme
 from afterglow.quantization.weights import least_scales, quantize_bias, quantize_weight
+from afterglow.support.errors import UsageError
 from afterglow.types import Array, Quantization
 
 
@@ -47,6 +48,11 @@ class Convert(Pass):
         if function is not function.module.main:
             return False
         points = find_points(function, self.config.keeps)
+        if points.readers and not any(value.name in self.observations for value in points.readers):
+            raise UsageError(
+                "the profile has none of the values that would be stored as integers",
+                help="make the profile again, with this version of Afterglow",
+            )
         for value, readers in points.readers.items():
             source = points.parameters_from(value)
             if source.name in self.observations:

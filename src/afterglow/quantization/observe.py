@@ -188,7 +188,7 @@ class Recorder:
             return
         counts, low, high, reach, *channels = outputs
         counts = counts.reshape(-1, BINS)
-        sizes = counts.sum(1)
+        sizes = counts.sum(1, dtype=np.int32)
         there = sizes > 0
         self._check(np.where(there, low, 0), np.where(there, high, 0))
         self.total += sizes

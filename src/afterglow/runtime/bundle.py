@@ -33,7 +33,8 @@ def several_ranges(programs: int) -> UsageError:
     """The error about a bundle of several programs for ranges."""
     return UsageError(
         f"a bundle has one program for ranges, and the model has {programs}",
-        help="compile it with bounds for every dimension: dims={'NAME': (FIRST, LAST)}",
+        help="give bounds instead of lists of extents, dims={'NAME': (FIRST, LAST)}, or write a "
+        "bundle for each program",
     )
 
 

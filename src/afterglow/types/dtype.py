@@ -24,7 +24,7 @@ class Kind(Enum):
     STRING = "string"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class DType:
     """An element type; there is one object for each, so `is` and `==` agree."""
 
@@ -85,6 +85,10 @@ class DType:
 
     __repr__ = __str__
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its name alone: a copy is the one object."""
+        return dtype_named, (self.name,)
+
     @staticmethod
     def of(dtype: Any) -> DType:
         """Return the element type that holds a NumPy dtype's values."""
@@ -95,6 +99,11 @@ class DType:
         if found is None or found.numpy != wanted:  # of the same name are those of other byte order
             raise TypeError(f"no element type for NumPy's {wanted}")
         return found
+
+
+def dtype_named(name: str) -> DType:
+    """The element type of a name."""
+    return DTYPES[name]
 
 
 def _extended(name: str) -> np.dtype[Any]:

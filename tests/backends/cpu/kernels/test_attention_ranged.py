@@ -112,10 +112,12 @@ def plan_of(q: str, k: str) -> tuple[str, dict[str, object]]:
 def test_only_versions_that_the_bounds_allow() -> None:
     assert plan_of("1, 4, 1, 64", "1, 4, m + 1, 64") == ("by-query", {})
     assert plan_of("1, 4, k, 64", "1, 4, k, 64") == ("by-block", {"queries": 32, "keys": 100})
-    assert plan_of("b, 4, s, 64", "b, 4, s, 64") == (
-        "by-query-or-block",
-        {"queries": 32, "keys": 300},
-    )
+    several = ("by-query-or-block", {"queries": 32, "keys": 300})
+    assert plan_of("b, 4, s, 64", "b, 4, 300, 64") == several
+
+
+def test_few_queries_that_see_only_themselves_need_no_version_of_their_own() -> None:
+    assert plan_of("b, 4, s, 64", "b, 4, s, 64") == ("by-block", {"queries": 32, "keys": 300})
 
 
 def test_heads_of_a_ranged_width_are_refused() -> None:

@@ -205,3 +205,15 @@ def test_images_of_ranged_extents_are_convolved_by_the_transpose(
 )
 def test_images_of_ranged_extents_are_pooled(op: Pool) -> None:
     check_ranged(window_op(op, 20), PICTURES)
+
+
+def test_single_pixels_go_by_strassens_algorithm_where_they_are_many() -> None:
+    h, w = ranged(Dim("h", 1, 24)), ranged(Dim("w", 1, 24))
+    module = convolution((1, h, w, 256), (256, 1, 1, 256))
+    pictures = [{"h": h, "w": w} for h, w in ((1, 1), (3, 5), (9, 10), (23, 24), (24, 24))]
+    check_ranged(module, pictures, threads=2)
+    program = compile(module, cache=False).compiled.program
+    assert program is not None
+    (step,) = (step for step in program.body if isinstance(step, Stack))
+    assert step.plan is not None
+    assert step.plan.algorithm == "direct-or-strassen"

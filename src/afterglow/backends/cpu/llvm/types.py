@@ -17,6 +17,7 @@ POINTER = "ptr"
 """LLVM's only type of pointers."""
 
 
+@cache
 def is_arithmetic(dtype: DType) -> bool:
     """Whether the machine computes with it; the others are only moved and converted."""
     return dtype in (f32, f64) or (dtype.is_integer and dtype.bits >= 8)

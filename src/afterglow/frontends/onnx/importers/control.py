@@ -31,7 +31,8 @@ from afterglow.graph import Builder, Constant, Function, Subgraph, Value
 from afterglow.ops.control import If, Loop, Scan
 from afterglow.ops.elementwise import Add
 from afterglow.ops.indexing import Iota, ScatterND
-from afterglow.ops.loop_bounds import Carried, LoopFacts, deciding_values
+from afterglow.ops.linear_forms import Unknown
+from afterglow.ops.loop_bounds import Carried, LoopFacts, deciding_values, runs_to_limit
 from afterglow.ops.movement import Concat, Expand, Reshape
 from afterglow.support.errors import CompileError, ModelError, UnsupportedError
 from afterglow.types import TensorType
@@ -40,6 +41,9 @@ from afterglow.types.extent import larger_extent, largest
 
 MOST_UNROLLED = 2048
 """Nodes into which a loop is unrolled, at most: if it takes more, the host drives it."""
+
+MOST_INLINED = 256
+"""Nodes into which a loop with growing values is unrolled rather than made an op, at most."""
 
 MOST_ROW_BYTES = 2**26
 """What a loop that ends when it likes may stack at most: if it is more, the host drives it."""
@@ -159,6 +163,8 @@ def _loop_as_function(
             raise ChangesTypesError(
                 "values that it carries grow, and nothing bounds how often it runs"
             ) from None
+        if error.is_counted and most * len(n.graph_attribute("body").node) <= MOST_INLINED:
+            raise
         types = [value.type for value in carried]
         growth = LoopGrowth.of(error.steps, types, most, f"{n.builder.name}.iteration")
         with n.graph.session.attempt():
@@ -178,13 +184,13 @@ def _loop_as_op(
     function = body.function
     returned = _output_types(function)[1:]
     _check_count(len(returned), len(carried))
-    _check_carried(types, returned[: len(carried)], growth)
+    _check_carried(types, function, growth)
     if growth is not None:
         carried = growth.make_room(n, function, carried)
     facts = _facts(n, function, limit, carried)
     n.graph.session.end_loop(facts)
     trips, stacks = None, len(returned) > len(carried)
-    if _is_true(function.outputs[0].value):
+    if _is_true(function.outputs[0].value) or _only_limit_ends(n, facts, limit):
         trips = _trips(n, limit, condition, must=stacks)
         if growth is None and trips is not None and (largest(trips) <= MOST_NUMBERED or stacks):
             return _counted(n, body, trips, carried, captured)
@@ -199,15 +205,14 @@ def _loop_as_op(
     return results if growth is None else growth.results(n, results, trips)
 
 
-def _check_carried(
-    types: Sequence[TensorType], returned: Sequence[TensorType], growth: LoopGrowth | None
-) -> None:
+def _check_carried(types: Sequence[TensorType], body: Function, growth: LoopGrowth | None) -> None:
     """Raise unless carried values keep their types, or grow as expected."""
-    if list(returned) == list(types if growth is None else growth.types(growth.iteration + 1)):
+    returned = _output_types(body)[1 : 1 + len(types)]
+    if returned == list(types if growth is None else growth.types(growth.iteration + 1)):
         return
     steps = steps_between(types, returned) if growth is None else None
     if steps is not None:
-        raise GrowsError(steps)
+        raise GrowsError(steps, is_counted=_is_true(body.outputs[0].value))
     raise ChangesTypesError("carried values change their types")
 
 
@@ -226,6 +231,20 @@ def _facts(n: NodeContext, function: Function, limit: Value, carried: Sequence[V
     goes_on, *after = (output.value for output in function.outputs[: 1 + len(carried)])
     pairs = [Carried(*each) for each in zip(inside, carried, after, strict=True)]
     return LoopFacts(function, iteration, trips, pairs, goes_on)
+
+
+def _only_limit_ends(n: NodeContext, facts: LoopFacts, limit: Value) -> bool:
+    """Whether what the body returns to go on is never false before its limit is reached."""
+    known = n.graph.known
+    trips = known.symbols_of(limit)  # of a number, the condition is known where it counts
+
+    def first(unknown: Unknown) -> int | None:
+        elements = known.elements(unknown[0])
+        return None if elements is None else whole(elements.reshape(-1)[unknown[1]])
+
+    return trips is not None and runs_to_limit(
+        n.graph.session.forms, facts, whole(trips.item()), first
+    )
 
 
 def _check_count(returned: int, carried: int) -> None:

@@ -229,7 +229,8 @@ def test_several_programs_for_ranges_are_refused(tmp_path: Path) -> None:
         compiled.export_bundle(tmp_path)
     assert str(caught.value) == (
         "error: a bundle has one program for ranges, and the model has 2\n"
-        "  help: compile it with bounds for every dimension: dims={'NAME': (FIRST, LAST)}"
+        "  help: give bounds instead of lists of extents, dims={'NAME': (FIRST, LAST)}, or write a "
+        "bundle for each program"
     )
 
 

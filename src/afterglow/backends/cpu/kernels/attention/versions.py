@@ -16,7 +16,7 @@ from afterglow.backends.cpu.llvm.emitter import Pointer
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.target import Target
-from afterglow.types.extent import largest, smallest
+from afterglow.types.extent import is_ranged, largest, smallest
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,9 @@ def _versions(problem: AttentionProblem, target: Target) -> list[Version]:
         queries = vectors * lanes
         last = most if vectors == VECTORS else min(most, queries)
         versions.append(Version(last, BlockPlan(problem, target, queries)))
-    return versions
+    # few queries that see no more keys take so little time that idle lanes do not matter
+    itself = is_ranged(problem.keys) and problem.keys == problem.queries
+    return versions[-1:] if itself else versions
 
 
 def _write(kernel: Kernel, problem: AttentionProblem, versions: list[Version]) -> None:

@@ -51,6 +51,8 @@ def conv_algorithms(r: KernelRequest) -> list[Algorithm]:
     strassen = None if product is None else _plan_strassen(product, step, target)
     if strassen is not None:
         fewer = strassen_algorithm(strassen, cost * (1 - strassen.gain))
+        if strassen.least_rows > smallest(strassen.product.rows):
+            return [chosen_by_extents([plain, fewer], [1 - strassen.used, strassen.used]), plain]
         return [fewer, plain] if strassen.pays else [plain, fewer]
     if not _suits_winograd(step, target):
         return [plain]
@@ -101,11 +103,9 @@ def product_of(step: OpInstr) -> StrassenProduct | None:
 
 
 def _plan_strassen(product: StrassenProduct, step: OpInstr, target: Target) -> StrassenPlan | None:
-    """The plan of Strassen's algorithm, if it is faster for all extents."""
-    if not is_ranged(product.rows):
-        return plan_strassen(product, step, target)
-    plan = plan_ranged_strassen(product, step, target)
-    return plan if plan is not None and plan.least_rows <= smallest(product.rows) else None
+    """The plan of Strassen's algorithm, if it is faster for some extents."""
+    plan = plan_ranged_strassen if is_ranged(product.rows) else plan_strassen
+    return plan(product, step, target)
 
 
 def conv_cost(step: OpInstr) -> float:
