@@ -375,3 +375,10 @@ def test_attention_with_a_cache_appends_in_place(op: str, batch: int) -> None:
         wanted, *after = session.run(None, {**feed, **past})
         past = dict(zip(past, after, strict=True))
         np.testing.assert_allclose(steps.run(None, feed)[0], wanted, atol=2e-5)
+
+
+def test_a_program_with_state_is_tuned() -> None:
+    dims = {"past": (0, 5)}
+    steps = afterglow.compile(masked("past + 1"), dims=dims, state={"past": "present"}, tune=0.05)
+    row, mask = np.ones((1, 4), np.float32), np.ones((1, 1), np.float32)
+    np.testing.assert_array_equal(steps(row, mask), row)

@@ -144,6 +144,24 @@ def test_a_norm_and_all_products_that_read_it() -> None:
     check_equalises(found, "n")
 
 
+def test_vectors_that_several_layers_share_become_their_own() -> None:
+    found = module(
+        f"""
+        func @main(%x: f32[7, 4]) {{
+          %n = layer_norm(%x, @g, @g) {{axis = -1, epsilon = 1e-05}} : f32[7, 4]
+          %a = matmul(%n, @w) {{{PRODUCT}}} : f32[7, 4]
+          %m = layer_norm(%a, @g, @g) {{axis = -1, epsilon = 1e-05}} : f32[7, 4]
+          %y = matmul(%m, @u) {{{PRODUCT}}} : f32[7, 4]
+          return %y
+        }}
+        """,
+        g=np.array([0.1, 1, 16, 1], np.float32),
+        w=uneven(4, 4, axis=1),
+        u=uneven(4, 4, axis=1, seed=1),
+    )
+    check_equalises(found, "m")
+
+
 def test_pools_and_reshapes_of_whole_channels_lie_between() -> None:
     found = module(
         f"""

@@ -12,7 +12,7 @@ from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.runtime.threads import checked_threads
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, DType
-from afterglow.types.dtype import bf16, f16
+from afterglow.types.dtype import bf16, f16, i8, u4
 
 if TYPE_CHECKING:  # options are read where the compiler is not imported
     from afterglow.frontends.base import Partition
@@ -26,7 +26,8 @@ class Precision:
     """What is stored in fewer bits than the model has."""
 
     weights: DType | None = None
-    """The storage type of f32 weights where reading them dominates."""
+    """The storage type of f32 weights: of 16-bit floats where reading them dominates; of integers
+    in all products and embeddings."""
     by_profile: bool = False
     """Whether activations and weights become integers that a profile chooses."""
 
@@ -35,6 +36,8 @@ PRECISIONS = {
     "float32": Precision(),
     "weights_bf16": Precision(weights=bf16),
     "weights_f16": Precision(weights=f16),
+    "weights_int8": Precision(weights=i8),
+    "weights_int4": Precision(weights=u4),
     "int8": Precision(by_profile=True),
 }
 

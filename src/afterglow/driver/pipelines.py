@@ -21,6 +21,7 @@ from afterglow.memory.passes import (
 )
 from afterglow.passes import Pipeline, ProgramPipeline
 from afterglow.quantization.convert import Convert
+from afterglow.quantization.weight_only import FORMATS, QuantizeWeights
 from afterglow.transforms.arithmetic import ARITHMETIC
 from afterglow.transforms.bodies import SIMPLIFY_BODIES
 from afterglow.transforms.casts import SIMPLIFY_CASTS
@@ -126,7 +127,11 @@ def quantizing_pipeline(convert: Convert) -> Pipeline:
 
 def narrowing_pipeline(stored: DType | None, every: bool) -> Pipeline:
     """Weights stored in fewer bits, if a type is given; after all that computes with them."""
-    return Pipeline("narrow", () if stored is None else (NarrowWeights(stored, every=every),))
+    if stored is None:
+        return Pipeline("narrow", ())
+    if stored.is_float:
+        return Pipeline("narrow", (NarrowWeights(stored, every=every),))
+    return Pipeline("narrow", (QuantizeWeights(FORMATS[stored]), DropDead()))
 
 
 def lowering_pipeline(has_kernel: HasKernel, *, optimize: bool) -> Pipeline:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
 from afterglow.graph import Constant, Function, Node, Value
+from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import And, Less, LessEqual
 from afterglow.ops.linear_forms import Condition, Interval, LinearForm, LinearForms, Unknown
+from afterglow.ops.movement import Expand, Reshape
+from afterglow.types.dtype import f32
+from afterglow.types.extent import largest, smallest
+
+_EXACT = 2**24
+"""Up to here integers are compared as they are, also if they were converted to floats."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,69 @@ def deciding_values(loop: LoopFacts) -> list[Value]:
         elif value is not loop.iteration and not isinstance(value, Constant):
             found[value] = None
     return list(found)
+
+
+def runs_to_limit(
+    forms: LinearForms, loop: LoopFacts, limit: int, first: Callable[[Unknown], int | None]
+) -> bool:
+    """Whether the body says to go on in all iterations but the last that a limit allows.
+
+    `first` is what an element is outside of the body, a number or an extent, if that is known.
+    """
+    comparisons, all_known = _conjunction(loop.goes_on)
+    return all_known and all(
+        _holds_until(forms, loop, limit, first, comparison) for comparison in comparisons
+    )
+
+
+def _holds_until(
+    forms: LinearForms,
+    loop: LoopFacts,
+    limit: int,
+    first: Callable[[Unknown], int | None],
+    comparison: tuple[Value, Value, int],
+) -> bool:
+    """Whether a comparison holds in every iteration before the last one."""
+    *pair, gap = comparison
+    lesser, greater = (_course(forms, loop, value, first) for value in pair)
+    if lesser is None or greater is None:
+        return False
+    slack, change = greater[0] - lesser[0] - gap, greater[1] - lesser[1]
+    last = lesser[0] + limit * max(lesser[1], 0)
+    least = slack + (limit - 2) * change if change < 0 else slack
+    return smallest(least) >= 0 and largest(last) <= _EXACT
+
+
+def _course(
+    forms: LinearForms, loop: LoopFacts, value: Value, first: Callable[[Unknown], int | None]
+) -> tuple[int, int] | None:
+    """What a value is in the first iteration, and by how much each moves it, if that is known."""
+    found = forms.of(value)
+    if found is None:
+        return None
+    start, step = found[0].constant, 0
+    for unknown, factor in found[0].terms.items():
+        begins, moves = _moving(forms, loop, unknown, first)
+        if begins is None or moves is None:
+            return None
+        start, step = start + factor * begins, step + factor * moves
+    return start, step
+
+
+def _moving(
+    forms: LinearForms, loop: LoopFacts, unknown: Unknown, first: Callable[[Unknown], int | None]
+) -> tuple[int | None, int | None]:
+    """Where an element begins and by how much each iteration moves it, as far as it is known."""
+    value, index = unknown
+    if value is loop.iteration:
+        return 0, 1
+    for each in loop.carried:
+        if each.inside is value:
+            after = forms.of(each.after)
+            step = None if after is None else after[index] - LinearForm(0, {unknown: 1})
+            moves = None if step is None or step.terms else step.constant
+            return first((each.first, index)), moves
+    return first(unknown), 0
 
 
 def conditions_left(
@@ -132,16 +202,38 @@ def _while_it_goes_on(
 
 def _comparisons(value: Value | None) -> list[tuple[Value, Value, int]]:
     """Pairs of which one is less than the other by so much at least, where a boolean is true."""
+    return _conjunction(value)[0]
+
+
+def _conjunction(value: Value | None) -> tuple[list[tuple[Value, Value, int]], bool]:
+    """Such pairs, and whether the boolean is true just where all of them are so."""
+    is_all = value is not None
     found: list[tuple[Value, Value, int]] = []
     waiting, seen = [value], set()
     while waiting:
         value = waiting.pop()
-        if value is None or value in seen or value.type.size != 1:
+        if value is None or value in seen:
+            continue
+        if value.type.size != 1:
+            is_all = False
             continue
         seen.add(value)
         match value.producer:
             case Node(Less() | LessEqual() as op, [Value() as lesser, Value() as greater]):
-                found.append((lesser, greater, 1 if isinstance(op, Less) else 0))
+                pair = _integer(lesser), _integer(greater)
+                found.append((*pair, 1 if isinstance(op, Less) else 0))
             case Node(And(), [Value() as one, Value() as other]):
                 waiting += [one, other]
-    return found
+            case Node(Reshape() | Expand(), [Value() as same, *_]):
+                waiting.append(same)
+            case _:
+                is_all = is_all and isinstance(value, Constant) and bool(value.data.all())
+    return found, is_all
+
+
+def _integer(value: Value) -> Value:
+    """The integer that was converted to a float to be compared, as older models do."""
+    match value.producer:
+        case Node(Cast(), [Value() as x]) if x.type.dtype.is_integer and value.type.dtype is f32:
+            return x
+    return value

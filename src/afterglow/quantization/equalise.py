@@ -21,7 +21,7 @@ from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.normalization import LayerNorm, RMSNorm
 from afterglow.ops.pooling import AvgPool, MaxPool
 from afterglow.ops.reduction import ReduceMean
-from afterglow.passes import Pass, Property
+from afterglow.passes import Pass
 from afterglow.quantization.layers import weight_rows
 from afterglow.quantization.observation import ChannelRanges
 from afterglow.types import Array
@@ -67,7 +67,6 @@ class Equalise(Pass):
     """
 
     name = "equalise"
-    requires = frozenset({Property.CHANNELS_LAST})
 
     def __init__(self, ranges: Mapping[str, ChannelRanges] | None = None) -> None:
         self.ranges = ranges or {}
@@ -168,7 +167,8 @@ class _Pair:
         """Divide the channels of the first layer, and multiply the weights that read them."""
         for parameter, data in self._scaled(exponents):
             constant = parameter.constant
-            function.module.erase_constant(constant)
+            if constant.use_count == 1:
+                function.module.erase_constant(constant)
             scaled = function.module.constant(constant.name, data)
             parameter.node.set_operand(parameter.place, scaled)
 
@@ -304,8 +304,9 @@ def _reader(node: Node) -> _Reader | None:
 
 
 def _is_own(constant: Constant, escaping: set[int]) -> bool:
-    """Whether a constant may change: nothing else reads it."""
-    return constant.use_count == 1 and id(constant) not in escaping and constant.type.dtype is f32
+    """Whether a constant may change: nothing else reads it, or it is a vector, easily copied."""
+    is_own = constant.use_count == 1 or constant.type.rank <= 1
+    return is_own and id(constant) not in escaping and constant.type.dtype is f32
 
 
 def _observed(

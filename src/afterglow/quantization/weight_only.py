@@ -17,7 +17,7 @@ from afterglow.quantization.layers import round_layer
 from afterglow.quantization.scheme import Scheme
 from afterglow.quantization.weights import QuantizedWeight, quantize_groups, quantize_weight
 from afterglow.types import Array, DType
-from afterglow.types.dtype import f32, u4
+from afterglow.types.dtype import f32, i8, u4
 
 Parts = Sequence[Value | None]
 """Integers, scales and zero points."""
@@ -43,6 +43,13 @@ class WeightFormat:
                 rows, 1, self.group_size, self.dtype, self.scheme, search=self.search
             )
         return quantize_weight(rows, 0, self.dtype, self.scheme, search=self.search)
+
+
+FORMATS = {
+    i8: WeightFormat(i8, 0, Scheme.SYMMETRIC, search=False),
+    u4: WeightFormat(u4, 32, Scheme.ASYMMETRIC),
+}
+"""How weights are stored by default, by the type of integers."""
 
 
 class QuantizeWeights(Pass):

@@ -216,3 +216,63 @@ def test_what_is_in_the_way_of_a_loop_is_said() -> None:
         "Loop (decode)": "a value that it carries grows, is read behind it, and only data tell how "
         "long it is then"
     }
+
+
+REPEATED = """
+    main (float[s, 4] x) => (float[n, 4] y)
+        <int64 none = {0}, int64 one = {1}, float[4] begin = {0, 0, 0, 0}> {
+        shape = Shape <start = 0, end = 1> (x)
+        length = Squeeze (shape)
+        some = Less (none, length)
+        count, end, y = Loop (length, some, none, begin) <body = body
+            (int64 i, bool on, int64 place, float[4] before)
+            => (bool goes_on, int64 next, float[4] after, float[4] out) {
+            row = Gather (x, place)
+            after = Add (before, row)
+            out = Identity (after)
+            next = Add (place, one)
+            this = Cast <to = 1> (next)
+            last = Cast <to = 1> (length)
+            earlier = Less (this, last)
+            before_limit = Less (i, length)
+            goes_on = And (earlier, before_limit)
+        }>
+    }
+"""
+
+
+def test_a_condition_that_repeats_the_limit_is_none() -> None:
+    proto = parser.parse_model(HEADER + REPEATED)
+    compiled = afterglow.compile(proto, dims={"s": (1, 30)})
+    session = InferenceSession(proto.SerializeToString())
+    assert str(compiled.outputs[0]) == "y: f32[s, 4]"
+    for length in (1, 2, 7, 30):
+        x = np.random.default_rng(length).standard_normal((length, 4)).astype(np.float32)
+        np.testing.assert_allclose(compiled(x), session.run(None, {"x": x})[0], atol=1e-4)
+
+
+def test_a_condition_that_may_fail_before_the_limit_is_one() -> None:
+    proto = parser.parse_model(HEADER + REPEATED.replace("Less (this, last)", "Less (this, four)"))
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(4), "four"))
+    compiled = afterglow.compile(proto, dims={"s": (1, 30)})
+    session = InferenceSession(proto.SerializeToString())
+    for length in (1, 2, 4, 7):
+        x = np.random.default_rng(length).standard_normal((length, 4)).astype(np.float32)
+        np.testing.assert_allclose(compiled(x), session.run(None, {"x": x})[0], atol=1e-4)
+
+
+def test_a_loop_is_unrolled_where_ops_take_no_ranged_extents() -> None:
+    ordered = "often = {70}, int64[1] none = {0}, int64[1] one = {1}, float third = {0.3}"
+    text = COUNTED.replace("often = {70}, int64[1] one = {1}, float third = {0.3}", ordered)
+    text = text.replace(
+        "small = Mul (sum, third)",
+        """shape = Shape <start = 1, end = 2> (before)
+            values, places = TopK <axis = 1> (before, shape)
+            top = Slice (values, none, one, one)
+            best = Squeeze (top, one)
+            both = Add (sum, best)
+            small = Mul (both, third)""",
+    )
+    proto = parser.parse_model(HEADER + text)
+    module = afterglow.import_model(proto, dims={"s": 3, "b": 2})
+    assert not loops_of(module)

@@ -31,9 +31,10 @@ from afterglow.graph import Builder, Constant, Function, Subgraph, Value
 from afterglow.ops.control import If, Loop, Scan
 from afterglow.ops.elementwise import Add
 from afterglow.ops.indexing import Iota, ScatterND
-from afterglow.ops.loop_bounds import Carried, LoopFacts, deciding_values
+from afterglow.ops.linear_forms import Unknown
+from afterglow.ops.loop_bounds import Carried, LoopFacts, deciding_values, runs_to_limit
 from afterglow.ops.movement import Concat, Expand, Reshape
-from afterglow.support.errors import CompileError, ModelError, UnsupportedError
+from afterglow.support.errors import AfterglowError, CompileError, ModelError, UnsupportedError
 from afterglow.types import TensorType
 from afterglow.types.dtype import i64, string
 from afterglow.types.extent import larger_extent, largest
@@ -166,8 +167,14 @@ def _loop_as_function(
             raise
         types = [value.type for value in carried]
         growth = LoopGrowth.of(error.steps, types, most, f"{n.builder.name}.iteration")
-        with n.graph.session.attempt():
-            return _loop_as_op(n, limit, condition, carried, growth)
+        try:
+            with n.graph.session.attempt():
+                return _loop_as_op(n, limit, condition, carried, growth)
+        except NeedsInliningError:
+            raise
+        except AfterglowError as problem:  # an op that takes no ranged extents, for instance
+            first = problem.problems[0].error if isinstance(problem, ProblemsError) else problem
+            raise ChangesTypesError(f"values that it carries grow: {first.what}") from None
 
 
 def _loop_as_op(
@@ -189,7 +196,7 @@ def _loop_as_op(
     facts = _facts(n, function, limit, carried)
     n.graph.session.end_loop(facts)
     trips, stacks = None, len(returned) > len(carried)
-    if _is_true(function.outputs[0].value):
+    if _is_true(function.outputs[0].value) or _only_limit_ends(n, facts, limit):
         trips = _trips(n, limit, condition, must=stacks)
         if growth is None and trips is not None and (largest(trips) <= MOST_NUMBERED or stacks):
             return _counted(n, body, trips, carried, captured)
@@ -230,6 +237,20 @@ def _facts(n: NodeContext, function: Function, limit: Value, carried: Sequence[V
     goes_on, *after = (output.value for output in function.outputs[: 1 + len(carried)])
     pairs = [Carried(*each) for each in zip(inside, carried, after, strict=True)]
     return LoopFacts(function, iteration, trips, pairs, goes_on)
+
+
+def _only_limit_ends(n: NodeContext, facts: LoopFacts, limit: Value) -> bool:
+    """Whether what the body returns to go on is never false before its limit is reached."""
+    known = n.graph.known
+    trips = known.symbols_of(limit)  # of a number, the condition is known where it counts
+
+    def first(unknown: Unknown) -> int | None:
+        elements = known.elements(unknown[0])
+        return None if elements is None else whole(elements.reshape(-1)[unknown[1]])
+
+    return trips is not None and runs_to_limit(
+        n.graph.session.forms, facts, whole(trips.item()), first
+    )
 
 
 def _check_count(returned: int, carried: int) -> None:

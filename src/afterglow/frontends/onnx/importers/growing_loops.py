@@ -20,6 +20,7 @@ from afterglow.ops.growing import grow_in_place, room_type
 from afterglow.ops.movement import slice_axis
 from afterglow.ops.overwrite import Overwrite
 from afterglow.types import TensorType
+from afterglow.types.dtype import string
 from afterglow.types.extent import Dim, is_ranged, ranged
 
 MOST_ROOM_BYTES = 2**28
@@ -60,6 +61,8 @@ class LoopGrowth:
     @staticmethod
     def of(steps: Steps, first: Sequence[TensorType], most: int, name: str) -> LoopGrowth:
         """The growth of values within memory of bounded size, or why there is none."""
+        if any(step and type.dtype is string for step, type in zip(steps, first, strict=True)):
+            raise ChangesTypesError("a list of texts that it carries grows")
         growth = LoopGrowth(steps, first, most, ranged(Dim(name, 0, most - 1)) if most else 0)
         if most < 2 or sum(type.nbytes for type in growth.types(most)) > MOST_ROOM_BYTES:
             raise ChangesTypesError("values that it carries may grow too large")
