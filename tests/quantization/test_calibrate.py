@@ -101,18 +101,6 @@ def test_the_error_is_about_the_least_of_all_ranges(x: Array, scheme: Scheme) ->
 
 
 @each_array
-def test_saturation_that_counts_more_happens_less(x: Array) -> None:
-    seen = Observation.of(x)
-    plain, weighted, whole = (
-        calibrate(seen, Scheme.ASYMMETRIC, method, u8)
-        for method in (Method.MSE, Method.WEIGHTED_MSE, Method.MINMAX)
-    )
-    assert plain.scales <= weighted.scales <= whole.scales
-    shares = [saturated_share(seen, chosen, u8) for chosen in (plain, weighted, whole)]
-    assert shares == sorted(shares, reverse=True)
-
-
-@each_array
 @each_scheme
 @pytest.mark.parametrize("dtype", [i8, u8, i16], ids=str)
 def test_the_search_for_the_least_error_is_never_worse_than_all_numbers(x, scheme, dtype) -> None:

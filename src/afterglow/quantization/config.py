@@ -23,8 +23,7 @@ class QuantizationConfig:
 
     Args:
         scheme: "asymmetric", "symmetric", "symmetric_uint8" or "power_of_two".
-        method: how ranges are chosen: "minmax", "average", "percentile", "entropy", "mse" or
-            "weighted_mse".
+        method: how ranges are chosen: "minmax", "average", "percentile", "entropy" or "mse".
         activations: "uint8" or "int8".
         percentile: the share of numbers, in percent, that the method "percentile" keeps.
         keep: layers that stay in floats: names of nodes of the model, or patterns with stars.
