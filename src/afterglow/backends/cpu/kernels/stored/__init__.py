@@ -34,9 +34,9 @@ def _name(step: OpInstr) -> str:
 @algorithms(StoredMatMul, name=_name, accepts=is_packable)
 def matmul(r: KernelRequest) -> list[Algorithm]:
     """A product with a stored matrix: numbers are widened for each row, or for many at once."""
-    rows, columns = rows_of(r), r.step.outs[0].type.shape[-1]
+    rows = rows_of(r)
     if largest(rows) <= FEW:
-        return [few_rows_algorithm(r, few_rows_tile(largest(rows), columns, r.target))]
+        return [few_rows_algorithm(r, few_rows_tile(r, largest(rows)))]
     tiles = tile_costs(stored_problem(r), r.target)[:MOST_TILES]
     if smallest(rows) > FEW_OF_MANY:
         return [many_rows_algorithm(r, tile, cost) for tile, cost in tiles]

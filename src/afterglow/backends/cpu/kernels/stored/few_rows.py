@@ -1,31 +1,35 @@
-"""Products of few rows with a stored matrix: numbers become floats in registers, for all rows.
+"""Products of few rows with a stored matrix: its words are taken apart in registers, for all rows.
 
-Per block, sum (q - z) s x = s (sum q x - z sum x). The rows are multiplied by the factors of their
-places in words beforehand, and their sums in each block are computed, once for all panels.
+Per span, a block or a part of the depth, sum (q - z) s x = s (sum q x - z sum x). Rows are put into
+the form that words are multiplied by beforehand, and the sums of their spans are computed, once for
+all panels.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import partial
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.matmul.output import GemmOutput, goes_through_memory
 from afterglow.backends.cpu.kernels.stored.panels import PanelPointers, StoredPanels
+from afterglow.backends.cpu.kernels.stored.row_forms import ByteRows, FloatRows, RowForm, peak_of
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
-    constant_vector,
     convert,
     fma,
+    larger,
     reduce_sum,
+    vector,
 )
 from afterglow.backends.cpu.micro.accumulate import by_rows
 from afterglow.backends.cpu.micro.fusion import SourceRow
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.lanes import full_lanes
-from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, RegisterTile, each_height
+from afterglow.backends.cpu.micro.tile import RegisterTile, each_height
 from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import f32
 from afterglow.types.extent import is_ranged, largest, smaller_extent, smallest
@@ -36,6 +40,8 @@ SPAN = 64
 """Numbers along the depth whose zero points are subtracted at once, if there are no blocks."""
 MOST_VECTORS = 4
 """Vectors in a line of a panel, at most."""
+SPARE = 3
+"""Registers that are needed beside sums and words."""
 
 
 def rows_of(r: KernelRequest) -> int:
@@ -43,202 +49,247 @@ def rows_of(r: KernelRequest) -> int:
     return math.prod(r.step.outs[0].type.shape[:-1])
 
 
-def few_rows_tile(rows: int, columns: int, target: Target) -> RegisterTile:
-    """The tile whose sums, totals and words fit in the registers."""
-    lanes = full_lanes(target, f32)
+def row_form(panels: StoredPanels, rows: int, target: Target) -> RowForm:
+    """The form of rows: bytes where the machine has instructions for sums of their products."""
+    if ByteRows.suits(panels, target):
+        return ByteRows(panels)
+    return FloatRows(panels, 2 if rows == 1 and target.vector_registers >= 32 else 1)
+
+
+def few_rows_tile(r: KernelRequest, rows: int) -> RegisterTile:
+    """The widest tile whose sums, totals and words fit in the registers."""
+    lanes = full_lanes(r.target, f32)
+    columns = r.step.required[1].type.shape[0]
+    form = row_form(StoredPanels.of(r.step, lanes, lanes), rows, r.target)
+    used = rows * (form.sums + 1) + form.registers
     fitting = (
         vectors
         for vectors in (MOST_VECTORS, 2)
-        if (2 * rows + 1) * vectors + 3 <= target.vector_registers
-        and (vectors // 2) * lanes < columns
+        if used * vectors + SPARE <= r.target.vector_registers and vectors // 2 * lanes < columns
     )
     return RegisterTile(rows, next(fitting, 1), lanes)
+
+
+@dataclass(frozen=True)
+class _FewRows:
+    """A product of at most as many rows as a tile has."""
+
+    panels: StoredPanels
+    tile: RegisterTile
+    form: RowForm
+    rows: int
+
+    @property
+    def span(self) -> int:
+        """Words of a span."""
+        return (self.panels.block_size or SPAN) // self.panels.per_word
+
+    @property
+    def spans(self) -> int:
+        """Spans, of which the last may have fewer words."""
+        return -(-self.panels.words // self.span)
+
+    @property
+    def whole(self) -> int:
+        """Spans that have all their numbers."""
+        return self.panels.depth // (self.span * self.panels.per_word)
+
+    @property
+    def line(self) -> int:
+        """Elements of a row in its form."""
+        return self.panels.words * self.form.size
+
+    @property
+    def work(self) -> float:
+        """Multiplications and additions."""
+        return 2.0 * largest(self.rows) * self.panels.rows * self.panels.depth
+
+    @property
+    def workspace(self) -> dict[str, Storage]:
+        """Memory for the rows, the sums of their spans, and what results are multiplied by."""
+        rows = largest(self.rows)
+        return {
+            "rows": Storage(self.form.dtype, rows * self.line),
+            "sums": Storage(f32, rows * self.spans),
+            "factors": Storage(f32, rows),
+        }
 
 
 def few_rows_algorithm(r: KernelRequest, tile: RegisterTile, used: int = 1) -> Algorithm:
     """The product of as many rows as a tile has at most; `used` is 0 in runs without it."""
     panels = StoredPanels.of(r.step, tile.columns, tile.lanes)
     rows = smaller_extent(rows_of(r), tile.rows)
-    work = 2.0 * largest(rows) * panels.rows * panels.depth
-    spans = _spans(panels)
-    workspace = {
-        "scaled": Storage(f32, largest(rows) * panels.words * panels.per_word),
-        "sums": Storage(f32, largest(rows) * spans),
-    }
+    few = _FewRows(panels, tile, row_form(panels, tile.rows, r.target), rows)
     scratch = {}
     if goes_through_memory(r, panels.rows, tile):
         scratch["few"] = Storage(f32, tile.rows * tile.columns)
-    parts = (1, 2) if panels.zero is None else (1, 2, 3)
     return Algorithm(
         "few-rows",
-        work,
-        partial(_write, panels=panels, tile=tile, rows=rows, used=used),
-        KernelNeeds(workspace, scratch, parts),
+        few.work,
+        partial(_write, few=few, used=used),
+        KernelNeeds(few.workspace, scratch, panels.parts),
         {"tile": (tile.rows, tile.vectors, tile.lanes)},
     )
 
 
-def _spans(panels: StoredPanels) -> int:
-    return -(-panels.depth // (panels.block_size or SPAN))
-
-
-def _write(kernel: Kernel, panels: StoredPanels, tile: RegisterTile, rows: int, used: int) -> None:
+def _write(kernel: Kernel, few: _FewRows, used: int) -> None:
     """Write a product: first the rows, of which each is a unit, then panels."""
-    with kernel.phase(rows * used, 4.0 * largest(rows) * panels.depth, "rows") as p:
-        _Rows(p, panels).write()
-    work = 2.0 * largest(rows) * panels.rows * panels.depth
-    with kernel.phase(panels.count * used, work, "few") as p:
-        _Product(p, panels, tile, rows).write()
+    elements = largest(few.rows) * few.panels.depth
+    with kernel.phase(few.rows * used, 8.0 * elements, "rows") as p:
+        _Rows(p, few).write()
+    with kernel.phase(few.panels.count * used, few.work, "few") as p:
+        _Product(p, few).write()
 
 
-class _Part:
-    """What both phases know: how the depth is cut into spans."""
+class _Rows:
+    """The function that puts rows into their form, and sums up their spans."""
 
-    def __init__(self, p: Phase, panels: StoredPanels) -> None:
-        self.p, self.e, self.panels = p, p.e, panels
-        self.per_word = panels.per_word
-        self.span = (panels.block_size or SPAN) // self.per_word
-        """Words of a span."""
-        self.spans = _spans(panels)
-        self.line = panels.words * self.per_word
-        self.scaled, self.sums = p.workspace("scaled"), p.workspace("sums")
-
-    @property
-    def whole(self) -> int:
-        """Spans that have all their numbers."""
-        return self.panels.depth // (self.span * self.per_word)
-
-
-class _Rows(_Part):
-    """The function that multiplies rows by factors, and sums up their spans."""
+    def __init__(self, p: Phase, few: _FewRows) -> None:
+        self.p, self.e, self.few = p, p.e, few
+        self.per_word = few.panels.per_word
+        self.source = p.source(0)
 
     def write(self) -> None:
         """Write all of it."""
-        source = self.p.source(0)
-        with self.p.units() as row:
-            given, made = source.row(row), self.scaled + row * self.line
-            sums = self.sums + row * self.spans
-            with self.e.loop(self.whole, name="span") as span:
-                total = self._words(given, made, span * self.span, self.span)
-                sums.store(-reduce_sum(total), span)
-            if self.whole < self.spans:
-                self._rest(given, made, sums)
+        few, e, p = self.few, self.e, self.p
+        made, sums, factors = (p.workspace(name) for name in ("rows", "sums", "factors"))
+        with p.units() as row:
+            given = self.source.row(row)
+            factor = self._factor(given, factors + row) if few.form.is_relative else None
+            to, totals = made + row * few.line, sums + row * few.spans
+            with e.loop(few.whole, name="span") as span:
+                total = self._words(given, to, span * few.span, few.span, factor)
+                totals.store(-reduce_sum(total), span)
+            if few.whole < few.spans:
+                first = few.whole * few.span
+                total = self._words(given, to, first, few.panels.words - first, factor)
+                totals.store(-reduce_sum(total), few.whole)
 
-    def _words(self, given: SourceRow, made: Pointer, first: Index, count: int) -> Value:
-        """Multiply the numbers of some words; returns their sum, as a vector."""
-        factors = constant_vector(self.e, f32, self.panels.factors)
+    def _factor(self, given: SourceRow, to: Pointer) -> Value:
+        """What a row is multiplied by; results are multiplied by its inverse, or are NaN."""
 
-        def body(word: Value, sums: list[Value]) -> list[Value]:
-            place = (word + first) * self.per_word
-            x = given.load(place, self.per_word)
-            made.store(x * factors, place)
-            return [sums[0] + x]
+        def body(word: Value, found: list[Value]) -> list[Value]:
+            x = given.load(word * self.per_word, self.per_word)
+            return [larger(found[0], peak_of(x)), found[1] + x]
 
+        whole = self.few.panels.depth // self.per_word
         zero = self.e.constant(f32, 0, self.per_word)
-        return self.e.fold(count, [zero], body, name="word")[0]
+        peak, total = self.e.fold(whole, [zero.lane(0), zero], body, name="word")
+        if (rest := self._last(given)) is not None:
+            peak, total = larger(peak, peak_of(rest)), total + rest
+        factor, inverse = self.few.form.factor(peak)
+        every = reduce_sum(total)
+        to.store(inverse + (every - every))  # not a number if one of the row is none
+        return factor
 
-    def _rest(self, given: SourceRow, made: Pointer, sums: Pointer) -> None:
-        """The last span, which has fewer numbers; the last word is filled with zeros."""
-        first, depth = self.whole * self.span, self.panels.depth
-        words = depth // self.per_word
-        total = reduce_sum(self._words(given, made, first, words - first))
-        for place in range(words * self.per_word, self.line):
-            x = given.load(place) if place < depth else self.e.constant(f32, 0)
-            made.store(x * self.panels.factors[place % self.per_word], place)
-            total = total + x
-        sums.store(-total, self.whole)
+    def _last(self, given: SourceRow) -> Value | None:
+        """The numbers of the last word with zeros after them; None if it has all."""
+        depth = self.few.panels.depth
+        count = depth % self.per_word
+        if not count:
+            return None
+        numbers = [given.load(depth - count + i) for i in range(count)]
+        return vector([*numbers, *[self.e.constant(f32, 0)] * (self.per_word - count)])
+
+    def _words(
+        self, given: SourceRow, to: Pointer, first: Index, count: int, factor: Value | None
+    ) -> Value:
+        """Write the numbers of some words; returns their sum, as a vector."""
+        per_word, size = self.per_word, self.few.form.size
+
+        def put(x: Value, word: Value, total: Value) -> Value:
+            scaled = x if factor is None else x * factor.splat(per_word)
+            self.few.form.store(scaled, to + word * size)
+            return total + scaled
+
+        def body(index: Value, totals: list[Value]) -> list[Value]:
+            word = index + first
+            return [put(given.load(word * per_word, per_word), word, totals[0])]
+
+        partial = isinstance(first, int) and self.few.panels.depth % per_word > 0
+        zero = self.e.constant(f32, 0, per_word)
+        (total,) = self.e.fold(count - partial, [zero], body, name="word")
+        if partial and (rest := self._last(given)) is not None:
+            total = put(rest, self.e.index(self.few.panels.words - 1), total)
+        return total
 
 
-class _Product(_Part):
+class _Product:
     """The function that multiplies all rows by panels."""
 
-    def __init__(self, p: Phase, panels: StoredPanels, tile: RegisterTile, rows: int) -> None:
-        super().__init__(p, panels)
-        self.tile, self.rows = tile, rows
-        self.pointers = panels.pointers(p)
-        kept = goes_through_memory(p.kernel, panels.rows, tile)
-        self.output = GemmOutput(p, panels.rows, tile, kept=kept, scratch="few")
+    def __init__(self, p: Phase, few: _FewRows) -> None:
+        self.p, self.e, self.few = p, p.e, few
+        self.panels, self.tile, self.form = few.panels, few.tile, few.form
+        self.pointers = few.panels.pointers(p)
+        self.rows, self.sums = p.workspace("rows"), p.workspace("sums")
+        self.factors = p.workspace("factors")
+        kept = goes_through_memory(p.kernel, few.panels.rows, few.tile)
+        self.output = GemmOutput(p, few.panels.rows, few.tile, kept=kept, scratch="few")
 
     def write(self) -> None:
         """Write all of it; of a ranged number of rows, code for each."""
         with self.p.units() as unit:
             at, column = self.pointers.panel(unit), unit * self.tile.columns
-            if not is_ranged(self.rows):
-                self.output.put(0, column, self._totals(at, self.rows))
+            if not is_ranged(self.few.rows):
+                self.output.put(0, column, self._results(at, self.few.rows))
                 return
-            height, least = self.e.index(self.rows), smallest(self.rows)
+            height, least = self.e.index(self.few.rows), smallest(self.few.rows)
             for rows in each_height(self.e, height, self.tile.rows, max(1, least)):
-                self.output.begin(0, column, self._totals(at, rows))
+                self.output.begin(0, column, self._results(at, rows))
             self.output.finish(0, column, height)
 
-    def _totals(self, at: PanelPointers, rows: int) -> list[list[Value]]:
+    def _results(self, at: PanelPointers, rows: int) -> list[list[Value]]:
         """The results of a panel."""
-        zero = self.e.constant(f32, 0, self.tile.lanes)
-        totals = [zero] * (rows * self.tile.vectors)
+        few, lanes = self.few, self.tile.lanes
+        zeros = [self.e.constant(f32, 0, lanes)] * (rows * self.tile.vectors)
 
         def body(span: Value, totals: list[Value]) -> list[Value]:
-            return self._span(at, rows, span, self.span, totals)
+            return self._span(at, rows, span, few.span, totals)
 
-        totals = self.e.fold(self.whole, totals, body, name="span")
-        if self.whole < self.spans:
-            last = self.panels.words - self.whole * self.span
-            totals = self._span(at, rows, self.e.index(self.whole), last, totals)
-        if self.panels.block_size:
-            return by_rows(totals, self.tile.vectors)
-        scales = at.scales(0)
-        return [
-            [total * scale for total, scale in zip(row, scales, strict=True)]
-            for row in by_rows(totals, self.tile.vectors)
-        ]
+        flat = self.e.fold(few.whole, zeros, body, name="span")
+        if few.whole < few.spans:
+            last = self.panels.words - few.whole * few.span
+            flat = self._span(at, rows, self.e.index(few.whole), last, flat)
+        results = by_rows(flat, self.tile.vectors)
+        if self.form.is_relative:
+            factors = [self.factors.load(row).splat(lanes) for row in range(rows)]
+            results = [[x * factors[row] for x in own] for row, own in enumerate(results)]
+        if not self.panels.block_size:
+            scales = at.scales(0)
+            results = [[x * scale for x, scale in zip(own, scales, strict=True)] for own in results]
+        return results
 
     def _span(
         self, at: PanelPointers, rows: int, span: Value, count: int, totals: list[Value]
     ) -> list[Value]:
         """Add the products of a span, which has that many words."""
-        vectors, blocked = self.tile.vectors, self.panels.block_size > 0
-        sums = self._starts(at, rows, span)
-        chains = 2 if len(sums) < ENOUGH_SUMS and self.p.target.vector_registers >= 32 else 1
-        sums += [sum.like(0) for sum in sums] * (chains - 1)
+        form, lanes = self.form, self.tile.lanes
+        zero = self.e.constant(form.sum_dtype, 0, lanes)
 
         def body(word: Value, sums: list[Value]) -> list[Value]:
-            return self._word(at, rows, span * self.span + word, sums, chains)
+            place = span * self.few.span + word
+            first = self.rows + place * form.size
+            starts = [first + row * self.few.line for row in range(rows)]
+            return form.add(starts, at.word_vectors(place), sums)
 
-        sums = self.e.fold(count, sums, body, name="word")
-        size = rows * vectors
-        if chains > 1:
-            sums = [a + b for a, b in zip(sums[:size], sums[size:], strict=True)]
-        if not blocked:
-            return [total + sum for total, sum in zip(totals, sums, strict=True)]
-        scales = at.scales(span)
-        return [
-            fma(sum, scales[i % vectors], total)
-            for i, (total, sum) in enumerate(zip(totals, sums, strict=True))
-        ]
+        sums = self.e.fold(count, [zero] * (len(totals) * form.sums), body, name="word")
+        found = [form.total(own) for own in by_rows(sums, form.sums)]
+        found = self._less_zeros(at, rows, span, found)
+        if not self.panels.block_size:
+            return [a + b for a, b in zip(totals, found, strict=True)]
+        scales = at.scales(span) * rows
+        return [fma(x, scale, total) for x, scale, total in zip(found, scales, totals, strict=True)]
 
-    def _starts(self, at: PanelPointers, rows: int, span: Value) -> list[Value]:
-        """What sums begin with: less the zero points times the sum of the row."""
+    def _less_zeros(
+        self, at: PanelPointers, rows: int, span: Value, sums: list[Value]
+    ) -> list[Value]:
+        """Sums less the zero points times the sum of the row."""
         if at.zero is None and self.panels.middle == 0:
-            return [self.e.constant(f32, 0, self.tile.lanes)] * (rows * self.tile.vectors)
+            return sums
         block = span if self.panels.block_size else 0
         zeros = [convert(zero, f32) for zero in at.zeros(self.e, block)]
-        starts: list[Value] = []
-        for row in range(rows):
-            total = (self.sums + span).load(row * self.spans).splat(self.tile.lanes)
-            starts += [total * zero for zero in zeros]
-        return starts
-
-    def _word(
-        self, at: PanelPointers, rows: int, word: Value, sums: list[Value], chains: int
-    ) -> list[Value]:
-        """Add the products of the numbers in a line of words."""
-        lines = at.word_vectors(word)
-        first, size = self.scaled + word * self.per_word, rows * len(lines)
-        made = list(sums)
-        for place in range(self.per_word):
-            xs = [first.load(row * self.line + place).splat(self.tile.lanes) for row in range(rows)]
-            for v, words in enumerate(lines):
-                numbers = self.panels.field(words, place)
-                for row, x in enumerate(xs):
-                    number = place % chains * size + row * len(lines) + v
-                    made[number] = fma(x, numbers, made[number])
+        made: list[Value] = []
+        for row, own in enumerate(by_rows(sums, len(zeros))):
+            total = (self.sums + span).load(row * self.few.spans).splat(self.tile.lanes)
+            made += [fma(total, zero, x) for zero, x in zip(zeros, own, strict=True)]
         return made

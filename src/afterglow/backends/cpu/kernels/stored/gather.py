@@ -21,13 +21,13 @@ from afterglow.types.dtype import f32, i32, u32
 
 def gather_panels(r: KernelRequest) -> StoredPanels:
     """The panels as the product with one row has them, so that both read the same memory."""
-    tile = few_rows_tile(1, r.step.required[1].type.shape[0], r.target)
+    tile = few_rows_tile(r, rows=1)
     return StoredPanels.of(r.step, tile.columns, tile.lanes)
 
 
 def gather_needs(r: KernelRequest) -> KernelNeeds:
     """All parts of the matrix are packed."""
-    return KernelNeeds(packed=(1, 2) if r.step.optional(3) is None else (1, 2, 3))
+    return KernelNeeds(packed=gather_panels(r).parts)
 
 
 def write_gather(k: Kernel) -> None:

@@ -39,12 +39,11 @@ def many_rows_algorithm(
     scratch = {"panel": Storage(f32, panels.words * panels.per_word * tile.columns)}
     if keeps_tiles(r, problem, tile):
         scratch["tile"] = Storage(f32, tile.rows * tile.columns)
-    parts = (1, 2) if panels.zero is None else (1, 2, 3)
     return Algorithm(
         DIRECT,
         cost,
         lambda k: _write(k, problem, plan, panels),
-        KernelNeeds(scratch=scratch, packed=parts),
+        KernelNeeds(scratch=scratch, packed=panels.parts),
         {"tile": (tile.rows, tile.vectors, tile.lanes), "blocks": largest(plan.blocks)},
     )
 

@@ -82,6 +82,11 @@ class StoredPanels:
         return -(-self.depth // self.block_size) if self.block_size else 1
 
     @property
+    def parts(self) -> tuple[int, ...]:
+        """The operands that it is packed from."""
+        return (1, 2) if self.zero is None else (1, 2, 3)
+
+    @property
     def middle(self) -> int:
         """What stands for the number 0."""
         return -self.stored.type.dtype.limits[0]
