@@ -105,11 +105,10 @@ class StoredGather(StoredMatrix):
         self, indices: Array, stored: Array, scale: Array, zero_point: Array | None = None
     ) -> Array:
         """The rows are taken first."""
-        places = indices.astype("int64")
-        zeros = None if zero_point is None else zero_point[places]
-        op, shape = self._for_rows(stored.shape[1], indices.ndim), (*indices.shape, -1)
-        parts = (None if part is None else part.reshape(shape) for part in (scale[places], zeros))
-        return op.evaluate(stored[places], *parts)
+        places, shape = indices.astype("int64"), (*indices.shape, -1)
+        zeros = None if zero_point is None else zero_point[places].reshape(shape)
+        op = self._for_rows(stored.shape[1], indices.ndim)
+        return op.evaluate(stored[places], scale[places].reshape(shape), zeros)
 
     def lower(
         self,
