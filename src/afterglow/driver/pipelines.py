@@ -21,6 +21,7 @@ from afterglow.memory.passes import (
 )
 from afterglow.passes import Pipeline, ProgramPipeline
 from afterglow.quantization.convert import Convert
+from afterglow.quantization.dynamic import QuantizeProducts
 from afterglow.quantization.weight_only import FORMATS, QuantizeWeights
 from afterglow.transforms.arithmetic import ARITHMETIC
 from afterglow.transforms.bodies import SIMPLIFY_BODIES
@@ -125,6 +126,11 @@ def quantizing_pipeline(convert: Convert) -> Pipeline:
             DropDead(),
         ),
     )
+
+
+def dynamic_pipeline() -> Pipeline:
+    """Products of an optimised function in integers, whose scales are found as they run."""
+    return Pipeline("quantize", (QuantizeProducts(), MergeEqualNodes(), DropDead()))
 
 
 def narrowing_pipeline(stored: DType | None, every: bool) -> Pipeline:

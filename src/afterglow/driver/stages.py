@@ -16,6 +16,7 @@ from afterglow.driver.limits import check_run
 from afterglow.driver.micro_batches import choose_micro_batches
 from afterglow.driver.options import PRECISIONS, Options, is_duration
 from afterglow.driver.pipelines import (
+    dynamic_pipeline,
     lowering_pipeline,
     narrowing_pipeline,
     optimising_pipeline,
@@ -71,6 +72,8 @@ class Stages:
     def narrowing(self) -> Pipeline:
         """The passes that store values in fewer bits, if the options ask for it."""
         options, precision = self.options, PRECISIONS[self.options.precision]
+        if precision.by_row:
+            return dynamic_pipeline()
         if not precision.by_profile:
             return narrowing_pipeline(precision.weights, options.policy.small_weights)
         assert options.profile is not None, "refused when the backend was found"
