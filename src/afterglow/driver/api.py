@@ -106,7 +106,7 @@ def compile(
         max_memory=max_memory_by_default() if max_memory is None else as_size(max_memory),
         policy=policy_of(exact, optimize_for, unchecked),
         precision=precision,
-        profile=_loaded(profile),
+        profile=loaded_profile(profile),
         quantization=quantization,
         tune=tune,
         cache=cache_folder(cache),
@@ -123,7 +123,7 @@ def compile(
     return compile_with(source, options, dim_options)
 
 
-def _loaded(profile: Profile | str | Path | None) -> Profile | None:
+def loaded_profile(profile: Profile | str | Path | None) -> Profile | None:
     """A profile, loaded if it is a path."""
     if not isinstance(profile, (str, Path)):
         return profile

@@ -133,6 +133,11 @@ def dynamic_pipeline() -> Pipeline:
     return Pipeline("quantize", (QuantizeProducts(), MergeEqualNodes(), DropDead()))
 
 
+def converting_pipeline(convert: Convert) -> Pipeline:
+    """The same for engines that make integers of products of dequantized values themselves."""
+    return Pipeline("convert", (convert, MergeEqualConstants(), DropDead()))
+
+
 def narrowing_pipeline(stored: DType | None, every: bool) -> Pipeline:
     """Weights stored in fewer bits, if a type is given; after all that computes with them."""
     if stored is None:
