@@ -51,6 +51,7 @@ from afterglow.transforms.recognise_quantized import RECOGNISE_QUANTIZED
 from afterglow.transforms.recognise_rectifiers import RECOGNISE_RECTIFIERS
 from afterglow.transforms.recognise_shuffles import RECOGNISE_SHUFFLES
 from afterglow.transforms.recognise_softmax import RECOGNISE_SOFTMAX
+from afterglow.transforms.recognise_stored import RECOGNISE_STORED
 from afterglow.transforms.reshapes import SIMPLIFY_RESHAPES
 from afterglow.transforms.sink_transposes import SinkTransposes
 from afterglow.transforms.slices import SIMPLIFY_SLICES
@@ -97,6 +98,7 @@ def optimising_pipeline() -> Pipeline:
             RECOGNISE_QUANTIZED,  # while quantized weights are as stored, and their pads folded
             BYTE_TABLES,  # of functions that are still between bytes
             RECOGNISE_INTEGERS,
+            RECOGNISE_STORED,  # weights of products that are left in floats
             SIMPLIFY_CLIPS,
             FOLD_AFFINE,  # batch norms and biases stand next to their convolution by now
             ARITHMETIC,
