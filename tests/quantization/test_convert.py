@@ -63,3 +63,30 @@ def test_a_bias_that_is_too_large_for_the_sums_widens_the_scale_of_its_weights()
 def test_a_layer_that_is_kept_stays_in_floats() -> None:
     module = parse_module(FLOAT)
     assert not Convert(observed(-1.75, 62.0), QuantizationConfig(keep=("p*",))).run(module.main)
+
+
+UNEVEN = f"""
+const @v : f32[2, 2] = [1.0, 0.0, 0.0, 64.0]
+const @w : f32[2, 2] = [1.0, 1.0, 1.0, -1.0]
+
+func @main(%x: f32[3, 2]) {{
+  %a = matmul(%x, @v) {MATMUL} : f32[3, 2]
+  %r = relu(%a) : f32[3, 2]
+  %y = matmul(%r, @w) {MATMUL} : f32[3, 2]
+  return %y as "y"
+}}
+"""
+
+
+@pytest.mark.parametrize(("equalise", "scale"), [(True, 16.0), (False, 64.0)])
+def test_channels_that_reach_far_are_scaled_down_before_they_are_stored(
+    equalise: bool, scale: float
+) -> None:
+    module = parse_module(UNEVEN)
+    x = np.array([[-255.0, 0.0], [255.0, 255.0], [0.0, 127.0]], np.float32)
+    seen = {"x": x, "r": np.maximum(x * [1, 64], 0)}
+    Convert(
+        {name: Observation.of(array) for name, array in seen.items()},
+        QuantizationConfig(equalise=equalise),
+    ).run(module.main)
+    assert f"const @r.scale : f32[] = [{scale}]" in print_module(module)

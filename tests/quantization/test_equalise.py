@@ -144,6 +144,24 @@ def test_a_norm_and_all_products_that_read_it() -> None:
     check_equalises(found, "n")
 
 
+def test_vectors_that_several_layers_share_become_their_own() -> None:
+    found = module(
+        f"""
+        func @main(%x: f32[7, 4]) {{
+          %n = layer_norm(%x, @g, @g) {{axis = -1, epsilon = 1e-05}} : f32[7, 4]
+          %a = matmul(%n, @w) {{{PRODUCT}}} : f32[7, 4]
+          %m = layer_norm(%a, @g, @g) {{axis = -1, epsilon = 1e-05}} : f32[7, 4]
+          %y = matmul(%m, @u) {{{PRODUCT}}} : f32[7, 4]
+          return %y
+        }}
+        """,
+        g=np.array([0.1, 1, 16, 1], np.float32),
+        w=uneven(4, 4, axis=1),
+        u=uneven(4, 4, axis=1, seed=1),
+    )
+    check_equalises(found, "m")
+
+
 def test_pools_and_reshapes_of_whole_channels_lie_between() -> None:
     found = module(
         f"""
@@ -237,3 +255,25 @@ def test_shared_weights_and_results_stay_as_they_are(returned: str) -> None:
         w=uneven(4, 4, axis=1),
     )
     assert not Equalise().run(found.main)
+
+
+def test_the_pass_tells_which_values_it_scaled_and_by_what() -> None:
+    found = module(
+        f"""
+        func @main(%x: f32[7, 4]) {{
+          %a = matmul(%x, @v) {{{PRODUCT}}} : f32[7, 4]
+          %r = relu(%a) : f32[7, 4]
+          %y = matmul(%r, @w) {{{PRODUCT}}} : f32[7, 4]
+          return %y
+        }}
+        """,
+        v=uneven(4, 4, axis=1),
+        w=np.eye(4, dtype=np.float32),
+    )
+    (x,) = random_inputs(found.main)
+    before = ranges(found, "r", [x])
+    equalise = Equalise()
+    equalise.run(found.main)
+    assert [*equalise.exponents] == ["a", "r"]
+    after = np.ldexp(before, -equalise.exponents["r"])
+    np.testing.assert_array_equal(ranges(found, "r", [x]), after)

@@ -9,7 +9,19 @@ import numpy as np
 from afterglow.graph import Builder, Op, Value, op
 from afterglow.ops.activation import Clip
 from afterglow.ops.conversion import Cast
-from afterglow.ops.elementwise import Add, Div, Equal, Floor, Mul, Where, scalar
+from afterglow.ops.elementwise import (
+    Abs,
+    Add,
+    And,
+    BitCast,
+    Div,
+    Equal,
+    Floor,
+    Max,
+    Mul,
+    Where,
+    scalar,
+)
 from afterglow.ops.fill import Fill
 from afterglow.ops.indexing import ScatterND, ScatterReduction
 from afterglow.ops.movement import Reshape, Slice
@@ -17,6 +29,9 @@ from afterglow.ops.reduction import ReduceMax, ReduceMean, ReduceMin
 from afterglow.ops.rules import require, require_dtype, require_rank
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32, i32, i64
+
+EXPONENT, ONE_MORE = 0x7F800000, 0x00800000
+"""Bits of the exponent of f32, and what makes it one larger."""
 
 
 @op("histogram")
@@ -72,6 +87,42 @@ class Histogram(Op):
         zeros = b.emit(Fill((self.bins,), 0, i32))
         ones = b.emit(Fill((count,), 1, i32))
         return b.emit(ScatterND(ScatterReduction.ADD), zeros, tuples, ones)
+
+
+@op("reach")
+class Reach(Op):
+    """The power of two above the magnitudes of all elements of low and high, within bounds.
+
+    If one of them is NaN it is the larger bound. Bounds are powers of two as well.
+    """
+
+    least: float
+    most: float
+
+    def infer(self, low: TensorType, high: TensorType) -> TensorType:
+        """One number."""
+        require_dtype(f32, low=low, high=high)
+        require_rank(1, low=low, high=high)
+        is_power = all(n > 0 and math.frexp(n)[0] == 0.5 for n in (self.least, self.most))
+        require(is_power, f"bounds must be powers of two, got {self.least} and {self.most}")
+        return TensorType(f32, ())
+
+    def evaluate(self, low: Array, high: Array) -> Array:
+        """By the exponent of the largest magnitude."""
+        size = max(np.abs(part).max(initial=0) for part in (low, high))
+        if np.isnan(low).any() or np.isnan(high).any():
+            size = np.float32(self.most)
+        _, exponent = np.frexp(size.clip(self.least / 2, self.most / 2))
+        return np.ldexp(np.float32(1), exponent)
+
+    def lower(self, b: Builder, low: Value, high: Value) -> Value:
+        """The bits of the exponent alone, and one more."""
+        sizes = (b.emit(ReduceMax((0,), keepdims=False), b.emit(Abs(), x)) for x in (low, high))
+        size = b.emit(Max(), *sizes)
+        bits = b.emit(BitCast(i32), b.emit(Clip(self.least / 2, self.most / 2), size))
+        power = b.emit(And(), bits, scalar(b, EXPONENT, bits))
+        reach = b.emit(BitCast(f32), b.emit(Add(), power, scalar(b, ONE_MORE, bits)))
+        return b.emit(Where(), b.emit(Equal(), size, size), reach, scalar(b, self.most, reach))
 
 
 @op("channel_ranges")

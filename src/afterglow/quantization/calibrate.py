@@ -40,9 +40,11 @@ def choose_range(
     """The range that the integers stand for; what lies outside saturates."""
     if not observation.is_finite:
         raise UsageError("values that are infinite or not a number cannot be quantized")
+    if method is Method.AVERAGE:
+        return observation.average_low, observation.average_high
+    if not observation.total:
+        return observation.low, observation.high
     match method:
-        case Method.AVERAGE:
-            return observation.average_low, observation.average_high
         case Method.PERCENTILE:
             return _percentile_range(observation, scheme, percentile)
         case Method.ENTROPY:

@@ -29,6 +29,7 @@ class QuantizationConfig:
         keep: layers that stay in floats: names of nodes of the model, or patterns with stars.
         correct_bias: whether biases make up for the mean error of rounded weights.
         search_weights: whether the ranges of weights are those with the least squared error.
+        equalise: whether channels of activations that reach further than others are scaled down.
     """
 
     scheme: str = Scheme.ASYMMETRIC
@@ -38,6 +39,7 @@ class QuantizationConfig:
     keep: tuple[str, ...] = ()
     correct_bias: bool = True
     search_weights: bool = False
+    equalise: bool = True
 
     def __post_init__(self) -> None:
         _check("scheme", self.scheme, list(Scheme))

@@ -16,6 +16,7 @@ from afterglow.passes import Pass
 from afterglow.quantization.calibrate import calibrate
 from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.correct_bias import expected_error
+from afterglow.quantization.equalise import Equalise
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.points import find_points
 from afterglow.quantization.scheme import LEAST_SCALE, Method, Scheme
@@ -47,6 +48,8 @@ class Convert(Pass):
         """See the class."""
         if function is not function.module.main:
             return False
+        if self.config.equalise:
+            self._equalise(function)
         points = find_points(function, self.config.keeps)
         if points.readers and not any(value.name in self.observations for value in points.readers):
             raise UsageError(
@@ -58,6 +61,14 @@ class Convert(Pass):
             if source.name in self.observations:
                 self._convert(function, value, readers, self._parameters(source.name))
         return bool(points.readers)
+
+    def _equalise(self, function: Function) -> None:
+        """Scale channels to similar ranges, and with them what was observed."""
+        seen = self.observations
+        equalise = Equalise({name: o.channels for name, o in seen.items() if o.channels})
+        equalise.run(function)
+        scaled = {name: e for name, e in equalise.exponents.items() if name in seen}
+        self.observations = {**seen, **{name: seen[name].scaled(e) for name, e in scaled.items()}}
 
     def _parameters(self, name: str) -> Quantization:
         config = self.config

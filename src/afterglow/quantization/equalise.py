@@ -21,7 +21,7 @@ from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.normalization import LayerNorm, RMSNorm
 from afterglow.ops.pooling import AvgPool, MaxPool
 from afterglow.ops.reduction import ReduceMean
-from afterglow.passes import Pass, Property
+from afterglow.passes import Pass
 from afterglow.quantization.layers import weight_rows
 from afterglow.quantization.observation import ChannelRanges
 from afterglow.types import Array
@@ -67,21 +67,22 @@ class Equalise(Pass):
     """
 
     name = "equalise"
-    requires = frozenset({Property.CHANNELS_LAST})
 
     def __init__(self, ranges: Mapping[str, ChannelRanges] | None = None) -> None:
         self.ranges = ranges or {}
         """By the name of the value that a layer reads."""
+        self.exponents: dict[str, Array] = {}
+        """By what powers of two the channels of values were divided, by the names of these."""
 
     def run(self, function: Function) -> bool:
         """See the class."""
-        changed = False
+        self.exponents = {}
         for pair in [*_pairs(function, self.ranges)]:
             exponents = pair.best_exponents()
             if exponents.any() and pair.can_scale(exponents):
                 pair.scale(function, exponents)
-                changed = True
-        return changed
+                self.exponents |= {value.name: exponents for value in pair.between}
+        return bool(self.exponents)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +128,8 @@ class _Pair:
 
     first: list[_Parameter]
     second: list[_Reader]
+    between: list[Value]
+    """The values whose channels are scaled."""
     reach: Array
     power: Array
     """The mean square of each channel."""
@@ -168,7 +171,8 @@ class _Pair:
         """Divide the channels of the first layer, and multiply the weights that read them."""
         for parameter, data in self._scaled(exponents):
             constant = parameter.constant
-            function.module.erase_constant(constant)
+            if constant.use_count == 1:
+                function.module.erase_constant(constant)
             scaled = function.module.constant(constant.name, data)
             parameter.node.set_operand(parameter.place, scaled)
 
@@ -193,7 +197,7 @@ def _pairs(function: Function, ranges: Mapping[str, ChannelRanges]) -> Iterator[
             read = [reader.operands[0] for reader in readers]
             held = _observed(read[0], ranges) or layer.expected(reaches.get(node.operands[0]))
             reaches |= dict.fromkeys(read, held[0])
-            yield _Pair(layer.parameters, second, *held)
+            yield _Pair(layer.parameters, second, [*_between(layer.value)], *held)
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,6 +275,14 @@ def _readers(value: Value, escaping: set[int]) -> list[Node] | None:
     return found
 
 
+def _between(value: Value) -> Iterator[Value]:
+    """A value, and what is computed of it before a layer reads it."""
+    yield value
+    for node in value.users:
+        if _keeps_channels(node):
+            yield from _between(node.results[0])
+
+
 def _keeps_channels(node: Node) -> bool:
     """Whether a channel of the result scales with the same channel of the first operand."""
     (x, *_), result = node.given, node.results[0]
@@ -304,8 +316,9 @@ def _reader(node: Node) -> _Reader | None:
 
 
 def _is_own(constant: Constant, escaping: set[int]) -> bool:
-    """Whether a constant may change: nothing else reads it."""
-    return constant.use_count == 1 and id(constant) not in escaping and constant.type.dtype is f32
+    """Whether a constant may change: nothing else reads it, or it is a vector, easily copied."""
+    is_own = constant.use_count == 1 or constant.type.rank <= 1
+    return is_own and id(constant) not in escaping and constant.type.dtype is f32
 
 
 def _observed(

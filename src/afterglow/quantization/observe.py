@@ -1,7 +1,7 @@
 """Observers: outputs that tell what values a function computes, and the sums of many runs.
 
-Every observed value has its range, a histogram, and the ranges of its channels. What all values
-have of one kind is one output, so that a run has few of them. No state is in the graph: a
+Every observed value has a histogram, and the ranges of its channels. What all values have of one
+kind is one output, so that a run has few of them. No state is in the graph: a
 `Recorder` merges what the runs return.
 """
 
@@ -10,17 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 import numpy as np
 
 from afterglow.graph import Builder, Function, Value
-from afterglow.ops.activation import Clip
-from afterglow.ops.elementwise import Abs, Add, And, BitCast, Max, scalar
 from afterglow.ops.histogram import ChannelRanges as ChannelRangesOp
-from afterglow.ops.histogram import Histogram
+from afterglow.ops.histogram import Histogram, Reach
 from afterglow.ops.movement import Concat, Reshape
-from afterglow.ops.reduction import ReduceMax, ReduceMin
 from afterglow.quantization.observation import (
     AVERAGE_WEIGHT,
     BINS,
@@ -29,18 +26,16 @@ from afterglow.quantization.observation import (
     ChannelRanges,
     Observation,
     fold,
+    reach_of,
 )
 from afterglow.support.errors import AfterglowError
 from afterglow.types import Array, TensorType
-from afterglow.types.dtype import f32, i32
 from afterglow.types.extent import Extents, dims_of, is_ranged, largest
 
 SAMPLED = 1 << 14
 """Elements of a value that a run counts in its histogram, about."""
-OUTPUTS = ("counts", "low", "high", "reach", "channel low", "channel high", "channel mean")
-"""The outputs of observers; the last three only if some value has channels."""
-_EXPONENT, _NEXT_EXPONENT = 0x7F800000, 0x00800000
-"""Bits of the exponent of f32, and what makes it one larger."""
+OUTPUTS = ("counts", "low", "high", "mean")
+"""The outputs of observers: histograms, and the ranges and means of channels."""
 
 
 class ObservationError(AfterglowError):
@@ -56,6 +51,11 @@ class ObservedValue:
     channels: int
     """The number of channels; 0 if it has none, or not always as many."""
 
+    @property
+    def ranges(self) -> int:
+        """How many ranges are observed: one for all if there are no channels."""
+        return max(1, self.channels)
+
 
 @dataclass(frozen=True)
 class Observers:
@@ -66,8 +66,7 @@ class Observers:
     @property
     def output_names(self) -> list[str]:
         """The names of the outputs that observe; none if there is nothing to observe."""
-        count = 0 if not self.values else 7 if any(v.channels for v in self.values) else 4
-        return [f"\0observed {name}" for name in OUTPUTS[:count]]
+        return [f"\0observed {name}" for name in OUTPUTS if self.values]
 
 
 def add_observers(
@@ -80,22 +79,11 @@ def add_observers(
     """
     typical = extents or {}
     found = [value for value in values if _is_observable(value)]
-    observed = [_Observed(function, value, typical) for value in found]
-    observers = Observers(tuple(each.described for each in observed))
-    if not observed:
-        return observers
-    channels = [each.channels for each in observed if each.channels is not None]
-    parts = [
-        [each.counts for each in observed],
-        [each.low for each in observed],
-        [each.high for each in observed],
-        [each.reach for each in observed],
-        *([ranges[kind] for ranges in channels] for kind in range(3) if channels),
-    ]
+    outputs = [_observe(function, value, typical) for value in found]
+    observers = Observers(tuple(map(_described, found)))
     b = Builder(function, origin="observers")
-    for name, found in zip(observers.output_names, parts, strict=True):
-        rows = [b.emit(Reshape((1,)), v) if v.type.rank == 0 else v for v in found]
-        function.output(name, b.emit(Concat(0), *rows) if len(rows) > 1 else rows[0])
+    for name, parts in zip(observers.output_names, zip(*outputs, strict=True), strict=True):
+        function.output(name, b.emit(Concat(0), *parts) if len(parts) > 1 else parts[0])
     return observers
 
 
@@ -104,38 +92,25 @@ def _is_observable(value: Value) -> bool:
     return is_defined and largest(value.type.size) > 0
 
 
-class _Observed:
-    """The nodes that observe one value."""
+def _observe(function: Function, value: Value, typical: Extents) -> tuple[Value, ...]:
+    """Emit the nodes that observe a value; their results are in the order of `OUTPUTS`."""
+    b = Builder(function, name="observed", origin=f"observer of {value.name}")
+    rows = value if _channels(value) else b.emit(Reshape((value.type.size, 1)), value)
+    low, high, mean = b.emit_all(ChannelRangesOp(), rows)
+    reach = b.emit(Reach(LEAST_REACH, LARGEST_REACH), low, high)
+    step = sampling_step(_bound(value.type, typical))
+    return b.emit(Histogram(BINS, step), value, reach), low, high, mean
 
-    def __init__(self, function: Function, value: Value, typical: Extents) -> None:
-        self.value = value
-        self.b = Builder(function, name="observed", origin=f"observer of {value.name}")
-        type = value.type
-        self.channels: tuple[Value, ...] | None = None
-        if type.rank > 1 and not is_ranged(type.shape[-1]):
-            self.channels = self.b.emit_all(ChannelRangesOp(), value)
-        lows, highs = (value, value) if self.channels is None else self.channels[:2]
-        axes = tuple(range(lows.type.rank))
-        self.low = self.b.emit(ReduceMin(axes, keepdims=False), lows)
-        self.high = self.b.emit(ReduceMax(axes, keepdims=False), highs)
-        self.reach = self._reach()
-        step = sampling_step(_bound(type, typical))
-        self.counts = self.b.emit(Histogram(BINS, step), value, self.reach)
 
-    @property
-    def described(self) -> ObservedValue:
-        producer = self.value.producer
-        origin = "" if producer is None else producer.origin
-        count = 0 if self.channels is None else self.channels[0].type.size
-        return ObservedValue(self.value.name, origin, count)
+def _described(value: Value) -> ObservedValue:
+    origin = "" if value.producer is None else value.producer.origin
+    return ObservedValue(value.name, origin, _channels(value))
 
-    def _reach(self) -> Value:
-        """The next power of two: the exponent alone, and one more."""
-        b = self.b
-        size = b.emit(Max(), b.emit(Abs(), self.low), b.emit(Abs(), self.high))
-        bits = b.emit(BitCast(i32), b.emit(Clip(LEAST_REACH / 2, LARGEST_REACH / 2), size))
-        power = b.emit(And(), bits, scalar(b, _EXPONENT, bits))
-        return b.emit(BitCast(f32), b.emit(Add(), power, scalar(b, _NEXT_EXPONENT, bits)))
+
+def _channels(value: Value) -> int:
+    """The number of channels of a value; 0 if it has none, or not always as many."""
+    shape = value.type.shape
+    return 0 if len(shape) < 2 or is_ranged(shape[-1]) else shape[-1]
 
 
 def _bound(type: TensorType, extents: Extents) -> TensorType:
@@ -163,38 +138,35 @@ class Recorder:
 
     def __init__(self, observers: Observers) -> None:
         self.values = observers.values
-        count = len(self.values)
-        ends = [0, *accumulate(value.channels for value in self.values)]
-        self._parts = [slice(*pair) for pair in pairwise(ends)]
-        self._owners = np.repeat(np.arange(count), [value.channels for value in self.values])
+        self.outputs = len(observers.output_names)
+        """How many outputs of a run are what observers found."""
+        count, sizes = len(self.values), [value.ranges for value in self.values]
+        self._starts = [0, *accumulate(sizes)]
+        self._owners = np.repeat(np.arange(count), sizes)
         self.runs = np.zeros(count, np.int64)
         self.total = np.zeros(count, np.int64)
-        self.low, self.high = np.full(count, np.inf), np.full(count, -np.inf)
         self.average_low, self.average_high = np.zeros(count), np.zeros(count)
         self.reach = np.full(count, LEAST_REACH)
         self.counts = np.zeros((count, BINS), np.int64)
-        self.channel_low = np.full(ends[-1], np.inf, np.float32)
-        self.channel_high = np.full(ends[-1], -np.inf, np.float32)
-        self.channel_mean = np.zeros(ends[-1])
-
-    @property
-    def outputs(self) -> int:
-        """How many outputs of a run are what observers found."""
-        return len(Observers(self.values).output_names)
+        self.low = np.full(sum(sizes), np.inf, np.float32)
+        self.high = np.full(sum(sizes), -np.inf, np.float32)
+        self.mean = np.zeros(sum(sizes))
 
     def add(self, outputs: Sequence[Array]) -> None:
         """Add what one run returned; raises if a value is NaN or infinite."""
         if not self.values:
             return
-        counts, low, high, reach, *channels = outputs
+        counts, low, high, mean = outputs
         counts = counts.reshape(-1, BINS)
         sizes = counts.sum(1, dtype=np.int32)
         there = sizes > 0
-        self._check(np.where(there, low, 0), np.where(there, high, 0))
+        least = np.where(there, np.minimum.reduceat(low, self._starts[:-1]), 0)
+        most = np.where(there, np.maximum.reduceat(high, self._starts[:-1]), 0)
+        self._check(least, most)
         self.total += sizes
-        self._add_channels(channels, sizes)
-        self._add_range(low, high, there)
-        self._add_counts(counts, reach.astype(np.float64), there)
+        self._add_averages(least, most, there)
+        self._add_counts(counts, np.where(there, _reaches(least, most), self.reach))
+        self._add_ranges(low, high, mean, sizes / np.maximum(1, self.total))
         self.runs += there
 
     def _check(self, low: Array, high: Array) -> None:
@@ -210,16 +182,13 @@ class Recorder:
             help="quantize a model that computes finite numbers, and give samples like its inputs",
         )
 
-    def _add_range(self, low: Array, high: Array, there: Array) -> None:
+    def _add_averages(self, low: Array, high: Array, there: Array) -> None:
         weight = np.where(there, np.where(self.runs == 0, 1.0, AVERAGE_WEIGHT), 0.0)
-        self.average_low += weight * (np.where(there, low, 0) - self.average_low)
-        self.average_high += weight * (np.where(there, high, 0) - self.average_high)
-        self.low = np.where(there, np.minimum(self.low, low), self.low)
-        self.high = np.where(there, np.maximum(self.high, high), self.high)
+        self.average_low += weight * (low - self.average_low)
+        self.average_high += weight * (high - self.average_high)
 
-    def _add_counts(self, counts: Array, reach: Array, there: Array) -> None:
+    def _add_counts(self, counts: Array, reach: Array) -> None:
         """Add histograms; where reaches differ, the narrower one is folded first."""
-        reach = np.where(there, reach, self.reach)
         other = np.flatnonzero(reach != self.reach)
         if other.size:
             counts = counts.astype(np.int64)
@@ -230,15 +199,14 @@ class Recorder:
             self.reach[index] = wider
         self.counts += counts
 
-    def _add_channels(self, channels: Sequence[Array], sizes: Array) -> None:
-        if not channels:
-            return
-        low, high, mean = channels
-        share = (sizes / np.maximum(1, self.total))[self._owners]
+    def _add_ranges(self, low: Array, high: Array, mean: Array, shares: Array) -> None:
+        """Add the ranges of channels; `shares` of the elements so far are those of this run."""
+        share = shares[self._owners]
         there = share > 0
-        np.minimum(self.channel_low, low, out=self.channel_low, where=there)
-        np.maximum(self.channel_high, high, out=self.channel_high, where=there)
-        self.channel_mean += share * (np.where(there, mean, 0) - self.channel_mean)
+        np.minimum(self.low, low, out=self.low, where=there)
+        np.maximum(self.high, high, out=self.high, where=there)
+        inside = np.fmax(low, np.fmin(mean, high))  # even where the sum of numbers overflows
+        self.mean += share * (np.where(there, inside, 0) - self.mean)
 
     def observations(self) -> dict[str, Observation]:
         """What was observed of each value that some run computed, by name."""
@@ -246,21 +214,26 @@ class Recorder:
         return {value.name: self._observation(i) for i, value in values if self.runs[i]}
 
     def _observation(self, index: int) -> Observation:
-        part, channels = self._parts[index], None
-        if self.values[index].channels:
-            mean = self.channel_mean[part].astype(np.float32)
-            low, high = self.channel_low[part].copy(), self.channel_high[part].copy()
-            channels = ChannelRanges(low, high, mean)
+        part = slice(*self._starts[index : index + 2])
+        ranges = ChannelRanges(
+            self.low[part].copy(), self.high[part].copy(), self.mean[part].astype(np.float32)
+        )
         return Observation(
-            float(self.low[index]),
-            float(self.high[index]),
+            float(ranges.low.min()),
+            float(ranges.high.max()),
             float(self.average_low[index]),
             float(self.average_high[index]),
             float(self.reach[index]),
             self.counts[index].copy(),
-            channels,
+            ranges if self.values[index].channels else None,
             int(self.runs[index]),
         )
+
+
+def _reaches(low: Array, high: Array) -> Array:
+    """The reach of each of several ranges, as in the function that was run."""
+    pairs = zip(low.tolist(), high.tolist(), strict=True)
+    return np.array([reach_of(*pair) for pair in pairs])
 
 
 def merge_observations(

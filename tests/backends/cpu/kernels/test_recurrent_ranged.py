@@ -52,6 +52,10 @@ def test_steps_and_batches_of_any_number(op: Recurrent) -> None:
     check_ranged(layer(op, STEPS, BATCH), RUNS)
 
 
+def test_steps_of_a_wide_layer_are_steps_of_the_program() -> None:
+    check_ranged(layer(GRU(), STEPS, 1, width=400), [{"t": 3}, {"t": 12}])
+
+
 @pytest.mark.parametrize("target", ["x86-64-v3", "x86-64"])
 def test_shorter_vectors_have_lower_tiles(target: str) -> None:
     check_ranged(layer(LSTM(), STEPS, BATCH), RUNS, target=target)

@@ -259,3 +259,20 @@ def test_a_condition_that_may_fail_before_the_limit_is_one() -> None:
     for length in (1, 2, 4, 7):
         x = np.random.default_rng(length).standard_normal((length, 4)).astype(np.float32)
         np.testing.assert_allclose(compiled(x), session.run(None, {"x": x})[0], atol=1e-4)
+
+
+def test_a_loop_is_unrolled_where_ops_take_no_ranged_extents() -> None:
+    ordered = "often = {70}, int64[1] none = {0}, int64[1] one = {1}, float third = {0.3}"
+    text = COUNTED.replace("often = {70}, int64[1] one = {1}, float third = {0.3}", ordered)
+    text = text.replace(
+        "small = Mul (sum, third)",
+        """shape = Shape <start = 1, end = 2> (before)
+            values, places = TopK <axis = 1> (before, shape)
+            top = Slice (values, none, one, one)
+            best = Squeeze (top, one)
+            both = Add (sum, best)
+            small = Mul (both, third)""",
+    )
+    proto = parser.parse_model(HEADER + text)
+    module = afterglow.import_model(proto, dims={"s": 3, "b": 2})
+    assert not loops_of(module)

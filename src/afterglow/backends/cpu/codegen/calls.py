@@ -95,8 +95,11 @@ def group_calls(calls: Sequence[Call]) -> list[list[Call]]:
 
 
 def step_key(calls: Sequence[Call]) -> Hashable:
-    """What is equal for steps that do the same."""
-    return tuple((call.function.symbol, call.arguments, call.guards) for call in calls)
+    """What is equal for steps that do the same: repeated functions may have other units each."""
+    return tuple(
+        (call.function.symbol, call.function.units, call.function.work, call.arguments, call.guards)
+        for call in calls
+    )
 
 
 def write_division(e: Emitter, calls: Sequence[Call]) -> tuple[Value, Value]:

@@ -1,4 +1,4 @@
-"""The smallest, the largest and the mean element of each channel, in one walk.
+"""The smallest, the largest and the mean element of each channel in one walk, and their reach.
 
 Many rows are walked in blocks, whose results are joined in a second phase.
 """
@@ -12,18 +12,25 @@ from operator import add
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.reduction import block_cut, lines_side_by_side
-from afterglow.backends.cpu.kernels.table import DIRECT, algorithms
+from afterglow.backends.cpu.kernels.table import DIRECT, algorithms, kernel
 from afterglow.backends.cpu.llvm.emitter import (
     Value,
+    absolute,
     any_lane,
+    clamp,
+    first_lanes,
     is_nan,
     larger,
     maximum,
     minimum,
+    reduce_max,
+    reinterpret,
+    select,
     smaller,
 )
 from afterglow.backends.cpu.micro.access import Reader, open_source, placed_source
 from afterglow.backends.cpu.micro.cost import REDUCED_ELEMENT, plain_cost, work_of
+from afterglow.backends.cpu.micro.fusion import SourceRow
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase
 from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.layout import lay_out, lifted
@@ -33,8 +40,8 @@ from afterglow.backends.cpu.micro.rows import Rows
 from afterglow.backends.cpu.micro.staged import Partials, Results, partials_storage
 from afterglow.backends.cpu.pointwise import compute
 from afterglow.ops.elementwise import Div
-from afterglow.ops.histogram import ChannelRanges
-from afterglow.types.dtype import f32
+from afterglow.ops.histogram import EXPONENT, ONE_MORE, ChannelRanges, Reach
+from afterglow.types.dtype import f32, i32
 
 Combine = tuple[Callable[[Value, Value], Value], ...]
 
@@ -159,3 +166,33 @@ class _Sinks:
             row = rows.row(line.number)
             for (offset, mask), value in zip(line.vectors, values, strict=True):
                 row.store(value, line.start + offset, mask)
+
+
+@kernel(Reach)
+def write_reach(k: Kernel) -> None:
+    """Write a kernel that finds the largest magnitude, and makes a power of two of its exponent."""
+    op, operands = k.step.op, k.step.required
+    assert isinstance(op, Reach)
+    work = work_of(sum(x.type.size for x in operands), REDUCED_ELEMENT)
+    with k.phase(1, work) as p:
+        sources, result = [p.source(number) for number in range(len(operands))], p.sink().row(0)
+        with p.units():
+            found = [_largest_magnitude(p, s.row(0), s.buffer.type.shape[0]) for s in sources]
+            size = maximum(*found)
+            bits = reinterpret(clamp(size, op.least / 2, op.most / 2), i32)
+            power = reinterpret((bits & EXPONENT) + ONE_MORE, f32)
+            result.put(0, select(is_nan(size), power.like(op.most), power))
+
+
+def _largest_magnitude(p: Phase, row: SourceRow, count: int) -> Value:
+    """The largest magnitude in a row; NaN if one is."""
+    lanes = full_lanes(p.target, f32)
+    whole = count // lanes * lanes
+
+    def step(column: Value, found: list[Value]) -> list[Value]:
+        return [maximum(found[0], absolute(row.load(column, lanes)))]
+
+    zeros = p.e.constant(f32, 0, lanes)
+    (found,) = p.e.fold(whole, [zeros], step, step=lanes)
+    rest = first_lanes(p.e.index(count - whole), lanes)  # lanes beyond are zeros
+    return reduce_max(maximum(found, absolute(row.load(whole, lanes, rest))))

@@ -193,7 +193,7 @@ class Accumulation:
         pieces = -(-extent // size)
 
         def block(number: Value) -> list[Value]:
-            place, piece = split(number, pieces) if pieces > 1 else (number, 0)
+            place, piece = split(number, pieces)
             here = at.moved(outer.offset(place), place * (lines * at.line))
             first = e.index(piece) * size
             last = smaller(first + size, extent) if extent % size else first + size

@@ -34,7 +34,7 @@ from afterglow.ops.indexing import Iota, ScatterND
 from afterglow.ops.linear_forms import Unknown
 from afterglow.ops.loop_bounds import Carried, LoopFacts, deciding_values, runs_to_limit
 from afterglow.ops.movement import Concat, Expand, Reshape
-from afterglow.support.errors import CompileError, ModelError, UnsupportedError
+from afterglow.support.errors import AfterglowError, CompileError, ModelError, UnsupportedError
 from afterglow.types import TensorType
 from afterglow.types.dtype import i64, string
 from afterglow.types.extent import larger_extent, largest
@@ -167,8 +167,14 @@ def _loop_as_function(
             raise
         types = [value.type for value in carried]
         growth = LoopGrowth.of(error.steps, types, most, f"{n.builder.name}.iteration")
-        with n.graph.session.attempt():
-            return _loop_as_op(n, limit, condition, carried, growth)
+        try:
+            with n.graph.session.attempt():
+                return _loop_as_op(n, limit, condition, carried, growth)
+        except NeedsInliningError:
+            raise
+        except AfterglowError as problem:  # an op that takes no ranged extents, for instance
+            first = problem.problems[0].error if isinstance(problem, ProblemsError) else problem
+            raise ChangesTypesError(f"values that it carries grow: {first.what}") from None
 
 
 def _loop_as_op(

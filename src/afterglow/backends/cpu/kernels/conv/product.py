@@ -68,7 +68,7 @@ class _Product:
         """One unit: a panel of a group, on a block of tiles."""
         e, panels, geometry = self.e, self.plan.panels, self.plan.geometry
         place, block = self._place(unit)
-        group, number = (e.index(part) for part in _split(place, panels.count))
+        group, number = (e.index(part) for part in split(place, panels.count))
         first, last = tiles_of_block(e, block, self.plan.tiles.count, self.plan.blocks)
         x = self.x + group * geometry.group_stride
         column = group * panels.padded + number * panels.width
@@ -81,15 +81,15 @@ class _Product:
     def _place(self, unit: Value) -> tuple[Index, Index]:
         """The panel, counted through all groups, and the block of a unit."""
         if not self.plan.by_block:
-            return _split(unit, self.plan.blocks)
-        block, panel = _split(unit, self.plan.geometry.groups * self.plan.panels.count)
+            return split(unit, self.plan.blocks)
+        block, panel = split(unit, self.plan.geometry.groups * self.plan.panels.count)
         return panel, block
 
     def _write_tiles(self, side: _Side, first: Index, last: Index) -> None:
         tiles, e = self.plan.tiles, self.e
         with e.loop(last, start=first, name="tile") as number:
             several = largest(tiles.lines) > 1
-            line, in_line = _split(number, tiles.in_line) if several else (0, number)
+            line, in_line = split(number, tiles.in_line) if several else (0, number)
             place = e.index(in_line)
             for run in tiles.runs:
                 if len(tiles.runs) == 1 and not tiles.tail:
@@ -150,7 +150,3 @@ class _Side:
     def loaded_bias(self) -> list[Value]:
         """The bias in the vectors of the columns; empty if there is none."""
         return [] if self.bias is None else self.columns.load(self.bias)
-
-
-def _split(place: Index, extent: int) -> tuple[Index, Index]:
-    return split(place, extent) if largest(extent) > 1 else (place, 0)

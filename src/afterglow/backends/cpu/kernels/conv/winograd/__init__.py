@@ -104,7 +104,7 @@ def _write_apart(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
         matrices = p.workspace("matrices")
         products = _Products(p, plan, factors)
         with p.units() as unit:
-            panel, block = split(unit, plan.blocks) if largest(plan.blocks) > 1 else (unit, 0)
+            panel, block = split(unit, plan.blocks)
             products.write(matrices + p.e.index(block) * size, block, panel)
 
 
