@@ -63,3 +63,13 @@ def test_a_bias_that_is_too_large_for_the_sums_widens_the_scale_of_its_weights()
 def test_a_layer_that_is_kept_stays_in_floats() -> None:
     module = parse_module(FLOAT)
     assert not Convert(observed(-1.75, 62.0), QuantizationConfig(keep=("p*",))).run(module.main)
+
+
+def test_a_name_to_keep_that_fits_no_layer_is_refused() -> None:
+    module = parse_module(FLOAT)
+    with pytest.raises(UsageError) as caught:
+        Convert(observed(-1.75, 62.0), QuantizationConfig(keep=("y", "p"))).run(module.main)
+    assert caught.value.what == "no layer that would compute in integers is called 'y'"
+    assert caught.value.help == "there are p"
+    part = Convert(observed(-1.75, 62.0), QuantizationConfig(keep=("y",)), whole=False)
+    assert part.run(module.main)  # the layer may be in another part

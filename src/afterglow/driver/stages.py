@@ -74,8 +74,9 @@ class Stages:
         if not precision.by_profile:
             return narrowing_pipeline(precision.weights, options.policy.small_weights)
         assert options.profile is not None, "refused when the backend was found"
-        config = options.quantization or QuantizationConfig()
-        return quantizing_pipeline(Convert(options.profile.observations, config))
+        config = (options.quantization or QuantizationConfig()).keeping(options.profile.keep)
+        whole = options.partition is None
+        return quantizing_pipeline(Convert(options.profile.observations, config, whole=whole))
 
     @cached_property
     def stacking_backend(self) -> Backend:
