@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target, assembly
+from afterglow.backends.cpu.codegen.write import plans_for
+from afterglow.backends.policy import Policy
 from afterglow.driver.api import compile
 from afterglow.graph import Builder, Function, Module, Op, run_function
 from afterglow.ops.activation import Tanh
@@ -161,3 +163,11 @@ def test_blocks_that_cut_words_are_not_kernels() -> None:
     (wanted,) = run_function(function, [given])
     result = compile(function.module, cache=False)(given)
     np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_exact_products_multiply_floats(count: int) -> None:
+    made = bench(StoredMatMul(32), rows(count, 64), matrix(u4, 40, 64, 32))
+    made.policy = Policy(exact=True)
+    assert plans_for(made.job(), made.target, made.policy)[0].settings["rows"] == "floats"
+    made.check()
