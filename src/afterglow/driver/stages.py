@@ -17,6 +17,7 @@ from afterglow.driver.micro_batches import choose_micro_batches
 from afterglow.driver.options import PRECISIONS, Options, is_duration
 from afterglow.driver.pipelines import (
     converting_pipeline,
+    dynamic_pipeline,
     lowering_pipeline,
     narrowing_pipeline,
     optimising_pipeline,
@@ -72,6 +73,8 @@ class Stages:
     def narrowing(self) -> Pipeline:
         """The passes that store values in fewer bits, if the options ask for it."""
         options, precision = self.options, PRECISIONS[self.options.precision]
+        if precision.by_row:
+            return dynamic_pipeline()
         if not precision.by_profile:
             return narrowing_pipeline(precision.weights, options.policy.small_weights)
         return quantizing_pipeline(self._conversion)
@@ -79,9 +82,11 @@ class Stages:
     @property
     def _conversion(self) -> Convert:
         """The pass that stores values as integers, by what was observed of them."""
-        assert self.options.profile is not None, "refused when the backend was found"
-        config = self.options.quantization or QuantizationConfig()
-        return Convert(self.options.profile.observations, config)
+        options = self.options
+        assert options.profile is not None, "refused when the backend was found"
+        config = (options.quantization or QuantizationConfig()).keeping(options.profile.keep)
+        whole = options.partition is None
+        return Convert(options.profile.observations, config, whole=whole)
 
     @cached_property
     def stacking_backend(self) -> Backend:
