@@ -34,13 +34,13 @@ class QuantizationConfig:
     """
 
     scheme: str = Scheme.ASYMMETRIC
-    method: str = Method.MINMAX
+    method: str = Method.MSE
     activations: str = "uint8"
     percentile: float = DEFAULT_PERCENTILE
     keep: tuple[str, ...] = ()
     correct_bias: bool = True
     search_weights: bool = False
-    equalise: bool = True
+    equalise: bool = False
 
     def __post_init__(self) -> None:
         _check("scheme", self.scheme, list(Scheme))
