@@ -97,7 +97,8 @@ def test_quantized_weights_are_bytes_with_a_scale_for_each_column(tmp_path: Path
         for node in model.graph.node
         if node.op_type == "DequantizeLinear" and list(stored[node.input[1]].dims) == [8]
     ]
-    assert per_axis and all(node.attribute[0].i == 0 for node in per_axis)
+    assert per_axis
+    assert all(node.attribute[0].i == 0 for node in per_axis)
 
 
 def test_the_model_itself_is_never_overwritten(tmp_path: Path) -> None:
