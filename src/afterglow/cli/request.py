@@ -211,7 +211,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--calibration",
         type=click.Choice([method.value for method in Method]),
-        help="How --profile chooses ranges.  [default: minmax]",
+        help="How --profile chooses ranges.  [default: mse]",
     ),
     click.option(
         "--scheme",
