@@ -18,6 +18,7 @@ if _typing.TYPE_CHECKING:
     from afterglow.graph import Builder, Function, Module, parse_module, print_module
     from afterglow.quantization.config import QuantizationConfig
     from afterglow.quantization.profile import Profile
+    from afterglow.report.quality import quantization_quality
     from afterglow.runtime import CompiledModel
     from afterglow.runtime.device import DeviceInfo
     from afterglow.support.errors import (
@@ -63,6 +64,7 @@ __all__ = [
     "parse_module",
     "print_module",
     "profile",
+    "quantization_quality",
 ]
 
 _HOMES = {
@@ -75,6 +77,7 @@ _HOMES = {
     "afterglow.graph": ("Builder", "Function", "Module", "parse_module", "print_module"),
     "afterglow.quantization.config": ("QuantizationConfig",),
     "afterglow.quantization.profile": ("Profile",),
+    "afterglow.report.quality": ("quantization_quality",),
     "afterglow.runtime": ("CompiledModel",),
     "afterglow.runtime.device": ("DeviceInfo",),
     "afterglow.support.errors": (

@@ -82,9 +82,11 @@ class Stages:
     @property
     def _conversion(self) -> Convert:
         """The pass that stores values as integers, by what was observed of them."""
-        assert self.options.profile is not None, "refused when the backend was found"
-        config = self.options.quantization or QuantizationConfig()
-        return Convert(self.options.profile.observations, config)
+        options = self.options
+        assert options.profile is not None, "refused when the backend was found"
+        config = (options.quantization or QuantizationConfig()).keeping(options.profile.keep)
+        whole = options.partition is None
+        return Convert(options.profile.observations, config, whole=whole)
 
     @cached_property
     def stacking_backend(self) -> Backend:
