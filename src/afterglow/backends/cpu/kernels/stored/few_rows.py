@@ -35,7 +35,7 @@ from afterglow.types.extent import is_ranged, largest, smaller_extent, smallest
 
 FEW = 4
 """Rows that are few, and of a tile at most."""
-FEW_BYTES = 8
+FEW_BYTES = 64
 """The same of rows in bytes, which tiles share."""
 SPAN = 64
 """Numbers along the depth whose zero points are subtracted at once, if there are no blocks."""
