@@ -30,6 +30,8 @@ class QuantizationConfig:
         correct_bias: whether biases make up for the mean error of rounded weights.
         search_weights: whether the ranges of weights are those with the least squared error.
         equalise: whether channels of activations that reach further than others are scaled down.
+        integer_only: whether sums are rescaled in integers, and functions looked up in tables, so
+            that no float is computed between quantized values: docs/quantization.md.
     """
 
     scheme: str = Scheme.ASYMMETRIC
@@ -40,6 +42,7 @@ class QuantizationConfig:
     correct_bias: bool = True
     search_weights: bool = False
     equalise: bool = True
+    integer_only: bool = False
 
     def __post_init__(self) -> None:
         _check("scheme", self.scheme, list(Scheme))

@@ -50,7 +50,7 @@ class Convert(Pass):
             return False
         if self.config.equalise:
             self._equalise(function)
-        points = find_points(function, self.config.keeps)
+        points = find_points(function, self.config.keeps, integer_only=self.config.integer_only)
         if points.readers and not any(value.name in self.observations for value in points.readers):
             raise UsageError(
                 "the profile has none of the values that would be stored as integers",
