@@ -12,11 +12,13 @@ if _typing.TYPE_CHECKING:
     from afterglow.driver.api import compile
     from afterglow.driver.compile import import_model
     from afterglow.driver.devices import devices
+    from afterglow.driver.export import export_onnx
     from afterglow.driver.load import load
     from afterglow.driver.profiling import profile
     from afterglow.graph import Builder, Function, Module, parse_module, print_module
     from afterglow.quantization.config import QuantizationConfig
     from afterglow.quantization.profile import Profile
+    from afterglow.report.quality import quantization_quality
     from afterglow.runtime import CompiledModel
     from afterglow.runtime.device import DeviceInfo
     from afterglow.support.errors import (
@@ -55,23 +57,27 @@ __all__ = [
     "VerifyError",
     "compile",
     "devices",
+    "export_onnx",
     "import_model",
     "load",
     "onnx_backend",
     "parse_module",
     "print_module",
     "profile",
+    "quantization_quality",
 ]
 
 _HOMES = {
     "afterglow.driver.api": ("compile",),
     "afterglow.driver.compile": ("import_model",),
     "afterglow.driver.devices": ("devices",),
+    "afterglow.driver.export": ("export_onnx",),
     "afterglow.driver.load": ("load",),
     "afterglow.driver.profiling": ("profile",),
     "afterglow.graph": ("Builder", "Function", "Module", "parse_module", "print_module"),
     "afterglow.quantization.config": ("QuantizationConfig",),
     "afterglow.quantization.profile": ("Profile",),
+    "afterglow.report.quality": ("quantization_quality",),
     "afterglow.runtime": ("CompiledModel",),
     "afterglow.runtime.device": ("DeviceInfo",),
     "afterglow.support.errors": (

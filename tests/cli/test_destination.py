@@ -14,7 +14,7 @@ from tests.cli import models
 
 PLACES = """\
 help: end the name with .agc for a compiled model; .txt or .agi for a program as text; \
-/ for the folder of a bundle"""
+.onnx for an ONNX model; / for the folder of a bundle"""
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,7 @@ def test_a_model_by_any_name_is_never_written_over(command, tmp_path, words, nam
     [
         (("compile", "-o"), "out.agc", "a compiled model"),
         (("compile", "-o"), "out.txt", "a program as text"),
+        (("compile", "-o"), "out.onnx", "an ONNX model"),
         (("dump", "-o"), "out.txt", "a graph as text"),
         (("dump", "--stage", "instructions", "-o"), "out.agi", "a program as text"),
         (("dump", "--stage", "llvm", "-o"), "out.ll", "LLVM IR"),
@@ -97,7 +98,7 @@ def test_a_picture_of_graphviz_is_known_again(command, tmp_path):
     assert command(*words).status == command(*words).status == 0
 
 
-@pytest.mark.parametrize("name", ["net.v2", "a.so", "model.onnx", "a.o", "-"])
+@pytest.mark.parametrize("name", ["net.v2", "a.so", "model.pb", "a.o", "-"])
 def test_a_name_that_does_not_say_what_to_write(command, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     command.fails(

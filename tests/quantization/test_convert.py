@@ -90,3 +90,13 @@ def test_channels_that_reach_far_are_scaled_down_before_they_are_stored(
         QuantizationConfig(equalise=equalise),
     ).run(module.main)
     assert f"const @r.scale : f32[] = [{scale}]" in print_module(module)
+
+
+def test_a_name_to_keep_that_fits_no_layer_is_refused() -> None:
+    module = parse_module(FLOAT)
+    with pytest.raises(UsageError) as caught:
+        Convert(observed(-1.75, 62.0), QuantizationConfig(keep=("y", "p"))).run(module.main)
+    assert caught.value.what == "no layer that would compute in integers is called 'y'"
+    assert caught.value.help == "there are p"
+    part = Convert(observed(-1.75, 62.0), QuantizationConfig(keep=("y",)), whole=False)
+    assert part.run(module.main)  # the layer may be in another part

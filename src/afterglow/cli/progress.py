@@ -95,6 +95,10 @@ class SampleBar:
         """Show how many samples are done, of how many if that is known."""
         self._bar.update(self._task, description="run", completed=done, total=total)
 
+    def run(self, what: str, done: int, total: int | None) -> None:
+        """Show what is measured, and how much of it is done."""
+        self._bar.update(self._task, description=f"measure {what}", completed=done, total=total)
+
     def __enter__(self) -> Self:
         self._bar.start()
         return self

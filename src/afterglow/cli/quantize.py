@@ -1,4 +1,7 @@
-"""`afterglow quantize`: observe the values of a model on samples, and write the profile."""
+"""`afterglow quantize`: observe the values of a model on samples, and write the profile.
+
+If asked to, it also compiles the model into integers, and reports what that costs.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from afterglow.cli.destination import PROFILE, file_for, takes_force
 from afterglow.cli.each import refuse_lists
 from afterglow.cli.parameters import ImageSize, Numbers
 from afterglow.cli.progress import SampleBar
+from afterglow.cli.quality import QualityRequest, takes_quality
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session, table
@@ -20,6 +24,7 @@ from afterglow.driver.images import ImageOptions
 from afterglow.driver.options import PRECISIONS
 from afterglow.driver.profiled import whole_graph
 from afterglow.driver.profiling import profile_with
+from afterglow.driver.samples import GivenSamples
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.profile import Profile
 from afterglow.support.errors import UsageError
@@ -48,16 +53,60 @@ TYPICAL = 0.999
 @click.option(
     "--merge", metavar="FILE.json", multiple=True, help="Add what another profile observed."
 )
+@takes_quality
 @takes_force
 def quantize(
-    session: Session, request: Request, output: str | None, force: bool, **asked: Any
+    session: Session,
+    request: Request,
+    output: str | None,
+    force: bool,
+    quality: QualityRequest,
+    **asked: Any,
 ) -> int:
     """Run MODEL on samples, observe the values that it computes, and write a profile of them.
 
     The profile has the range, a histogram and the ranges of channels of each value that would be
     stored as integers. It is for this model alone: another one, with other weights, is refused.
     Without -o it is written to MODEL.profile.json, in the current folder.
+
+    With --measure or --report, the model is then compiled into integers and compared with the
+    model in floats: layer by layer, the most costly first, and as a whole. With --tolerance, the
+    few layers whose return to floats helps most are kept in floats until the loss (--metric) is
+    within the tolerance: the profile has them, and afterglow compile follows it.
     """
+    _check(request, quality)
+    name = output or f"{Path(request.path).stem}.profile.json"
+    place = file_for(name, (PROFILE,), request.path, option="-o", force=force)
+    page = quality.destination(request.path, force=force)
+    assert place.path is not None
+    with SampleBar(session.err) as bar:
+        found = _profile(request, asked, bar)
+        measured = quality.compare(request, found, _samples(asked), bar)
+        if measured is not None:
+            found = measured.profile
+            quality.write(measured, page)  # a failure leaves the old profile, too
+        found.save(place.path)
+    data = {
+        **_data(found),
+        **({} if measured is None else measured.data()),
+        "model": request.path,
+        "output": name,
+        "seconds": bar.seconds,
+    }
+
+    def show() -> None:
+        if measured is None:
+            _show_values(session, found)
+        else:
+            measured.show(session)
+        _show_end(session, found, name, bar.seconds)
+
+    session.answer(data, show)
+    return 0
+
+
+def _check(request: Request, quality: QualityRequest) -> None:
+    """Refuse what no profile can be made of, and options without effect."""
     request.refuse_saved()
     refuse_lists(request, "a profile")
     if PRECISIONS[request.options.precision].by_profile:
@@ -65,15 +114,16 @@ def quantize(
             "a profile is made of the model in floats",
             help="leave --precision out, and give the profile to afterglow compile",
         )
-    name = output or f"{Path(request.path).stem}.profile.json"
-    place = file_for(name, (PROFILE,), request.path, option="-o", force=force)
-    assert place.path is not None
-    with SampleBar(session.err) as bar:
-        found = _profile(request, asked, bar)
-        found.save(place.path)
-    data = {**_data(found), "model": request.path, "output": name, "seconds": bar.seconds}
-    session.answer(data, lambda: _show(session, found, name, bar.seconds))
-    return 0
+    if request.options.quantization is not None and not quality.asked:
+        raise UsageError(
+            "a profile does not depend on how integers are chosen",
+            help="give these options to afterglow compile; or add --measure, to try them",
+        )
+
+
+def _samples(asked: dict[str, Any]) -> GivenSamples:
+    images = ImageOptions(asked["size"], asked["mean"], asked["std"])
+    return asked["data"], images, asked["limit"]
 
 
 def _profile(request: Request, asked: dict[str, Any], bar: SampleBar) -> Profile:
@@ -84,10 +134,8 @@ def _profile(request: Request, asked: dict[str, Any], bar: SampleBar) -> Profile
             profile.check_same(graph, Path(request.path).name)
     if not asked["data"]:
         raise UsageError("the path of the samples is empty", help="write --data FOLDER")
-    images = ImageOptions(asked["size"], asked["mean"], asked["std"])
-    options = replace(request.options, progress=bar.stage)
-    samples = (asked["data"], images, asked["limit"])
-    found = profile_with(request.path, options, request.dim_options, samples, bar.sample)
+    options = replace(request.options, progress=bar.stage, quantization=None)
+    found = profile_with(request.path, options, request.dim_options, _samples(asked), bar.sample)
     for profile in reversed(before):
         found = profile.merge(found)
     return found
@@ -97,6 +145,7 @@ def _data(profile: Profile) -> dict[str, Any]:
     return {
         "samples": profile.samples,
         "left_out": list(profile.left_out),
+        "keep": list(profile.keep),
         "values": [
             {
                 "name": name,
@@ -120,11 +169,15 @@ def typical_magnitude(observation: Observation) -> float:
     return min(limit, max(abs(observation.low), abs(observation.high)))
 
 
-def _show(session: Session, profile: Profile, output: str, seconds: float) -> None:
+def _show_values(session: Session, profile: Profile) -> None:
     values = len(profile.observations)
     session.show(_table(profile))
     if values > SHOWN:
         session.say(f"{values - SHOWN} values with fewer outliers are not shown")
+
+
+def _show_end(session: Session, profile: Profile, output: str, seconds: float) -> None:
+    values = len(profile.observations)
     for node in profile.left_out:
         session.warn(f"not observed: {node}")
     session.say(

@@ -32,6 +32,15 @@ class ImageOptions:
     mean: Sequence[float] = (0.0,)
     std: Sequence[float] = (1.0,)
 
+    @staticmethod
+    def of(
+        size: tuple[int, int] | None,
+        mean: float | Sequence[float],
+        std: float | Sequence[float],
+    ) -> ImageOptions:
+        """Options with one number for all channels, or one for each."""
+        return ImageOptions(size, _each(mean), _each(std))
+
     def __post_init__(self) -> None:
         if not all(number != 0 for number in self.std):
             raise UsageError("std must not be 0")
@@ -40,6 +49,10 @@ class ImageOptions:
     def is_normalizing(self) -> bool:
         """Whether it makes a difference to have mean and std."""
         return any(self.mean) or any(number != 1 for number in self.std)
+
+
+def _each(numbers: float | Sequence[float]) -> tuple[float, ...]:
+    return tuple(numbers) if isinstance(numbers, Sequence) else (float(numbers),)
 
 
 @dataclass(frozen=True)

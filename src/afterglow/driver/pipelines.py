@@ -21,6 +21,7 @@ from afterglow.memory.passes import (
 )
 from afterglow.passes import Pipeline, ProgramPipeline
 from afterglow.quantization.convert import Convert
+from afterglow.quantization.dynamic import QuantizeProducts
 from afterglow.quantization.weight_only import FORMATS, QuantizeWeights
 from afterglow.transforms.arithmetic import ARITHMETIC
 from afterglow.transforms.average_integers import AVERAGE_INTEGERS
@@ -131,6 +132,16 @@ def quantizing_pipeline(convert: Convert) -> Pipeline:
             DropDead(),
         ),
     )
+
+
+def dynamic_pipeline() -> Pipeline:
+    """Products of an optimised function in integers, whose scales are found as they run."""
+    return Pipeline("quantize", (QuantizeProducts(), MergeEqualNodes(), DropDead()))
+
+
+def converting_pipeline(convert: Convert) -> Pipeline:
+    """The same for engines that make integers of products of dequantized values themselves."""
+    return Pipeline("convert", (convert, MergeEqualConstants(), DropDead()))
 
 
 def narrowing_pipeline(stored: DType | None, every: bool) -> Pipeline:

@@ -16,7 +16,7 @@ from afterglow.driver.images import ImageOptions
 from afterglow.driver.observed import ObservedRecipe, host_nodes
 from afterglow.driver.options import Options, Progress, check_bindings
 from afterglow.driver.profiled import title_of, whole_graph
-from afterglow.driver.samples import Sample, Samples
+from afterglow.driver.samples import GivenSamples, Sample, Samples, no_samples
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import find_backend
 from afterglow.quantization.profile import ModelIdentity, Profile
@@ -79,19 +79,15 @@ def profile(
         cache=cache_folder(cache),
         progress=progress,
     )
-    images = ImageOptions(size, _each(mean), _each(std))
+    images = ImageOptions.of(size, mean, std)
     return profile_with(model, options, dim_options, (samples, images, limit), on_sample)
-
-
-def _each(numbers: float | Sequence[float]) -> tuple[float, ...]:
-    return tuple(numbers) if isinstance(numbers, Sequence) else (float(numbers),)
 
 
 def profile_with(
     model: Any,
     options: Options,
     dim_options: DimOptions,
-    given: tuple[Any, ImageOptions, int | None],
+    given: GivenSamples,
     on_sample: OnSample | None = None,
 ) -> Profile:
     """The profile of a model, compiled with options, on samples with their options and limit."""
@@ -102,9 +98,7 @@ def profile_with(
     taken = iter(samples)
     first = next(taken, None)
     if first is None:
-        raise UsageError(
-            "there are no samples", help="give some that are like the inputs of later runs"
-        )
+        raise no_samples()
     recipe = ObservedRecipe(source, options, _shapes(first))
     compiled = compile_recipe(recipe, dim_options)
     done, count = 0, samples.count
@@ -113,7 +107,7 @@ def profile_with(
         if on_sample is not None:
             on_sample(done, count)
     observations = recipe.records.observations()
-    left_out = (*host_nodes(compiled), *recipe.records.in_bodies)
+    left_out = (*host_nodes(compiled), *recipe.records.left_out)
     if not observations:
         raise _nothing_observed(left_out)
     identity = ModelIdentity.of(whole_graph(source), title_of(source))
@@ -124,7 +118,9 @@ def _nothing_observed(left_out: Sequence[str]) -> UsageError:
     what = "nothing in the model can be quantized: it has no convolution or product with weights"
     if not left_out:
         return UsageError(what)
-    return UsageError(f"{what}, but in loops, branches or on the host", excerpt=left_out[:5])
+    return UsageError(
+        f"{what}, but in loops, branches, before logarithms or on the host", excerpt=left_out[:5]
+    )
 
 
 def _shapes(sample: Sample) -> dict[str, tuple[int, ...]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from zipfile import BadZipFile
 
 import numpy as np
@@ -32,6 +32,17 @@ class Sample:
 
     feed: Mapping[str, Any]
     label: str
+
+
+GivenSamples: TypeAlias = tuple[Any, ImageOptions, int | None]
+"""What a user gives as samples, how images become arrays, and how many to take at most."""
+
+
+def no_samples() -> UsageError:
+    """The error about samples of which there are none."""
+    return UsageError(
+        "there are no samples", help="give some that are like the inputs of later runs"
+    )
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from afterglow.graph import Node
@@ -67,9 +68,30 @@ class QuantizationConfig:
 
         def kept(node: Node) -> bool:
             names = (node.origin, node.name)
-            return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+            return any(_fits(name, pattern) for name in names for pattern in patterns)
 
         return kept
+
+    def keeping(self, more: Sequence[str]) -> QuantizationConfig:
+        """The same, with more layers that stay in floats."""
+        return replace(self, keep=(*self.keep, *more)) if more else self
+
+    def check_kept(self, layers: Sequence[Node]) -> None:
+        """Raise if a name of a layer to keep fits none of the layers of a model."""
+        both = (name for node in layers for name in (node.origin, node.name) if name)
+        names = list(dict.fromkeys(both))
+        for pattern in self.keep:
+            if not any(_fits(name, pattern) for name in names):
+                near = get_close_matches(pattern, names, 3) or names[:3]
+                raise UsageError(
+                    f"no layer that would compute in integers is called {pattern!r}",
+                    help=f"there are {', '.join(near)}{' …' if len(near) < len(names) else ''}",
+                )
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """Whether a name is what a pattern says, or fits its stars; names may have brackets."""
+    return name == pattern or fnmatchcase(name, pattern)
 
 
 def _check(what: str, given: str, known: list[str]) -> None:

@@ -18,7 +18,7 @@ from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.correct_bias import expected_error
 from afterglow.quantization.equalise import Equalise
 from afterglow.quantization.observation import Observation
-from afterglow.quantization.points import find_points
+from afterglow.quantization.points import find_points, is_anchor
 from afterglow.quantization.scheme import LEAST_SCALE, Method, Scheme
 from afterglow.quantization.weights import least_scales, quantize_bias, quantize_weight
 from afterglow.support.errors import UsageError
@@ -39,19 +39,26 @@ class Convert(Pass):
         self,
         observations: Mapping[str, Observation],
         config: QuantizationConfig = QuantizationConfig(),  # noqa: B008  a frozen value
+        *,
+        whole: bool = True,
     ) -> None:
         self.observations = observations
         """By the names of points."""
         self.config = config
+        self.whole = whole
+        """Whether all of a model is converted at once: then all that is named must be there."""
 
     def run(self, function: Function) -> bool:
         """See the class."""
         if function is not function.module.main:
             return False
+        if self.whole:
+            self.config.check_kept([node for node in function.nodes if is_anchor(node)])
         if self.config.equalise:
             self._equalise(function)
         points = find_points(function, self.config.keeps, integer_only=self.config.integer_only)
-        if points.readers and not any(value.name in self.observations for value in points.readers):
+        observed = any(value.name in self.observations for value in points.readers)
+        if points.readers and not observed and self.whole:
             raise UsageError(
                 "the profile has none of the values that would be stored as integers",
                 help="make the profile again, with this version of Afterglow",

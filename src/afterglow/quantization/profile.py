@@ -85,7 +85,8 @@ class Profile:
     """What runs of a model on samples observed of its values: integers are chosen by it.
 
     `observations` are by the names of values in the optimised graph; `origins` name the nodes of
-    the model that compute them, `left_out` nodes that could not be observed.
+    the model that compute them, `left_out` nodes that could not be observed, `keep` layers that
+    stay in floats, as a search by tolerance chose them.
     """
 
     model: ModelIdentity
@@ -93,6 +94,7 @@ class Profile:
     observations: Mapping[str, Observation]
     origins: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
 
     def save(self, path: str | Path) -> None:
         """Save it as a JSON file, which replaces an old one as a whole."""
@@ -137,6 +139,7 @@ class Profile:
             observations=merge_observations(self.observations, other.observations),
             origins={**self.origins, **other.origins},
             left_out=tuple(dict.fromkeys((*self.left_out, *other.left_out))),
+            keep=tuple(dict.fromkeys((*self.keep, *other.keep))),
         )
 
     def check_same(self, module: Module, title: str = "the model") -> None:
@@ -168,6 +171,7 @@ class Profile:
             },
             "samples": self.samples,
             "left_out": list(self.left_out),
+            "keep": list(self.keep),
             "values": {name: _data(x, self.origins.get(name, "")) for name, x in values},
         }
 
@@ -228,6 +232,7 @@ def _profile_of(file: JsonObject) -> Profile:
         {name: _observation(entry) for name, entry in values.objects()},
         {name: entry.text("node") for name, entry in values.objects()},
         file.texts("left_out"),
+        file.texts("keep") if "keep" in file.data else (),
     )
 
 

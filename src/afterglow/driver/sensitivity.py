@@ -1,0 +1,259 @@
+"""What each layer of a quantized model costs, measured; and which to keep in floats."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from afterglow.driver.compile import Recipe, compile_recipe
+from afterglow.driver.dims import DimOptions
+from afterglow.driver.options import Options
+from afterglow.driver.profiled import open_profiled
+from afterglow.driver.samples import GivenSamples, Sample, Samples, no_samples
+from afterglow.driver.simulated import ConvertedRecipe, Probes, SimulatedRecipe
+from afterglow.driver.stages import find_backend
+from afterglow.frontends.base import Source
+from afterglow.quantization.config import QuantizationConfig
+from afterglow.quantization.metrics import Metric, Outputs, noise_ratio
+from afterglow.quantization.simulate import Layer
+from afterglow.runtime import CompiledModel
+from afterglow.support.errors import UsageError
+from afterglow.types import Array
+
+MEASURED = 8
+"""Samples on which each layer is measured."""
+MOST_COMPILATIONS = 8
+"""Programs that a search compiles at most."""
+
+OnRun = Callable[[str, int, int | None], None]
+"""Called with what is done, and how many runs of how many are."""
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """What a layer costs in integers, as ratios of noise to signal."""
+
+    layer: Layer
+    alone: float
+    """Of its result, if what it reads is exact."""
+    output: float
+    """Of the model's outputs, if no other layer is in integers."""
+    accumulated: float | None = None
+    """Of what it reads in the model of integers; None if that was not measured."""
+
+
+@dataclass
+class Measurement:
+    """A model in floats whose layers can be simulated in integers, and samples to run it on.
+
+    Options are those of the quantized model.
+    """
+
+    source: Source
+    options: Options
+    dim_options: DimOptions
+    samples: Sequence[Sample]
+    on_run: OnRun = lambda what, done, of: None
+    probes: Probes = field(init=False)
+    model: CompiledModel = field(init=False)
+
+    @staticmethod
+    def of(
+        model: Any,
+        options: Options,
+        dim_options: DimOptions,
+        given: GivenSamples,
+        on_run: OnRun | None = None,
+    ) -> Measurement:
+        """Measure a model on samples, which are given with options for images and a limit."""
+        find_backend(options)
+        source = open_profiled(model, options)
+        inputs = source.signature(options).inputs
+        samples = [*Samples.of(given[0], inputs, *given[1:])]
+        if not samples:
+            raise no_samples()
+        on_run = on_run or (lambda what, done, of: None)
+        return Measurement(source, options, dim_options, samples, on_run)
+
+    def __post_init__(self) -> None:
+        self.on_run("compile", 0, None)
+        recipe = SimulatedRecipe(self.source, self.options)
+        self.probes = recipe.probes
+        self.model = compile_recipe(recipe, self.dim_options)
+
+    def keeping(self, names: Sequence[str]) -> Measurement:
+        """The same with more layers in floats: those of its profile, and these."""
+        profile = self.options.profile
+        assert profile is not None
+        kept = replace(profile, keep=(*profile.keep, *names))
+        other = copy(self)
+        other.options = replace(self.options, profile=kept)
+        return other
+
+    @property
+    def layers(self) -> dict[str, Layer]:
+        """The layers that are in integers, by name."""
+        profile = self.options.profile
+        kept = () if profile is None else profile.keep
+        found = self.probes.layers.items()
+        return {name: x for name, x in found if not {x.origin, name} & {*kept}}
+
+    @property
+    def config(self) -> QuantizationConfig:
+        """How integers are chosen."""
+        return self.options.quantization or QuantizationConfig()
+
+    @cached_property
+    def expected(self) -> Outputs:
+        """The outputs of the model in floats."""
+        return self.simulated((), "floats")
+
+    def simulated(self, layers: Iterable[str], what: str = "simulate") -> Outputs:
+        """The outputs on all samples if some layers are in integers."""
+        self.probes.switched = frozenset(layers)
+        return self._run(self.model, what)
+
+    def quantized(self, keep: Sequence[str] = ()) -> Outputs:
+        """The outputs of the quantized model, with more layers in floats than its config says."""
+        config = replace(self.config, keep=(*self.config.keep, *keep))
+        recipe = Recipe(self.source, replace(self.options, quantization=config))
+        return self._run(compile_recipe(recipe, self.dim_options), "integers")
+
+    def _run(self, model: CompiledModel, what: str) -> Outputs:
+        return [
+            self._outputs(model, sample, what, place) for place, sample in enumerate(self.samples)
+        ]
+
+    def _outputs(self, model: CompiledModel, sample: Sample, what: str, place: int) -> list[Any]:
+        self.on_run(what, place, len(self.samples))
+        return model.run(None, sample.feed)
+
+    @cached_property
+    def noise(self) -> dict[str, tuple[float, float]]:
+        """For each layer its noise alone: that of its own result, and that of the outputs."""
+        some = self.samples[:MEASURED]
+        expected, names = self.expected, [*self.layers]
+        found: dict[str, tuple[float, float]] = {}
+        for place, name in enumerate(names):
+            self.on_run("layers", place, len(names))
+            self.probes.switched = frozenset([name])
+            own, outputs = np.zeros(2), []
+            for sample, wanted in zip(some, expected, strict=False):
+                outputs.append(noise_ratio(wanted, self.model.run(None, sample.feed)))
+                own += self.probes.powers.get(name, 0.0)
+            found[name] = (float(own[1] / own[0]) if own[0] else 0.0, float(np.mean(outputs)))
+        return found
+
+    def costs(self) -> list[LayerCost]:
+        """What each layer costs; the most costly first."""
+        noise, accumulated = self.noise, self._accumulated()
+        layers = self.layers.items()
+        found = [LayerCost(x, *noise[name], accumulated.get(x.point)) for name, x in layers]
+        return sorted(found, key=lambda cost: -cost.output)
+
+    def _accumulated(self) -> dict[str, float]:
+        """The noise of each value that the quantized model stores as integers, by name."""
+        recipe = ConvertedRecipe(self.source, self.options)
+        quantized = compile_recipe(recipe, self.dim_options)
+        self.probes.switched = frozenset()
+        powers: dict[str, Array] = {}
+        some = self.samples[:MEASURED]
+        for place, sample in enumerate(some):
+            self.on_run("values", place, len(some))
+            self.model.run(None, sample.feed)
+            quantized.run(None, sample.feed)
+            for name, exact in self.probes.values.items():
+                stored = recipe.probes.values.get(name)
+                if stored is not None and stored.shape == exact.shape:
+                    powers[name] = powers.get(name, np.zeros(2)) + _powers(exact, stored)
+        return {
+            name.removeprefix("\0value "): float(noise / signal) if signal else 0.0
+            for name, (signal, noise) in powers.items()
+        }
+
+
+def _powers(exact: Array, stored: Array) -> Array:
+    wide = exact.astype(np.float64)
+    error = stored - wide
+    return np.array([(wide * wide).sum(), (error * error).sum()])
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search for layers to keep in floats found."""
+
+    keep: tuple[str, ...]
+    """Names of the layers, the most costly first."""
+    loss: float
+    """The loss with these in floats."""
+    loss_before: float
+    """The loss with all layers in integers."""
+    layers: int
+    """How many layers could be in integers."""
+
+
+def search(
+    measurement: Measurement, metric: Metric, tolerance: float, most: int | None = None
+) -> Search:
+    """The few layers that must be in floats for the loss of a metric to be within a tolerance.
+
+    Layers are ranked by the noise that each alone makes in the outputs. How many of them are
+    needed is found on the simulation, then checked by programs that are compiled with as many in
+    floats. At most half of the layers are kept, or `most`.
+    """
+    if not tolerance >= 0:
+        raise UsageError(f"the tolerance must be at least 0, got {tolerance}")
+    expected = measurement.expected
+
+    def loss_of(outputs: Outputs) -> float:
+        return float(metric(expected, outputs))
+
+    before = loss_of(measurement.quantized())
+    layers = measurement.layers
+    count = len(layers)
+    if before <= tolerance:
+        return Search((), before, before, count)
+    ranked = sorted(layers, key=lambda name: -measurement.noise[name][1])
+    most = -(-count // 2) if most is None else min(most, count)
+
+    def simulated_loss(kept: int) -> float:
+        return loss_of(measurement.simulated(ranked[kept:]))
+
+    names = _names([layers[name] for name in ranked])
+    kept, loss = _least(simulated_loss, tolerance, most), before
+    for compiled in range(MOST_COMPILATIONS):
+        loss = loss_of(measurement.quantized(names[:kept]))
+        if loss <= tolerance:
+            return Search(tuple(names[:kept]), loss, before, count)
+        if kept == most:
+            break
+        kept = min(most, kept + (1 << compiled))
+    raise UsageError(
+        f"the tolerance {tolerance:g} cannot be met with {kept} of {count} layers in floats",
+        excerpt=[f"{before:.3g} with none, {loss:.3g} with {', '.join(names[:kept])}"],
+        help="allow more, or try another method of calibration, such as mse or percentile",
+    )
+
+
+def _least(loss: Callable[[int], float], tolerance: float, most: int) -> int:
+    """The smallest number, from 1 to `most`, whose loss is within a tolerance, by bisection."""
+    low, high = 1, most
+    while low < high:
+        middle = (low + high) // 2
+        if loss(middle) <= tolerance:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _names(layers: Sequence[Layer]) -> list[str]:
+    """What layers are called: by the model's node, if it has no other layer."""
+    counts = Counter(layer.origin for layer in layers)
+    return [x.origin if x.origin and counts[x.origin] == 1 else x.name for x in layers]

@@ -1,0 +1,142 @@
+"""Metrics: how far the outputs of a quantized model are from those of the model in floats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from afterglow.support.errors import UsageError
+from afterglow.types import Array
+
+Outputs: TypeAlias = Sequence[Sequence[Any]]
+"""The outputs of a model for each sample."""
+Metric: TypeAlias = Callable[[Outputs, Outputs], float]
+"""A loss, of what is expected and what was found: 0 if they are the same."""
+
+
+def cosine(expected: Outputs, found: Outputs) -> float:
+    """The cosine similarity of outputs: a mean over samples, of the output that has the least."""
+    similarities = [
+        [_cosine(one, other) for one, other in _float_pairs(sample, others)]
+        for sample, others in zip(expected, found, strict=True)
+    ]
+    means = [np.mean(of_one) for of_one in zip(*similarities, strict=True)]
+    return float(min(means, default=1.0))
+
+
+def max_error(expected: Outputs, found: Outputs) -> float:
+    """The largest error of an output, as a part of the largest magnitude that it should have."""
+    worst: dict[int, tuple[float, float]] = {}
+    for sample, others in zip(expected, found, strict=True):
+        for place, (one, other) in enumerate(_float_pairs(sample, others)):
+            error, size = worst.get(place, (0.0, 0.0))
+            worst[place] = max(error, _distance(one, other)), max(size, _magnitude(one))
+    parts = (error / size if size else error for error, size in worst.values())
+    return max(parts, default=0.0)
+
+
+def top1(expected: Outputs, found: Outputs) -> float:
+    """The share of rows of the first output whose largest number is at the same place."""
+    agreements = [
+        _top1(*pair)
+        for sample, others in zip(expected, found, strict=True)
+        for pair in [*_float_pairs(sample, others)][:1]
+    ]
+    return float(np.mean(np.concatenate(agreements))) if agreements else 1.0
+
+
+def accuracy(outputs: Outputs, labels: Array) -> float:
+    """The share of rows of the first output whose largest number is at the place of the label."""
+    places = [np.asarray(sample[0]).argmax(-1).reshape(-1) for sample in outputs]
+    chosen = np.concatenate(places) if places else np.zeros(0, np.int64)
+    wanted = labels.reshape(-1)
+    if len(wanted) < len(chosen):
+        raise UsageError(f"there are {len(wanted)} labels for {len(chosen)} rows of the output")
+    return float((chosen == wanted[: len(chosen)]).mean())
+
+
+METRICS: dict[str, Metric] = {
+    "cosine": lambda expected, found: 1 - cosine(expected, found),
+    "max_error": max_error,
+    "top1": lambda expected, found: 1 - top1(expected, found),
+}
+"""Losses by the names of their metrics."""
+
+
+def find_metric(metric: str | Metric) -> Metric:
+    """A metric by its name, or one that the user wrote."""
+    if callable(metric):
+        return metric
+    if metric not in METRICS:
+        raise UsageError(
+            f"no metric {metric!r}",
+            help=f"there are {', '.join(METRICS)}; or give a function of two lists of outputs",
+        )
+    return METRICS[metric]
+
+
+def noise_ratio(expected: Sequence[Any], found: Sequence[Any]) -> float:
+    """The power of the error of a sample's outputs over their own power, as a mean."""
+    ratios = [_noise_ratio(one, other) for one, other in _float_pairs(expected, found)]
+    return float(np.mean(ratios)) if ratios else 0.0
+
+
+def decibels(noise: float) -> float:
+    """A ratio of noise to signal as a ratio of signal to noise in dB."""
+    return -10 * math.log10(noise) if noise else math.inf
+
+
+def _float_pairs(expected: Sequence[Any], found: Sequence[Any]) -> Iterator[tuple[Array, Array]]:
+    """Outputs that hold floats."""
+    for one, other in zip(expected, found, strict=True):
+        if isinstance(one, np.ndarray) and one.dtype.kind == "f":
+            yield one.astype(np.float64), np.asarray(other).astype(np.float64)
+
+
+def _cosine(one: Array, other: Array) -> float:
+    if one.shape != other.shape:
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        size = float(np.sqrt((one * one).sum()) * np.sqrt((other * other).sum()))
+        product = float((one * other).sum())
+    if not size or not math.isfinite(size):
+        return float(np.array_equal(one, other, equal_nan=True))
+    return product / size
+
+
+def _distance(one: Array, other: Array) -> float:
+    if one.shape != other.shape:
+        return math.inf
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    with np.errstate(invalid="ignore"):
+        distance = np.where(same, 0.0, np.abs(one - other))
+    worst = float(distance.max(initial=0.0))
+    return worst if math.isfinite(worst) else math.inf
+
+
+def _magnitude(x: Array) -> float:
+    finite = np.abs(x[np.isfinite(x)])
+    return float(finite.max(initial=0.0))
+
+
+def _top1(one: Array, other: Array) -> Array:
+    """For each row, whether its largest number is at the same place."""
+    if not one.ndim or not one.shape[-1]:
+        return np.ones(1, np.bool_)
+    places = one.argmax(-1).reshape(-1)
+    if one.shape != other.shape:
+        return np.zeros(len(places), np.bool_)
+    return np.asarray(places == other.argmax(-1).reshape(-1))
+
+
+def _noise_ratio(one: Array, other: Array) -> float:
+    """At most 1 where shapes differ; elements that are not finite are left out."""
+    if one.shape != other.shape:
+        return 1.0
+    finite = np.isfinite(one) & np.isfinite(other)
+    signal, noise = one[finite], (other - one)[finite]
+    power = float((signal * signal).sum())
+    return float((noise * noise).sum()) / power if power else 0.0

@@ -1,0 +1,180 @@
+"""The report on a quantized model: what each layer costs and saves, and all of them together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from afterglow.driver.sensitivity import LayerCost, Measurement
+from afterglow.quantization.calibrate import saturated_share, signal_to_noise
+from afterglow.quantization.distribution import Distribution
+from afterglow.quantization.metrics import (
+    Outputs,
+    accuracy,
+    cosine,
+    decibels,
+    max_error,
+    top1,
+)
+from afterglow.quantization.observation import Observation
+from afterglow.report.layer_times import LayerTimes, layer_times
+from afterglow.types import Array
+
+BINS = 48
+"""Bins of the histograms in a report."""
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """A layer in integers: what it reads, what that costs, what it saves. Ratios are in dB."""
+
+    name: str
+    node: str
+    op: str
+    value: str
+    """The value that it reads, which is stored as integers."""
+    low: float
+    high: float
+    histogram: tuple[int, ...]
+    """Counts of equal bins from `low` to `high`."""
+    scale: float
+    zero_point: int
+    clipped_low: float
+    """The least number that the integers stand for."""
+    clipped_high: float
+    saturated: float
+    """The share of numbers that are clipped."""
+    storing_snr: float
+    """Signal to noise of what it reads, by the histogram."""
+    own_snr: float
+    """Signal to noise of its result, if no other layer is in integers."""
+    output_snr: float
+    """Signal to noise of the model's outputs, if no other layer is in integers."""
+    accumulated_snr: float | None
+    """Signal to noise of what it reads, with all layers in integers."""
+    weight_bytes: int
+    stored_bytes: int
+    """Bytes of the weight as integers, and of its scales."""
+    seconds: float | None
+    """Time in floats."""
+    stored_seconds: float | None
+    """Time in integers."""
+
+
+@dataclass(frozen=True)
+class QuantizationReport:
+    """What quantizing a model costs and saves; layers are in order of cost, the largest first."""
+
+    title: str
+    samples: int
+    layers: tuple[LayerReport, ...]
+    kept: tuple[str, ...]
+    """Layers that stay in floats, as they were asked for."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Of the outputs: cosine, max_error and top1; with labels also both accuracies."""
+    seconds: float | None = None
+    stored_seconds: float | None = None
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the weights of all layers in floats."""
+        return sum(layer.weight_bytes for layer in self.layers)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of the same weights as integers."""
+        return sum(layer.stored_bytes for layer in self.layers)
+
+    def data(self) -> dict[str, Any]:
+        """All of it, as JSON can hold it: ratios without noise are null."""
+        return {
+            "format": "afterglow quantization report",
+            **asdict(replace(self, layers=())),
+            "weight_bytes": self.weight_bytes,
+            "stored_bytes": self.stored_bytes,
+            "layers": [_finite(asdict(layer)) for layer in self.layers],
+        }
+
+
+def _finite(data: dict[str, Any]) -> dict[str, Any]:
+    infinite = (key for key, x in data.items() if isinstance(x, float) and not math.isfinite(x))
+    return {**data, **dict.fromkeys(infinite)}
+
+
+def report_on(measurement: Measurement, title: str, labels: Array | None) -> QuantizationReport:
+    """Measure a quantized model, layer by layer and as a whole."""
+    options = measurement.options
+    assert options.profile is not None
+    expected, found = measurement.expected, measurement.quantized()
+    feed = measurement.samples[0].feed
+    floats = replace(options, precision="float32", profile=None, quantization=None)
+    measurement.on_run("time", 0, None)
+    times = [layer_times(measurement.source, each, feed) for each in (floats, options)]
+    layers = [_layer(measurement, cost, times) for cost in measurement.costs()]
+    return QuantizationReport(
+        title,
+        len(measurement.samples),
+        tuple(layers),
+        (*measurement.config.keep, *options.profile.keep),
+        _metrics(expected, found, labels),
+        *(None if each is None else each.total for each in times),
+    )
+
+
+def _metrics(expected: Outputs, found: Outputs, labels: Array | None) -> dict[str, float]:
+    metrics = {
+        "cosine": cosine(expected, found),
+        "max_error": max_error(expected, found),
+        "top1": top1(expected, found),
+    }
+    if labels is not None:
+        metrics["accuracy_float"] = accuracy(expected, labels)
+        metrics["accuracy_int8"] = accuracy(found, labels)
+    return metrics
+
+
+def _layer(
+    measurement: Measurement, cost: LayerCost, times: Sequence[LayerTimes | None]
+) -> LayerReport:
+    profile, dtype = measurement.options.profile, measurement.config.dtype
+    assert profile is not None
+    layer, parameters = cost.layer, cost.layer.parameters
+    observation = profile.observations.get(layer.point, Observation.of(np.zeros(0, np.float32)))
+    (scale,), (zero,) = parameters.scales, parameters.offsets
+    clipped = [(limit - zero) * scale for limit in dtype.limits]
+    seconds = [None if each is None else each.of(layer) for each in times]
+    return LayerReport(
+        name=layer.name,
+        node=layer.origin,
+        op=layer.op,
+        value=layer.point,
+        low=observation.low,
+        high=observation.high,
+        histogram=_histogram(observation),
+        scale=scale,
+        zero_point=zero,
+        clipped_low=clipped[0],
+        clipped_high=clipped[1],
+        saturated=saturated_share(observation, parameters, dtype),
+        storing_snr=signal_to_noise(observation, parameters, dtype),
+        own_snr=decibels(cost.alone),
+        output_snr=decibels(cost.output),
+        accumulated_snr=None if cost.accumulated is None else decibels(cost.accumulated),
+        weight_bytes=layer.weight_bytes,
+        stored_bytes=layer.stored_bytes,
+        seconds=seconds[0],
+        stored_seconds=seconds[1],
+    )
+
+
+def _histogram(observation: Observation) -> tuple[int, ...]:
+    """Counts of equal bins over the range that was observed."""
+    numbers = Distribution.of(observation)
+    edges = np.linspace(observation.low, observation.high, BINS + 1)
+    below = np.interp(edges, numbers.edges, numbers.below)
+    below[-1] = numbers.total
+    return tuple(np.diff(np.rint(below)).astype(int).tolist())
