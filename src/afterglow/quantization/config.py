@@ -32,6 +32,8 @@ class QuantizationConfig:
         search_weights: whether the ranges of weights are those with the least squared error.
         equalise: whether channels of activations that reach further than others are scaled down;
             what reports say of single layers is then of the scaled channels.
+        integer_only: whether sums are rescaled in integers, and functions looked up in tables, so
+            that no float is computed between quantized values: docs/quantization.md.
     """
 
     scheme: str = Scheme.ASYMMETRIC
@@ -42,6 +44,7 @@ class QuantizationConfig:
     correct_bias: bool = True
     search_weights: bool = False
     equalise: bool = False
+    integer_only: bool = False
 
     def __post_init__(self) -> None:
         _check("scheme", self.scheme, list(Scheme))

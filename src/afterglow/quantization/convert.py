@@ -56,7 +56,7 @@ class Convert(Pass):
             self.config.check_kept([node for node in function.nodes if is_anchor(node)])
         if self.config.equalise:
             self._equalise(function)
-        points = find_points(function, self.config.keeps)
+        points = find_points(function, self.config.keeps, integer_only=self.config.integer_only)
         observed = any(value.name in self.observations for value in points.readers)
         if points.readers and not observed and self.whole:
             raise UsageError(
