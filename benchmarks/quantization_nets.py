@@ -8,10 +8,10 @@ images and labels that none of them was trained on.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-import click
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -178,30 +178,32 @@ def train(net: nn.Module, images: Tensor, labels: Tensor, epochs: int) -> None:
     net.eval()
 
 
-@click.command(help=__doc__)
-@click.argument("folder", type=Path)
-@click.argument("dest", type=Path)
-@click.option("--images", "count", default=12000)
-@click.option("--epochs", default=3)
-def main(folder: Path, dest: Path, count: int, epochs: int) -> None:
+def main() -> None:
     """See the top of the file."""
-    dest.mkdir(parents=True, exist_ok=True)
-    images = torch.from_numpy(read_images(folder / "train-images-idx3-ubyte")[:count])
-    labels = torch.from_numpy(read_labels(folder / "train-labels-idx1-ubyte")[:count])
-    held = read_images(folder / "t10k-images-idx3-ubyte")[:HELD]
-    true = read_labels(folder / "t10k-labels-idx1-ubyte")[:HELD]
-    np.savez_compressed(dest / "labelled.npz", images=held, labels=true)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("dest", type=Path)
+    parser.add_argument("--images", type=int, default=12000)
+    parser.add_argument("--epochs", type=int, default=3)
+    given = parser.parse_args()
+    given.dest.mkdir(parents=True, exist_ok=True)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    images = torch.from_numpy(read_images(given.folder / "train-images-idx3-ubyte")[: given.images])
+    labels = torch.from_numpy(read_labels(given.folder / "train-labels-idx1-ubyte")[: given.images])
+    held = read_images(given.folder / "t10k-images-idx3-ubyte")[:HELD]
+    true = read_labels(given.folder / "t10k-labels-idx1-ubyte")[:HELD]
+    np.savez_compressed(given.dest / "labelled.npz", images=held, labels=true)
     for name, build in NETS.items():
         torch.manual_seed(0)
-        net = build()
-        train(net, images, labels, epochs)
+        net = build().to(device)
+        train(net, images.to(device), labels.to(device), given.epochs)
+        net.cpu()
         with torch.no_grad():
             found = net(torch.from_numpy(held)).argmax(1).numpy()
         print(f"{name:18} {100 * (found == true).mean():.2f} %", flush=True)
         example = torch.zeros(1, 1, 28, 28)
-        torch.onnx.export(
-            net, (example,), dest / f"{name}.onnx", dynamo=False, input_names=["image"]
-        )
+        path = given.dest / f"{name}.onnx"
+        torch.onnx.export(net, (example,), path, dynamo=False, input_names=["image"])
 
 
 if __name__ == "__main__":

@@ -35,4 +35,4 @@ def _feeds(arrays: Any, part: str) -> list[Feed]:
     names = [name for name in arrays if name.endswith(f"@{part}")]
     loaded = {name.removesuffix(f"@{part}"): arrays[name] for name in names}
     count = len(next(iter(loaded.values())))
-    return [{name: array[i] for name, array in loaded.items()} for i in range(count)]
+    return [{name: np.asarray(array[i]) for name, array in loaded.items()} for i in range(count)]

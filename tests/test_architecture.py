@@ -21,7 +21,7 @@ LAYERS = [
     {"passes"},
     {"autodiff"},
     {"transforms", "quantization", "lowering", "frontends"},
-    {"memory"},
+    {"memory", "exporters"},
     {"backends"},
     {"driver"},
     {"report"},

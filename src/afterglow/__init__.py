@@ -12,6 +12,7 @@ if _typing.TYPE_CHECKING:
     from afterglow.driver.api import compile
     from afterglow.driver.compile import import_model
     from afterglow.driver.devices import devices
+    from afterglow.driver.export import export_onnx
     from afterglow.driver.load import load
     from afterglow.driver.profiling import profile
     from afterglow.graph import Builder, Function, Module, parse_module, print_module
@@ -56,6 +57,7 @@ __all__ = [
     "VerifyError",
     "compile",
     "devices",
+    "export_onnx",
     "import_model",
     "load",
     "onnx_backend",
@@ -69,6 +71,7 @@ _HOMES = {
     "afterglow.driver.api": ("compile",),
     "afterglow.driver.compile": ("import_model",),
     "afterglow.driver.devices": ("devices",),
+    "afterglow.driver.export": ("export_onnx",),
     "afterglow.driver.load": ("load",),
     "afterglow.driver.profiling": ("profile",),
     "afterglow.graph": ("Builder", "Function", "Module", "parse_module", "print_module"),

@@ -13,7 +13,7 @@ from afterglow.support.errors import UsageError
 from tests.cli import models
 
 PLACES = """\
-help: end the name with .agc for a compiled model; .txt or .agi for a program as text; \
+help: end the name with .agc for a compiled model; .txt or .agi for a program as text; .onnx for an ONNX model; \
 / for the folder of a bundle"""
 
 
@@ -97,7 +97,7 @@ def test_a_picture_of_graphviz_is_known_again(command, tmp_path):
     assert command(*words).status == command(*words).status == 0
 
 
-@pytest.mark.parametrize("name", ["net.v2", "a.so", "model.onnx", "a.o", "-"])
+@pytest.mark.parametrize("name", ["net.v2", "a.so", "model.pb", "a.o", "-"])
 def test_a_name_that_does_not_say_what_to_write(command, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     command.fails(

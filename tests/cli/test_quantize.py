@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 
+from afterglow.cli.progress import SampleBar
 from afterglow.quantization.profile import Profile
 from tests.cli.command import Command
 from tests.cli.models import linear
@@ -136,3 +139,13 @@ def test_wrong_words_are_explained(
     command: Command, here: Path, words: tuple[str, ...], text: str
 ) -> None:
     command.fails(2, f"\n{text}", "quantize", linear(here), *words)
+
+
+def test_samples_are_counted_on_a_terminal() -> None:
+    text = StringIO()
+    with SampleBar(Console(file=text, force_terminal=True, width=80)) as bar:
+        bar.stage("optimise")
+        bar.sample(2, None)
+        bar.sample(3, 7)
+    assert "3/7" in text.getvalue()
+    assert bar.seconds > 0

@@ -118,7 +118,8 @@ def test_models_in_parts_are_observed_in_all_of_them() -> None:
     assert profile.left_out == ("NonZero (where)",)
 
 
-def test_bodies_of_loops_are_left_out() -> None:
+def with_loop(*after: onnx.NodeProto) -> onnx.ModelProto:
+    """A loop with a product inside, and what follows it."""
     info = helper.make_tensor_value_info
     body = helper.make_graph(
         [
@@ -129,16 +130,26 @@ def test_bodies_of_loops_are_left_out() -> None:
         [info("i", INT64, ()), info("going", BOOL, ()), info("carried", FLOAT, (2, 3))],
         [info("on", BOOL, ()), info("next", FLOAT, (2, 3))],
     )
-    proto = model(
-        [
-            node("Loop", ["count", "", "x"], ["looped"], body=body, name="loop"),
-            node("MatMul", ["looped", "w"], ["y"], name="after"),
-        ],
+    return model(
+        [node("Loop", ["count", "", "x"], ["looped"], body=body, name="loop"), *after],
         weights={"w": WEIGHT, "square": WEIGHT[:, :3].copy(), "count": np.array(3)},
     )
+
+
+def test_bodies_of_loops_are_left_out() -> None:
+    proto = with_loop(node("MatMul", ["looped", "w"], ["y"], name="after"))
     profile = afterglow.profile(proto, [rows(2)], threads=1)
     assert profile.left_out == ("inside",)
     assert profile.origins == {"looped": "loop"}
+
+
+def test_a_model_with_all_in_loops_cannot_be_quantized() -> None:
+    fails(
+        [rows(2)],
+        "nothing in the model can be quantized: it has no convolution or product with weights, "
+        "but in loops, branches or on the host\n    inside",
+        with_loop(node("Relu", ["looped"], ["y"])),
+    )
 
 
 def test_progress_is_told() -> None:

@@ -73,3 +73,30 @@ def test_a_name_to_keep_that_fits_no_layer_is_refused() -> None:
     assert caught.value.help == "there are p"
     part = Convert(observed(-1.75, 62.0), QuantizationConfig(keep=("y",)), whole=False)
     assert part.run(module.main)  # the layer may be in another part
+
+
+UNEVEN = f"""
+const @v : f32[2, 2] = [1.0, 0.0, 0.0, 64.0]
+const @w : f32[2, 2] = [1.0, 1.0, 1.0, -1.0]
+
+func @main(%x: f32[3, 2]) {{
+  %a = matmul(%x, @v) {MATMUL} : f32[3, 2]
+  %r = relu(%a) : f32[3, 2]
+  %y = matmul(%r, @w) {MATMUL} : f32[3, 2]
+  return %y as "y"
+}}
+"""
+
+
+@pytest.mark.parametrize(("equalise", "scale"), [(True, 16.0), (False, 64.0)])
+def test_channels_that_reach_far_are_scaled_down_before_they_are_stored(
+    equalise: bool, scale: float
+) -> None:
+    module = parse_module(UNEVEN)
+    x = np.array([[-255.0, 0.0], [255.0, 255.0], [0.0, 127.0]], np.float32)
+    seen = {"x": x, "r": np.maximum(x * [1, 64], 0)}
+    Convert(
+        {name: Observation.of(array) for name, array in seen.items()},
+        QuantizationConfig(equalise=equalise),
+    ).run(module.main)
+    assert f"const @r.scale : f32[] = [{scale}]" in print_module(module)

@@ -255,3 +255,25 @@ def test_shared_weights_and_results_stay_as_they_are(returned: str) -> None:
         w=uneven(4, 4, axis=1),
     )
     assert not Equalise().run(found.main)
+
+
+def test_the_pass_tells_which_values_it_scaled_and_by_what() -> None:
+    found = module(
+        f"""
+        func @main(%x: f32[7, 4]) {{
+          %a = matmul(%x, @v) {{{PRODUCT}}} : f32[7, 4]
+          %r = relu(%a) : f32[7, 4]
+          %y = matmul(%r, @w) {{{PRODUCT}}} : f32[7, 4]
+          return %y
+        }}
+        """,
+        v=uneven(4, 4, axis=1),
+        w=np.eye(4, dtype=np.float32),
+    )
+    (x,) = random_inputs(found.main)
+    before = ranges(found, "r", [x])
+    equalise = Equalise()
+    equalise.run(found.main)
+    assert [*equalise.exponents] == ["a", "r"]
+    after = np.ldexp(before, -equalise.exponents["r"])
+    np.testing.assert_array_equal(ranges(found, "r", [x]), after)

@@ -13,11 +13,13 @@ from rich.table import Table
 from afterglow.cli.bundle import BundleFlags, takes_bundle_flags, write_to_folder
 from afterglow.cli.destination import (
     COMPILED,
+    ONNX,
     Destination,
     compiled_place,
     takes_force,
 )
 from afterglow.cli.each import refuse_lists
+from afterglow.cli.exported import write_onnx
 from afterglow.cli.partitioned import compile_partitioned
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import memory_table, stage_table
@@ -71,14 +73,17 @@ def compile_command(
     """Compile MODEL; show the time of each stage and the memory that the result needs.
 
     -o FILE.agc saves the compiled model, for afterglow.load. -o FILE.txt writes the planned
-    program as text, with every instruction and the address of every buffer. -o FOLDER writes a
-    bundle for the target: an object file and a header that a C program links; end the name with a
-    slash if it contains a dot. If --dim lists several extents, all of them are compiled, and saved
-    together.
+    program as text, with every instruction and the address of every buffer. -o FILE.onnx writes
+    the optimised graph, quantized by --profile, for other engines. -o FOLDER writes a bundle for
+    the target: an object file and a header that a C program links; end the name with a slash if it
+    contains a dot. If --dim lists several extents, all of them are compiled, and saved together.
     """
     place = compiled_place(output, flags.given, request.path, force=force)
     if isinstance(place, Path):
         return write_to_folder(session, request, place, flags, force=force)
+    if place is not None and place.kind is ONNX:
+        refuse_lists(request, "an ONNX model")
+        return write_onnx(session, request, place)
     if place is not None and place.kind is not COMPILED:
         refuse_lists(request, "a program as text")
         return _compile(session, request, place)

@@ -64,6 +64,7 @@ PICTURE = FileKind("a picture", (".svg",), _is_marked, b"<!-- %s -->\n" % MARK)
 PAGE = FileKind("a page", (".html",), _is_marked, b"<!-- %s -->\n" % MARK)
 REPORT = FileKind("a report", (".json",), _begins(_REPORT))
 PROFILE = FileKind("a profile", (".json",), _begins(_PROFILE))
+ONNX = FileKind("an ONNX model", (".onnx",), lambda first, _: b"\x12\x09Afterglow" in first[:16])
 ARCHIVE = FileKind("an archive of arrays", (".npz",), _is_marked)
 
 
@@ -130,7 +131,7 @@ def compiled_place(
     A name means a folder if such a folder exists, if it has no extension, or if it ends with a
     slash. Bundle options are valid only with a folder.
     """
-    kinds = (COMPILED, PROGRAM)
+    kinds = (COMPILED, PROGRAM, ONNX)
     if text is None:
         if bundle_options:
             raise UsageError(

@@ -79,7 +79,9 @@ def compile(
         optimize_for: "speed", or "memory" if packed weights must not be larger than in the model.
         unchecked: clamp indices that are out of range instead of raising: see docs/errors.md.
         precision: "float32", or "weights_bf16" or "weights_f16" to store the weights of
-            memory-bound layers in 16 bits; the arithmetic remains float32; or "int8", to compute
+            memory-bound layers in 16 bits, "weights_int8" or "weights_int4" to store those of
+            products and embeddings in 8 or 4 bits; the arithmetic remains float32. "dynamic_int8"
+            computes products in integers, with a scale for each row as it comes; "int8" computes
             in integers that a profile chooses.
         profile: what `profile` observed of the model, or the path of its file, for "int8".
         quantization: how integers are chosen for "int8": docs/quantization.md.
@@ -104,7 +106,7 @@ def compile(
         max_memory=max_memory_by_default() if max_memory is None else as_size(max_memory),
         policy=policy_of(exact, optimize_for, unchecked),
         precision=precision,
-        profile=_loaded(profile),
+        profile=loaded_profile(profile),
         quantization=quantization,
         tune=tune,
         cache=cache_folder(cache),
@@ -121,7 +123,7 @@ def compile(
     return compile_with(source, options, dim_options)
 
 
-def _loaded(profile: Profile | str | Path | None) -> Profile | None:
+def loaded_profile(profile: Profile | str | Path | None) -> Profile | None:
     """A profile, loaded if it is a path."""
     if not isinstance(profile, (str, Path)):
         return profile

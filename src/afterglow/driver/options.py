@@ -28,6 +28,8 @@ class Precision:
     weights: DType | None = None
     """The storage type of f32 weights: of 16-bit floats where reading them dominates; of integers
     in all products and embeddings."""
+    by_row: bool = False
+    """Whether products read rows that are quantized as they come."""
     by_profile: bool = False
     """Whether activations and weights become integers that a profile chooses."""
 
@@ -38,6 +40,7 @@ PRECISIONS = {
     "weights_f16": Precision(weights=f16),
     "weights_int8": Precision(weights=i8),
     "weights_int4": Precision(weights=u4),
+    "dynamic_int8": Precision(by_row=True),
     "int8": Precision(by_profile=True),
 }
 

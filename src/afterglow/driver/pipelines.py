@@ -21,9 +21,12 @@ from afterglow.memory.passes import (
 )
 from afterglow.passes import Pipeline, ProgramPipeline
 from afterglow.quantization.convert import Convert
+from afterglow.quantization.dynamic import QuantizeProducts
 from afterglow.quantization.weight_only import FORMATS, QuantizeWeights
 from afterglow.transforms.arithmetic import ARITHMETIC
+from afterglow.transforms.average_integers import AVERAGE_INTEGERS
 from afterglow.transforms.bodies import SIMPLIFY_BODIES
+from afterglow.transforms.byte_tables import BYTE_TABLES
 from afterglow.transforms.casts import SIMPLIFY_CASTS
 from afterglow.transforms.clips import RAISE_CLIPS, SIMPLIFY_CLIPS
 from afterglow.transforms.concats import SIMPLIFY_CONCATS
@@ -49,6 +52,7 @@ from afterglow.transforms.recognise_quantized import RECOGNISE_QUANTIZED
 from afterglow.transforms.recognise_rectifiers import RECOGNISE_RECTIFIERS
 from afterglow.transforms.recognise_shuffles import RECOGNISE_SHUFFLES
 from afterglow.transforms.recognise_softmax import RECOGNISE_SOFTMAX
+from afterglow.transforms.recognise_stored import RECOGNISE_STORED
 from afterglow.transforms.reshapes import SIMPLIFY_RESHAPES
 from afterglow.transforms.sink_transposes import SinkTransposes
 from afterglow.transforms.slices import SIMPLIFY_SLICES
@@ -93,7 +97,9 @@ def optimising_pipeline() -> Pipeline:
             SPLIT_SPARSE_WINDOWS,  # what still sees little but padding
             INTEGER_ISLANDS,
             RECOGNISE_QUANTIZED,  # while quantized weights are as stored, and their pads folded
+            BYTE_TABLES,  # of functions that are still between bytes
             RECOGNISE_INTEGERS,
+            RECOGNISE_STORED,  # weights of products that are left in floats
             SIMPLIFY_CLIPS,
             FOLD_AFFINE,  # batch norms and biases stand next to their convolution by now
             ARITHMETIC,
@@ -116,6 +122,8 @@ def quantizing_pipeline(convert: Convert) -> Pipeline:
             convert,
             INTEGER_ISLANDS,  # before products are recognised, which read what moves leave
             RECOGNISE_QUANTIZED,
+            BYTE_TABLES,  # of functions that are still between bytes
+            AVERAGE_INTEGERS,  # so that all machines have the same means
             SIMPLIFY_CLIPS,
             ARITHMETIC,
             MergeEqualConstants(),  # scales and weights that several readers have
@@ -123,6 +131,16 @@ def quantizing_pipeline(convert: Convert) -> Pipeline:
             DropDead(),
         ),
     )
+
+
+def dynamic_pipeline() -> Pipeline:
+    """Products of an optimised function in integers, whose scales are found as they run."""
+    return Pipeline("quantize", (QuantizeProducts(), MergeEqualNodes(), DropDead()))
+
+
+def converting_pipeline(convert: Convert) -> Pipeline:
+    """The same for engines that make integers of products of dequantized values themselves."""
+    return Pipeline("convert", (convert, MergeEqualConstants(), DropDead()))
 
 
 def narrowing_pipeline(stored: DType | None, every: bool) -> Pipeline:

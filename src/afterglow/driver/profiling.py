@@ -107,13 +107,18 @@ def profile_with(
         if on_sample is not None:
             on_sample(done, count)
     observations = recipe.records.observations()
-    if not observations:
-        raise UsageError(
-            "nothing in the model can be quantized: it has no convolution or product with weights",
-        )
     left_out = (*host_nodes(compiled), *recipe.records.in_bodies)
+    if not observations:
+        raise _nothing_observed(left_out)
     identity = ModelIdentity.of(whole_graph(source), title_of(source))
     return Profile(identity, done, observations, recipe.records.origins(), left_out)
+
+
+def _nothing_observed(left_out: Sequence[str]) -> UsageError:
+    what = "nothing in the model can be quantized: it has no convolution or product with weights"
+    if not left_out:
+        return UsageError(what)
+    return UsageError(f"{what}, but in loops, branches or on the host", excerpt=left_out[:5])
 
 
 def _shapes(sample: Sample) -> dict[str, tuple[int, ...]]:

@@ -16,6 +16,8 @@ from afterglow.driver.limits import check_run
 from afterglow.driver.micro_batches import choose_micro_batches
 from afterglow.driver.options import PRECISIONS, Options, is_duration
 from afterglow.driver.pipelines import (
+    converting_pipeline,
+    dynamic_pipeline,
     lowering_pipeline,
     narrowing_pipeline,
     optimising_pipeline,
@@ -71,12 +73,20 @@ class Stages:
     def narrowing(self) -> Pipeline:
         """The passes that store values in fewer bits, if the options ask for it."""
         options, precision = self.options, PRECISIONS[self.options.precision]
+        if precision.by_row:
+            return dynamic_pipeline()
         if not precision.by_profile:
             return narrowing_pipeline(precision.weights, options.policy.small_weights)
+        return quantizing_pipeline(self._conversion)
+
+    @property
+    def _conversion(self) -> Convert:
+        """The pass that stores values as integers, by what was observed of them."""
+        options = self.options
         assert options.profile is not None, "refused when the backend was found"
         config = (options.quantization or QuantizationConfig()).keeping(options.profile.keep)
         whole = options.partition is None
-        return quantizing_pipeline(Convert(options.profile.observations, config, whole=whole))
+        return Convert(options.profile.observations, config, whole=whole)
 
     @cached_property
     def stacking_backend(self) -> Backend:
@@ -127,14 +137,25 @@ class Stages:
 
     def optimise(self, module: Module) -> Module:
         """Run the passes of the backend, then those that serve every backend, in place."""
+        self._optimise(module)
+        self.narrowing.run(module, self._instruments())
+        return module
+
+    def convert(self, module: Module) -> Module:
+        """The same for other engines: quantized values are pairs of ops around what reads them."""
+        self._optimise(module)
+        by_profile = PRECISIONS[self.options.precision].by_profile
+        narrowing = converting_pipeline(self._conversion) if by_profile else self.narrowing
+        narrowing.run(module, self._instruments())
+        return module
+
+    def _optimise(self, module: Module) -> None:
         self._tell("optimise")
         self._check_indices(module)
         Pipeline("prepare", self.backend.preparation).run(module, self._instruments())
         if self.options.optimize:
             optimising_pipeline().run(module, self._instruments())
             self._check_indices(module)  # again: more is constant by now
-        self.narrowing.run(module, self._instruments())
-        return module
 
     def _check_indices(self, module: Module) -> None:
         if not self.options.policy.unchecked:

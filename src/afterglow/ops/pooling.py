@@ -269,18 +269,18 @@ class AvgPool(Pool):
         return self.pooled(x)
 
     def evaluate(self, x: Array) -> Array:
-        """The sum of each window, divided by how many elements count."""
+        """The sum of each window, times one by how many elements count."""
         total = self.combined(x, np.add, 0)
-        return total / self.divisors(x.shape[1:-1]).astype(x.dtype)
+        return total * (1 / self.divisors(x.shape[1:-1])).astype(x.dtype)
 
     def lower(self, b: Builder, x: Value) -> Value:
-        """The sum as a convolution of each channel with ones, divided by the count."""
+        """The sum as a convolution of each channel with ones, times one by the count."""
         wide, channels = widened(b, x), x.type.shape[-1]
         pads = (*self.windows.begins, *self.windows.needed_ends(x.type.shape[1:-1]))
         ones = b.emit(Fill((channels, *self.kernel, 1), 1.0, wide.type.dtype))
         total = b.emit(Conv(self.strides, pads, self.dilations, channels), wide, ones)
-        divisors = self.divisors(x.type.shape[1:-1]).astype(wide.type.dtype.numpy)
-        return narrowed(b, b.emit(Div(), total, b.constant(divisors, "divisors")), x)
+        factors = (1 / self.divisors(x.type.shape[1:-1])).astype(wide.type.dtype.numpy)
+        return narrowed(b, b.emit(Mul(), total, b.constant(factors, "factors")), x)
 
     def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
         """The share of an element, spread over the window by a transposed convolution with ones."""

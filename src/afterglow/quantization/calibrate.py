@@ -16,8 +16,6 @@ from afterglow.types import DType, Quantization
 from afterglow.types.dtype import u8
 
 DEFAULT_PERCENTILE = 99.99
-SATURATION_WEIGHT = 3.0
-"""How often errors of saturation count for the method of weighted errors."""
 LEAST_COUNT = 64
 """Numbers for each level without which divergences are those of noise, and tell nothing."""
 
@@ -42,18 +40,17 @@ def choose_range(
     """The range that the integers stand for; what lies outside saturates."""
     if not observation.is_finite:
         raise UsageError("values that are infinite or not a number cannot be quantized")
+    if method is Method.AVERAGE:
+        return observation.average_low, observation.average_high
+    if not observation.total:
+        return observation.low, observation.high
     match method:
-        case Method.AVERAGE:
-            return observation.average_low, observation.average_high
         case Method.PERCENTILE:
             return _percentile_range(observation, scheme, percentile)
         case Method.ENTROPY:
             return _entropy_range(observation, scheme, dtype)
         case Method.MSE:
             return least_error_range(Distribution.of(observation), scheme, dtype)
-        case Method.WEIGHTED_MSE:
-            numbers = Distribution.of(observation)
-            return least_error_range(numbers, scheme, dtype, SATURATION_WEIGHT)
     return observation.low, observation.high
 
 

@@ -24,13 +24,13 @@ class QuantizationConfig:
 
     Args:
         scheme: "asymmetric", "symmetric", "symmetric_uint8" or "power_of_two".
-        method: how ranges are chosen: "minmax", "average", "percentile", "entropy", "mse" or
-            "weighted_mse".
+        method: how ranges are chosen: "minmax", "average", "percentile", "entropy" or "mse".
         activations: "uint8" or "int8".
         percentile: the share of numbers, in percent, that the method "percentile" keeps.
         keep: layers that stay in floats: names of nodes of the model, or patterns with stars.
         correct_bias: whether biases make up for the mean error of rounded weights.
         search_weights: whether the ranges of weights are those with the least squared error.
+        equalise: whether channels of activations that reach further than others are scaled down.
     """
 
     scheme: str = Scheme.ASYMMETRIC
@@ -40,6 +40,7 @@ class QuantizationConfig:
     keep: tuple[str, ...] = ()
     correct_bias: bool = True
     search_weights: bool = False
+    equalise: bool = True
 
     def __post_init__(self) -> None:
         _check("scheme", self.scheme, list(Scheme))

@@ -16,6 +16,7 @@ from afterglow.passes import Pass
 from afterglow.quantization.calibrate import calibrate
 from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.correct_bias import expected_error
+from afterglow.quantization.equalise import Equalise
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.points import find_points, is_anchor
 from afterglow.quantization.scheme import LEAST_SCALE, Method, Scheme
@@ -51,8 +52,18 @@ class Convert(Pass):
         """See the class."""
         if function is not function.module.main:
             return False
+        self.prepare(function)
+        return self.store(function)
+
+    def prepare(self, function: Function) -> None:
+        """Check that all that is named is there, and change floats so that integers fit them."""
         if self.whole:
             self.config.check_kept([node for node in function.nodes if is_anchor(node)])
+        if self.config.equalise:
+            self._equalise(function)
+
+    def store(self, function: Function) -> bool:
+        """Store values of a prepared function as integers."""
         points = find_points(function, self.config.keeps)
         observed = any(value.name in self.observations for value in points.readers)
         if points.readers and not observed and self.whole:
@@ -65,6 +76,14 @@ class Convert(Pass):
             if source.name in self.observations:
                 self._convert(function, value, readers, self._parameters(source.name))
         return bool(points.readers)
+
+    def _equalise(self, function: Function) -> None:
+        """Scale channels to similar ranges, and with them what was observed."""
+        seen = self.observations
+        equalise = Equalise({name: o.channels for name, o in seen.items() if o.channels})
+        equalise.run(function)
+        scaled = {name: e for name, e in equalise.exponents.items() if name in seen}
+        self.observations = {**seen, **{name: seen[name].scaled(e) for name, e in scaled.items()}}
 
     def _parameters(self, name: str) -> Quantization:
         config = self.config

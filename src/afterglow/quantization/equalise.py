@@ -71,16 +71,18 @@ class Equalise(Pass):
     def __init__(self, ranges: Mapping[str, ChannelRanges] | None = None) -> None:
         self.ranges = ranges or {}
         """By the name of the value that a layer reads."""
+        self.exponents: dict[str, Array] = {}
+        """By what powers of two the channels of values were divided, by the names of these."""
 
     def run(self, function: Function) -> bool:
         """See the class."""
-        changed = False
+        self.exponents = {}
         for pair in [*_pairs(function, self.ranges)]:
             exponents = pair.best_exponents()
             if exponents.any() and pair.can_scale(exponents):
                 pair.scale(function, exponents)
-                changed = True
-        return changed
+                self.exponents |= {value.name: exponents for value in pair.between}
+        return bool(self.exponents)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +128,8 @@ class _Pair:
 
     first: list[_Parameter]
     second: list[_Reader]
+    between: list[Value]
+    """The values whose channels are scaled."""
     reach: Array
     power: Array
     """The mean square of each channel."""
@@ -193,7 +197,7 @@ def _pairs(function: Function, ranges: Mapping[str, ChannelRanges]) -> Iterator[
             read = [reader.operands[0] for reader in readers]
             held = _observed(read[0], ranges) or layer.expected(reaches.get(node.operands[0]))
             reaches |= dict.fromkeys(read, held[0])
-            yield _Pair(layer.parameters, second, *held)
+            yield _Pair(layer.parameters, second, [*_between(layer.value)], *held)
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,6 +273,14 @@ def _readers(value: Value, escaping: set[int]) -> list[Node] | None:
             return None
         found.extend(further)
     return found
+
+
+def _between(value: Value) -> Iterator[Value]:
+    """A value, and what is computed of it before a layer reads it."""
+    yield value
+    for node in value.users:
+        if _keeps_channels(node):
+            yield from _between(node.results[0])
 
 
 def _keeps_channels(node: Node) -> bool:

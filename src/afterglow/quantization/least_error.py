@@ -1,4 +1,4 @@
-"""The range with the least mean squared error, of rounding and of saturation."""
+"""The range with the least mean squared error of rounding and saturation."""
 
 from __future__ import annotations
 
@@ -19,15 +19,12 @@ BINS = 1024
 
 
 def least_error_range(
-    distribution: Distribution, scheme: Scheme, dtype: DType, saturation_weight: float = 1.0
+    distribution: Distribution, scheme: Scheme, dtype: DType
 ) -> tuple[float, float]:
-    """The range, within that of the numbers, for which storing them has the least error.
-
-    Squared errors of what saturates count as often as `saturation_weight` says.
-    """
+    """The range, within that of the numbers, for which storing them has the least error."""
     if not distribution.power:
         return float(distribution.edges[0]), float(distribution.edges[-1])
-    search = _Search(distribution.merged(BINS), scheme, dtype, saturation_weight)
+    search = _Search(distribution.merged(BINS), scheme, dtype)
     lows, highs = search.scaled(*search.ends, SHRINKAGE)
     contenders = np.argsort(search.estimates(lows, highs))[:CONTENDERS]
     contenders = np.append(contenders, 0)  # the whole range
@@ -38,15 +35,11 @@ def least_error_range(
 class _Search:
     """Compares ranges of one distribution."""
 
-    def __init__(
-        self, distribution: Distribution, scheme: Scheme, dtype: DType, saturation_weight: float
-    ) -> None:
+    def __init__(self, distribution: Distribution, scheme: Scheme, dtype: DType) -> None:
         self.distribution = distribution
         self.scheme = scheme
         self.limits = dtype.limits
-        self.saturation_weight = saturation_weight
         self.ends = min(distribution.edges[0], 0.0), max(distribution.edges[-1], 0.0)
-        self.below, self.above = _clipped(distribution)
 
     def scaled(self, low: float, high: float, factors: Array) -> tuple[Array, Array]:
         """Ranges like one, with both ends scaled, within that of the numbers."""
@@ -63,29 +56,25 @@ class _Search:
         numbers = self.distribution
         scales, _ = fit(lows, highs, self.scheme, self.limits)
         rounded = (numbers.counts - numbers.zeros).sum() * scales.astype(np.float64) ** 2 / 12
-        return np.asarray(rounded + self.saturation_weight * self._saturated(lows, highs))
+        below, above = self._clipped()
+        return np.asarray(
+            rounded + np.interp(lows, numbers.edges, below) + np.interp(highs, numbers.edges, above)
+        )
 
     def best(self, lows: Array, highs: Array) -> tuple[float, float]:
         """The range with the least error."""
         scales, offsets = fit(lows, highs, self.scheme, self.limits)
-        errors = self.distribution.squared_errors(scales, offsets, self.limits)
-        if self.saturation_weight != 1:
-            errors += (self.saturation_weight - 1) * self._saturated(lows, highs)
-        place = np.argmin(errors)
+        place = np.argmin(self.distribution.squared_errors(scales, offsets, self.limits))
         return float(lows[place]), float(highs[place])
 
-    def _saturated(self, lows: Array, highs: Array) -> Array:
-        """The squared errors of what is outside of ranges."""
-        edges = self.distribution.edges
-        return np.interp(lows, edges, self.below) + np.interp(highs, edges, self.above)
-
-
-def _clipped(distribution: Distribution) -> tuple[Array, Array]:
-    """The squared errors of what is clipped below, and above, each edge."""
-    edges, counts = distribution.edges, distribution.counts
-    middles = (edges[:-1] + edges[1:]) / 2
-    moments = [np.concatenate([[0.0], np.cumsum(counts * middles**power)]) for power in range(3)]
-    below = moments[0] * edges**2 - 2 * moments[1] * edges + moments[2]
-    rest = [moment[-1] - moment for moment in moments]
-    above = rest[0] * edges**2 - 2 * rest[1] * edges + rest[2]
-    return below, above
+    def _clipped(self) -> tuple[Array, Array]:
+        """The errors of what is clipped below, and above, each edge."""
+        edges, counts = self.distribution.edges, self.distribution.counts
+        middles = (edges[:-1] + edges[1:]) / 2
+        moments = [
+            np.concatenate([[0.0], np.cumsum(counts * middles**power)]) for power in range(3)
+        ]
+        below = moments[0] * edges**2 - 2 * moments[1] * edges + moments[2]
+        rest = [moment[-1] - moment for moment in moments]
+        above = rest[0] * edges**2 - 2 * rest[1] * edges + rest[2]
+        return below, above

@@ -42,9 +42,6 @@ class Method(StrEnum):
     """The range whose quantized histogram has the least divergence (KL) from the histogram."""
     MSE = "mse"
     """The range with the least mean squared error, of rounding and of saturation."""
-    WEIGHTED_MSE = "weighted_mse"
-    """The same, with errors of saturation counting several times: products add them up, while
-    errors of rounding have any sign and cancel."""
 
 
 def parameters(low: float, high: float, scheme: Scheme, dtype: DType) -> Quantization:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from afterglow.graph import Builder, Constant, Function, Node, Value
 from afterglow.ops.indexing import Gather
 from afterglow.ops.linear import MatMul
-from afterglow.ops.movement import Reshape
-from afterglow.ops.quantization import DequantizeLinear
+from afterglow.ops.stored import StoredGather, StoredMatMul
 from afterglow.passes import Pass
 from afterglow.quantization.layers import round_layer
 from afterglow.quantization.scheme import Scheme
 from afterglow.quantization.weights import QuantizedWeight, quantize_groups, quantize_weight
 from afterglow.types import Array, DType
-from afterglow.types.dtype import f32, i8, u4
+from afterglow.types.dtype import bf16, f32, i8, u4
 
 Parts = Sequence[Value | None]
 """Integers, scales and zero points."""
@@ -33,6 +32,8 @@ class WeightFormat:
     group_size: int = 32
     """How many neighbours along the depth share a scale; 0: all of a row do."""
     scheme: Scheme = Scheme.ASYMMETRIC
+    scales: DType = f32
+    """The type of scales."""
     search: bool = True
     """Whether ranges are those with the least squared error."""
 
@@ -40,14 +41,16 @@ class WeightFormat:
         """Quantize weights [rows, depth]."""
         if self.group_size:
             return quantize_groups(
-                rows, 1, self.group_size, self.dtype, self.scheme, search=self.search
+                *(rows, 1, self.group_size, self.dtype, self.scheme),
+                search=self.search,
+                scale_dtype=self.scales,
             )
         return quantize_weight(rows, 0, self.dtype, self.scheme, search=self.search)
 
 
 FORMATS = {
     i8: WeightFormat(i8, 0, Scheme.SYMMETRIC, search=False),
-    u4: WeightFormat(u4, 32, Scheme.ASYMMETRIC),
+    u4: WeightFormat(u4, 32, Scheme.ASYMMETRIC, bf16),
 }
 """How weights are stored by default, by the type of integers."""
 
@@ -55,9 +58,9 @@ FORMATS = {
 class QuantizeWeights(Pass):
     """Constants that are multiplied or looked up are stored as integers with scales.
 
-    They are stored as [rows, depth], so that products read them transposed; a table of embeddings
-    has its rows taken first, and dequantized then. A constant that is read otherwise as well stays
-    as it is, and so do those of nodes that `keep` holds of. Works on the main function.
+    They are stored as [rows, depth], once for all that read them. A constant that is read
+    otherwise as well stays as it is, and so do those of nodes that `keep` holds of. Works on the
+    main function.
     """
 
     name = "quantize-weights"
@@ -109,9 +112,8 @@ class QuantizeWeights(Pass):
             for name, data in found.parts.items()
         ]
         for node, _ in constant.uses:
-            emit = _look_up if isinstance(node.op, Gather) else _multiply
             reader = Builder(function, node, origin=node.origin, predicate=node.predicate)
-            _substitute(function, node, emit(reader, node, found, parts))
+            _substitute(function, node, _computed(reader, node, found, parts))
 
     def _quantized(self, rows: Array, readers: list[Node]) -> QuantizedWeight:
         nearest = self.format.quantize(rows)
@@ -125,32 +127,18 @@ class QuantizeWeights(Pass):
 def _depth_axis(node: Node, place: int) -> int | None:
     """The axis of a matrix along which products sum, or embeddings have their channels."""
     match node.op, place:
-        case MatMul(transpose_rhs=transposed), 1:
+        case MatMul(transpose_lhs=False, transpose_rhs=transposed), 1:
             return 1 if transposed else 0
         case Gather(axis), 0 if axis in (0, -2):
             return 1
     return None
 
 
-def _multiply(b: Builder, node: Node, found: QuantizedWeight, parts: Parts) -> Value:
-    """matmul(x, w)  ->  matmul(x, dequantize(stored), transposed)."""
-    assert isinstance(node.op, MatMul)
-    weight = b.emit(found.op, *parts)
-    return b.emit(replace(node.op, transpose_rhs=True), node.operands[0], weight)
-
-
-def _look_up(b: Builder, node: Node, found: QuantizedWeight, parts: Parts) -> Value:
-    """gather(w, i)  ->  dequantize(gather(stored, i), gather(scale, i))."""
-    places = node.operands[1]
-    assert places is not None
-    stored, *shared = (part and b.emit(Gather(0), part, places) for part in parts)
-    size = found.block_size
-    if not size:  # a scale for each row becomes one for a block that is the whole row
-        size = found.stored.shape[1]
-        shape = (*places.type.shape, 1)
-        shared = [part and b.emit(Reshape(shape), part) for part in shared]
-    op = DequantizeLinear(places.type.rank, block_size=size)
-    return b.emit(op, stored, *shared)
+def _computed(b: Builder, node: Node, found: QuantizedWeight, parts: Parts) -> Value:
+    """matmul(x, w)  ->  stored_matmul(x, stored),  gather(w, i)  ->  stored_gather(i, stored)."""
+    x = node.operands[1 if isinstance(node.op, Gather) else 0]
+    op = StoredGather if isinstance(node.op, Gather) else StoredMatMul
+    return b.emit(op(found.block_size), x, *parts)
 
 
 def _substitute(function: Function, node: Node, value: Value) -> None:

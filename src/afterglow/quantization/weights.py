@@ -11,7 +11,7 @@ from afterglow.ops.quantization import DequantizeLinear
 from afterglow.quantization.scheme import LEAST_SCALE, Scheme, fit
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, DType
-from afterglow.types.dtype import i4, i8, u4, u8
+from afterglow.types.dtype import f32, i4, i8, u4, u8
 
 WEIGHT_TYPES = (i8, u8, i4, u4)
 SHRINKAGE = 1 - 0.02 * np.arange(1, 21)
@@ -28,7 +28,7 @@ class QuantizedWeight:
 
     stored: Array
     scales: Array
-    """f32: one number; one for each index of `axis`; or one for each block along it."""
+    """Floats: one number; one for each index of `axis`; or one for each block along it."""
     offsets: Array | None
     """Integers of the same type as stored and of the shape of the scales; None: all are zero."""
     axis: int = 0
@@ -91,8 +91,12 @@ def quantize_groups(
     scheme: Scheme = Scheme.ASYMMETRIC,
     *,
     search: bool = True,
+    scale_dtype: DType = f32,
 ) -> QuantizedWeight:
-    """One scale for each `size` neighbours along an axis, the depth; the last may have fewer."""
+    """One scale for each `size` neighbours along an axis, the depth; the last may have fewer.
+
+    Scales may be of a narrower type: then weights are rounded to multiples of these.
+    """
     axis %= weight.ndim
     deep = np.moveaxis(weight, axis, -1)
     depth = deep.shape[-1]
@@ -104,7 +108,9 @@ def quantize_groups(
         part.reshape(*deep.shape[:-1], count)
         for part in choose_scales(rows, scheme, limits, search=search)
     )
-    each, zero = (np.repeat(part, size, -1)[..., :depth] for part in (scales, offsets))
+    scales = scales.astype(scale_dtype.numpy)
+    wide = scales.astype(np.float32)
+    each, zero = (np.repeat(part, size, -1)[..., :depth] for part in (wide, offsets))
     stored = to_integers(deep, each, zero, limits).astype(dtype.numpy)
     zeros = _moved(offsets.astype(dtype.numpy), axis) if offsets.any() else None
     return QuantizedWeight(_moved(stored, axis), _moved(scales, axis), zeros, axis, size)

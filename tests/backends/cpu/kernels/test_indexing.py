@@ -45,7 +45,9 @@ from tests.backends.cpu.kernels.test_movement import (
 )
 
 MODULES = (fill, indexing, movement, scatter, shuffle)
-LOWERED = ("reshape", "concat", "slice", "pad", "tile", "dynamic_slice", "overwrite")
+LOWERED = (
+    *("reshape", "concat", "slice", "pad", "tile", "dynamic_slice", "overwrite", "append_rows"),
+)
 """Ops that become views, copies, fills and gathers before a backend sees them."""
 CASES = [
     case

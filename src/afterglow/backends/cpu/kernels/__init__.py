@@ -24,6 +24,7 @@ from afterglow.backends.cpu.kernels import (  # noqa: F401  # noqa: F401
     search,
     shuffle,
     softmax,
+    stored,
     top_k,
     trees,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds
 from afterglow.backends.policy import Policy
@@ -49,3 +49,16 @@ class Algorithm:
     def follows(self, plan: KernelPlan) -> bool:
         """Whether a plan asks for it."""
         return self.name == plan.algorithm and dict(self.settings) == dict(plan.settings)
+
+
+def with_few(many: Algorithm, few: Algorithm) -> Algorithm:
+    """An algorithm for many rows, with another one for few in the same kernel."""
+
+    def write(k: Kernel) -> None:
+        few.write(k)
+        many.write(k)
+
+    scratch = {**few.needs.scratch, **many.needs.scratch}
+    workspace = {**few.needs.workspace, **many.needs.workspace}
+    needs = replace(many.needs, scratch=scratch, workspace=workspace)
+    return replace(many, write=write, needs=needs)

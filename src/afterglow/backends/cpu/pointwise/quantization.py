@@ -1,11 +1,12 @@
-"""Casts, quantization of values, and back."""
+"""Casts, quantization of values, and back; tables."""
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.llvm.emitter import Value, clamp, convert, rint
+from afterglow.backends.cpu.llvm.emitter import Emitter, Value, clamp, convert, look_up, rint
 from afterglow.backends.cpu.pointwise.conversion import cast
 from afterglow.backends.cpu.pointwise.table import expression
 from afterglow.ops.conversion import Cast
+from afterglow.ops.fixed_point import ByteTable
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
 from afterglow.types.dtype import DType, f32, f64, i32, i64
 
@@ -36,6 +37,14 @@ def dequantize(
     y = convert(x, middle)
     y = y if zero_point is None else y - convert(zero_point, middle)
     return convert(y, wide) * convert(scale, wide)
+
+
+@expression(ByteTable)
+def byte_table(op: ByteTable, x: Value) -> Value:
+    """The entries of a table that the code has beside it."""
+    code = x.code
+    assert isinstance(code, Emitter)
+    return look_up(code.module.table(code, "table", op.table), x)
 
 
 def _middle(stored: DType, wide: DType) -> DType:

@@ -69,6 +69,8 @@ class Facts:
     """Whether an instruction adds two products of i16 into each i32."""
     byte_pairs: bool = False
     """Whether an instruction multiplies u8 and i8 and adds neighbouring products into i16."""
+    byte_tables: bool = False
+    """Whether an instruction looks up 64 bytes in a table of 128."""
     bf16: bool = False
     """Whether there are instructions for bf16."""
     avx512: bool = False
@@ -227,6 +229,7 @@ def _x86_facts(features: set[str]) -> Facts:
         dot_mixed_signs=bool({"avx512vnni", "avxvnni"} & features),
         dot_pairs=True,
         byte_pairs="ssse3" in features,
+        byte_tables=avx512 and "avx512vbmi" in features,
         bf16="avx512bf16" in features,
         avx512=avx512,
     )

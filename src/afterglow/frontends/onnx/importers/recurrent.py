@@ -14,7 +14,7 @@ from afterglow.ops.recurrent import GRU, LSTM, RNN, Activation, Recurrent
 
 SWAP_BATCH_AND_FIRST = (1, 0, 2)
 
-_ACTIVATIONS: dict[str, tuple[Activation, float | None, float | None]] = {
+ACTIVATIONS: dict[str, tuple[Activation, float | None, float | None]] = {
     "relu": (Activation.RELU, None, None),
     "tanh": (Activation.TANH, None, None),
     "sigmoid": (Activation.SIGMOID, None, None),
@@ -179,9 +179,9 @@ def _activations(
     betas = list(n.attribute("activation_beta", ()))
     found = []
     for name in n.attribute("activations", defaults * directions):
-        if name.lower() not in _ACTIVATIONS:
+        if name.lower() not in ACTIVATIONS:
             raise n.fail(f"activation {name!r} is unknown")
-        activation, alpha, beta = _ACTIVATIONS[name.lower()]
+        activation, alpha, beta = ACTIVATIONS[name.lower()]
         found.append((activation, _parameter(alpha, alphas), _parameter(beta, betas)))
     if len(found) != len(defaults) * directions:
         raise n.fail(f"takes {len(defaults) * directions} activations, got {len(found)}")

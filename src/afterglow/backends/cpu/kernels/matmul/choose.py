@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.algorithm import Algorithm, with_few
 from afterglow.backends.cpu.kernels.matmul.dot import (
     dot_algorithm,
     has_few_rows,
@@ -21,7 +19,7 @@ from afterglow.backends.cpu.kernels.strassen import (
     plan_strassen,
     strassen_algorithm,
 )
-from afterglow.backends.cpu.micro.kernel import Kernel, KernelRequest
+from afterglow.backends.cpu.micro.kernel import KernelRequest
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.types.extent import dims_of, is_ranged
 
@@ -52,7 +50,7 @@ def _by_rows(r: KernelRequest, problem: GemmProblem, plan: StrassenPlan, cost: f
     many = strassen_algorithm(plan, cost * (1 - plan.gain))
     if plan.used == 1:  # there are never few
         return many
-    return _with_few(many, few_rows(r, problem, plan))
+    return with_few(many, few_rows(r, problem, plan))
 
 
 def _few_by_dots(r: KernelRequest, problem: GemmProblem) -> list[Algorithm]:
@@ -60,18 +58,7 @@ def _few_by_dots(r: KernelRequest, problem: GemmProblem) -> list[Algorithm]:
     few, used = ranged_dot(problem), has_few_rows(problem)
     if not is_ranged(used):
         return [few]
-    return [_with_few(many, few) for many in gemm_algorithms(r, problem, 1 - used)]
-
-
-def _with_few(many: Algorithm, few: Algorithm) -> Algorithm:
-    """An algorithm for many rows, with another one for few in the same kernel."""
-
-    def write(k: Kernel) -> None:
-        few.write(k)
-        many.write(k)
-
-    scratch = {**few.needs.scratch, **many.needs.scratch}
-    return replace(many, write=write, needs=replace(many.needs, scratch=scratch))
+    return [with_few(many, few) for many in gemm_algorithms(r, problem, 1 - used)]
 
 
 def product_of(problem: GemmProblem) -> StrassenProduct | None:

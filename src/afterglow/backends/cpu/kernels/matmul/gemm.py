@@ -65,7 +65,7 @@ def _algorithm(r: KernelRequest, problem: GemmProblem, plan: GemmPlan, cost: flo
     scratch = {}
     if plan.reading is PanelReading.PACKED:
         scratch["panel"] = Storage(plan.panel_dtype, largest(problem.depth) * tile.columns)
-    if _is_kept(r, problem, tile):
+    if keeps_tiles(r, problem, tile):
         scratch["tile"] = Storage(dtype, tile.rows * tile.columns)
     packed = (1,) if plan.reading is PanelReading.CONSTANT else ()
     return Algorithm(
@@ -77,7 +77,7 @@ def _algorithm(r: KernelRequest, problem: GemmProblem, plan: GemmPlan, cost: flo
     )
 
 
-def _is_kept(r: KernelRequest, problem: GemmProblem, tile: RegisterTile) -> bool:
+def keeps_tiles(r: KernelRequest, problem: GemmProblem, tile: RegisterTile) -> bool:
     """Whether tiles lie in memory before they are put."""
     return goes_through_memory(r, problem.columns, tile) or _adds_blocks(problem)
 
@@ -102,7 +102,7 @@ def _write_gemm(kernel: Kernel, problem: GemmProblem, plan: GemmPlan) -> None:
     if many is not None:
         work = work / largest(problem.rows) * many.least_rows
     with kernel.phase(units, work, "" if many is None else "few") as p:
-        _Gemm(p, problem, plan).write()
+        Gemm(p, problem, plan).write()
 
 
 @dataclass(frozen=True)
@@ -116,24 +116,25 @@ class _Panel:
     first: Index
 
 
-class _Gemm:
+class Gemm:
     """The function that multiplies blocks of rows by panels."""
 
     def __init__(self, p: Phase, problem: GemmProblem, plan: GemmPlan) -> None:
         self.p, self.e = p, p.e
         self.problem, self.plan, self.tile = problem, plan, plan.tile
         self.dtype = sum_type(problem.lhs.dtype)
-        kept = _is_kept(p.kernel, problem, plan.tile)
+        kept = keeps_tiles(p.kernel, problem, plan.tile)
         self.output = GemmOutput(p, problem.columns, plan.tile, kept=kept)
         self.lhs = p.pointer(problem.lhs.buffer)
         many = plan.beside
         self.most_rows = largest(problem.rows) if many is None else many.least_rows - 1
         depth = problem.depth if many is None else 2 * many.half_depth
         self.panel_size = depth * self.tile.columns
-        self.rhs = self._rhs()
+        self.rhs = self.find_rhs()
         self.panel = self._own_panel()
 
-    def _rhs(self) -> Pointer:
+    def find_rhs(self) -> Pointer:
+        """Where rhs, or what is packed of it, begins."""
         rhs, width = self.problem.rhs, self.tile.columns
         if self.plan.reading is not PanelReading.CONSTANT:
             return self.p.pointer(rhs.buffer)
@@ -155,7 +156,7 @@ class _Gemm:
             rest, panel = split(unit, self.plan.panels)
             batch, block = split(rest, self.plan.blocks)
             lhs = self.lhs + self.problem.lhs.batch.offset(batch)
-            rhs = self._panel(batch, panel)
+            rhs = self.find_panel(batch, panel)
             first, last = tiles_of_block(self.e, block, self.plan.tiles, self.plan.blocks)
             at = _Panel(batch, panel, lhs, rhs, first)
             if is_ranged(self.problem.rows):
@@ -211,7 +212,7 @@ class _Gemm:
         """Whether a tile of that height is the only one, or the lower of two."""
         return is_ranged(self.problem.rows) and height <= self.tile.rows // 2
 
-    def _panel(self, batch: Index, panel: Index) -> Pointer:
+    def find_panel(self, batch: Index, panel: Index) -> Pointer:
         """Where the panel lies, or where it has been put."""
         matrix, tile = self.problem.rhs, self.tile
         if self.plan.reading is PanelReading.CONSTANT:

@@ -33,14 +33,16 @@ class GemmOutput:
     goes through memory: a loop over its rows is less code than all its vectors.
     """
 
-    def __init__(self, p: Phase, columns: int, tile: RegisterTile, *, kept: bool) -> None:
+    def __init__(
+        self, p: Phase, columns: int, tile: RegisterTile, *, kept: bool, scratch: str = "tile"
+    ) -> None:
         self.e, self.sink = p.e, p.sink()
         self.columns, self.tile = columns, tile
         self.whole = columns % tile.columns == 0
         self.masked = p.target.avx512
         self.buffer: Pointer | None = None
         if kept:
-            self.buffer = p.scratch("tile")
+            self.buffer = p.scratch(scratch)
 
     def put(self, row: Index, column: Index, sums: list[list[Value]]) -> None:
         """Put a tile whose first element is at a row and column of the result."""

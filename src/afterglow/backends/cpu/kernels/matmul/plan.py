@@ -40,6 +40,7 @@ class PanelReading(Enum):
     CONSTANT = "packed when the model is compiled"
     PACKED = "packed by each unit"
     DIRECT = "where it lies"
+    DEQUANTIZED = "dequantized by each unit"
 
 
 @dataclass(frozen=True)

@@ -73,11 +73,13 @@ class GemmProblem:
 
 
 def problem_of(step: OpInstr) -> GemmProblem:
-    """The problem of a step; batch axes that only lhs has become rows where its strides allow."""
-    op, out = step.op, step.outs[0]
-    assert isinstance(op, MatMul)
-    lhs, rhs = step.required
-    shape = out.type.shape
+    """The problem of a step."""
+    assert isinstance(step.op, MatMul)
+    return product_problem(step.op, *step.required, step.outs[0].type.shape)
+
+
+def product_problem(op: MatMul, lhs: Buffer, rhs: Buffer, shape: tuple[int, ...]) -> GemmProblem:
+    """The problem of a product; batch axes that only lhs has become rows where strides allow."""
     *left, row, depth = _aligned(lhs, len(shape), op.transpose_lhs)
     *right, line, column = _aligned(rhs, len(shape), op.transpose_rhs)
     inner = lhs.type.shape[-2 if op.transpose_lhs else -1]

@@ -44,6 +44,7 @@ from afterglow.backends.cpu.llvm.emitter.dot import (
     widen_word,
 )
 from afterglow.backends.cpu.llvm.emitter.function import VOID, Emitter, FunctionSymbol
+from afterglow.backends.cpu.llvm.emitter.look_up import look_up
 from afterglow.backends.cpu.llvm.emitter.masked import (
     first_lanes,
     gather,
@@ -122,6 +123,7 @@ __all__ = [
     "load_atomic",
     "load_masked",
     "load_strided",
+    "look_up",
     "maximum",
     "minimum",
     "multiply_add_byte_pairs",

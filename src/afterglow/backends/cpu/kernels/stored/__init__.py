@@ -1,0 +1,53 @@
+"""Products with, and look-ups in, matrices that are stored as integers with scales."""
+
+from __future__ import annotations
+
+from afterglow.backends.cpu.kernels.algorithm import Algorithm, with_few
+from afterglow.backends.cpu.kernels.matmul.gemm import MOST_TILES
+from afterglow.backends.cpu.kernels.matmul.plan import tile_costs
+from afterglow.backends.cpu.kernels.stored.few_rows import (
+    FEW,
+    few_rows_algorithm,
+    few_rows_tile,
+    rows_of,
+)
+from afterglow.backends.cpu.kernels.stored.gather import gather_needs, write_gather
+from afterglow.backends.cpu.kernels.stored.many_rows import many_rows_algorithm, stored_problem
+from afterglow.backends.cpu.kernels.stored.panels import is_packable
+from afterglow.backends.cpu.kernels.table import algorithms, kernel
+from afterglow.backends.cpu.micro.kernel import KernelRequest
+from afterglow.instr import OpInstr
+from afterglow.ops.stored import StoredGather, StoredMatMul
+from afterglow.types.extent import largest, smaller_extent, smallest
+
+FEW_OF_MANY = 2
+"""Rows that are few where there may be more: the panels are as wide as for many."""
+
+
+def _name(step: OpInstr) -> str:
+    """The stored bits and the extents of the matrix: `stored_matmul_4x768x2304`."""
+    stored = step.required[1].type
+    columns, depth = stored.shape
+    return f"stored_matmul_{stored.dtype.bits}x{depth}x{columns}"
+
+
+@algorithms(StoredMatMul, name=_name, accepts=is_packable)
+def matmul(r: KernelRequest) -> list[Algorithm]:
+    """A product with a stored matrix: numbers are widened for each row, or for many at once."""
+    rows = rows_of(r)
+    if largest(rows) <= FEW:
+        return [few_rows_algorithm(r, few_rows_tile(r, largest(rows)))]
+    tiles = tile_costs(stored_problem(r), r.target)[:MOST_TILES]
+    if smallest(rows) > FEW_OF_MANY:
+        return [many_rows_algorithm(r, tile, cost) for tile, cost in tiles]
+    few = 1 - smaller_extent(1, rows // (FEW_OF_MANY + 1))
+    return [
+        with_few(
+            many_rows_algorithm(r, tile, cost, 1 - few),
+            few_rows_algorithm(r, tile.with_rows(FEW_OF_MANY), few),
+        )
+        for tile, cost in tiles
+    ]
+
+
+kernel(StoredGather, accepts=is_packable, needs=gather_needs)(write_gather)

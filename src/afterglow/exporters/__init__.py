@@ -1,0 +1,1 @@
+"""Writers of graphs in the formats of others."""
