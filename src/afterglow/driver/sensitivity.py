@@ -21,6 +21,7 @@ from afterglow.driver.stages import find_backend
 from afterglow.frontends.base import Source
 from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.metrics import Metric, Outputs, noise_ratio
+from afterglow.quantization.observation import Observation
 from afterglow.quantization.simulate import Layer
 from afterglow.runtime import CompiledModel
 from afterglow.support.errors import UsageError
@@ -169,6 +170,7 @@ class Measurement:
             self.model.run(None, sample.feed)
             quantized.run(None, sample.feed)
             for name, exact in self.probes.values.items():
+                self._observe(name.removeprefix("\0value "), exact)
                 stored = recipe.probes.values.get(name)
                 if stored is not None and stored.shape == exact.shape:
                     powers[name] = powers.get(name, np.zeros(2)) + _powers(exact, stored)
@@ -176,6 +178,13 @@ class Measurement:
             name.removeprefix("\0value "): float(noise / signal) if signal else 0.0
             for name, (signal, noise) in powers.items()
         }
+
+    def _observe(self, name: str, exact: Array) -> None:
+        """Note a histogram of a value that has none, because its channels were scaled."""
+        seen = self.probes.observations.get(name)
+        if seen is not None and not seen.total and exact.size:
+            wider = np.append(exact.reshape(-1), np.array([seen.low, seen.high], exact.dtype))
+            self.probes.observations[name] = Observation.of(wider)
 
 
 def _powers(exact: Array, stored: Array) -> Array:
