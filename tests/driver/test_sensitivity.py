@@ -110,3 +110,18 @@ def test_values_whose_channels_were_scaled_have_a_histogram_again() -> None:
     assert scaled.high < found.observations["r"].high / 4
     assert sum(scaled.histogram) > 0
     assert 30 < scaled.storing_snr < 60
+
+
+def test_a_metric_that_noise_does_not_tell_has_a_ranking_of_its_own() -> None:
+    """Only the first layer decides the loss, whatever noise the others make."""
+    made = quality()
+    layers = {layer.origin: layer.name for layer in made.measurement.layers.values()}
+    exact = made.measurement.simulated([layers["second"], layers["third"]])
+
+    def loss(expected: Outputs, found: Outputs) -> float:
+        pairs = zip(exact, found, strict=True)
+        return sum(float(np.abs(one[0] - other[0]).max()) for one, other in pairs)
+
+    found = made.keep_within(1e-4, loss, most=1)
+    assert found.keep == ("first",)
+    assert found.loss_before > 1e-3
