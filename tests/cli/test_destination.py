@@ -13,8 +13,8 @@ from afterglow.support.errors import UsageError
 from tests.cli import models
 
 PLACES = """\
-help: end the name with .agc for a compiled model; .txt or .agi for a program as text; .onnx for an ONNX model; \
-/ for the folder of a bundle"""
+help: end the name with .agc for a compiled model; .txt or .agi for a program as text; \
+.onnx for an ONNX model; / for the folder of a bundle"""
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,7 @@ def test_a_model_by_any_name_is_never_written_over(command, tmp_path, words, nam
     [
         (("compile", "-o"), "out.agc", "a compiled model"),
         (("compile", "-o"), "out.txt", "a program as text"),
+        (("compile", "-o"), "out.onnx", "an ONNX model"),
         (("dump", "-o"), "out.txt", "a graph as text"),
         (("dump", "--stage", "instructions", "-o"), "out.agi", "a program as text"),
         (("dump", "--stage", "llvm", "-o"), "out.ll", "LLVM IR"),

@@ -147,7 +147,7 @@ def test_a_model_with_all_in_loops_cannot_be_quantized() -> None:
     fails(
         [rows(2)],
         "nothing in the model can be quantized: it has no convolution or product with weights, "
-        "but in loops, branches or on the host\n    inside",
+        "but in loops, branches, before logarithms or on the host\n    inside",
         with_loop(node("Relu", ["looped"], ["y"])),
     )
 

@@ -93,3 +93,8 @@ def test_normalised_values_are_stored_as_they_are_needed() -> None:
 def test_a_layer_that_is_kept_reads_floats() -> None:
     function = main(program(f"%y = conv(%x, @w) {CONV} : f32[1, 4, 2]"))
     assert not find_points(function, keep=lambda node: node.name == "y").readers
+
+
+def test_what_a_logarithm_reads_stays_in_floats() -> None:
+    text = program(f"%a = conv(%x, @w) {CONV} : f32[1, 4, 2]", "%y = log(%a) : f32[1, 4, 2]")
+    assert points(text) == {}

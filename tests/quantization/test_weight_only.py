@@ -11,9 +11,10 @@ from afterglow.ops.indexing import Gather
 from afterglow.ops.linear import MatMul
 from afterglow.quantization.round_weights import second_moments
 from afterglow.quantization.scheme import Scheme
+from afterglow.quantization.weight_only import FORMATS as DEFAULTS
 from afterglow.quantization.weight_only import QuantizeWeights, WeightFormat
 from afterglow.types import Array, TensorType
-from afterglow.types.dtype import f32, i4, i8, i64, u4
+from afterglow.types.dtype import bf16, f32, i4, i8, i64, u4
 
 FORMATS = {
     "4 bits with zero points": (WeightFormat(), 17),
@@ -121,3 +122,13 @@ def test_half_bytes_with_zero_points_are_what_is_stored_unless_told_otherwise() 
         "w.scale": TensorType(f32, (128, 8)),
         "w.zero": TensorType(u4, (128, 8)),
     }
+
+
+def test_scales_of_groups_are_stored_in_16_bits() -> None:
+    module = product(weights(100, 80))
+    assert QuantizeWeights(DEFAULTS[u4], least_size=0).run(module.main)
+    assert module.constants["w.scale"].type == TensorType(bf16, (80, 4))
+    stored, scale, zero = (module.constants[f"w.{part}"] for part in ("stored", "scale", "zero"))
+    steps = weights(100, 80).T.reshape(80, -1)[:, :32] / scale.data[:, :1].astype(np.float32)
+    nearest = np.clip(np.rint(steps) + zero.data[:, :1].astype(np.float32), 0, 15)
+    np.testing.assert_array_equal(stored.data[:, :32].astype(np.float32), nearest)

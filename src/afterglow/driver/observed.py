@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from afterglow.driver.compile import Recipe
@@ -13,6 +14,7 @@ from afterglow.driver.stages import Stages
 from afterglow.driver.state import import_with_state
 from afterglow.frontends.base import Source
 from afterglow.graph import Function, Module
+from afterglow.quantization.logarithms import before_logarithms
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.observe import Recorder, add_observers, merge_observations
 from afterglow.quantization.points import find_points, is_anchor
@@ -47,8 +49,8 @@ class Records:
     """What all versions of a model have observed, and what was not."""
 
     recorders: list[Recorder] = field(default_factory=list)
-    in_bodies: dict[str, None] = field(default_factory=dict)
-    """Nodes in the bodies of loops and branches, which are not observed."""
+    left_out: dict[str, None] = field(default_factory=dict)
+    """Nodes in the bodies of loops and branches, and before logarithms, which are not observed."""
 
     def observations(self) -> dict[str, Observation]:
         """What was observed of each value by name."""
@@ -89,7 +91,7 @@ class ObservedRecipe(Recipe):
         names = observers.output_names
         compiled = stages.finish_optimised(module, inputs, [*outputs, *names])
         self.records.recorders.append(recorder)
-        self.records.in_bodies.update(dict.fromkeys(_in_bodies(module)))
+        self.records.left_out.update(dict.fromkeys(_left_out(module)))
         forms = (*forms, *tensor_forms(names))
         return ObservedVersion(compiled, forms, frozenset(value_inputs), recorder=recorder)
 
@@ -105,10 +107,12 @@ def _extents(function: Function, shapes: Shapes) -> Extents:
     return known
 
 
-def _in_bodies(module: Module) -> Iterable[str]:
-    """Nodes that would be observed, but are in the body of a loop or branch."""
+def _left_out(module: Module) -> Iterable[str]:
+    """Nodes that would be observed, but are in a loop or branch, or what logarithms read."""
     bodies = (function for function in module.functions.values() if function is not module.main)
-    return (node.origin for body in bodies for node in body.nodes if is_anchor(node))
+    exact = before_logarithms(module.main)
+    nodes = chain((n for n in module.main.nodes if n in exact), *(body.nodes for body in bodies))
+    return (node.origin for node in nodes if is_anchor(node))
 
 
 def host_nodes(model: CompiledModel) -> list[str]:

@@ -107,7 +107,7 @@ def profile_with(
         if on_sample is not None:
             on_sample(done, count)
     observations = recipe.records.observations()
-    left_out = (*host_nodes(compiled), *recipe.records.in_bodies)
+    left_out = (*host_nodes(compiled), *recipe.records.left_out)
     if not observations:
         raise _nothing_observed(left_out)
     identity = ModelIdentity.of(whole_graph(source), title_of(source))
@@ -118,7 +118,9 @@ def _nothing_observed(left_out: Sequence[str]) -> UsageError:
     what = "nothing in the model can be quantized: it has no convolution or product with weights"
     if not left_out:
         return UsageError(what)
-    return UsageError(f"{what}, but in loops, branches or on the host", excerpt=left_out[:5])
+    return UsageError(
+        f"{what}, but in loops, branches, before logarithms or on the host", excerpt=left_out[:5]
+    )
 
 
 def _shapes(sample: Sample) -> dict[str, tuple[int, ...]]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from afterglow.graph import Builder, Op, Value, op
+from afterglow.ops.conversion import Cast
 from afterglow.ops.indexing import Gather
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape
@@ -70,7 +71,7 @@ class StoredMatMul(StoredMatrix):
         self, b: Builder, lhs: Value, stored: Value, scale: Value, zero_point: Value | None = None
     ) -> Value:
         """As `evaluate`."""
-        matrix = b.emit(self.dequantize, stored, scale, zero_point)
+        matrix = b.emit(self.dequantize, stored, _as_single(b, scale), zero_point)
         return b.emit(MatMul(transpose_rhs=True), lhs, matrix)
 
     def parallel(
@@ -105,11 +106,10 @@ class StoredGather(StoredMatrix):
         self, indices: Array, stored: Array, scale: Array, zero_point: Array | None = None
     ) -> Array:
         """The rows are taken first."""
-        places = indices.astype("int64")
-        zeros = None if zero_point is None else zero_point[places]
-        op, shape = self._for_rows(stored.shape[1], indices.ndim), (*indices.shape, -1)
-        parts = (None if part is None else part.reshape(shape) for part in (scale[places], zeros))
-        return op.evaluate(stored[places], *parts)
+        places, shape = indices.astype("int64"), (*indices.shape, -1)
+        zeros = None if zero_point is None else zero_point[places].reshape(shape)
+        op = self._for_rows(stored.shape[1], indices.ndim)
+        return op.evaluate(stored[places], scale[places].reshape(shape), zeros)
 
     def lower(
         self,
@@ -124,7 +124,7 @@ class StoredGather(StoredMatrix):
         def taken(part: Value | None) -> Value | None:
             return None if part is None else b.emit(Gather(0), part, indices)
 
-        rows, *shared = taken(stored), taken(scale), taken(zero_point)
+        rows, *shared = taken(stored), taken(_as_single(b, scale)), taken(zero_point)
         if not self.block_size:
             shape = (*indices.type.shape, 1)
             shared = [part and b.emit(Reshape(shape), part) for part in shared]
@@ -146,3 +146,8 @@ class StoredGather(StoredMatrix):
         if axis == result.rank - 1:
             return None
         return (axis, *(None for _ in operands[1:]))
+
+
+def _as_single(b: Builder, scale: Value) -> Value:
+    """Scales of the type of the matrix, which is what most engines take."""
+    return scale if scale.type.dtype is f32 else b.emit(Cast(f32), scale)

@@ -3,7 +3,7 @@
 Convolutions and matrix products with constant weights compute in integers, so what they read is
 stored as integers. From there the islands grow backwards: what a pool, a concatenation, a sum or
 a move of such a value reads is stored as integers, too, for as long as it is computed from other
-integers. All else stays in floats.
+integers. All else stays in floats, and so does what logarithms read.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from afterglow.ops.movement import Concat, Reshape, Slice, Transpose
 from afterglow.ops.pooling import AvgPool, MaxPool
 from afterglow.ops.reduction import ReduceMean
 from afterglow.ops.shuffle import Shuffle
+from afterglow.quantization.logarithms import before_logarithms
 from afterglow.types.dtype import f32
 
 SAME_NUMBERS = (Reshape, Transpose, Slice, Shuffle, MaxPool)
@@ -79,8 +80,13 @@ def is_anchor(node: Node) -> bool:
 
 
 def find_points(function: Function, keep: Callable[[Node], bool] = lambda node: False) -> Points:
-    """The points of a function; anchors that `keep` holds of stay in floats."""
-    walk = _Walk(function, [n for n in function.nodes if is_anchor(n) and not keep(n)])
+    """The points of a function; anchors that `keep` holds of stay in floats.
+
+    So do those whose results logarithms read.
+    """
+    exact = before_logarithms(function)
+    anchors = [n for n in function.nodes if is_anchor(n) and n not in exact and not keep(n)]
+    walk = _Walk(function, anchors)
     walk.run()
     ordered = sorted(walk.found.readers, key=lambda value: walk.place(value))
     return Points({value: walk.found.readers[value] for value in ordered})

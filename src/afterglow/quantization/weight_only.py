@@ -14,7 +14,12 @@ from afterglow.ops.stored import StoredGather, StoredMatMul
 from afterglow.passes import Pass
 from afterglow.quantization.layers import round_layer
 from afterglow.quantization.scheme import Scheme
-from afterglow.quantization.weights import QuantizedWeight, quantize_groups, quantize_weight
+from afterglow.quantization.weights import (
+    FEW_SHRINKAGES,
+    QuantizedWeight,
+    quantize_groups,
+    quantize_weight,
+)
 from afterglow.types import Array, DType
 from afterglow.types.dtype import bf16, f32, i8, u4
 
@@ -44,6 +49,7 @@ class WeightFormat:
                 *(rows, 1, self.group_size, self.dtype, self.scheme),
                 search=self.search,
                 scale_dtype=self.scales,
+                tried=FEW_SHRINKAGES,
             )
         return quantize_weight(rows, 0, self.dtype, self.scheme, search=self.search)
 

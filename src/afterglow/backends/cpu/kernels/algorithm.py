@@ -61,4 +61,5 @@ def with_few(many: Algorithm, few: Algorithm) -> Algorithm:
     scratch = {**few.needs.scratch, **many.needs.scratch}
     workspace = {**few.needs.workspace, **many.needs.workspace}
     needs = replace(many.needs, scratch=scratch, workspace=workspace)
-    return replace(many, write=write, needs=needs)
+    exact = many.is_exact and few.is_exact
+    return replace(many, write=write, needs=needs, is_exact=exact)

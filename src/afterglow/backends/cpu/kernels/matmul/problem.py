@@ -75,7 +75,8 @@ class GemmProblem:
 def problem_of(step: OpInstr) -> GemmProblem:
     """The problem of a step."""
     assert isinstance(step.op, MatMul)
-    return product_problem(step.op, *step.required, step.outs[0].type.shape)
+    lhs, rhs = step.required
+    return product_problem(step.op, lhs, rhs, step.outs[0].type.shape)
 
 
 def product_problem(op: MatMul, lhs: Buffer, rhs: Buffer, shape: tuple[int, ...]) -> GemmProblem:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from afterglow.backends.cpu.kernels.algorithm import Algorithm, with_few
 from afterglow.backends.cpu.kernels.matmul.gemm import MOST_TILES
 from afterglow.backends.cpu.kernels.matmul.plan import tile_costs
@@ -9,13 +11,16 @@ from afterglow.backends.cpu.kernels.stored.few_rows import (
     FEW,
     few_rows_algorithm,
     few_rows_tile,
+    row_forms,
     rows_of,
 )
 from afterglow.backends.cpu.kernels.stored.gather import gather_needs, write_gather
 from afterglow.backends.cpu.kernels.stored.many_rows import many_rows_algorithm, stored_problem
 from afterglow.backends.cpu.kernels.stored.panels import is_packable
+from afterglow.backends.cpu.kernels.stored.row_forms import RowForm
 from afterglow.backends.cpu.kernels.table import algorithms, kernel
 from afterglow.backends.cpu.micro.kernel import KernelRequest
+from afterglow.backends.cpu.micro.tile import RegisterTile
 from afterglow.instr import OpInstr
 from afterglow.ops.stored import StoredGather, StoredMatMul
 from afterglow.types.extent import largest, smaller_extent, smallest
@@ -36,18 +41,25 @@ def matmul(r: KernelRequest) -> list[Algorithm]:
     """A product with a stored matrix: numbers are widened for each row, or for many at once."""
     rows = rows_of(r)
     if largest(rows) <= FEW:
-        return [few_rows_algorithm(r, few_rows_tile(r, largest(rows)))]
+        most = largest(rows)
+        return [
+            few_rows_algorithm(r, few_rows_tile(r, most, form), form) for form in row_forms(r, most)
+        ]
     tiles = tile_costs(stored_problem(r), r.target)[:MOST_TILES]
     if smallest(rows) > FEW_OF_MANY:
         return [many_rows_algorithm(r, tile, cost) for tile, cost in tiles]
-    few = 1 - smaller_extent(1, rows // (FEW_OF_MANY + 1))
     return [
-        with_few(
-            many_rows_algorithm(r, tile, cost, 1 - few),
-            few_rows_algorithm(r, tile.with_rows(FEW_OF_MANY), few),
-        )
-        for tile, cost in tiles
+        _any_rows(r, tile, form, cost) for form in row_forms(r, FEW_OF_MANY) for tile, cost in tiles
     ]
+
+
+def _any_rows(r: KernelRequest, tile: RegisterTile, form: RowForm, cost: float) -> Algorithm:
+    """Few rows in some runs, and many in others."""
+    is_few = 1 - smaller_extent(1, rows_of(r) // (FEW_OF_MANY + 1))
+    many = many_rows_algorithm(r, tile, cost, 1 - is_few)
+    few = few_rows_algorithm(r, tile.with_rows(FEW_OF_MANY), form, is_few)
+    both = with_few(many, few)
+    return replace(both, settings={**both.settings, "rows": form.name})
 
 
 kernel(StoredGather, accepts=is_packable, needs=gather_needs)(write_gather)

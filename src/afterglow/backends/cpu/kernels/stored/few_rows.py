@@ -30,7 +30,6 @@ from afterglow.backends.cpu.micro.fusion import SourceRow
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.tile import RegisterTile, each_height
-from afterglow.backends.cpu.target import Target
 from afterglow.types.dtype import f32
 from afterglow.types.extent import is_ranged, largest, smaller_extent, smallest
 
@@ -49,18 +48,19 @@ def rows_of(r: KernelRequest) -> int:
     return math.prod(r.step.outs[0].type.shape[:-1])
 
 
-def row_form(panels: StoredPanels, rows: int, target: Target) -> RowForm:
-    """The form of rows: bytes where the machine has instructions for sums of their products."""
-    if ByteRows.suits(panels, target):
-        return ByteRows(panels)
-    return FloatRows(panels, 2 if rows == 1 and target.vector_registers >= 32 else 1)
+def row_forms(r: KernelRequest, rows: int) -> list[RowForm]:
+    """The forms of rows: first bytes, where the machine has instructions for their products."""
+    lanes = full_lanes(r.target, f32)
+    panels = StoredPanels.of(r.step, lanes, lanes)
+    sums = 2 if rows == 1 and r.target.vector_registers >= 32 else 1
+    floats: list[RowForm] = [FloatRows(panels, sums)]
+    return [ByteRows(panels), *floats] if ByteRows.suits(panels, r.target) else floats
 
 
-def few_rows_tile(r: KernelRequest, rows: int) -> RegisterTile:
+def few_rows_tile(r: KernelRequest, rows: int, form: RowForm) -> RegisterTile:
     """The widest tile whose sums, totals and words fit in the registers."""
     lanes = full_lanes(r.target, f32)
     columns = r.step.required[1].type.shape[0]
-    form = row_form(StoredPanels.of(r.step, lanes, lanes), rows, r.target)
     used = rows * (form.sums + 1) + form.registers
     fitting = (
         vectors
@@ -115,11 +115,13 @@ class _FewRows:
         }
 
 
-def few_rows_algorithm(r: KernelRequest, tile: RegisterTile, used: int = 1) -> Algorithm:
+def few_rows_algorithm(
+    r: KernelRequest, tile: RegisterTile, form: RowForm, used: int = 1
+) -> Algorithm:
     """The product of as many rows as a tile has at most; `used` is 0 in runs without it."""
     panels = StoredPanels.of(r.step, tile.columns, tile.lanes)
     rows = smaller_extent(rows_of(r), tile.rows)
-    few = _FewRows(panels, tile, row_form(panels, tile.rows, r.target), rows)
+    few = _FewRows(panels, tile, form, rows)
     scratch = {}
     if goes_through_memory(r, panels.rows, tile):
         scratch["few"] = Storage(f32, tile.rows * tile.columns)
@@ -128,7 +130,8 @@ def few_rows_algorithm(r: KernelRequest, tile: RegisterTile, used: int = 1) -> A
         few.work,
         partial(_write, few=few, used=used),
         KernelNeeds(few.workspace, scratch, panels.parts),
-        {"tile": (tile.rows, tile.vectors, tile.lanes)},
+        {"tile": (tile.rows, tile.vectors, tile.lanes), "rows": form.name},
+        is_exact=not form.is_relative,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from afterglow.backends.cpu.kernels.stored.few_rows import few_rows_tile
+from afterglow.backends.cpu.kernels.stored.few_rows import few_rows_tile, row_forms
 from afterglow.backends.cpu.kernels.stored.panels import PanelPointers, StoredPanels
 from afterglow.backends.cpu.llvm.emitter import (
     Value,
@@ -21,7 +21,7 @@ from afterglow.types.dtype import f32, i32, u32
 
 def gather_panels(r: KernelRequest) -> StoredPanels:
     """The panels as the product with one row has them, so that both read the same memory."""
-    tile = few_rows_tile(r, rows=1)
+    tile = few_rows_tile(r, 1, row_forms(r, 1)[0])
     return StoredPanels.of(r.step, tile.columns, tile.lanes)
 
 

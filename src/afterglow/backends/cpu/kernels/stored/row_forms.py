@@ -38,6 +38,7 @@ LOW_HALVES = 0x0F0F0F0F
 class RowForm(ABC):
     """A form of rows, and how they are multiplied by words."""
 
+    name: str
     dtype: DType
     """The type of a row's numbers in this form."""
     sums: int
@@ -81,6 +82,7 @@ class RowForm(ABC):
 class FloatRows(RowForm):
     """Floats, multiplied by the factors of their places in words."""
 
+    name = "floats"
     dtype = sum_dtype = f32
 
     def __init__(self, panels: StoredPanels, sums: int = 1) -> None:
@@ -126,6 +128,7 @@ class ByteRows(RowForm):
     Sums of products of bytes are exact, so results are as near as sums of floats are.
     """
 
+    name = "bytes"
     dtype, sum_dtype, sums, is_relative = i8, i32, PARTS, True
 
     @property
