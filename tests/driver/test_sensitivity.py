@@ -11,6 +11,7 @@ import afterglow
 from afterglow.quantization.metrics import Outputs
 from afterglow.report.quality import quantization_quality
 from afterglow.support.errors import UsageError
+from tests.frontends.models import info, model, node
 from tests.quantization.broken_layer import NETWORK, SAMPLES, network, profile, quality
 
 
@@ -88,3 +89,39 @@ def test_there_must_be_samples_of_the_same_model() -> None:
         quantization_quality(
             NETWORK, profile(), [SAMPLES[0][:, :3]], backend="interpreter"
         ).report()
+
+
+def test_values_whose_channels_were_scaled_have_a_histogram_again() -> None:
+    random = np.random.default_rng(3)
+    first, second = (random.standard_normal((8, 8)).astype(np.float32) for _ in range(2))
+    nodes = [
+        node("MatMul", ["x", "a"], ["p"], name="first"),
+        node("Relu", ["p"], ["r"], name="rectify"),
+        node("MatMul", ["r", "b"], ["y"], name="second"),
+    ]
+    constants = {"a": first * 4.0 ** np.arange(8, dtype=np.float32), "b": second}
+    made = model(
+        nodes, inputs=[info("x", (4, 8))], outputs=[info("y", (4, 8))], constants=constants
+    )
+    samples = [random.standard_normal((4, 8)).astype(np.float32) for _ in range(3)]
+    found = afterglow.profile(made, samples, backend="interpreter")
+    layers = quantization_quality(made, found, samples, backend="interpreter").report().layers
+    scaled = next(layer for layer in layers if layer.node == "second")
+    assert scaled.high < found.observations["r"].high / 4
+    assert sum(scaled.histogram) > 0
+    assert 30 < scaled.storing_snr < 60
+
+
+def test_a_metric_that_noise_does_not_tell_has_a_ranking_of_its_own() -> None:
+    """Only the first layer decides the loss, whatever noise the others make."""
+    made = quality()
+    layers = {layer.origin: layer.name for layer in made.measurement.layers.values()}
+    exact = made.measurement.simulated([layers["second"], layers["third"]])
+
+    def loss(expected: Outputs, found: Outputs) -> float:
+        pairs = zip(exact, found, strict=True)
+        return sum(float(np.abs(one[0] - other[0]).max()) for one, other in pairs)
+
+    found = made.keep_within(1e-4, loss, most=1)
+    assert found.keep == ("first",)
+    assert found.loss_before > 1e-3

@@ -83,3 +83,14 @@ def test_skipping_what_is_not_needed(capsys):
     assert "unsure: equal results: True\n" in text
     skipped, computed = re.search(r"\nsure: (\d+) µs with predicates, (\d+) µs", text).groups()
     assert int(skipped) < int(computed)
+
+
+def test_quantizing(capsys):
+    text = output_of(EXAMPLES / "06_quantize.py", capsys)
+    right = [float(share) for share in re.findall(r"(\S+)% right", text)]
+    assert min(right[:2]) >= right[2] - 0.5
+    floats, integers = (
+        int(x.replace(",", "")) for x in re.findall(r"([\d,]+) (?:bytes )?in ", text)[:2]
+    )
+    assert integers < 0.35 * floats
+    assert "kept in floats: norm1, norm2" in text

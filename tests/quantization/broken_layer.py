@@ -21,7 +21,10 @@ SAMPLES = [
 
 
 def network(rows: int | str = 4, seed: int = 7) -> onnx.ModelProto:
-    """Three products, of which the second reads a channel with huge numbers that do nothing."""
+    """Three products, of which the second reads a channel with huge numbers that do nothing.
+
+    The function before it cannot be scaled, so that channels cannot be made alike.
+    """
     random = np.random.default_rng(seed)
 
     def weights(*shape: int) -> Array:
@@ -32,7 +35,7 @@ def network(rows: int | str = 4, seed: int = 7) -> onnx.ModelProto:
     nodes = [
         node("MatMul", ["x", "a"], ["p"], name="first"),
         node("Add", ["p", "b"], ["s"], name="shift"),
-        node("Relu", ["s"], ["r"], name="rectify"),
+        node("Elu", ["s"], ["r"], name="rectify"),
         node("MatMul", ["r", "c"], ["q"], name="second"),
         node("Relu", ["q"], ["t"], name="again"),
         node("MatMul", ["t", "d"], ["y"], name="third"),

@@ -66,6 +66,16 @@ def test_a_layer_that_is_kept_stays_in_floats() -> None:
     assert not Convert(observed(-1.75, 62.0), QuantizationConfig(keep=("p*",))).run(module.main)
 
 
+def test_a_name_to_keep_that_fits_no_layer_is_refused() -> None:
+    module = parse_module(FLOAT)
+    with pytest.raises(UsageError) as caught:
+        Convert(observed(-1.75, 62.0), QuantizationConfig(keep=("y", "p"))).run(module.main)
+    assert caught.value.what == "no layer that would compute in integers is called 'y'"
+    assert caught.value.help == "there are p"
+    part = Convert(observed(-1.75, 62.0), QuantizationConfig(keep=("y",)), whole=False)
+    assert part.run(module.main)  # the layer may be in another part
+
+
 UNEVEN = f"""
 const @v : f32[2, 2] = [1.0, 0.0, 0.0, 64.0]
 const @w : f32[2, 2] = [1.0, 1.0, 1.0, -1.0]
@@ -91,13 +101,3 @@ def test_channels_that_reach_far_are_scaled_down_before_they_are_stored(
         QuantizationConfig(method="minmax", equalise=equalise),
     ).run(module.main)
     assert f"const @r.scale : f32[] = [{scale}]" in print_module(module)
-
-
-def test_a_name_to_keep_that_fits_no_layer_is_refused() -> None:
-    module = parse_module(FLOAT)
-    with pytest.raises(UsageError) as caught:
-        Convert(observed(-1.75, 62.0), QuantizationConfig(keep=("y", "p"))).run(module.main)
-    assert caught.value.what == "no layer that would compute in integers is called 'y'"
-    assert caught.value.help == "there are p"
-    part = Convert(observed(-1.75, 62.0), QuantizationConfig(keep=("y",)), whole=False)
-    assert part.run(module.main)  # the layer may be in another part

@@ -41,6 +41,11 @@ def test_the_output_that_is_least_similar_counts() -> None:
     assert cosine([one], [other]) == 0
 
 
+def test_single_numbers_are_compared_over_all_samples() -> None:
+    assert cosine(of([1], [0]), of([0], [1])) == 0
+    assert cosine(of([3], [4]), of([6], [8])) == 1
+
+
 def test_errors_are_parts_of_the_largest_number() -> None:
     assert max_error(of([1, 2], [3, -4]), of([1, 2.5], [3, -3])) == 0.25
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,6 +22,7 @@ from afterglow.driver.stages import find_backend
 from afterglow.frontends.base import Source
 from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.metrics import Metric, Outputs, noise_ratio
+from afterglow.quantization.observation import Observation
 from afterglow.quantization.simulate import Layer
 from afterglow.runtime import CompiledModel
 from afterglow.support.errors import UsageError
@@ -29,7 +31,7 @@ from afterglow.types import Array
 MEASURED = 8
 """Samples on which each layer is measured."""
 MOST_COMPILATIONS = 8
-"""Programs that a search compiles at most."""
+"""Programs that a search compiles at most for one ranking of the layers."""
 
 OnRun = Callable[[str, int, int | None], None]
 """Called with what is done, and how many runs of how many are."""
@@ -169,6 +171,7 @@ class Measurement:
             self.model.run(None, sample.feed)
             quantized.run(None, sample.feed)
             for name, exact in self.probes.values.items():
+                self._observe(name.removeprefix("\0value "), exact)
                 stored = recipe.probes.values.get(name)
                 if stored is not None and stored.shape == exact.shape:
                     powers[name] = powers.get(name, np.zeros(2)) + _powers(exact, stored)
@@ -176,6 +179,13 @@ class Measurement:
             name.removeprefix("\0value "): float(noise / signal) if signal else 0.0
             for name, (signal, noise) in powers.items()
         }
+
+    def _observe(self, name: str, exact: Array) -> None:
+        """Note a histogram of a value that has none, because its channels were scaled."""
+        seen = self.probes.observations.get(name)
+        if seen is not None and not seen.total and exact.size:
+            wider = np.append(exact.reshape(-1), np.array([seen.low, seen.high], exact.dtype))
+            self.probes.observations[name] = Observation.of(wider)
 
 
 def _powers(exact: Array, stored: Array) -> Array:
@@ -203,54 +213,78 @@ def search(
 ) -> Search:
     """The few layers that must be in floats for the loss of a metric to be within a tolerance.
 
-    Layers are ranked by the noise that each alone makes in the outputs. How many of them are
-    needed is found on the simulation, then checked by programs that are compiled with as many in
-    floats. At most half of the layers are kept, or `most`.
+    Layers are ranked by the noise that each alone makes in the outputs; if that does not do, by
+    the loss without each of them. How many of them are needed is found on the simulation, then
+    checked by programs that are compiled with as many in floats. At most half of the layers are
+    kept, or `most`.
     """
     if not tolerance >= 0:
         raise UsageError(f"the tolerance must be at least 0, got {tolerance}")
     expected = measurement.expected
-
-    def loss_of(outputs: Outputs) -> float:
-        return float(metric(expected, outputs))
-
-    before = loss_of(measurement.quantized())
-    layers = measurement.layers
-    count = len(layers)
+    before = float(metric(expected, measurement.quantized()))
+    count = len(measurement.layers)
     if before <= tolerance:
         return Search((), before, before, count)
-    ranked = sorted(layers, key=lambda name: -measurement.noise[name][1])
     most = -(-count // 2) if most is None else min(most, count)
-
-    def simulated_loss(kept: int) -> float:
-        return loss_of(measurement.simulated(ranked[kept:]))
-
-    names = _names([layers[name] for name in ranked])
-    kept, loss = _least(simulated_loss, tolerance, most), before
-    for compiled in range(MOST_COMPILATIONS):
-        loss = loss_of(measurement.quantized(names[:kept]))
-        if loss <= tolerance:
-            return Search(tuple(names[:kept]), loss, before, count)
-        if kept == most:
-            break
-        kept = min(most, kept + (1 << compiled))
+    searcher = _Searcher(measurement, metric, tolerance, most)
+    best: tuple[float, list[str]] = before, []
+    for ranked in searcher.rankings():
+        found = searcher.try_ranking(ranked)
+        if found[0] <= tolerance:
+            return Search(tuple(found[1]), found[0], before, count)
+        best = min(best, found, key=lambda each: each[0])
     raise UsageError(
-        f"the tolerance {tolerance:g} cannot be met with {kept} of {count} layers in floats",
-        excerpt=[f"{before:.3g} with none, {loss:.3g} with {', '.join(names[:kept])}"],
+        f"the tolerance {tolerance:g} cannot be met with {most} of {count} layers in floats",
+        excerpt=[f"{before:.3g} with none, {best[0]:.3g} with {', '.join(best[1])}"],
         help="allow more, or try another method of calibration, such as mse or percentile",
     )
 
 
-def _least(loss: Callable[[int], float], tolerance: float, most: int) -> int:
-    """The smallest number, from 1 to `most`, whose loss is within a tolerance, by bisection."""
-    low, high = 1, most
-    while low < high:
-        middle = (low + high) // 2
-        if loss(middle) <= tolerance:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+@dataclass(frozen=True)
+class _Searcher:
+    """Finds how many layers of a ranking are to be in floats."""
+
+    measurement: Measurement
+    metric: Metric
+    tolerance: float
+    most: int
+
+    def rankings(self) -> Iterator[list[str]]:
+        """The names of layers, those whose return to floats should help most first."""
+        layers = self.measurement.layers
+        noise = self.measurement.noise
+        yield sorted(layers, key=lambda name: -noise[name][1])
+        without = {name: self._simulated_loss({*layers} - {name}) for name in layers}
+        yield sorted(layers, key=lambda name: without[name])
+
+    def try_ranking(self, ranked: list[str]) -> tuple[float, list[str]]:
+        """The least loss that programs have with the first of some layers in floats, and which."""
+        names = _names([self.measurement.layers[name] for name in ranked])
+        kept = self._least(ranked)
+        best: tuple[float, list[str]] = math.inf, []
+        for compiled in range(MOST_COMPILATIONS):
+            outputs = self.measurement.quantized(names[:kept])
+            loss = float(self.metric(self.measurement.expected, outputs))
+            best = min(best, (loss, names[:kept]), key=lambda each: each[0])
+            if loss <= self.tolerance or kept == self.most:
+                break
+            kept = min(self.most, kept + (1 << compiled))
+        return best
+
+    def _simulated_loss(self, layers: Iterable[str]) -> float:
+        expected = self.measurement.expected
+        return float(self.metric(expected, self.measurement.simulated(layers)))
+
+    def _least(self, ranked: list[str]) -> int:
+        """How many must be in floats for the simulation to be within the tolerance."""
+        low, high = 1, self.most
+        while low < high:
+            middle = (low + high) // 2
+            if self._simulated_loss(ranked[middle:]) <= self.tolerance:
+                high = middle
+            else:
+                low = middle + 1
+        return low
 
 
 def _names(layers: Sequence[Layer]) -> list[str]:

@@ -16,6 +16,7 @@ from afterglow.frontends.base import Source
 from afterglow.graph import Module
 from afterglow.passes import Pipeline
 from afterglow.quantization.convert import Convert
+from afterglow.quantization.observation import Observation
 from afterglow.quantization.points import find_points
 from afterglow.quantization.simulate import (
     POWERS,
@@ -39,6 +40,8 @@ class Probes:
     """All layers by name, in the order of computation."""
     switched: frozenset[str] = frozenset()
     """The layers that are simulated in the next run."""
+    observations: dict[str, Observation] = field(default_factory=dict)
+    """What was observed of values, by their names; as integers are chosen for them."""
     values: dict[str, Array] = field(default_factory=dict)
     """Values by the names of outputs."""
     powers: dict[str, Array] = field(default_factory=dict)
@@ -121,8 +124,10 @@ class SimulatedRecipe(_ProbedRecipe):
         """Add the simulation, and probes of the values that would be stored as integers."""
         before, convert, _ = split_at_conversion(quantizing)
         before.run(module)
+        convert.prepare(module.main)
         converted = module.clone()
-        Pipeline("convert", (convert,)).run(converted)
+        convert.store(converted.main)
+        self.probes.observations.update(convert.observations)
         points = {value.name: value for value in find_points(module.main).readers}
         layers = add_simulation(module.main, converted.main)
         self.probes.layers.update({layer.name: layer for layer in layers})
@@ -137,8 +142,9 @@ class ConvertedRecipe(_ProbedRecipe):
         """Convert it, and add the probes."""
         before, convert, after = split_at_conversion(quantizing)
         before.run(module)
+        convert.prepare(module.main)
         points = [value.name for value in find_points(module.main).readers]
-        Pipeline("convert", (convert,)).run(module)
+        convert.store(module.main)
         names = add_probes(module.main, stored_values(module.main, points))
         after.run(module)
         return names, []

@@ -52,10 +52,18 @@ class Convert(Pass):
         """See the class."""
         if function is not function.module.main:
             return False
+        self.prepare(function)
+        return self.store(function)
+
+    def prepare(self, function: Function) -> None:
+        """Check that all that is named is there, and change floats so that integers fit them."""
         if self.whole:
             self.config.check_kept([node for node in function.nodes if is_anchor(node)])
         if self.config.equalise:
             self._equalise(function)
+
+    def store(self, function: Function) -> bool:
+        """Store values of a prepared function as integers."""
         points = find_points(function, self.config.keeps, integer_only=self.config.integer_only)
         observed = any(value.name in self.observations for value in points.readers)
         if points.readers and not observed and self.whole:

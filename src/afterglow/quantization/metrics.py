@@ -18,13 +18,12 @@ Metric: TypeAlias = Callable[[Outputs, Outputs], float]
 
 
 def cosine(expected: Outputs, found: Outputs) -> float:
-    """The cosine similarity of outputs: a mean over samples, of the output that has the least."""
-    similarities = [
-        [_cosine(one, other) for one, other in _float_pairs(sample, others)]
-        for sample, others in zip(expected, found, strict=True)
-    ]
-    means = [np.mean(of_one) for of_one in zip(*similarities, strict=True)]
-    return float(min(means, default=1.0))
+    """The cosine similarity of outputs: a mean over samples, of the output that has the least.
+
+    Outputs that are single numbers are one vector, with a number for each sample.
+    """
+    pairs = [[*_float_pairs(*both)] for both in zip(expected, found, strict=True)]
+    return min((_mean_cosine(of_one) for of_one in zip(*pairs, strict=True)), default=1.0)
 
 
 def max_error(expected: Outputs, found: Outputs) -> float:
@@ -94,6 +93,16 @@ def _float_pairs(expected: Sequence[Any], found: Sequence[Any]) -> Iterator[tupl
     for one, other in zip(expected, found, strict=True):
         if isinstance(one, np.ndarray) and one.dtype.kind == "f":
             yield one.astype(np.float64), np.asarray(other).astype(np.float64)
+
+
+def _mean_cosine(pairs: Sequence[tuple[Array, Array]]) -> float:
+    """The similarity of one output, given what is expected and found for each sample."""
+    if all(one.size == other.size == 1 for one, other in pairs):
+        expected, found = (
+            np.concatenate([x.reshape(1) for x in each]) for each in zip(*pairs, strict=True)
+        )
+        return _cosine(expected, found)
+    return float(np.mean([_cosine(*pair) for pair in pairs]))
 
 
 def _cosine(one: Array, other: Array) -> float:

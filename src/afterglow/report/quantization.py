@@ -140,10 +140,9 @@ def _metrics(expected: Outputs, found: Outputs, labels: Array | None) -> dict[st
 def _layer(
     measurement: Measurement, cost: LayerCost, times: Sequence[LayerTimes | None]
 ) -> LayerReport:
-    profile, dtype = measurement.options.profile, measurement.config.dtype
-    assert profile is not None
+    dtype, seen = measurement.config.dtype, measurement.probes.observations
     layer, parameters = cost.layer, cost.layer.parameters
-    observation = profile.observations.get(layer.point, Observation.of(np.zeros(0, np.float32)))
+    observation = seen.get(layer.point, Observation.of(np.zeros(0, np.float32)))
     (scale,), (zero,) = parameters.scales, parameters.offsets
     clipped = [(limit - zero) * scale for limit in dtype.limits]
     seconds = [None if each is None else each.of(layer) for each in times]
