@@ -12,13 +12,12 @@ from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Abs, Add, Div, Max, Min, Mul, Neg, Sub
 from afterglow.ops.functions import Log, Sqrt
 from afterglow.ops.linear import MatMul
-from afterglow.ops.movement import Concat, Expand, Reshape, Slice, Transpose
+from afterglow.ops.movement import Movement
 from afterglow.ops.power import Pow
 from afterglow.ops.reduction import Reduction
 
 _ARITHMETIC: tuple[type[Op], ...] = (Abs, Add, Div, Max, Min, Mul, Neg, Sub, Pow, Sqrt)
-_MOVES: tuple[type[Op], ...] = (Concat, Expand, Reshape, Slice, Transpose)
-_KEEPING = (*_ARITHMETIC, *_MOVES, Clip, Conv, MatMul, Reduction)
+_KEEPING = (*_ARITHMETIC, Movement, Clip, Conv, MatMul, Reduction)
 """Ops whose results are as exact as what they read; rectifiers and other activations are not."""
 
 
