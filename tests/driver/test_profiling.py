@@ -236,3 +236,35 @@ def test_a_saved_profile_is_of_the_public_class(tmp_path: Path) -> None:
     assert isinstance(afterglow.Profile.load(path), Profile)
     with pytest.raises(UsageError):
         afterglow.Profile.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {"precision": "int8"},
+            "precision 'int8' needs a profile of the model\n  help: make one with "
+            "profile(model, samples), or with afterglow quantize MODEL --data",
+        ),
+        (
+            {"profile": True},
+            "precision 'float32' takes no profile\n  help: use precision 'int8'",
+        ),
+        (
+            {"quantization": afterglow.QuantizationConfig(method="mse")},
+            "precision 'float32' takes no profile\n  help: use precision 'int8'",
+        ),
+        (
+            {"precision": "int8", "profile": True, "optimize": False},
+            "precision 'int8' needs optimisations\n"
+            "  help: profiles are of the optimised graph: leave optimize as it is",
+        ),
+    ],
+)
+def test_combinations_that_make_no_sense_are_refused(options: dict[str, Any], text: str) -> None:
+    made = linear()
+    if "profile" in options:
+        options = {**options, "profile": afterglow.profile(made, [rows(2)], backend="interpreter")}
+    with pytest.raises(UsageError) as caught:
+        afterglow.compile(made, backend="interpreter", **options)
+    assert str(caught.value) == f"error: {text}"
