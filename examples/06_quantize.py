@@ -32,8 +32,8 @@ def main() -> None:
 
     # 2. Compile it into integers that the profile chooses.
     for title, config in (
-        ("everything that was seen", ag.QuantizationConfig()),
-        ("the least squared error", ag.QuantizationConfig(method="mse")),
+        ("everything that was seen", ag.QuantizationConfig(method="minmax")),
+        ("the least squared error", ag.QuantizationConfig()),
     ):
         small = ag.compile(MODEL, precision="int8", profile=profile, quantization=config)
         right = accuracy(small, images[100:], labels[100:])
