@@ -38,7 +38,7 @@ OURS: dict[str, ag.QuantizationConfig] = {
     "percentile": Q(method="percentile"),
     "symmetric": Q(scheme="symmetric", activations="int8"),
     "uncorrected": Q(correct_bias=False),
-    "unequalised": Q(equalise=False),
+    "equalised": Q(equalise=True),
     "searched": Q(search_weights=True),
     "mse-searched": Q(method="mse", search_weights=True),
 }

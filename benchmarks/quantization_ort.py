@@ -6,11 +6,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import onnx
+import onnx.version_converter
 import onnxruntime
 from onnxruntime import quantization
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from benchmarks.quantization_peers import Feed, Quantize, Run, main
+
+LEAST_OPSET = 13
 
 
 def run(model: Path) -> Run:
@@ -42,9 +46,9 @@ def static(method: quantization.CalibrationMethod) -> Quantize:
         with tempfile.TemporaryDirectory() as folder:
             ready, made = (Path(folder) / name for name in ("ready.onnx", "made.onnx"))
             try:
-                quant_pre_process(model, ready)
+                quant_pre_process(_recent(model), ready)
             except Exception:  # its symbolic shapes cannot do every model
-                quant_pre_process(model, ready, skip_symbolic_shape=True)
+                quant_pre_process(_recent(model), ready, skip_symbolic_shape=True)
             quantization.quantize_static(
                 *(ready, made, Reader(calibrate)),
                 quant_format=quantization.QuantFormat.QDQ,
@@ -54,6 +58,15 @@ def static(method: quantization.CalibrationMethod) -> Quantize:
             return run(made)
 
     return quantize
+
+
+def _recent(model: Path) -> onnx.ModelProto:
+    """A model in an operator set that has weights quantized by channel."""
+    proto = onnx.load(model)
+    own = next(part.version for part in proto.opset_import if not part.domain)
+    if own >= LEAST_OPSET:
+        return proto
+    return onnx.version_converter.convert_version(proto, LEAST_OPSET)
 
 
 TOOLS: dict[str, Quantize] = {

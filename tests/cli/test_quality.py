@@ -48,6 +48,14 @@ def test_a_report_is_written_and_written_again(
     assert (here / file).read_text(encoding="utf-8").startswith(begin)
 
 
+def test_sums_are_rescaled_in_integers_if_asked(command: Command, here: Path) -> None:
+    assert command(*WORDS).status == 0
+    words = ("--precision", "int8", "--profile", "net.profile.json", "--integer-only")
+    text = command("dump", "net.onnx", "--stage", "graph", "--backend", "interpreter", *words).out
+    assert text.count("= requantize(") == 2
+    assert text.count("= quantize_linear(") == 1  # the input
+
+
 def test_layers_are_kept_within_a_tolerance(command: Command, here: Path) -> None:
     finished = command(*WORDS, "--tolerance", "0.001")
     assert finished.status == 0

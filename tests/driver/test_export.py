@@ -81,6 +81,17 @@ def test_a_quantized_model_gives_what_ours_gives_within_a_step(tmp_path: Path) -
             assert np.abs(run(model, {"x": x}, optimise=optimise)[0] - want).max() <= step
 
 
+def test_an_exported_quantized_model_compiles_to_the_same_bits(tmp_path: Path) -> None:
+    net, given, path = small_net(), samples(3), tmp_path / "out.onnx"
+    profile = afterglow.profile(net, given)
+    afterglow.export_onnx(net, path, precision="int8", profile=profile)
+    ours = afterglow.compile(net, precision="int8", profile=profile, cache=False)
+    again = afterglow.compile(path, cache=False)
+    for x in given:
+        first, second = (np.asarray(model.run(None, {"x": x})[0]) for model in (ours, again))
+        np.testing.assert_array_equal(first, second)
+
+
 def test_quantized_weights_are_bytes_with_a_scale_for_each_column(tmp_path: Path) -> None:
     net, path = small_net(), tmp_path / "out.onnx"
     profile = afterglow.profile(net, samples(2))

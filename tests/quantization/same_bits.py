@@ -39,13 +39,13 @@ class Quantized:
 
     def bits_of(self, target: str, backend: str = "cpu") -> Mapping[str, Array]:
         """All integers that this machine, or the interpreter on it, computes."""
-        stages, module = self._module(target, backend)
+        stages, module = self.module_for(target, backend)
         compiled = ag.compile(module, backend=backend, target=stages.options.target)
         return _integers(module, compiled.run(None, {compiled.inputs[0].name: self.x}))
 
     def emulated_bits_of(self, target: str) -> Mapping[str, Array]:
         """All integers that an emulated machine computes."""
-        stages, module = self._module(target, "cpu")
+        stages, module = self.module_for(target, "cpu")
         inputs = tuple(value.name for value in module.main.inputs)
         outputs = tuple(output.name for output in module.main.outputs)
         program, _ = stages.plan(stages.lower(module.clone()))
@@ -54,7 +54,7 @@ class Quantized:
         bundle = build_bundle(NAME, [planned], Target.of(target), BundleOptions(freestanding=True))
         return _integers(module, EmulatedModel(bundle).run([self.x]))
 
-    def _module(self, target: str, backend: str) -> tuple[Stages, Module]:
+    def module_for(self, target: str, backend: str) -> tuple[Stages, Module]:
         """The optimised model, with each integer that it computes as an output."""
         options = Options(
             target=target,

@@ -24,6 +24,7 @@ func @main(%x: f32[3, 2]) {{
   return %y as "y"
 }}
 """
+MINMAX = QuantizationConfig(method="minmax")
 
 
 def observed(low: float, high: float) -> Mapping[str, Observation]:
@@ -32,7 +33,7 @@ def observed(low: float, high: float) -> Mapping[str, Observation]:
 
 def test_what_a_product_reads_and_its_weight_and_bias_are_dequantized() -> None:
     module = parse_module(FLOAT)
-    assert Convert(observed(-1.75, 62.0)).run(module.main)
+    assert Convert(observed(-1.75, 62.0), MINMAX).run(module.main)
     text = print_module(module)
     for line in (
         "const @x.scale : f32[] = [0.25]",
@@ -54,7 +55,7 @@ def test_a_profile_without_any_point_is_refused() -> None:
 
 def test_a_bias_that_is_too_large_for_the_sums_widens_the_scale_of_its_weights() -> None:
     module = parse_module(FLOAT.replace("[0.5, -1.0]", "[0.5, 1e12]"))
-    Convert(observed(-1.75, 62.0)).run(module.main)
+    Convert(observed(-1.75, 62.0), MINMAX).run(module.main)
     text = print_module(module)
     assert "const @w.stored : i8[2, 2] = [127, 0, -6, 0]" in text
     assert "const @p.bias.stored : i32[2] = [4, 1073741824]" in text
@@ -97,6 +98,6 @@ def test_channels_that_reach_far_are_scaled_down_before_they_are_stored(
     seen = {"x": x, "r": np.maximum(x * [1, 64], 0)}
     Convert(
         {name: Observation.of(array) for name, array in seen.items()},
-        QuantizationConfig(equalise=equalise),
+        QuantizationConfig(method="minmax", equalise=equalise),
     ).run(module.main)
     assert f"const @r.scale : f32[] = [{scale}]" in print_module(module)

@@ -98,3 +98,15 @@ def test_a_layer_that_is_kept_reads_floats() -> None:
 def test_what_a_logarithm_reads_stays_in_floats() -> None:
     text = program(f"%a = conv(%x, @w) {CONV} : f32[1, 4, 2]", "%y = log(%a) : f32[1, 4, 2]")
     assert points(text) == {}
+
+
+def test_functions_read_integers_if_there_are_only_integers() -> None:
+    text = program(
+        f"%a = conv(%x, @w) {CONV} : f32[1, 4, 2]",
+        "%s = sigmoid(%a) : f32[1, 4, 2]",
+        "%r = relu(%s) : f32[1, 4, 2]",
+        f"%y = conv(%r, @w) {CONV} : f32[1, 4, 2]",
+    )
+    found = find_points(main(text), integer_only=True).readers
+    assert [value.name for value in found] == ["x", "a", "r"]
+    assert list(points(text)) == ["x", "r"]

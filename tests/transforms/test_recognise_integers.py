@@ -130,3 +130,42 @@ def test_weights_that_fit_when_shifted_have_a_zero_point() -> None:
             "rhs_zero_point = -28} : i32[3, 2]",
         ),
     )
+
+
+def test_a_bias_and_a_scale_of_sums_become_part_of_the_product() -> None:
+    known = "lhs_zero_point = 7, rhs_zero_point = 0"
+    check_rewrites(
+        RECOGNISE_INTEGERS,
+        before=program(
+            "%x: u8[3, 2]",
+            "const @w : i8[2, 2] = [1, -128, 3, 127]",
+            "const @c : i32[2] = [5, -6]",
+            "const @s : f32[] = [0.5]",
+            f"%v = quantized_matmul(%x, @w) {{{QUANTIZED}, {known}}} : i32[3, 2]",
+            "%d = add(%v, @c) : i32[3, 2]",
+            "%f = cast(%d) {dtype = f32, saturate = true, round_mode = up} : f32[3, 2]",
+            "%y = mul(%f, @s) : f32[3, 2]",
+        ),
+        after=program(
+            "%x: u8[3, 2]",
+            "const @w : i8[2, 2] = [1, -128, 3, 127]",
+            "const @c : i32[2] = [5, -6]",
+            "const @s : f32[] = [0.5]",
+            f"%y = quantized_matmul(%x, @w, @s, @c) {{{QUANTIZED}, {known}}} : f32[3, 2]",
+        ),
+    )
+
+
+def test_a_sum_that_is_read_elsewhere_keeps_its_form() -> None:
+    known = "lhs_zero_point = 7, rhs_zero_point = 0"
+    check_declines(
+        RECOGNISE_INTEGERS,
+        program(
+            "%x: u8[3, 2]",
+            "const @w : i8[2, 2] = [1, -128, 3, 127]",
+            "const @c : i32[2] = [5, -6]",
+            f"%v = quantized_matmul(%x, @w) {{{QUANTIZED}, {known}}} : i32[3, 2]",
+            "%d = add(%v, @c) : i32[3, 2]",
+            "%y = add(%d, %v) : i32[3, 2]",
+        ),
+    )

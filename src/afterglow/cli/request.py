@@ -211,7 +211,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--calibration",
         type=click.Choice([method.value for method in Method]),
-        help="How --profile chooses ranges.  [default: minmax]",
+        help="How --profile chooses ranges.  [default: mse]",
     ),
     click.option(
         "--scheme",
@@ -223,6 +223,11 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         multiple=True,
         metavar="NODE",
         help="A layer that stays in floats, or a pattern.",
+    ),
+    click.option(
+        "--integer-only",
+        is_flag=True,
+        help="Compute no floats between quantized values, for --precision int8.",
     ),
     click.option(
         "--tune", type=Number("SECONDS"), help="Measure candidate algorithms, for this time."
@@ -256,6 +261,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         calibration: str | None,
         scheme: str | None,
         keep_float: tuple[str, ...],
+        integer_only: bool,
         tune: float | None,
         no_optimize: bool,
         verify_each: bool,
@@ -275,7 +281,9 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
             policy=policy_of(exact, optimize_for, unchecked),
             precision=precision,
             profile=None if profile is None else Profile.load(profile),
-            quantization=_config(method=calibration, scheme=scheme, keep=keep_float),
+            quantization=_config(
+                method=calibration, scheme=scheme, keep=keep_float, integer_only=integer_only
+            ),
             tune=tune,
             optimize=not no_optimize,
             verify=verify_each or verify_by_default(),

@@ -26,7 +26,7 @@ from afterglow.quantization.weight_only import FORMATS, QuantizeWeights
 from afterglow.transforms.arithmetic import ARITHMETIC
 from afterglow.transforms.average_integers import AVERAGE_INTEGERS
 from afterglow.transforms.bodies import SIMPLIFY_BODIES
-from afterglow.transforms.byte_tables import BYTE_TABLES
+from afterglow.transforms.byte_tables import ALL_BYTE_TABLES, BYTE_TABLES
 from afterglow.transforms.casts import SIMPLIFY_CASTS
 from afterglow.transforms.clips import RAISE_CLIPS, SIMPLIFY_CLIPS
 from afterglow.transforms.concats import SIMPLIFY_CONCATS
@@ -37,6 +37,7 @@ from afterglow.transforms.fold_constants import FoldConstants
 from afterglow.transforms.fold_leading_parts import FOLD_LEADING_PARTS
 from afterglow.transforms.inline_branches import INLINE_BRANCHES
 from afterglow.transforms.integer_islands import INTEGER_ISLANDS
+from afterglow.transforms.integer_only import INTEGER_ONLY
 from afterglow.transforms.logic import SIMPLIFY_LOGIC
 from afterglow.transforms.merge_equal import MergeEqualConstants, MergeEqualNodes
 from afterglow.transforms.merge_matmuls import MergeMatMuls
@@ -122,7 +123,7 @@ def quantizing_pipeline(convert: Convert) -> Pipeline:
             convert,
             INTEGER_ISLANDS,  # before products are recognised, which read what moves leave
             RECOGNISE_QUANTIZED,
-            BYTE_TABLES,  # of functions that are still between bytes
+            *((ALL_BYTE_TABLES, INTEGER_ONLY) if convert.config.integer_only else (BYTE_TABLES,)),
             AVERAGE_INTEGERS,  # so that all machines have the same means
             SIMPLIFY_CLIPS,
             ARITHMETIC,

@@ -1,16 +1,22 @@
-"""Arithmetic of quantized numbers that needs no floats: look-up tables."""
+"""Arithmetic of quantized numbers that needs no floats: look-up tables, and new scales."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Self
 
 import numpy as np
 
 from afterglow.graph import Builder, Op, Value, op
+from afterglow.ops.activation import Clip
 from afterglow.ops.conversion import Cast
-from afterglow.ops.elementwise import BitCast
+from afterglow.ops.elementwise import Add, BitCast, Mul, ShiftLeft, ShiftRight, Sub, scalar
 from afterglow.ops.indexing import Gather
-from afterglow.ops.rules import require
+from afterglow.ops.normalization import along_channels, emit_along
+from afterglow.ops.rules import normal_axis, require, require_dtype, require_shape
 from afterglow.types import Array, DType, TensorType
-from afterglow.types.dtype import i8, i32, u8
+from afterglow.types.dtype import i8, i32, i64, u8
 
 ENTRIES = 256
 """Numbers of a table: one for each byte."""
@@ -52,3 +58,74 @@ class ByteTable(Op):
         """As elements of a constant."""
         bits = x if x.type.dtype is u8 else b.emit(BitCast(u8), x)
         return b.emit(Gather(), b.constant(self.table, "table"), b.emit(Cast(i32), bits))
+
+
+@op("requantize")
+class Requantize(Op):
+    """x multiplier / 2^shift, rounded to the nearest (halves up), plus the zero point, saturated.
+
+    The multiplier and the shift are numbers, or vectors along `axis`. The product has 64 bits, in
+    which it is exact; a shift is 1 to 62.
+    """
+
+    along_axis = ("multiplier", "shift")
+    axis: int = -1
+    zero_point: int = 0
+    dtype: DType = u8
+
+    def infer(self, x: TensorType, multiplier: TensorType, shift: TensorType) -> TensorType:
+        """The shape of x, the given element type."""
+        require_dtype(i32, x=x, multiplier=multiplier, shift=shift)
+        require(self.dtype in (i8, u8, i32), f"dtype must be i8, u8 or i32, got {self.dtype}")
+        if multiplier.rank:
+            require_shape((x.shape[normal_axis(self.axis, x)],), multiplier=multiplier)
+        require_shape(multiplier.shape, shift=shift)
+        return x.with_dtype(self.dtype)
+
+    def evaluate(self, x: Array, multiplier: Array, shift: Array) -> Array:
+        """As it is written, in 64 bits."""
+        factors, shifts = (self._spread(x, part).astype(np.int64) for part in (multiplier, shift))
+        halves = np.left_shift(np.int64(1), shifts - 1)
+        rounded = np.right_shift(x.astype(np.int64) * factors + halves, shifts)
+        limits = np.iinfo(self.dtype.numpy)
+        shifted = np.clip(rounded + self.zero_point, limits.min, limits.max)
+        return np.asarray(shifted.astype(self.dtype.numpy))
+
+    def lower(self, b: Builder, x: Value, multiplier: Value, shift: Value) -> Value:
+        """As `evaluate`, from primitive ops."""
+        wide = b.emit(Cast(i64), x)
+        factors, shifts = (
+            b.emit(Cast(i64), self._emit_spread(b, x, part)) for part in (multiplier, shift)
+        )
+        one = scalar(b, 1, wide)
+        halves = b.emit(ShiftLeft(), one, b.emit(Sub(), shifts, one))
+        total = b.emit(Add(), b.emit(Mul(), wide, factors), halves)
+        rounded = b.emit(ShiftRight(), total, shifts)
+        shifted = b.emit(Add(), rounded, scalar(b, self.zero_point, wide))
+        limits = np.iinfo(self.dtype.numpy)
+        return b.emit(Cast(self.dtype), b.emit(Clip(limits.min, limits.max), shifted))
+
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """Every axis follows x, and vectors their own."""
+        along = along_channels(axis, self.axis, result)
+        vectors = (part is not None and part.rank == 1 for part in operands[1:])
+        return (axis, *(along if vector else None for vector in vectors))
+
+    def permuted(self, perm: tuple[int, ...]) -> Self:
+        """Along the place where the axis went."""
+        return replace(self, axis=perm.index(self.axis % len(perm))) if perm else self
+
+    def _spread(self, x: Array, part: Array) -> Array:
+        """A multiplier or shift shaped so that it broadcasts to x."""
+        if not part.ndim:
+            return part
+        axis = self.axis % x.ndim
+        return part.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+
+    def _emit_spread(self, b: Builder, x: Value, part: Value) -> Value:
+        """The same, of values."""
+        if not part.type.rank:
+            return part
+        return emit_along(b, part, normal_axis(self.axis, x.type), x.type.rank)

@@ -30,17 +30,21 @@ class QuantizationConfig:
         keep: layers that stay in floats: names of nodes of the model, or patterns with stars.
         correct_bias: whether biases make up for the mean error of rounded weights.
         search_weights: whether the ranges of weights are those with the least squared error.
-        equalise: whether channels of activations that reach further than others are scaled down.
+        equalise: whether channels of activations that reach further than others are scaled down;
+            what reports say of single layers is then of the scaled channels.
+        integer_only: whether sums are rescaled in integers, and functions looked up in tables, so
+            that no float is computed between quantized values: docs/quantization.md.
     """
 
     scheme: str = Scheme.ASYMMETRIC
-    method: str = Method.MINMAX
+    method: str = Method.MSE
     activations: str = "uint8"
     percentile: float = DEFAULT_PERCENTILE
     keep: tuple[str, ...] = ()
     correct_bias: bool = True
     search_weights: bool = False
-    equalise: bool = True
+    equalise: bool = False
+    integer_only: bool = False
 
     def __post_init__(self) -> None:
         _check("scheme", self.scheme, list(Scheme))

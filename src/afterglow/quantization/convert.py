@@ -64,7 +64,7 @@ class Convert(Pass):
 
     def store(self, function: Function) -> bool:
         """Store values of a prepared function as integers."""
-        points = find_points(function, self.config.keeps)
+        points = find_points(function, self.config.keeps, integer_only=self.config.integer_only)
         observed = any(value.name in self.observations for value in points.readers)
         if points.readers and not observed and self.whole:
             raise UsageError(

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from afterglow.graph import Constant, Function, Node, Value
+from afterglow.ops.activation import Clip, Relu
 from afterglow.ops.convolution import Conv
+from afterglow.ops.elementwise import Add
 from afterglow.ops.image import Resize
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Concat, Reshape, Slice, Transpose
@@ -79,14 +81,20 @@ def is_anchor(node: Node) -> bool:
     return _is_activation(x) and weight.type.dtype is f32 and weight.type.size > 0
 
 
-def find_points(function: Function, keep: Callable[[Node], bool] = lambda node: False) -> Points:
+def find_points(
+    function: Function,
+    keep: Callable[[Node], bool] = lambda node: False,
+    *,
+    integer_only: bool = False,
+) -> Points:
     """The points of a function; anchors that `keep` holds of stay in floats.
 
-    So do those whose results logarithms read.
+    So do those whose results logarithms read. If `integer_only`, there are more points: all that
+    is not computed in integers from sums of integers is a function of bytes.
     """
     exact = before_logarithms(function)
     anchors = [n for n in function.nodes if is_anchor(n) and n not in exact and not keep(n)]
-    walk = _Walk(function, anchors)
+    walk = _Walk(function, anchors, integer_only=integer_only)
     walk.run()
     ordered = sorted(walk.found.readers, key=lambda value: walk.place(value))
     return Points({value: walk.found.readers[value] for value in ordered})
@@ -95,7 +103,8 @@ def find_points(function: Function, keep: Callable[[Node], bool] = lambda node: 
 class _Walk:
     """Finds the points of a function, from its anchors backwards."""
 
-    def __init__(self, function: Function, anchors: list[Node]) -> None:
+    def __init__(self, function: Function, anchors: list[Node], *, integer_only: bool) -> None:
+        self.integer_only = integer_only
         self.places = {node: place for place, node in enumerate(function.nodes)}
         self.anchors = {*anchors}
         self.found = Points()
@@ -136,16 +145,26 @@ class _Walk:
     def _grow_elementwise(self, node: Node) -> None:
         """One operand, the last to be computed, is fused; others are stored."""
         shape = node.results[0].type.shape
-        operands = [i for i in _activations(node) if _operand(node, i).type.shape == shape]
+        operands = [
+            index
+            for index in _activations(node)
+            if self.integer_only or _operand(node, index).type.shape == shape
+        ]
         if not operands:
             return
         last = max(operands, key=lambda index: self.place(_operand(node, index)))
         for index in operands:
             operand = _operand(node, index)
-            if index == last and operand.use_count == 1:
+            if index == last and operand.use_count == 1 and self._is_fused(node, operand):
                 self._grow(operand)
             elif self._is_of_integers(operand.producer):
                 self._read(node, index)
+
+    def _is_fused(self, node: Node, operand: Value) -> bool:
+        """Whether a node may read what is not stored: of integers alone, sums and clipped sums."""
+        if not self.integer_only or isinstance(node.op, (Relu, Clip)):
+            return True
+        return isinstance(node.op, Add) and operand.producer in self.anchors
 
     def _is_of_integers(self, node: Node | None) -> bool:
         """Whether a node computes from what is, or may be, stored as integers."""

@@ -13,8 +13,9 @@ from afterglow.ops.elementwise import Add, Mul, Sub
 from afterglow.ops.linear import MatMul
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.passes import RewritePass, rewrite
+from afterglow.transforms.matching.values import has_one_use
 from afterglow.types import Array
-from afterglow.types.dtype import i8, i32, u8
+from afterglow.types.dtype import f32, i8, i32, u8
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,56 @@ def recognise_conv(node: Node, b: Builder) -> Value | None:
     return None
 
 
+@rewrite(Add)
+def take_bias(node: Node, b: Builder) -> Value | None:
+    """quantized(x, w) + c  ->  quantized(x, w, bias c),  sums of i32, c a constant vector.
+
+    Sums wrap around in either form.
+    """
+    match node:
+        case Node(
+            Add(),
+            [
+                Value(
+                    Node(QuantizedConv() | QuantizedMatMul() as op, [x, weight, *others])
+                ) as sums,
+                Constant() as bias,
+            ],
+        ) if has_one_use(sums) and bias.type.dtype is i32:
+            scale, other, *zero = (*others, None, None)[: max(2, len(others))]
+            if scale is None and other is None and bias.type.shape == sums.type.shape[-1:]:
+                return b.emit(op, x, weight, None, bias, *zero)
+    return None
+
+
+@rewrite(Mul)
+def take_scale(node: Node, b: Builder) -> Value | None:
+    """f32(quantized(x, w, bias c)) s  ->  quantized(x, w, s, c),  s a constant."""
+    match node:
+        case Node(
+            Mul(),
+            [
+                Value(
+                    Node(
+                        Cast(),
+                        [
+                            Value(
+                                Node(
+                                    QuantizedConv() | QuantizedMatMul() as op, [x, weight, *others]
+                                )
+                            ) as sums
+                        ],
+                    )
+                ) as floats,
+                Constant() as factor,
+            ],
+        ) if has_one_use(sums) and has_one_use(floats) and factor.type.dtype is f32:
+            scale, *rest = (*others, None)[: max(1, len(others))]
+            if scale is None and factor.type.shape in ((), sums.type.shape[-1:]):
+                return b.emit(op, x, weight, factor, *rest)
+    return None
+
+
 def _known(x: Value, zero_point: int) -> Shifted | None:
     """Bytes less a number, which must be one of them."""
     if x.type.dtype not in (i8, u8):
@@ -122,4 +173,6 @@ def _known(x: Value, zero_point: int) -> Shifted | None:
     return Shifted(x, zero_point) if least <= zero_point < least + 256 else None
 
 
-RECOGNISE_INTEGERS = RewritePass("recognise-integers", (recognise_matmul, recognise_conv))
+RECOGNISE_INTEGERS = RewritePass(
+    "recognise-integers", (recognise_matmul, recognise_conv, take_bias, take_scale)
+)

@@ -46,6 +46,18 @@ def test_every_case_is_exact(case: Case, target: str) -> None:
             assert_exact(bench, pieces)
 
 
+@pytest.mark.parametrize("target", [*TARGETS, "x86-64-v2", "x86-64"])
+def test_sums_of_two_products_that_exceed_16_bits_are_exact(target: str) -> None:
+    """255 * 127 + 255 * 127 and 255 * -128 + 255 * -128 saturate in `vpmaddubsw`."""
+    x = np.full((5, 96), 255, np.uint8)
+    weight = np.full((96, 40), 127, np.int8)
+    weight[:, ::3] = -128
+    bench = Bench(Target.of(target))
+    bench.step(QuantizedMatMul(), bench.input(x), bench.constant(weight), stored=True)
+    (result,) = bench.run(1)
+    np.testing.assert_array_equal(result, x.astype(np.int32) @ weight.astype(np.int32))
+
+
 CONVS = {
     "1x1": (QuantizedConv((1, 1), (0,) * 4, (1, 1), 1, 120), (1, 9, 11, 24), (72, 1, 1, 24)),
     "3x3": (QuantizedConv((2, 2), (1,) * 4, (1, 1), 1, 3), (2, 9, 8, 3), (20, 3, 3, 3)),

@@ -59,7 +59,7 @@ def test_products_of_one_row(dtype: DType, block: int, zeros: bool) -> None:
         bench(StoredMatMul(block), rows(1, 133), parts, target).check(pieces=2)
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 5, 20])
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 20, 70])
 @pytest.mark.parametrize(("dtype", "depth"), [(u4, 96), (i8, 45)])
 def test_products_of_several_rows(count: int, dtype: DType, depth: int) -> None:
     for target in ("host", "x86-64-v3"):

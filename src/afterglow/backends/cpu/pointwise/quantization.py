@@ -6,7 +6,7 @@ from afterglow.backends.cpu.llvm.emitter import Emitter, Value, clamp, convert, 
 from afterglow.backends.cpu.pointwise.conversion import cast
 from afterglow.backends.cpu.pointwise.table import expression
 from afterglow.ops.conversion import Cast
-from afterglow.ops.fixed_point import ByteTable
+from afterglow.ops.fixed_point import ByteTable, Requantize
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
 from afterglow.types.dtype import DType, f32, f64, i32, i64
 
@@ -45,6 +45,16 @@ def byte_table(op: ByteTable, x: Value) -> Value:
     code = x.code
     assert isinstance(code, Emitter)
     return look_up(code.module.table(code, "table", op.table), x)
+
+
+@expression(Requantize)
+def requantize(op: Requantize, x: Value, multiplier: Value, shift: Value) -> Value:
+    """x multiplier / 2^shift in 64 bits; multiplier and shift are broadcast already."""
+    shifts = convert(shift, i64)
+    halves = shifts.like(1) << (shifts - 1)
+    rounded = (convert(x, i64) * convert(multiplier, i64) + halves) >> shifts
+    low, high = (int(bound) for bound in _range(op.dtype))
+    return convert(clamp(rounded + op.zero_point, low, high), op.dtype)
 
 
 def _middle(stored: DType, wide: DType) -> DType:

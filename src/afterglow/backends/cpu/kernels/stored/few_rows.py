@@ -29,12 +29,14 @@ from afterglow.backends.cpu.micro.accumulate import by_rows
 from afterglow.backends.cpu.micro.fusion import SourceRow
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.lanes import full_lanes
-from afterglow.backends.cpu.micro.tile import RegisterTile, each_height
+from afterglow.backends.cpu.micro.tile import RegisterTile, each_height, each_tile
 from afterglow.types.dtype import f32
 from afterglow.types.extent import is_ranged, largest, smaller_extent, smallest
 
 FEW = 4
-"""Rows that are few."""
+"""Rows that are few, and of a tile at most."""
+FEW_BYTES = 64
+"""The same of rows in bytes, which tiles share."""
 SPAN = 64
 """Numbers along the depth whose zero points are subtracted at once, if there are no blocks."""
 MOST_VECTORS = 4
@@ -72,7 +74,7 @@ def few_rows_tile(r: KernelRequest, rows: int, form: RowForm) -> RegisterTile:
 
 @dataclass(frozen=True)
 class _FewRows:
-    """A product of at most as many rows as a tile has."""
+    """A product of few rows; if their number is ranged, of at most as many as a tile has."""
 
     panels: StoredPanels
     tile: RegisterTile
@@ -116,11 +118,11 @@ class _FewRows:
 
 
 def few_rows_algorithm(
-    r: KernelRequest, tile: RegisterTile, form: RowForm, used: int = 1
+    r: KernelRequest, tile: RegisterTile, form: RowForm, most: int, used: int = 1
 ) -> Algorithm:
-    """The product of as many rows as a tile has at most; `used` is 0 in runs without it."""
+    """The product of so many rows at most; `used` is 0 in runs without it."""
     panels = StoredPanels.of(r.step, tile.columns, tile.lanes)
-    rows = smaller_extent(rows_of(r), tile.rows)
+    rows = smaller_extent(rows_of(r), most)
     few = _FewRows(panels, tile, form, rows)
     scratch = {}
     if goes_through_memory(r, panels.rows, tile):
@@ -217,6 +219,16 @@ class _Rows:
         return total
 
 
+@dataclass(frozen=True)
+class _TileRows:
+    """The rows of a tile: where they lie, the sums of their spans, and their factors."""
+
+    count: int
+    rows: Pointer
+    sums: Pointer
+    factors: Pointer
+
+
 class _Product:
     """The function that multiplies all rows by panels."""
 
@@ -234,28 +246,40 @@ class _Product:
         with self.p.units() as unit:
             at, column = self.pointers.panel(unit), unit * self.tile.columns
             if not is_ranged(self.few.rows):
-                self.output.put(0, column, self._results(at, self.few.rows))
+                self._put_tiles(at, column)
                 return
             height, least = self.e.index(self.few.rows), smallest(self.few.rows)
             for rows in each_height(self.e, height, self.tile.rows, max(1, least)):
-                self.output.begin(0, column, self._results(at, rows))
+                self.output.begin(0, column, self._results(at, self._tile(0, rows)))
             self.output.finish(0, column, height)
 
-    def _results(self, at: PanelPointers, rows: int) -> list[list[Value]]:
+    def _put_tiles(self, at: PanelPointers, column: Value) -> None:
+        """The results of a known number of rows."""
+        if self.few.rows <= self.tile.rows:
+            self.output.put(0, column, self._results(at, self._tile(0, self.few.rows)))
+            return
+        for rows, first in each_tile(self.e, self.few.rows, self.tile.rows):
+            self.output.put(first, column, self._results(at, self._tile(first, rows)))
+
+    def _tile(self, first: Index, count: int) -> _TileRows:
+        rows, sums = self.rows + first * self.few.line, self.sums + first * self.few.spans
+        return _TileRows(count, rows, sums, self.factors + first)
+
+    def _results(self, at: PanelPointers, tile: _TileRows) -> list[list[Value]]:
         """The results of a panel."""
         few, lanes = self.few, self.tile.lanes
-        zeros = [self.e.constant(f32, 0, lanes)] * (rows * self.tile.vectors)
+        zeros = [self.e.constant(f32, 0, lanes)] * (tile.count * self.tile.vectors)
 
         def body(span: Value, totals: list[Value]) -> list[Value]:
-            return self._span(at, rows, span, few.span, totals)
+            return self._span(at, tile, span, few.span, totals)
 
         flat = self.e.fold(few.whole, zeros, body, name="span")
         if few.whole < few.spans:
             last = self.panels.words - few.whole * few.span
-            flat = self._span(at, rows, self.e.index(few.whole), last, flat)
+            flat = self._span(at, tile, self.e.index(few.whole), last, flat)
         results = by_rows(flat, self.tile.vectors)
         if self.form.is_relative:
-            factors = [self.factors.load(row).splat(lanes) for row in range(rows)]
+            factors = [tile.factors.load(row).splat(lanes) for row in range(tile.count)]
             results = [[x * factors[row] for x in own] for row, own in enumerate(results)]
         if not self.panels.block_size:
             scales = at.scales(0)
@@ -263,7 +287,7 @@ class _Product:
         return results
 
     def _span(
-        self, at: PanelPointers, rows: int, span: Value, count: int, totals: list[Value]
+        self, at: PanelPointers, tile: _TileRows, span: Value, count: int, totals: list[Value]
     ) -> list[Value]:
         """Add the products of a span, which has that many words."""
         form, lanes = self.form, self.tile.lanes
@@ -271,20 +295,20 @@ class _Product:
 
         def body(word: Value, sums: list[Value]) -> list[Value]:
             place = span * self.few.span + word
-            first = self.rows + place * form.size
-            starts = [first + row * self.few.line for row in range(rows)]
+            first = tile.rows + place * form.size
+            starts = [first + row * self.few.line for row in range(tile.count)]
             return form.add(starts, at.word_vectors(place), sums)
 
         sums = self.e.fold(count, [zero] * (len(totals) * form.sums), body, name="word")
         found = [form.total(own) for own in by_rows(sums, form.sums)]
-        found = self._less_zeros(at, rows, span, found)
+        found = self._less_zeros(at, tile, span, found)
         if not self.panels.block_size:
             return [a + b for a, b in zip(totals, found, strict=True)]
-        scales = at.scales(span) * rows
+        scales = at.scales(span) * tile.count
         return [fma(x, scale, total) for x, scale, total in zip(found, scales, totals, strict=True)]
 
     def _less_zeros(
-        self, at: PanelPointers, rows: int, span: Value, sums: list[Value]
+        self, at: PanelPointers, tile: _TileRows, span: Value, sums: list[Value]
     ) -> list[Value]:
         """Sums less the zero points times the sum of the row."""
         if at.zero is None and self.panels.middle == 0:
@@ -293,6 +317,6 @@ class _Product:
         zeros = [convert(zero, f32) for zero in at.zeros(self.e, block)]
         made: list[Value] = []
         for row, own in enumerate(by_rows(sums, len(zeros))):
-            total = (self.sums + span).load(row * self.few.spans).splat(self.tile.lanes)
+            total = (tile.sums + span).load(row * self.few.spans).splat(self.tile.lanes)
             made += [fma(total, zero, x) for zero, x in zip(zeros, own, strict=True)]
         return made
