@@ -106,8 +106,10 @@ def test_values_whose_channels_were_scaled_have_a_histogram_again() -> None:
     samples = [random.standard_normal((4, 8)).astype(np.float32) for _ in range(3)]
     found = afterglow.profile(made, samples, backend="interpreter")
     config = afterglow.QuantizationConfig(equalise=True)
-    quality = quantization_quality(made, found, samples, backend="interpreter", quantization=config)
-    layers = quality.report().layers
+    measured = quantization_quality(
+        made, found, samples, quantization=config, backend="interpreter"
+    )
+    layers = measured.report().layers
     scaled = next(layer for layer in layers if layer.node == "second")
     assert scaled.high < found.observations["r"].high / 4
     assert sum(scaled.histogram) > 0

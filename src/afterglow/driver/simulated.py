@@ -128,7 +128,9 @@ class SimulatedRecipe(_ProbedRecipe):
         converted = module.clone()
         convert.store(converted.main)
         self.probes.observations.update(convert.observations)
-        points = {value.name: value for value in find_points(module.main).readers}
+        only = convert.config.integer_only
+        found = find_points(module.main, integer_only=only).readers
+        points = {value.name: value for value in found}
         layers = add_simulation(module.main, converted.main)
         self.probes.layers.update({layer.name: layer for layer in layers})
         powers = [POWERS] if layers else []
@@ -143,7 +145,8 @@ class ConvertedRecipe(_ProbedRecipe):
         before, convert, after = split_at_conversion(quantizing)
         before.run(module)
         convert.prepare(module.main)
-        points = [value.name for value in find_points(module.main).readers]
+        only = convert.config.integer_only
+        points = [value.name for value in find_points(module.main, integer_only=only).readers]
         convert.store(module.main)
         names = add_probes(module.main, stored_values(module.main, points))
         after.run(module)

@@ -41,6 +41,7 @@ class StoredMatrix(Op):
         require_rank(2, stored=stored)
         require(stored.dtype in STORED_TYPES, f"stored must hold bytes or 4 bits, got {stored}")
         require(scale.rank > 0, f"scale must have one for each row at least, got {scale}")
+        require(scale.dtype.bits <= f32.bits, f"scale must hold f32 or less, got {scale}")
         self.dequantize.infer(stored, scale, zero_point)
 
 
