@@ -33,6 +33,7 @@ NAN_DIFFERS = {"top_k", "arg_max", "arg_min"}
 LACKING = {
     "shift_left",
     "shift_right",
+    "requantize",
     "div",
     "if{then_branch = @alone",
     "scan{body = @alone",
