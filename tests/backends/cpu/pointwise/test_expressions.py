@@ -13,6 +13,7 @@ from afterglow.graph.op import result_types
 from afterglow.ops import activation, strings
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import BitCast, IsInf, Mod, Where
+from afterglow.ops.fixed_point import ByteTable
 from afterglow.support.errors import TypeRuleError
 from afterglow.types import TensorType
 from afterglow.types.dtype import DType, boolean, f16, f32, f64, i32, u8
@@ -21,7 +22,7 @@ from tests.backends.cpu.pointwise.harness import Job
 from tests.backends.cpu.pointwise.samples import DTYPES_HELD, pairs, sample
 
 _STRINGS = {c for c in OPS.values() if c.__module__ == strings.__name__}
-_TESTED_APART = {BitCast, Cast, Where}
+_TESTED_APART = {BitCast, ByteTable, Cast, Where}
 _CLASSES = [c for c in OPS.values() if c.elementwise and c not in _STRINGS | _TESTED_APART]
 _OPS = [
     *(op_class() for op_class in _CLASSES),
