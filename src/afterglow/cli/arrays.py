@@ -6,11 +6,11 @@ import io
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
 from afterglow.cli.destination import writing
+from afterglow.driver.array_files import load_arrays
 from afterglow.support.errors import UsageError
 from afterglow.support.names import NameScope
 from afterglow.types import Array, DType
@@ -22,7 +22,7 @@ SMALL_INTEGERS = 2
 
 def read_array(path: Path) -> Array:
     """The array in a .npy file."""
-    loaded = _load(path)
+    loaded = load_arrays(path)
     if not isinstance(loaded, np.ndarray):
         raise UsageError(f"{path} holds several arrays, but one is needed", help="give a .npy file")
     return loaded
@@ -30,24 +30,11 @@ def read_array(path: Path) -> Array:
 
 def read_arrays(path: Path) -> dict[str, Array]:
     """The arrays in a .npz file, by name."""
-    loaded = _load(path)
+    loaded = load_arrays(path)
     if isinstance(loaded, np.ndarray):
         raise UsageError(
             f"{path} holds one array without a name", help=f"write --input NAME={path}"
         )
-    return {name: loaded[name] for name in loaded}
-
-
-def _load(path: Path) -> Array | Mapping[str, Array]:
-    try:
-        loaded: Array | Mapping[str, Array] = np.load(path, allow_pickle=False)
-    except OSError as error:
-        reason = (error.strerror or "not a NumPy file").lower()
-        raise UsageError(f"cannot read {path}: {reason}") from None
-    except (ValueError, EOFError, BadZipFile):
-        raise UsageError(
-            f"cannot read {path}: not a NumPy file", help="numpy.save and numpy.savez write them"
-        ) from None
     return loaded
 
 

@@ -13,10 +13,10 @@ from itertools import islice
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, TypeAlias
-from zipfile import BadZipFile
 
 import numpy as np
 
+from afterglow.driver.array_files import load_arrays
 from afterglow.driver.images import IMAGE_SUFFIXES, ImageOptions, ImageReader
 from afterglow.runtime import TensorInfo
 from afterglow.support.errors import UsageError
@@ -69,7 +69,7 @@ class Samples:
         """Samples of what a user gives; a file of arrays is read at once."""
         if isinstance(given, (str, PathLike)) and _is_array_file(Path(given)):
             file = Path(given)
-            return Samples(_load(file), inputs, images, limit, file.name)
+            return Samples(load_arrays(file), inputs, images, limit, file.name)
         return Samples(given, inputs, images, limit)
 
     @property
@@ -124,7 +124,7 @@ class Samples:
             reader = ImageReader.of(self.inputs, self.images, file)
             yield Sample({reader.input.name: reader.read(file)}, file.name)
         elif _is_array_file(file):
-            yield from self._of_arrays(_load(file), file.name)
+            yield from self._of_arrays(load_arrays(file), file.name)
         else:
             raise UsageError(
                 f"cannot read samples from {file}",
@@ -203,16 +203,3 @@ def _is_image(file: Path) -> bool:
 
 def _is_array_file(file: Path) -> bool:
     return file.suffix.lower() in ARRAY_SUFFIXES and not file.is_dir()
-
-
-def _load(file: Path) -> Array | dict[str, Array]:
-    try:
-        loaded = np.load(file, allow_pickle=False)
-        return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded}
-    except OSError as error:
-        reason = (error.strerror or "not a NumPy file").lower()
-        raise UsageError(f"cannot read {file}: {reason}") from None
-    except (ValueError, EOFError, BadZipFile):
-        raise UsageError(
-            f"cannot read {file}: not a NumPy file", help="numpy.save and numpy.savez write them"
-        ) from None

@@ -19,9 +19,9 @@ from afterglow.ops.quantized import QuantizedMatMul
 from afterglow.ops.reduction import ReduceMax
 from afterglow.passes import Pass
 from afterglow.quantization.points import is_anchor
-from afterglow.quantization.weight_only import LEAST_SIZE
+from afterglow.quantization.weight_only import LEAST_SIZE, substitute
 from afterglow.quantization.weights import quantize_weight
-from afterglow.types.dtype import f32, i8
+from afterglow.types.dtype import i8
 from afterglow.types.extent import is_ranged
 
 MOST = 127.0
@@ -88,8 +88,4 @@ def _replace(function: Function, node: Node, rows: Value, scale: Value) -> None:
     columns = b.constant(chosen.scales.astype(np.float32), f"{weight.name}.scale")
     sums = b.emit(QuantizedMatMul(False, op.transpose_rhs), rows, stored, columns)
     result = b.emit(Mul(), sums, scale)
-    assert result.type.dtype is f32
-    name = node.name
-    function.replace(node.result, result)
-    function.erase(node)
-    function.rename(result, name)
+    substitute(function, node, result)

@@ -119,7 +119,7 @@ class QuantizeWeights(Pass):
         ]
         for node, _ in constant.uses:
             reader = Builder(function, node, origin=node.origin, predicate=node.predicate)
-            _substitute(function, node, _computed(reader, node, found, parts))
+            substitute(function, node, _computed(reader, node, found, parts))
 
     def _quantized(self, rows: Array, readers: list[Node]) -> QuantizedWeight:
         nearest = self.format.quantize(rows)
@@ -147,7 +147,7 @@ def _computed(b: Builder, node: Node, found: QuantizedWeight, parts: Parts) -> V
     return b.emit(op(found.block_size), x, *parts)
 
 
-def _substitute(function: Function, node: Node, value: Value) -> None:
+def substitute(function: Function, node: Node, value: Value) -> None:
     """Let a value take the place, and the name, of what a node computes."""
     name = node.name
     function.replace(node.result, value)

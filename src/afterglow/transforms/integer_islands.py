@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import ml_dtypes
 import numpy as np
 
 from afterglow.graph import Builder, Constant, Node, Value
@@ -111,8 +110,8 @@ def saturate_instead(node: Node, b: Builder) -> Value | None:
             low, high = (0.0, None) if isinstance(clip, Relu) else (clip.low, clip.high)
             least = -math.inf if low is None else np.rint(np.float32(low) / scale.data)
             most = math.inf if high is None else np.rint(np.float32(high) / scale.data)
-            info = ml_dtypes.iinfo(dtype.numpy)  # type: ignore[no-untyped-call]  # ships no types
-            if least + zero_point <= info.min and most + zero_point >= info.max:
+            lowest, highest = dtype.limits
+            if least + zero_point <= lowest and most + zero_point >= highest:
                 return b.emit(op, x, scale, *rest)
     return None
 
