@@ -19,6 +19,7 @@ from afterglow.quantization.correct_bias import expected_error
 from afterglow.quantization.equalise import Equalise
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.points import find_points, is_anchor
+from afterglow.quantization.rounding import Rounding
 from afterglow.quantization.scheme import LEAST_SCALE, Method, Scheme
 from afterglow.quantization.weights import least_scales, quantize_bias, quantize_weight
 from afterglow.support.errors import UsageError
@@ -41,12 +42,17 @@ class Convert(Pass):
         config: QuantizationConfig = QuantizationConfig(),  # noqa: B008  a frozen value
         *,
         whole: bool = True,
+        rounding: Rounding | None = None,
     ) -> None:
         self.observations = observations
         """By the names of points."""
         self.config = config
         self.whole = whole
         """Whether all of a model is converted at once: then all that is named must be there."""
+        self.rounding = rounding
+        """Rounds weights by what layers read; None: to the nearest integers."""
+        self.divided: dict[str, Array] = {}
+        """By what the channels of values were divided, by the names of these."""
 
     def run(self, function: Function) -> bool:
         """See the class."""
@@ -82,6 +88,7 @@ class Convert(Pass):
         seen = self.observations
         equalise = Equalise({name: o.channels for name, o in seen.items() if o.channels})
         equalise.run(function)
+        self.divided = {name: np.ldexp(1.0, e) for name, e in equalise.exponents.items()}
         scaled = {name: e for name, e in equalise.exponents.items() if name in seen}
         self.observations = {**seen, **{name: seen[name].scaled(e) for name, e in scaled.items()}}
 
@@ -124,6 +131,11 @@ class Convert(Pass):
             search=self.config.search_weights,
             least_scales=np.maximum(least, LEAST_SCALE),
         )
+        if self.rounding is not None:
+            divided = self.divided.get(point)
+            chosen = self.rounding.rounded(
+                [anchor.name], anchor.op, weight.data, chosen, divided=divided
+            )
         b = Builder(function, anchor, name=weight.name, origin=anchor.origin)
         stored = b.constant(chosen.stored, f"{weight.name}.stored")
         scales = b.constant(chosen.scales, f"{weight.name}.scale")

@@ -22,6 +22,8 @@ EXPONENTS = np.linspace(0, 1, 21)
 """Of mean magnitudes: what a search for scales of inputs tries."""
 _BLOCK = 64
 """Columns whose errors are handed to the rest at once."""
+_ROWS = 2048
+"""Rows that are rounded at once, as each takes memory."""
 
 
 def second_moments(x: Array) -> Array:
@@ -53,18 +55,21 @@ def round_weights(
     rows, depth = weight.shape
     order = np.argsort(-np.diagonal(moments), kind="stable")  # what matters most is rounded first
     damped = _damped(moments, damping)[np.ix_(order, order)]
-    columns = _Columns(
-        np.ascontiguousarray(weight.T[order], np.float64),
-        _spread(scales, group_size, depth)[order],
-        _spread(offsets, group_size, depth)[order],
-        limits,
-    )
-    columns.round_in_turn(_inverse_factor(damped))
-    for _ in range(sweeps):
-        if not columns.round_again(damped):
-            break
+    factor = _inverse_factor(damped)
     stored = np.empty((rows, depth), np.int32)
-    stored[:, order] = columns.stored.T
+    for start in range(0, rows, _ROWS):
+        part = slice(start, start + _ROWS)
+        columns = _Columns(
+            np.ascontiguousarray(weight[part].T[order], np.float64),
+            _spread(scales[part], group_size, depth)[order],
+            _spread(offsets[part], group_size, depth)[order],
+            limits,
+        )
+        columns.round_in_turn(factor)
+        for _ in range(sweeps):
+            if not columns.round_again(damped):
+                break
+        stored[part, order] = columns.stored.T
     return stored
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from afterglow.ops.indexing import Gather
 from afterglow.ops.linear import MatMul
 from afterglow.ops.stored import StoredGather, StoredMatMul
 from afterglow.passes import Pass
-from afterglow.quantization.layers import round_layer
+from afterglow.quantization.rounding import Rounding
 from afterglow.quantization.scheme import Scheme
 from afterglow.quantization.weights import (
     FEW_SHRINKAGES,
@@ -75,13 +75,13 @@ class QuantizeWeights(Pass):
         self,
         format: WeightFormat = WeightFormat(),  # noqa: B008  a frozen value
         *,
-        moments: Mapping[str, Array] | None = None,
+        rounding: Rounding | None = None,
         keep: Callable[[Node], bool] = lambda node: False,
         least_size: int = LEAST_SIZE,
     ) -> None:
         self.format = format
-        self.moments = moments or {}
-        """E[x xT] of what products read, [1, depth, depth], by name: to round their weights by."""
+        self.rounding = rounding
+        """Rounds weights by what products read; None: to the nearest integers."""
         self.keep = keep
         self.least_size = least_size
 
@@ -123,11 +123,10 @@ class QuantizeWeights(Pass):
 
     def _quantized(self, rows: Array, readers: list[Node]) -> QuantizedWeight:
         nearest = self.format.quantize(rows)
-        for node in readers:
-            if node.name in self.moments:
-                op = MatMul(transpose_rhs=True)
-                return round_layer(op, rows, nearest, self.moments[node.name])
-        return nearest
+        if self.rounding is None:
+            return nearest
+        names = [node.name for node in readers]
+        return self.rounding.rounded(names, MatMul(transpose_rhs=True), rows, nearest)
 
 
 def _depth_axis(node: Node, place: int) -> int | None:
