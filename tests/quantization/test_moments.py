@@ -63,3 +63,20 @@ def test_errors_of_rows_follow_from_the_moments() -> None:
     seen.add(x)
     expected = np.square(np.einsum("gnd,grd->gnr", x, difference)).mean(1)
     np.testing.assert_allclose(row_errors(difference, seen.whole()), expected, rtol=1e-4)
+
+
+def test_centred_moments_are_those_of_what_is_read_less_its_mean() -> None:
+    x = rows(2, 40, 12) + 3
+    seen = InputMoments(2, 12, 8)
+    seen.add(x)
+    np.testing.assert_allclose(seen.mean, x.mean(1), rtol=1e-5)
+    np.testing.assert_allclose(seen.divided(np.full(12, 2.0)).mean, x.mean(1) / 2, rtol=1e-5)
+    spread = x - x.mean(1, keepdims=True)
+    expected = np.matmul(spread.transpose(0, 2, 1), spread) / 40
+    found = seen.whole(centred=True)
+    np.testing.assert_allclose(found[1], expected[:, 8:, 8:], rtol=1e-3, atol=1e-4)
+    half = x[:, ::2] - x[:, ::2].mean(1, keepdims=True)
+    expected = np.matmul(half.transpose(0, 2, 1), half) / 20
+    np.testing.assert_allclose(
+        seen.half(0, centred=True)[0], expected[:, :8, :8], rtol=1e-3, atol=1e-4
+    )

@@ -93,3 +93,20 @@ def test_what_a_layer_reads_may_be_divided_since() -> None:
     expected = Rounding(lambda: divided).rounded(["c"], op, data, nearest)
     found = Rounding(lambda: plain).rounded(["c"], op, data, nearest, divided=factors)
     assert (found.stored != expected.stored).mean() < 0.02
+
+
+def test_a_mean_error_that_a_bias_takes_back_does_not_count() -> None:
+    op, x, weight = LAYERS["one axis"]
+    data, seen = weights(weight), moments(op, weight, smooth(x) + 5)
+    nearest = quantize_weight(data, 0, i4)
+    rounding = Rounding(lambda: {"c": seen})
+    assert rounding.mean_error("c", op, data) is None
+    errors = []
+    for centred in (False, True):
+        found = rounding.rounded(["c"], op, data, nearest, centred=centred)
+        difference = found.dequantized() - data
+        errors.append(row_errors(weight_rows(op, difference), seen.whole(centred=True)).sum())
+    assert errors[1] < 0.9 * errors[0]
+    mean = rounding.mean_error("c", op, difference)
+    results = op.evaluate(smooth(x) + 5, difference)
+    np.testing.assert_allclose(mean, results.mean((0, 1)), rtol=0.05, atol=0.02)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.graph import Builder, Constant, Function, Node, Op, Value
+from afterglow.graph import Builder, Constant, Function, Node, Value
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
@@ -132,27 +132,33 @@ class Convert(Pass):
             least_scales=np.maximum(least, LEAST_SCALE),
         )
         if self.rounding is not None:
-            divided = self.divided.get(point)
             chosen = self.rounding.rounded(
-                [anchor.name], anchor.op, weight.data, chosen, divided=divided
+                [anchor.name],
+                anchor.op,
+                weight.data,
+                chosen,
+                divided=self.divided.get(point),
+                centred=bias is not None and self.config.correct_bias,
             )
         b = Builder(function, anchor, name=weight.name, origin=anchor.origin)
         stored = b.constant(chosen.stored, f"{weight.name}.stored")
         scales = b.constant(chosen.scales, f"{weight.name}.scale")
         anchor.set_operand(1, b.emit(chosen.op, stored, scales))
         if bias is not None:
-            data = bias.data + self._correction(
-                anchor.op, point, chosen.dequantized() - weight.data
-            )
+            data = bias.data - self._mean_error(anchor, point, chosen.dequantized() - weight.data)
             integers, sums = quantize_bias(data, input_scale, chosen.scales)
             bias.replace(function, f"{anchor.name}.bias", integers, sums)
 
-    def _correction(self, op: Op, point: str, difference: Array) -> Array:
-        """What a bias takes back of the mean error that a difference of the weight makes."""
+    def _mean_error(self, anchor: Node, point: str, difference: Array) -> Array:
+        """The mean error that a difference of the weight makes, which a bias takes back."""
         observed = self.observations.get(point)
         if not self.config.correct_bias or observed is None or observed.channels is None:
             return np.zeros((), np.float32)
-        return -expected_error(op, difference, observed.channels.mean)
+        if self.rounding is not None:
+            found = self.rounding.mean_error(anchor.name, anchor.op, difference)
+            if found is not None:
+                return found
+        return expected_error(anchor.op, difference, observed.channels.mean)
 
 
 @dataclass(frozen=True)

@@ -74,12 +74,11 @@ def round_layer(op: Op, weight: Array, chosen: QuantizedWeight, moments: Blocks)
     stored, start = np.empty(rows.shape, chosen.stored.dtype), 0
     for block in moments:
         inputs = slice(start, start + block.shape[-1])
-        for group, moment in enumerate(block):
-            shared = slice(start // size, -(-inputs.stop // size)) if size else slice(None)
-            scale, zero = (part[group][..., shared] for part in (scales, zeros))
-            stored[group, :, inputs] = round_weights(
-                rows[group, :, inputs], moment, scale, zero, chosen.limits, group_size=size
-            )
+        shared = slice(start // size, -(-inputs.stop // size)) if size else slice(None)
+        scale, zero = scales[..., shared], zeros[..., shared]
+        stored[..., inputs] = round_weights(
+            rows[..., inputs], block, scale, zero, chosen.limits, group_size=size
+        )
         start = inputs.stop
     return replace(chosen, stored=weight_of_rows(op, stored, weight.shape))
 

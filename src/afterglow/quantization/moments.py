@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -54,6 +54,7 @@ class InputMoments:
         self._sums = [
             [np.zeros((groups, size, size), np.float32) for size in sizes] for _ in range(HALVES)
         ]
+        self._totals = [np.zeros((groups, depth), np.float64) for _ in range(HALVES)]
         self._counts = [0] * HALVES
         self._runs = 0
 
@@ -73,16 +74,31 @@ class InputMoments:
         for part, total in zip(self.slices, self._sums[half], strict=True):
             x = rows[..., part]
             total += np.matmul(x.transpose(0, 2, 1), x)
+        self._totals[half] += rows.sum(1, dtype=np.float64)
         self._counts[half] += rows.shape[1]
 
-    def half(self, half: int) -> Blocks:
-        """The moments of one half of the runs."""
-        return [_mean(total, self._counts[half]) for total in self._sums[half]]
+    @property
+    def mean(self) -> Array:
+        """The mean of what is read, [groups, depth]."""
+        return _mean(sum(self._totals), sum(self._counts))
 
-    def whole(self) -> Blocks:
-        """The moments of all runs."""
-        count = sum(self._counts)
-        return [_mean(sum(totals), count) for totals in zip(*self._sums, strict=True)]
+    def half(self, half: int, *, centred: bool = False) -> Blocks:
+        """The moments of one half of the runs; if centred, of what is read less its mean."""
+        count = self._counts[half]
+        return self._blocks(self._sums[half], self._totals[half], count, centred=centred)
+
+    def whole(self, *, centred: bool = False) -> Blocks:
+        """The moments of all runs; if centred, of what is read less its mean."""
+        sums = [sum(parts) for parts in zip(*self._sums, strict=True)]
+        return self._blocks(sums, sum(self._totals), sum(self._counts), centred=centred)
+
+    def _blocks(self, sums: Sequence[Any], total: Any, count: int, *, centred: bool) -> Blocks:
+        blocks = [_mean(part, count) for part in sums]
+        if centred:
+            mean = _mean(total, count)
+            for block, part in zip(blocks, self.slices, strict=True):
+                block -= mean[:, part, None] * mean[:, None, part]
+        return blocks
 
     def divided(self, channels: Array) -> InputMoments:
         """The moments if what the layer reads is divided, channel by channel."""
@@ -95,6 +111,7 @@ class InputMoments:
             [s * p[:, :, None] * p[:, None] for s, p in zip(sums, parts, strict=True)]
             for sums in self._sums
         ]
+        other._totals = [total * inverse for total in self._totals]
         return other
 
 
@@ -108,5 +125,5 @@ def row_errors(difference: Array, blocks: Blocks) -> Array:
     return errors
 
 
-def _mean(total: Array | float, count: int) -> Array:
+def _mean(total: Any, count: int) -> Array:
     return np.asarray(total, np.float64) / max(1, count)

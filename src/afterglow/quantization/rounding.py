@@ -25,6 +25,8 @@ class Rounding:
         self._collect = collect
         self._moments: Mapping[str, InputMoments] | None = None
         self._known: dict[str, QuantizedWeight] = {}
+        self._means: dict[str, Array] = {}
+        """What layers read on average, as far as their weights were rounded."""
 
     @property
     def moments(self) -> Mapping[str, InputMoments]:
@@ -45,19 +47,34 @@ class Rounding:
         nearest: QuantizedWeight,
         *,
         divided: Array | None = None,
+        centred: bool = False,
     ) -> QuantizedWeight:
         """The weight of layers of some names, rounded by what the first known of them reads.
 
         It stays as it is if none is known. `divided` is what the channels of their input were
-        divided by since.
+        divided by since. If `centred`, what rounding adds to all results alike does not count.
         """
-        key = _key(names, weight, nearest)
+        key = _key([*names, str(centred)], weight, nearest)
         if key not in self._known:
             seen = self._seen(names, weight_rows(op, weight))
             if seen is not None and divided is not None:
                 seen = seen.divided(divided)
-            self._known[key] = nearest if seen is None else round_checked(op, weight, nearest, seen)
+            if seen is None:
+                return nearest
+            self._known[key] = round_checked(op, weight, nearest, seen, centred=centred)
+            self._means[names[0]] = seen.mean
         return self._known[key]
+
+    def mean_error(self, name: str, op: Op, difference: Array) -> Array | None:
+        """What a difference of the weight of a layer adds to its results on average, a channel.
+
+        None if the layer was not rounded.
+        """
+        mean = self._means.get(name)
+        if mean is None:
+            return None
+        found = np.einsum("grd,gd->gr", weight_rows(op, difference), mean)
+        return np.asarray(found.ravel(), np.float32)
 
     def _seen(self, names: Sequence[str], rows: Array) -> InputMoments | None:
         """What the first known layer reads, if it has as much for these rows."""
@@ -67,22 +84,23 @@ class Rounding:
 
 
 def round_checked(
-    op: Op, weight: Array, nearest: QuantizedWeight, seen: InputMoments
+    op: Op, weight: Array, nearest: QuantizedWeight, seen: InputMoments, *, centred: bool = False
 ) -> QuantizedWeight:
     """The weight of a layer, rounded by what it reads where that helps.
 
     Rows that one half of the runs rounds are compared, on the other half, with the nearest
     integers: where these have no more error they stay, and all runs round the other rows.
+    If `centred`, the mean error of a row does not count, as for a bias that takes it back.
     """
-    tried = round_layer(op, weight, nearest, seen.half(0))
-    unseen = seen.half(1)
+    tried = round_layer(op, weight, nearest, seen.half(0, centred=centred))
+    unseen = seen.half(1, centred=centred)
     before, after = (
         row_errors(weight_rows(op, x.dequantized() - weight), unseen) for x in (nearest, tried)
     )
     helps = (after < before)[..., None]
     if not helps.any():
         return nearest
-    final = round_layer(op, weight, nearest, seen.whole())
+    final = round_layer(op, weight, nearest, seen.whole(centred=centred))
     rows = [weight_rows(op, x.stored) for x in (final, nearest)]
     stored = weight_of_rows(op, np.where(helps, *rows), weight.shape)
     return replace(nearest, stored=stored)
