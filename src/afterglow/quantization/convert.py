@@ -19,6 +19,7 @@ from afterglow.quantization.correct_bias import expected_error
 from afterglow.quantization.equalise import Equalise
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.points import find_points, is_anchor
+from afterglow.quantization.scaled_observation import scaled_observation
 from afterglow.quantization.scheme import LEAST_SCALE, Method, Scheme
 from afterglow.quantization.weights import least_scales, quantize_bias, quantize_weight
 from afterglow.support.errors import UsageError
@@ -47,6 +48,8 @@ class Convert(Pass):
         self.config = config
         self.whole = whole
         """Whether all of a model is converted at once: then all that is named must be there."""
+        self.exponents: Mapping[str, Array] = {}
+        """By what powers of two the channels of values were divided, by the names of these."""
 
     def run(self, function: Function) -> bool:
         """See the class."""
@@ -82,8 +85,13 @@ class Convert(Pass):
         seen = self.observations
         equalise = Equalise({name: o.channels for name, o in seen.items() if o.channels})
         equalise.run(function)
-        scaled = {name: e for name, e in equalise.exponents.items() if name in seen}
-        self.observations = {**seen, **{name: seen[name].scaled(e) for name, e in scaled.items()}}
+        self.exponents = equalise.exponents
+        scaled = {
+            name: scaled_observation(seen[name], exponents)
+            for name, exponents in self.exponents.items()
+            if name in seen and seen[name].channels is not None
+        }
+        self.observations = {**seen, **scaled}
 
     def _parameters(self, name: str) -> Quantization:
         config = self.config
