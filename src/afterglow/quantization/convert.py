@@ -20,6 +20,7 @@ from afterglow.quantization.equalise import Equalise
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.points import find_points, is_anchor
 from afterglow.quantization.rounding import Rounding
+from afterglow.quantization.scaled_observation import scaled_observation
 from afterglow.quantization.scheme import LEAST_SCALE, Method, Scheme
 from afterglow.quantization.weights import least_scales, quantize_bias, quantize_weight
 from afterglow.support.errors import UsageError
@@ -51,8 +52,8 @@ class Convert(Pass):
         """Whether all of a model is converted at once: then all that is named must be there."""
         self.rounding = rounding
         """Rounds weights by what layers read; None: to the nearest integers."""
-        self.divided: dict[str, Array] = {}
-        """By what the channels of values were divided, by the names of these."""
+        self.exponents: Mapping[str, Array] = {}
+        """By what powers of two the channels of values were divided, by the names of these."""
 
     def run(self, function: Function) -> bool:
         """See the class."""
@@ -88,9 +89,13 @@ class Convert(Pass):
         seen = self.observations
         equalise = Equalise({name: o.channels for name, o in seen.items() if o.channels})
         equalise.run(function)
-        self.divided = {name: np.ldexp(1.0, e) for name, e in equalise.exponents.items()}
-        scaled = {name: e for name, e in equalise.exponents.items() if name in seen}
-        self.observations = {**seen, **{name: seen[name].scaled(e) for name, e in scaled.items()}}
+        self.exponents = equalise.exponents
+        scaled = {
+            name: scaled_observation(seen[name], exponents)
+            for name, exponents in self.exponents.items()
+            if name in seen and seen[name].channels is not None
+        }
+        self.observations = {**seen, **scaled}
 
     def _parameters(self, name: str) -> Quantization:
         config = self.config
@@ -137,7 +142,7 @@ class Convert(Pass):
                 anchor.op,
                 weight.data,
                 chosen,
-                divided=self.divided.get(point),
+                divided=self._factors(point),
                 centred=bias is not None and self.config.correct_bias,
             )
         b = Builder(function, anchor, name=weight.name, origin=anchor.origin)
@@ -148,6 +153,11 @@ class Convert(Pass):
             data = bias.data - self._mean_error(anchor, point, chosen.dequantized() - weight.data)
             integers, sums = quantize_bias(data, input_scale, chosen.scales)
             bias.replace(function, f"{anchor.name}.bias", integers, sums)
+
+    def _factors(self, point: str) -> Array | None:
+        """What the channels of a point were divided by; None if they were not."""
+        exponents = self.exponents.get(point)
+        return None if exponents is None else np.ldexp(1.0, exponents)
 
     def _mean_error(self, anchor: Node, point: str, difference: Array) -> Array:
         """The mean error that a difference of the weight makes, which a bias takes back."""
