@@ -23,6 +23,7 @@ from afterglow.passes import Pipeline, ProgramPipeline
 from afterglow.quantization.convert import Convert
 from afterglow.quantization.dynamic import QuantizeProducts
 from afterglow.quantization.rounding import Rounding
+from afterglow.quantization.scale_inputs import ScaleInputs
 from afterglow.quantization.weight_only import FORMATS, QuantizeWeights
 from afterglow.transforms.arithmetic import ARITHMETIC
 from afterglow.transforms.average_integers import AVERAGE_INTEGERS
@@ -154,7 +155,12 @@ def narrowing_pipeline(
         return Pipeline("narrow", ())
     if stored.is_float:
         return Pipeline("narrow", (NarrowWeights(stored, every=every),))
-    return Pipeline("narrow", (QuantizeWeights(FORMATS[stored], rounding=rounding), DropDead()))
+    format = FORMATS[stored]
+    if rounding is None:
+        return Pipeline("narrow", (QuantizeWeights(format), DropDead()))
+    scale = ScaleInputs(format.nearest, rounding)
+    store = QuantizeWeights(format, rounding=rounding, divided=scale.divided)
+    return Pipeline("narrow", (scale, store, DropDead()))
 
 
 def lowering_pipeline(has_kernel: HasKernel, *, optimize: bool) -> Pipeline:

@@ -16,7 +16,7 @@ from afterglow.types import Array
 
 MOST_BYTES = 1 << 30
 """What the moments of all layers of a model take at most, but for the smallest blocks."""
-BLOCKS = (4096, 2048, 1024, 512, 256, 128)
+BLOCKS = (2048, 1024, 512, 256, 128)
 """Extents of blocks: multiples of the groups of weights that share a scale."""
 HALVES = 2
 """Runs alternate between halves: what is chosen by one can be checked by the other."""

@@ -7,7 +7,7 @@ of one weight can make up for that of others whose inputs are correlated with it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -18,8 +18,6 @@ DAMPING = 0.01
 """What is added to the moments' diagonal, as a part of its mean: samples are never all there is."""
 SWEEPS = 1
 """How often all the weights are rounded again, each with all others as they are by then."""
-EXPONENTS = np.linspace(0, 1, 21)
-"""Of mean magnitudes: what a search for scales of inputs tries."""
 _BLOCK = 64
 """Columns whose errors are handed to the rest at once."""
 _ROWS = 2048
@@ -73,27 +71,6 @@ def round_weights(
         places = np.broadcast_to(order[..., None, :], stored[part].shape)
         np.put_along_axis(stored[part], places, columns.stored.swapaxes(-2, -1), -1)
     return stored
-
-
-def input_scales(
-    weight: Array,
-    magnitudes: Array,
-    moments: Array,
-    quantize: Callable[[Array], Array],
-) -> Array:
-    """Factors of the depth of a weight [rows, depth], by which its inputs are divided.
-
-    Inputs of large mean magnitude get large factors, so that their weights are rounded finely.
-    The exponent of the magnitudes is the one with the least error of the results; `quantize`
-    gives the weights that the rounded ones stand for.
-    """
-    best, least = np.ones(weight.shape[1], np.float32), np.inf
-    for exponent in EXPONENTS:
-        factors = _normalised(np.maximum(magnitudes, 1e-4 * magnitudes.max(initial=0)), exponent)
-        error = output_error(quantize(weight * factors) / factors - weight, moments)
-        if error < least:
-            best, least = factors, error
-    return best
 
 
 class _Columns:
@@ -189,9 +166,3 @@ def _triangular_inverse(upper: Array) -> Array:
     between = upper[..., low, high] @ inverse[..., high, high]
     inverse[..., low, high] = -inverse[..., low, low] @ between
     return inverse
-
-
-def _normalised(magnitudes: Array, exponent: float) -> Array:
-    """Powers of magnitudes, of which the least and the greatest multiply to 1."""
-    powers = np.where(magnitudes > 0, magnitudes, 1.0) ** exponent
-    return np.asarray(powers / np.sqrt(powers.max() * powers.min()), np.float32)

@@ -25,6 +25,7 @@ class Rounding:
         self._collect = collect
         self._moments: Mapping[str, InputMoments] | None = None
         self._known: dict[str, QuantizedWeight] = {}
+        self._factors: dict[str, Array] = {}
         self._means: dict[str, Array] = {}
         """What layers read on average, as far as their weights were rounded."""
 
@@ -54,7 +55,8 @@ class Rounding:
         It stays as it is if none is known. `divided` is what the channels of their input were
         divided by since. If `centred`, what rounding adds to all results alike does not count.
         """
-        key = _key([*names, str(centred)], weight, nearest)
+        zeros = () if nearest.offsets is None else (nearest.offsets,)
+        key = _key([*names, str(centred)], weight, nearest.scales, *zeros)
         if key not in self._known:
             seen = self._seen(names, weight_rows(op, weight))
             if seen is not None and divided is not None:
@@ -64,6 +66,15 @@ class Rounding:
             self._known[key] = round_checked(op, weight, nearest, seen, centred=centred)
             self._means[names[0]] = seen.mean
         return self._known[key]
+
+    def remembered(
+        self, names: Sequence[str], arrays: Sequence[Array], find: Callable[[], Array]
+    ) -> Array:
+        """What was found for layers and their weights before, or is found now."""
+        key = _key(names, *arrays)
+        if key not in self._factors:
+            self._factors[key] = find()
+        return self._factors[key]
 
     def mean_error(self, name: str, op: Op, difference: Array) -> Array | None:
         """What a difference of the weight of a layer adds to its results on average, a channel.
@@ -106,8 +117,7 @@ def round_checked(
     return replace(nearest, stored=stored)
 
 
-def _key(names: Sequence[str], weight: Array, nearest: QuantizedWeight) -> str:
+def _key(names: Sequence[str], *arrays: Array) -> str:
     """What tells apart all that may be rounded."""
-    arrays = (weight, nearest.scales, *(() if nearest.offsets is None else (nearest.offsets,)))
     digests = (digest_of_bytes(np.ascontiguousarray(x).view(np.uint8).data) for x in arrays)
     return digest_of_texts([*names, *digests])

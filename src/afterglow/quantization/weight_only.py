@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +53,10 @@ class WeightFormat:
             )
         return quantize_weight(rows, 0, self.dtype, self.scheme, search=self.search)
 
+    def nearest(self, rows: Array) -> Array:
+        """The weights [rows, depth] that quantized ones stand for."""
+        return self.quantize(rows).dequantized()
+
 
 FORMATS = {
     i8: WeightFormat(i8, 0, Scheme.SYMMETRIC, search=False),
@@ -76,12 +80,15 @@ class QuantizeWeights(Pass):
         format: WeightFormat = WeightFormat(),  # noqa: B008  a frozen value
         *,
         rounding: Rounding | None = None,
+        divided: Mapping[str, Array] | None = None,
         keep: Callable[[Node], bool] = lambda node: False,
         least_size: int = LEAST_SIZE,
     ) -> None:
         self.format = format
         self.rounding = rounding
         """Rounds weights by what products read; None: to the nearest integers."""
+        self.divided = {} if divided is None else divided
+        """What the channels that a product reads were divided by, by its name."""
         self.keep = keep
         self.least_size = least_size
 
@@ -126,7 +133,9 @@ class QuantizeWeights(Pass):
         if self.rounding is None:
             return nearest
         names = [node.name for node in readers]
-        return self.rounding.rounded(names, MatMul(transpose_rhs=True), rows, nearest)
+        divided = next((self.divided[name] for name in names if name in self.divided), None)
+        op = MatMul(transpose_rhs=True)
+        return self.rounding.rounded(names, op, rows, nearest, divided=divided)
 
 
 def _depth_axis(node: Node, place: int) -> int | None:
