@@ -16,6 +16,7 @@ from afterglow.driver.environment import (
     verify_by_default,
 )
 from afterglow.driver.options import Options, Progress, check_bindings, policy_of
+from afterglow.driver.rounding import rounding_by
 from afterglow.runtime import CompiledModel
 from afterglow.support.sizes import as_size
 from afterglow.types import Array
@@ -45,6 +46,7 @@ def compile(
     precision: str = "float32",
     profile: Profile | str | Path | None = None,
     quantization: QuantizationConfig | None = None,
+    round_weights: Any = None,
     tune: float | None = None,
     cache: bool | str | Path = True,
     verify: bool | None = None,
@@ -85,6 +87,8 @@ def compile(
             in integers that a profile chooses.
         profile: what `profile` observed of the model, or the path of its file, for "int8".
         quantization: how integers are chosen for "int8": docs/quantization.md.
+        round_weights: samples, as `profile` takes them, by which weights are rounded to integers
+            so that layers compute the least error; None for the nearest integers.
         tune: measure candidate algorithms for about this many seconds instead of estimating.
         cache: folder for compiled code, True for the default one, False for none.
         verify: check the program after each pass, and each instruction as it runs.
@@ -114,6 +118,7 @@ def compile(
         perf_map=perf_map_by_default(),
         progress=progress,
     )
+    options = rounding_by(round_weights, source, options, dim_options)
     cached = None if dim_options.ahead else find_cached(source, options)
     if cached is not None:
         return cached

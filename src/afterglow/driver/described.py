@@ -12,7 +12,7 @@ from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.profile import Profile
 
 _OF_A_PROCESS = (
-    *("threads", "shapes", "dims", "values", "partition"),
+    *("threads", "shapes", "dims", "values", "partition", "rounding"),
     *("max_memory", "cache", "verify", "perf_map", "instruments", "progress"),
 )
 """Options that are not saved with a model."""

@@ -12,6 +12,7 @@ from afterglow.driver.dims import DimOptions, Dims
 from afterglow.driver.environment import max_memory_by_default
 from afterglow.driver.options import Options, check_bindings
 from afterglow.driver.profiled import open_profiled
+from afterglow.driver.rounding import rounding_by
 from afterglow.driver.stages import Stages, find_backend
 from afterglow.driver.state import import_with_state
 from afterglow.exporters.onnx import to_onnx
@@ -37,6 +38,7 @@ def export_onnx(
     precision: str = "float32",
     profile: Profile | str | Path | None = None,
     quantization: QuantizationConfig | None = None,
+    round_weights: Any = None,
 ) -> None:
     """Write a model, optimised and perhaps quantized, as an ONNX file that other engines run.
 
@@ -52,6 +54,7 @@ def export_onnx(
         precision: as for `compile`, as all that follows.
         profile: what `profile` observed of the model, or the path of its file, for "int8".
         quantization: how integers are chosen for "int8".
+        round_weights: samples that weights are rounded by.
     """
     check_bindings(shapes, dims, values)
     given = DimOptions.of(dims or {})
@@ -66,6 +69,7 @@ def export_onnx(
         profile=loaded_profile(profile),
         quantization=quantization,
     )
+    options = rounding_by(round_weights, source, options, given)
     target = checked_path(path, "exported model")
     find_backend(options)
     opened = open_profiled(source, options)

@@ -15,6 +15,7 @@ from afterglow.types import Array, DType
 from afterglow.types.dtype import bf16, f16, i8, u4
 
 if TYPE_CHECKING:  # options are read where the compiler is not imported
+    from afterglow.driver.rounding import RoundingSamples
     from afterglow.frontends.base import Partition
     from afterglow.passes import Instrument
     from afterglow.quantization.config import QuantizationConfig
@@ -33,6 +34,11 @@ class Precision:
     by_profile: bool = False
     """Whether activations and weights become integers that a profile chooses."""
 
+    @property
+    def has_integers(self) -> bool:
+        """Whether weights become integers."""
+        return self.by_row or self.by_profile or self.weights in (i8, u4)
+
 
 PRECISIONS = {
     "float32": Precision(),
@@ -46,6 +52,8 @@ PRECISIONS = {
 
 Progress: TypeAlias = Callable[[str], None]
 """Called with the name of each stage as it begins."""
+OnSample: TypeAlias = Callable[[int, int | None], None]
+"""Called after each sample with their number so far, and that of all if it is known."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,8 @@ class Options:
     """What was observed of a model that becomes one of integers."""
     quantization: QuantizationConfig | None = None
     """How integers are chosen; None for the defaults."""
+    rounding: RoundingSamples | None = None
+    """What weights are rounded by; None: to the nearest integers."""
     tune: float | None = None
     """Seconds for which candidate kernels are measured; None to go by estimates."""
     cache: Path | None = None

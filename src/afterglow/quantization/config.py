@@ -30,8 +30,8 @@ class QuantizationConfig:
         keep: layers that stay in floats: names of nodes of the model, or patterns with stars.
         correct_bias: whether biases make up for the mean error of rounded weights.
         search_weights: whether the ranges of weights are those with the least squared error.
-        equalise: whether channels of activations that reach further than others are scaled down;
-            what reports say of single layers is then of the scaled channels.
+        equalise: whether channels of activations that reach further than others are scaled down,
+            where that is expected to help; reports are then of the scaled channels.
         integer_only: whether sums are rescaled in integers, and functions looked up in tables, so
             that no float is computed between quantized values: docs/quantization.md.
     """
@@ -43,7 +43,7 @@ class QuantizationConfig:
     keep: tuple[str, ...] = ()
     correct_bias: bool = True
     search_weights: bool = False
-    equalise: bool = False
+    equalise: bool = True
     integer_only: bool = False
 
     def __post_init__(self) -> None:
