@@ -21,6 +21,7 @@ from afterglow.memory.passes import (
 )
 from afterglow.passes import Pipeline, ProgramPipeline
 from afterglow.quantization.convert import Convert
+from afterglow.quantization.convert_floats import ConvertFloats
 from afterglow.quantization.dynamic import QuantizeProducts
 from afterglow.quantization.weight_only import FORMATS, QuantizeWeights
 from afterglow.transforms.arithmetic import ARITHMETIC
@@ -137,6 +138,20 @@ def quantizing_pipeline(convert: Convert) -> Pipeline:
 def dynamic_pipeline() -> Pipeline:
     """Products of an optimised function in integers, whose scales are found as they run."""
     return Pipeline("quantize", (QuantizeProducts(), MergeEqualNodes(), DropDead()))
+
+
+def mixing_pipeline(convert: ConvertFloats) -> Pipeline:
+    """From an optimised function of f32 to one that has 16-bit floats where it may."""
+    return Pipeline(
+        "mix precision",
+        (
+            convert,
+            SIMPLIFY_CASTS,  # those that cancel
+            MergeEqualConstants(),
+            MergeEqualNodes(),  # casts of what several nodes read
+            DropDead(),
+        ),
+    )
 
 
 def converting_pipeline(convert: Convert) -> Pipeline:
