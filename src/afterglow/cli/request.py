@@ -206,8 +206,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=click.Choice(tuple(PRECISIONS)),
         default="float32",
         show_default=True,
-        help="weights_…: store the weights of memory-bound layers in 16 bits; int8: compute in "
-        "integers that --profile chooses.",
+        help="float16, bfloat16: compute with floats of 16 bits where range and precision allow; "
+        "weights_…: store the weights of memory-bound layers in 16 bits; int8: compute in integers "
+        "that --profile chooses.",
     ),
     click.option(
         "--profile",
@@ -228,7 +229,14 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--keep-float",
         multiple=True,
         metavar="NODE",
-        help="A layer that stays in floats, or a pattern.",
+        help="A layer that stays in floats, or a pattern; for 16-bit floats, one that stays in "
+        "float32: a node or an op.",
+    ),
+    click.option(
+        "--allow-op",
+        multiple=True,
+        metavar="OP",
+        help="An op that computes in 16-bit floats although it does not by default.",
     ),
     click.option(
         "--round-weights",
@@ -279,6 +287,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         size: tuple[int, int] | None,
         mean: tuple[float, ...] | None,
         std: tuple[float, ...] | None,
+        allow_op: tuple[str, ...],
         integer_only: bool,
         tune: float | None,
         no_optimize: bool,
@@ -286,6 +295,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         **others: Any,
     ) -> int:
         dim_options = DimOptions.of(_once("--dim", dims))
+        floats = PRECISIONS[precision].floats is not None
         options = Options(
             backend=backend,
             target=target,
@@ -300,8 +310,13 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
             precision=precision,
             profile=None if profile is None else Profile.load(profile),
             quantization=_config(
-                method=calibration, scheme=scheme, keep=keep_float, integer_only=integer_only
+                method=calibration,
+                scheme=scheme,
+                keep=() if floats else keep_float,
+                integer_only=integer_only,
             ),
+            keep=keep_float if floats else (),
+            allow=allow_op,
             tune=tune,
             optimize=not no_optimize,
             verify=verify_each or verify_by_default(),

@@ -33,6 +33,8 @@ class Precision:
     """Whether products read rows that are quantized as they come."""
     by_profile: bool = False
     """Whether activations and weights become integers that a profile chooses."""
+    floats: DType | None = None
+    """The 16-bit type in which activations and weights are where they may be."""
 
     @property
     def has_integers(self) -> bool:
@@ -47,6 +49,8 @@ PRECISIONS = {
     "weights_int8": Precision(weights=i8),
     "weights_int4": Precision(weights=u4),
     "dynamic_int8": Precision(by_row=True),
+    "float16": Precision(floats=f16),
+    "bfloat16": Precision(floats=bf16),
     "int8": Precision(by_profile=True),
 }
 
@@ -87,6 +91,10 @@ class Options:
     """How integers are chosen; None for the defaults."""
     rounding: RoundingSamples | None = None
     """What weights are rounded by; None: to the nearest integers."""
+    keep: tuple[str, ...] = ()
+    """Nodes and ops that stay in f32, by name or pattern, where others become narrower."""
+    allow: tuple[str, ...] = ()
+    """Ops that compute in 16-bit floats although they do not by default."""
     tune: float | None = None
     """Seconds for which candidate kernels are measured; None to go by estimates."""
     cache: Path | None = None
@@ -140,6 +148,16 @@ def check_bindings(
             raise UsageError(
                 f"{argument} must be a name, got {given!r}", help=f"write {argument}={example!r}"
             )
+
+
+def name_list(argument: str, given: Any) -> tuple[str, ...]:
+    """Names that an argument lists; raise if it is one text, which would be a list of letters."""
+    if isinstance(given, str):
+        raise UsageError(
+            f"{argument} must be a list of names, got {given!r}",
+            help=f"write {argument}=[{given!r}]",
+        )
+    return tuple(given)
 
 
 _EXAMPLES = {"shapes": "(1, 3, 224, 224)", "dims": "8", "values": "array", "state": "'OUTPUT'"}

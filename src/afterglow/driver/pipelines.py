@@ -21,6 +21,7 @@ from afterglow.memory.passes import (
 )
 from afterglow.passes import Pipeline, ProgramPipeline
 from afterglow.quantization.convert import Convert
+from afterglow.quantization.convert_floats import ConvertFloats
 from afterglow.quantization.dynamic import QuantizeProducts
 from afterglow.quantization.rounding import Rounding
 from afterglow.quantization.scale_inputs import ScaleInputs
@@ -140,6 +141,20 @@ def dynamic_pipeline(rounding: Rounding | None = None) -> Pipeline:
     """Products of an optimised function in integers, whose scales are found as they run."""
     products = QuantizeProducts(rounding=rounding)
     return Pipeline("quantize", (products, MergeEqualNodes(), DropDead()))
+
+
+def mixing_pipeline(convert: ConvertFloats) -> Pipeline:
+    """From an optimised function of f32 to one that has 16-bit floats where it may."""
+    return Pipeline(
+        "mix precision",
+        (
+            convert,
+            SIMPLIFY_CASTS,  # those that cancel
+            MergeEqualConstants(),
+            MergeEqualNodes(),  # casts of what several nodes read
+            DropDead(),
+        ),
+    )
 
 
 def converting_pipeline(convert: Convert) -> Pipeline:

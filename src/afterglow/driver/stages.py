@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,6 +19,7 @@ from afterglow.driver.pipelines import (
     converting_pipeline,
     dynamic_pipeline,
     lowering_pipeline,
+    mixing_pipeline,
     narrowing_pipeline,
     optimising_pipeline,
     placing_part_pipeline,
@@ -50,6 +51,8 @@ from afterglow.memory.checker import check_plan
 from afterglow.passes import AnyPass, Instrument, Pipeline, ProgramPipeline, VerifyEach
 from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.convert import Convert
+from afterglow.quantization.convert_floats import ConvertFloats
+from afterglow.quantization.mixed_precision import MixedPrecision, choose_halves
 from afterglow.quantization.rounding import Rounding
 from afterglow.runtime import CompiledFunction
 from afterglow.runtime.device import LoadOptions
@@ -76,6 +79,9 @@ class Stages:
         options, precision = self.options, PRECISIONS[self.options.precision]
         if precision.by_row:
             return dynamic_pipeline(self._rounding)
+        if precision.floats is not None:
+            whole = options.partition is None
+            return mixing_pipeline(ConvertFloats(precision.floats, self._mixed, whole=whole))
         if not precision.by_profile:
             every = options.policy.small_weights
             return narrowing_pipeline(precision.weights, every, self._rounding)
@@ -88,11 +94,17 @@ class Stages:
         return None if samples is None else samples.rounding
 
     @property
+    def _mixed(self) -> MixedPrecision:
+        return MixedPrecision(self.options.keep, self.options.allow)
+
+    @property
     def _conversion(self) -> Convert:
         """The pass that stores values as integers, by what was observed of them."""
         options = self.options
         assert options.profile is not None, "refused when the backend was found"
-        config = (options.quantization or QuantizationConfig()).keeping(options.profile.keep)
+        config = (options.quantization or QuantizationConfig()).keeping(
+            (*options.profile.keep, *options.keep)
+        )
         whole = options.partition is None
         found = options.profile.observations
         return Convert(found, config, whole=whole, rounding=self._rounding)
@@ -162,6 +174,18 @@ class Stages:
         narrowing.run(module, self._instruments())
         if self._rounding is not None:
             self._rounding.release()
+
+    def kept_floats(self, module: Module) -> Mapping[Node, str]:
+        """Nodes of an imported module that stay in f32 among 16-bit floats, with the reasons.
+
+        They are those of an optimised copy.
+        """
+        dtype = PRECISIONS[self.options.precision].floats
+        if dtype is None:
+            return {}
+        copy = module.clone()
+        replace(self, options=replace(self.options, progress=None))._optimise(copy)
+        return choose_halves(copy.main, dtype, self._mixed).kept
 
     def _optimise(self, module: Module) -> None:
         self._tell("optimise")
@@ -465,6 +489,16 @@ def _check_precision(options: Options, backend: Backend) -> None:
     elif options.profile is not None or options.quantization is not None:
         raise UsageError(
             f"precision {options.precision!r} takes no profile", help="use precision 'int8'"
+        )
+    if options.keep and not (precision.by_profile or precision.floats):
+        raise UsageError(
+            f"precision {options.precision!r} keeps no nodes apart",
+            help="use precision 'float16', 'bfloat16' or 'int8'",
+        )
+    if options.allow and not precision.floats:
+        raise UsageError(
+            f"precision {options.precision!r} has no list of allowed ops",
+            help="use precision 'float16' or 'bfloat16'",
         )
     stored = precision.weights
     if stored is not None and not backend.target.reads(stored):
