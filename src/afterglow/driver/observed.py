@@ -86,8 +86,8 @@ class ObservedRecipe(Recipe):
         outputs = [output.name for output in module.main.outputs]
         extents = _extents(module.main, self.shapes)
         stages.optimise(module)
-        points = find_points(module.main, integer_only=True)  # which has all others, too
-        observers = add_observers(module.main, list(points.readers), extents)
+        both = (find_points(module.main, integer_only=only).readers for only in (True, False))
+        observers = add_observers(module.main, list(dict.fromkeys(chain(*both))), extents)
         recorder = Recorder(observers)
         names = observers.output_names
         compiled = stages.finish_optimised(module, inputs, [*outputs, *names])
