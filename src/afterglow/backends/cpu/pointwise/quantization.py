@@ -1,12 +1,20 @@
-"""Casts, quantization of values, and back; tables."""
+"""Casts, quantization of values, and back; tables, and roots of integers."""
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.llvm.emitter import Emitter, Value, clamp, convert, look_up, rint
+from afterglow.backends.cpu.llvm.emitter import (
+    Emitter,
+    Value,
+    clamp,
+    convert,
+    look_up,
+    rint,
+    select,
+)
 from afterglow.backends.cpu.pointwise.conversion import cast
 from afterglow.backends.cpu.pointwise.table import expression
 from afterglow.ops.conversion import Cast
-from afterglow.ops.fixed_point import ByteTable, Requantize
+from afterglow.ops.fixed_point import ByteTable, IntegerSqrt, Requantize, root_bits
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
 from afterglow.types.dtype import DType, f32, f64, i32, i64
 
@@ -54,6 +62,18 @@ def requantize(op: Requantize, x: Value, multiplier: Value, shift: Value) -> Val
     halves = shifts.like(1) << (shifts - 1)
     rounded = (convert(x, i64) * convert(multiplier, i64) + halves) >> shifts
     return convert(clamp(rounded + op.zero_point, *op.dtype.limits), op.dtype)
+
+
+@expression(IntegerSqrt)
+def integer_sqrt(op: IntegerSqrt, x: Value) -> Value:
+    """Bit by bit: no machine rounds it in another way, and none needs floats for it."""
+    rest, root = x, x.like(0)
+    for bit in root_bits(x.dtype):
+        tried = root + bit
+        fits = tried <= rest
+        rest = select(fits, rest - tried, rest)
+        root = (root >> 1) + select(fits, x.like(bit), x.like(0))
+    return root
 
 
 def _middle(stored: DType, wide: DType) -> DType:
