@@ -5,9 +5,11 @@ from __future__ import annotations
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
     Value,
+    add_saturating,
     clamp,
     convert,
     look_up,
+    nearest_integer,
     rint,
     select,
 )
@@ -29,10 +31,26 @@ def cast_(op: Cast, x: Value) -> Value:
 def quantize(op: QuantizeLinear, x: Value, scale: Value, zero_point: Value | None = None) -> Value:
     """x / scale, rounded, plus the zero point; the scale is broadcast already."""
     y = x / scale
+    if _rounds_at_once(y, op.dtype):
+        return _quantized_at_once(y, zero_point, op.dtype)
     y = rint(y) if op.dtype.is_integer else y
     y = y if zero_point is None else y + convert(zero_point, y.dtype)
     y = clamp(y, *map(float, op.dtype.limits)) if op.dtype.is_integer else y
     return cast(y, Cast(op.dtype, op.saturate))
+
+
+def _rounds_at_once(y: Value, dtype: DType) -> bool:
+    """Whether an instruction makes integers of such numbers, and rounds them."""
+    single = y.dtype is f32 and y.lanes == 1
+    return single and y.code.target.rounding_conversion and dtype.is_integer and dtype.bits < 32
+
+
+def _quantized_at_once(y: Value, zero_point: Value | None, dtype: DType) -> Value:
+    """The nearest integer plus the zero point: sums that are not clipped are those of floats."""
+    whole = nearest_integer(y)
+    if zero_point is not None:
+        whole = add_saturating(whole, convert(zero_point, i32))
+    return convert(whole, dtype, saturate=True)
 
 
 @expression(DequantizeLinear)
