@@ -103,7 +103,7 @@ def round_checked(
     integers: where these have no more error they stay, and all runs round the other rows.
     If `centred`, the mean error of a row does not count, as for a bias that takes it back.
     """
-    tried = round_layer(op, weight, nearest, seen.half(0, centred=centred))
+    tried = round_layer(op, weight, nearest, seen.half(0, centred=centred), sweeps=0)
     unseen = seen.half(1, centred=centred)
     before, after = (
         row_errors(weight_rows(op, x.dequantized() - weight), unseen) for x in (nearest, tried)
