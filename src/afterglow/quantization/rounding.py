@@ -88,10 +88,10 @@ class Rounding:
         return np.asarray(found.ravel(), np.float32)
 
     def _seen(self, names: Sequence[str], rows: Array) -> InputMoments | None:
-        """What the first known layer reads, if it has as much for these rows."""
+        """What the first known layer reads, if it is as deep as these rows, and read enough."""
         found = (self.moments[name] for name in names if name in self.moments)
         fitting = (seen for seen in found if (seen.groups, seen.depth) == rows.shape[::2])
-        return next(fitting, None)
+        return next((seen for seen in fitting if seen.is_enough), None)
 
 
 def round_checked(
