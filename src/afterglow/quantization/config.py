@@ -12,9 +12,9 @@ from afterglow.quantization.calibrate import DEFAULT_PERCENTILE
 from afterglow.quantization.scheme import Method, Scheme
 from afterglow.support.errors import UsageError
 from afterglow.types import DType
-from afterglow.types.dtype import i8, u8
+from afterglow.types.dtype import i8, i16, u8
 
-ACTIVATION_TYPES = {"uint8": u8, "int8": i8}
+ACTIVATION_TYPES = {"uint8": u8, "int8": i8, "int16": i16}
 """Element types of quantized activations, by name."""
 
 
@@ -25,13 +25,14 @@ class QuantizationConfig:
     Args:
         scheme: "asymmetric", "symmetric", "symmetric_uint8" or "power_of_two".
         method: how ranges are chosen: "minmax", "average", "percentile", "entropy" or "mse".
-        activations: "uint8" or "int8".
+        activations: "uint8", "int8", or "int16", which is symmetric and covers all observed.
         percentile: the share of numbers, in percent, that the method "percentile" keeps.
         keep: layers that stay in floats: names of nodes of the model, or patterns with stars.
         correct_bias: whether biases make up for the mean error of rounded weights.
         search_weights: whether the ranges of weights are those with the least squared error.
         equalise: whether channels of activations that reach further than others are scaled down;
             what reports say of single layers is then of the scaled channels.
+        int16: layers that read activations of 16 bits, named as those of `keep`.
         integer_only: whether sums are rescaled in integers, and functions looked up in tables, so
             that no float is computed between quantized values: docs/quantization.md.
     """
@@ -45,17 +46,20 @@ class QuantizationConfig:
     search_weights: bool = False
     equalise: bool = False
     integer_only: bool = False
+    int16: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check("scheme", self.scheme, list(Scheme))
         _check("method", self.method, list(Method))
         _check("type of activations", self.activations, list(ACTIVATION_TYPES))
-        if isinstance(self.keep, str):
-            raise UsageError(
-                f"keep must be a list of names, got {self.keep!r}",
-                help=f"write keep=[{self.keep!r}]",
-            )
-        object.__setattr__(self, "keep", tuple(self.keep))
+        for field in ("keep", "int16"):
+            names = getattr(self, field)
+            if isinstance(names, str):
+                raise UsageError(
+                    f"{field} must be a list of names, got {names!r}",
+                    help=f"write {field}=[{names!r}]",
+                )
+            object.__setattr__(self, field, tuple(names))
 
     @property
     def dtype(self) -> DType:
@@ -65,13 +69,12 @@ class QuantizationConfig:
     @property
     def keeps(self) -> Callable[[Node], bool]:
         """Whether a node stays in floats."""
-        patterns = self.keep
+        return lambda node: _is_named(node, self.keep)
 
-        def kept(node: Node) -> bool:
-            names = (node.origin, node.name)
-            return any(_fits(name, pattern) for name in names for pattern in patterns)
-
-        return kept
+    @property
+    def widens(self) -> Callable[[Node], bool]:
+        """Whether a node reads activations of 16 bits."""
+        return lambda node: _is_named(node, self.int16)
 
     def keeping(self, more: Sequence[str]) -> QuantizationConfig:
         """The same, with more layers that stay in floats."""
@@ -81,13 +84,18 @@ class QuantizationConfig:
         """Raise if a name of a layer to keep fits none of the layers of a model."""
         both = (name for node in layers for name in (node.origin, node.name) if name)
         names = list(dict.fromkeys(both))
-        for pattern in self.keep:
+        for pattern in (*self.keep, *self.int16):
             if not any(_fits(name, pattern) for name in names):
                 near = get_close_matches(pattern, names, 3) or names[:3]
                 raise UsageError(
                     f"no layer that would compute in integers is called {pattern!r}",
                     help=f"there are {', '.join(near)}{' …' if len(near) < len(names) else ''}",
                 )
+
+
+def _is_named(node: Node, patterns: Sequence[str]) -> bool:
+    names = (node.origin, node.name)
+    return any(_fits(name, pattern) for name in names for pattern in patterns)
 
 
 def _fits(name: str, pattern: str) -> bool:

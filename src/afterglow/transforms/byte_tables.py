@@ -11,7 +11,8 @@ from afterglow.ops.conversion import Cast
 from afterglow.ops.fixed_point import ENTRIES, ByteTable
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
 from afterglow.passes import RewritePass, rewrite
-from afterglow.types import Array
+from afterglow.transforms.matching.quantized import STORED_TYPES
+from afterglow.types import Array, DType
 from afterglow.types.dtype import i8, u8
 
 MOST_NODES = 32
@@ -54,8 +55,8 @@ class _Chain:
     def before(node: Node) -> _Chain | None:
         """What a node quantizes, if it is a function of one byte."""
         chain, result = _Chain(), node.results[0]
-        bytes_only = result.type.dtype in (i8, u8)
-        if not bytes_only or not chain._evaluate(result) or chain.source is None:
+        is_stored = result.type.dtype in STORED_TYPES
+        if not is_stored or not chain._evaluate(result) or chain.source is None:
             return None
         return chain if chain.source.type.shape == result.type.shape else None
 
@@ -63,9 +64,8 @@ class _Chain:
         """The table, applied to the source."""
         *_, result = self.known.values()
         numbers = tuple(int(number) for number in result.reshape(-1))
-        dtype = u8 if result.dtype == np.uint8 else i8
         assert self.source is not None
-        return b.emit(ByteTable(numbers, dtype), self.source)
+        return b.emit(ByteTable(numbers, DType.of(result.dtype)), self.source)
 
     def _evaluate(self, value: Value) -> bool:
         """Find what a value is for each byte; whether that can be said."""
