@@ -84,7 +84,8 @@ class Stages:
         """The pass that stores values as integers, by what was observed of them."""
         options = self.options
         assert options.profile is not None, "refused when the backend was found"
-        config = (options.quantization or QuantizationConfig()).keeping(options.profile.keep)
+        given = options.quantization or QuantizationConfig()
+        config = given.keeping(options.profile.keep, options.profile.int16)
         whole = options.partition is None
         return Convert(options.profile.observations, config, whole=whole)
 

@@ -76,9 +76,9 @@ class QuantizationConfig:
         """Whether a node reads activations of 16 bits."""
         return lambda node: _is_named(node, self.int16)
 
-    def keeping(self, more: Sequence[str]) -> QuantizationConfig:
-        """The same, with more layers that stay in floats."""
-        return replace(self, keep=(*self.keep, *more)) if more else self
+    def keeping(self, keep: Sequence[str], int16: Sequence[str] = ()) -> QuantizationConfig:
+        """The same, with more layers that stay in floats, and that read 16 bits."""
+        return replace(self, keep=(*self.keep, *keep), int16=(*self.int16, *int16))
 
     def check_kept(self, layers: Sequence[Node]) -> None:
         """Raise if a name of a layer to keep fits none of the layers of a model."""
