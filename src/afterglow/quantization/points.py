@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from afterglow.graph import Constant, Function, Node, Value
+from afterglow.graph import Constant, Function, Node, Op, Value
 from afterglow.ops.activation import Clip, Relu
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
@@ -25,7 +25,7 @@ from afterglow.quantization.logarithms import before_logarithms
 from afterglow.types.dtype import f32
 
 SAME_NUMBERS = (Reshape, Transpose, Slice, Shuffle, MaxPool)
-"""Ops whose results hold nothing but elements of their first operand: both have one scale."""
+"""Ops whose results hold nothing but elements of their first operand."""
 ISLAND_OPS = (*SAME_NUMBERS, AvgPool, ReduceMean, Resize, Concat)
 """Ops that read integers if what they compute is stored so: memory decides how long they take."""
 
@@ -49,7 +49,7 @@ class Points:
 
     def _moved_from(self, value: Value) -> Value | None:
         node = value.producer
-        if node is None or not isinstance(node.op, SAME_NUMBERS):
+        if node is None or not _has_same_range(node.op):
             return None
         source = node.operands[0]
         return source if source in self.readers else None
@@ -64,9 +64,14 @@ class Points:
             if node.results[0] in self.readers:
                 if isinstance(node.op, Concat):
                     return node.result
-                if isinstance(node.op, SAME_NUMBERS):
+                if _has_same_range(node.op):
                     return self._joined_to(node.result)
         return None
+
+
+def _has_same_range(op: Op) -> bool:
+    """Whether results lie within the range of the first operand: both then have one scale."""
+    return isinstance(op, SAME_NUMBERS) or (isinstance(op, Resize) and op.is_convex)
 
 
 def is_anchor(node: Node) -> bool:
