@@ -116,8 +116,8 @@ class ObservedRecipe(InstrumentedRecipe):
 
     def instrument(self, module: Module, extents: Extents) -> tuple[list[str], OutputRecorder]:
         """Add observers of the values that would be stored as integers."""
-        points = find_points(module.main, integer_only=True)  # which has all others, too
-        observers = add_observers(module.main, list(points.readers), extents)
+        both = (find_points(module.main, integer_only=only).readers for only in (True, False))
+        observers = add_observers(module.main, list(dict.fromkeys(chain(*both))), extents)
         recorder = Recorder(observers)
         self.records.recorders.append(recorder)
         self.records.left_out.update(dict.fromkeys(_left_out(module)))

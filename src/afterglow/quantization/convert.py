@@ -78,10 +78,11 @@ class Convert(Pass):
                 "the profile has none of the values that would be stored as integers",
                 help="make the profile again, with this version of Afterglow",
             )
-        sources = {value: points.parameters_from(value).name for value in points.readers}
-        for value, readers in points.readers.items():  # which then read other values
-            if sources[value] in self.observations:
-                self._convert(function, value, readers, self._parameters(sources[value]))
+        sources = {value: points.parameters_from(value) for value in points.readers}
+        for value, readers in points.readers.items():
+            source = sources[value]
+            if source.name in self.observations:
+                self._convert(function, value, readers, self._parameters(source.name))
         return bool(points.readers)
 
     def _equalise(self, function: Function) -> None:

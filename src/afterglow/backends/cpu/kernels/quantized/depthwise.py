@@ -18,14 +18,18 @@ from afterglow.backends.cpu.kernels.quantized.copying import (
     zero_point_in,
 )
 from afterglow.backends.cpu.kernels.quantized.output import row_of
-from afterglow.backends.cpu.kernels.quantized.problem import operands, reading_of_conv
+from afterglow.backends.cpu.kernels.quantized.problem import (
+    is_constant,
+    operands,
+    reading_of_conv,
+)
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, fma
 from afterglow.backends.cpu.micro.fusion import SinkRow
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase
 from afterglow.backends.cpu.micro.rows import Axes, Row
 from afterglow.backends.cpu.micro.sliding import Channels, each_row
 from afterglow.backends.cpu.micro.tile import halved_runs
-from afterglow.instr import OpInstr, Region
+from afterglow.instr import OpInstr
 from afterglow.ops.quantized import QuantizedConv
 from afterglow.types import Array
 from afterglow.types.dtype import f32, i32
@@ -43,8 +47,7 @@ def is_depthwise(step: OpInstr) -> bool:
     x, weight = operands(step)
     results, *kernel, inner = weight.type.shape
     few = 0 < math.prod(kernel) <= MOST_TAPS
-    constant = weight.root.region is Region.CONSTANT
-    return constant and few and inner == 1 and results == x.type.shape[-1]
+    return is_constant(weight) and few and inner == 1 and results == x.type.shape[-1]
 
 
 def depthwise_algorithm(r: KernelRequest) -> Algorithm:
