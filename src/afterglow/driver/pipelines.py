@@ -58,6 +58,7 @@ from afterglow.transforms.recognise_shuffles import RECOGNISE_SHUFFLES
 from afterglow.transforms.recognise_softmax import RECOGNISE_SOFTMAX
 from afterglow.transforms.recognise_stored import RECOGNISE_STORED
 from afterglow.transforms.reshapes import SIMPLIFY_RESHAPES
+from afterglow.transforms.resize_integers import RESIZE_INTEGERS
 from afterglow.transforms.sink_transposes import SinkTransposes
 from afterglow.transforms.slices import SIMPLIFY_SLICES
 from afterglow.transforms.sparse_windows import SPLIT_SPARSE_WINDOWS
@@ -126,6 +127,7 @@ def quantizing_pipeline(convert: Convert) -> Pipeline:
         "quantize",
         (
             convert,
+            RESIZE_INTEGERS,  # before what it reads is moved away
             INTEGER_ISLANDS,  # before products are recognised, which read what moves leave
             RECOGNISE_QUANTIZED,
             *(integers if convert.config.integer_only else (BYTE_TABLES,)),

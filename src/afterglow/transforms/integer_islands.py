@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
-from afterglow.graph import Builder, Constant, Node, Value
+from afterglow.graph import Builder, Constant, Node, Op, Value
 from afterglow.ops.activation import Clip, Relu
+from afterglow.ops.image import Interpolation, Resize
 from afterglow.ops.movement import Concat, Reshape, Slice, Transpose
 from afterglow.ops.pooling import MaxPool
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
@@ -21,6 +22,13 @@ LEAST_SCALE, LARGEST_SCALE = 2.0**-100, 2.0**100
 
 MOVES = (Reshape, Transpose, Slice, ChannelShuffle, DepthToSpace, SpaceToDepth)
 """Ops that move the elements of their only operand."""
+
+
+def is_move(op: Op) -> bool:
+    """Whether an op moves the elements of its only operand, or repeats them."""
+    if isinstance(op, Resize):
+        return op.is_convex and op.mode is Interpolation.NEAREST
+    return isinstance(op, MOVES)
 
 
 @rewrite(QuantizeLinear)
@@ -51,7 +59,7 @@ def quantize_before_moving(node: Node, b: Builder) -> Value | None:
             QuantizeLinear(block_size=0) as op,
             [Value(Node(move, [Value() as x])) as y, *parameters],
         ) if (
-            isinstance(move, MOVES)
+            is_move(move)
             and has_one_use(y)
             and all(p is None or p.type.rank == 0 for p in parameters)
         ):
@@ -61,14 +69,18 @@ def quantize_before_moving(node: Node, b: Builder) -> Value | None:
     return None
 
 
-@rewrite(*MOVES)
+@rewrite(*MOVES, Resize)
 def dequantize_after_moving(node: Node, b: Builder) -> Value | None:
     """move(dequantize(x, s, z))  ->  dequantize(move(x), s, z),  s one number."""
     match node:
         case Node(
             move,
             [Value(Node(DequantizeLinear(block_size=0) as op, [Value() as x, *parameters])) as y],
-        ) if has_one_use(y) and all(p is None or p.type.rank == 0 for p in parameters):
+        ) if (
+            is_move(move)
+            and has_one_use(y)
+            and all(p is None or p.type.rank == 0 for p in parameters)
+        ):
             return b.emit(op, b.emit(move, x), *parameters)
     return None
 
