@@ -29,7 +29,7 @@ from afterglow.quantization.logarithms import before_logarithms
 from afterglow.types.dtype import f32
 
 SAME_NUMBERS = (Reshape, Transpose, Slice, Shuffle, MaxPool)
-"""Ops whose results hold nothing but elements of their first operand: both have one scale."""
+"""Ops whose results hold nothing but elements of their first operand."""
 ISLAND_OPS = (*SAME_NUMBERS, AvgPool, ReduceMean, Resize, Concat)
 """Ops that read integers if what they compute is stored so: memory decides how long they take."""
 INTEGER_ONLY_OPS: dict[type[Op], int] = {Attention: 3, LayerNorm: 1, RMSNorm: 1, Softmax: 1}
@@ -55,7 +55,7 @@ class Points:
 
     def _moved_from(self, value: Value) -> Value | None:
         node = value.producer
-        if node is None or not isinstance(node.op, SAME_NUMBERS):
+        if node is None or not _has_same_range(node.op):
             return None
         source = node.operands[0]
         return source if source in self.readers else None
@@ -70,9 +70,14 @@ class Points:
             if node.results[0] in self.readers:
                 if isinstance(node.op, Concat):
                     return node.result
-                if isinstance(node.op, SAME_NUMBERS):
+                if _has_same_range(node.op):
                     return self._joined_to(node.result)
         return None
+
+
+def _has_same_range(op: Op) -> bool:
+    """Whether results lie within the range of the first operand: both then have one scale."""
+    return isinstance(op, SAME_NUMBERS) or (isinstance(op, Resize) and op.is_convex)
 
 
 def is_anchor(node: Node) -> bool:

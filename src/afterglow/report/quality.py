@@ -18,7 +18,8 @@ from afterglow.driver.options import PRECISIONS, Options, check_bindings
 from afterglow.driver.profiled import title_of
 from afterglow.driver.rounding import rounding_by
 from afterglow.driver.samples import GivenSamples
-from afterglow.driver.sensitivity import Measurement, OnRun, Search, search
+from afterglow.driver.sensitivity import Measurement, OnRun
+from afterglow.driver.tolerance import RETURNS, Search, search
 from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.metrics import Metric, find_metric
 from afterglow.quantization.profile import Profile
@@ -116,7 +117,7 @@ class QuantizationQuality:
 
     @property
     def profile(self) -> Profile:
-        """The profile, with the layers that are kept in floats by now."""
+        """The profile, with the layers that are kept in floats, or have 16 bits, by now."""
         found = self.measurement.options.profile
         if found is None:
             precision = self.measurement.options.precision
@@ -132,19 +133,24 @@ class QuantizationQuality:
         return report_on(measured, title, known)
 
     def keep_within(
-        self, tolerance: float, metric: str | Metric = "cosine", most: int | None = None
+        self,
+        tolerance: float,
+        metric: str | Metric = "cosine",
+        most: int | None = None,
+        precisions: Sequence[str] = RETURNS,
     ) -> Search:
-        """Keep the few layers in floats without which a loss exceeds a tolerance.
+        """Keep the few layers in floats, or with 16 bits, without which a loss is too large.
 
         The loss is 1 - cosine similarity ("cosine"), 1 - the share of rows with the same largest
         element ("top1"), the largest error as a part of the largest number ("max_error"), the mean
         divergence of distributions ("divergence"), or what a function returns for two lists, with
         the outputs for each sample in floats and in integers. At most half of the layers are kept,
-        or `most`. `profile` then has them. It is for precision "int8".
+        or `most`. `profile` then has them. `precisions` says what layers may return to, "int16",
+        "float" or both; of integers alone, not to floats. It is for precision "int8".
         """
         if isinstance(self.measurement, Comparison):
             raise no_tolerance(self.measurement.options.precision)
-        found = search(self.measurement, find_metric(metric), tolerance, most)
-        if found.keep:
-            self.measurement = self.measurement.keeping(found.keep)
+        found = search(self.measurement, find_metric(metric), tolerance, most, precisions)
+        if found.keep or found.int16:
+            self.measurement = self.measurement.keeping(found.keep, found.int16)
         return found
