@@ -110,3 +110,16 @@ def test_functions_read_integers_if_there_are_only_integers() -> None:
     found = find_points(main(text), integer_only=True).readers
     assert [value.name for value in found] == ["x", "a", "r"]
     assert list(points(text)) == ["x", "r"]
+
+
+def test_what_is_moved_before_a_logarithm_and_after_it_stays_in_floats() -> None:
+    text = program(
+        f"%a = conv(%x, @w) {CONV} : f32[1, 4, 2]",
+        "%s = mul(%a, %a) : f32[1, 4, 2]",
+        "%t = transpose(%s) {perm = (0, 2, 1)} : f32[1, 2, 4]",
+        "%q = sqrt(%t) : f32[1, 2, 4]",
+        "%l = log(%q) : f32[1, 2, 4]",
+        "%m = transpose(%l) {perm = (0, 2, 1)} : f32[1, 4, 2]",
+        f"%y = conv(%m, @w) {CONV} : f32[1, 4, 2]",
+    )
+    assert points(text) == {"m": ["y"]}
