@@ -137,6 +137,33 @@ def channel_groups(function: Function, gains: Collection[Node] = ()) -> list[Cha
     return [group for group in found.values() if group.readers]
 
 
+def divide_channels(function: Function, group: ChannelGroup, factors: Array) -> bool:
+    """Divide the channels of a group by a factor for each set, and one for what is not scaled.
+
+    Nothing is done, and it is False, if a constant would become infinite. A weight whose result
+    is added to what it reads is divided as well as multiplied.
+    """
+    found: dict[tuple[Node, int], tuple[Parameter, Array]] = {}
+    for parameters, by in ((group.parameters, 1 / factors), (group.readers, factors)):
+        for parameter in parameters:
+            operand = parameter.node, parameter.place
+            data = found[operand][1] if operand in found else parameter.constant.data
+            found[operand] = parameter, np.asarray(data * by[parameter.channels], data.dtype)
+    if not all(np.isfinite(data).all() for _, data in found.values()):
+        return False
+    for parameter, data in found.values():
+        _replace(function, parameter, data)
+    return True
+
+
+def _replace(function: Function, parameter: Parameter, data: Array) -> None:
+    constant = parameter.constant
+    if constant.use_count == 1 and not any(constant is v for v in function.escaping()):
+        function.module.erase_constant(constant)
+    scaled = function.module.constant(constant.name, data)
+    parameter.node.set_operand(parameter.place, scaled)
+
+
 class _Ties:
     """Finds which channels have one factor; every channel of every value has a number."""
 

@@ -15,7 +15,12 @@ import numpy as np
 
 from afterglow.graph import Function, Node, Value
 from afterglow.passes import Pass
-from afterglow.quantization.channels import ChannelGroup, Parameter, Reader, channel_groups
+from afterglow.quantization.channels import (
+    ChannelGroup,
+    Reader,
+    channel_groups,
+    divide_channels,
+)
 from afterglow.quantization.gains import add_gains, drop_gains
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.scaled_observation import channel_powers
@@ -76,9 +81,8 @@ class Equalise(Pass):
             return
         multiplied = any(parameter.node in gains for parameter in group.parameters)
         exponents = scaling.best(LEAST_GAIN_OF_GAINS if multiplied else LEAST_GAIN)
-        if exponents.any() and (scaled := _scaled(group, exponents)):
-            for parameter, data in scaled:
-                _replace(function, parameter, data)
+        factors = np.ldexp(np.float32(1), exponents)
+        if exponents.any() and divide_channels(function, group, factors):
             self.exponents |= dict(_by_value(group, exponents))
 
 
@@ -87,29 +91,6 @@ def _by_value(group: ChannelGroup, exponents: Array) -> Iterator[tuple[str, Arra
     for value, places in group.values.items():
         if exponents[places].any():
             yield value.name, exponents[places]
-
-
-def _scaled(group: ChannelGroup, exponents: Array) -> list[tuple[Parameter, Array]]:
-    """The constants of a group with factors; none if one would become infinite.
-
-    A weight whose result is added to what it reads is divided as well as multiplied.
-    """
-    factors = np.ldexp(np.float32(1), exponents)
-    found: dict[tuple[Node, int], tuple[Parameter, Array]] = {}
-    for parameters, by in ((group.parameters, 1 / factors), (group.readers, factors)):
-        for parameter in parameters:
-            operand = parameter.node, parameter.place
-            data = found[operand][1] if operand in found else parameter.constant.data
-            found[operand] = parameter, np.asarray(data * by[parameter.channels], data.dtype)
-    return [*found.values()] if all(np.isfinite(data).all() for _, data in found.values()) else []
-
-
-def _replace(function: Function, parameter: Parameter, data: Array) -> None:
-    constant = parameter.constant
-    if constant.use_count == 1 and not any(constant is v for v in function.escaping()):
-        function.module.erase_constant(constant)
-    scaled = function.module.constant(constant.name, data)
-    parameter.node.set_operand(parameter.place, scaled)
 
 
 @dataclass(frozen=True, eq=False)
