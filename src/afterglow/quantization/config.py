@@ -33,6 +33,8 @@ class QuantizationConfig:
             where that is expected to help; reports are then of the scaled channels.
         integer_only: whether sums are rescaled in integers, and functions looked up in tables, so
             that no float is computed between quantized values: docs/quantization.md.
+        quantized_io: whether inputs and outputs are integers, too; `model.inputs` and the header
+            of a bundle say what they stand for.
     """
 
     scheme: str = Scheme.ASYMMETRIC
@@ -44,6 +46,7 @@ class QuantizationConfig:
     search_weights: bool = False
     equalise: bool = True
     integer_only: bool = False
+    quantized_io: bool = False
 
     def __post_init__(self) -> None:
         _check("scheme", self.scheme, list(Scheme))
