@@ -59,12 +59,12 @@ def test_sums_are_rescaled_in_integers_if_asked(command: Command, here: Path) ->
 def test_layers_are_kept_within_a_tolerance(command: Command, here: Path) -> None:
     finished = command(*WORDS, "--tolerance", "0.001")
     assert finished.status == 0
-    assert "kept in floats: second" in finished.out
-    assert "with 1 of 3 layers in floats" in finished.out
-    assert Profile.load("net.profile.json").keep == ("second",)
+    assert "with 16 bits: second" in finished.out
+    assert "with 1 of 3 layers with 16 bits" in finished.out
+    assert Profile.load("net.profile.json").kept == {"second": "int16"}
     words = ("--precision", "int8", "--profile", "net.profile.json")
     text = command("dump", "net.onnx", "--stage", "graph", "--backend", "interpreter", *words).out
-    assert text.count("= quantized_matmul(") == 2
+    assert text.count("= quantized_matmul(") == 4  # of high and of low bytes
     data = command(*WORDS, "--tolerance", "0.9", "--metric", "top1", "--json").json
     assert data["search"]["keep"] == []
     assert len(data["report"]["layers"]) == 3

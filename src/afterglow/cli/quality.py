@@ -21,7 +21,8 @@ from afterglow.cli.request import Request
 from afterglow.cli.session import Session, table
 from afterglow.driver.rounding import watching_samples, with_changes
 from afterglow.driver.samples import GivenSamples
-from afterglow.driver.sensitivity import Measurement, Search
+from afterglow.driver.sensitivity import Measurement
+from afterglow.driver.tolerance import Search
 from afterglow.quantization.metrics import METRICS
 from afterglow.quantization.profile import Profile
 from afterglow.report.quality import SAMPLES, QuantizationQuality
@@ -121,10 +122,14 @@ class MeasuredQuality:
 
 def _searched(found: Search, metric: str) -> str:
     loss = f"loss by {metric}: {found.loss_before:.3g}"
-    if not found.keep:
+    if not found.keep and not found.int16:
         return f"{loss}, within the tolerance with all {found.layers} layers in integers"
-    kept = f"{len(found.keep)} of {found.layers} layers in floats"
-    return f"{loss}, and {found.loss:.3g} with {kept}"
+    kept = [
+        f"{len(names)} of {found.layers} layers {place}"
+        for names, place in ((found.keep, "in floats"), (found.int16, "with 16 bits"))
+        if names
+    ]
+    return f"{loss}, and {found.loss:.3g} with {' and '.join(kept)}"
 
 
 def _table(layers: tuple[LayerReport, ...]) -> Table:
@@ -202,7 +207,8 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--tolerance",
         type=Number("LOSS", zero=True),
-        help="Keep layers in floats until the loss of the outputs is at most this.",
+        help="Keep layers in floats, or with 16 bits, until the loss of the outputs is at most "
+        "this.",
     ),
     click.option(
         "--metric",

@@ -139,7 +139,7 @@ def _data(profile: Profile) -> dict[str, Any]:
     return {
         "samples": profile.samples,
         "left_out": list(profile.left_out),
-        "keep": list(profile.keep),
+        "keep": profile.kept,
         "values": [
             {
                 "name": name,

@@ -64,6 +64,7 @@ from afterglow.transforms.sink_transposes import SinkTransposes
 from afterglow.transforms.slices import SIMPLIFY_SLICES
 from afterglow.transforms.sparse_windows import SPLIT_SPARSE_WINDOWS
 from afterglow.transforms.stored_weights import MOVE_STORED_WEIGHTS
+from afterglow.transforms.wide_tables import WIDE_TABLES
 from afterglow.types import DType
 
 
@@ -122,6 +123,7 @@ def optimising_pipeline() -> Pipeline:
 
 def quantizing_pipeline(convert: Convert) -> Pipeline:
     """From an optimised function of floats to one of integers, where they were observed."""
+    integers = ALL_BYTE_TABLES, INTEGER_ONLY, WIDE_TABLES  # the last, of what no other can
     return Pipeline(
         "quantize",
         (
@@ -129,7 +131,7 @@ def quantizing_pipeline(convert: Convert) -> Pipeline:
             RESIZE_INTEGERS,  # before what it reads is moved away
             INTEGER_ISLANDS,  # before products are recognised, which read what moves leave
             RECOGNISE_QUANTIZED,
-            *((ALL_BYTE_TABLES, INTEGER_ONLY) if convert.config.integer_only else (BYTE_TABLES,)),
+            *(integers if convert.config.integer_only else (BYTE_TABLES,)),
             AVERAGE_INTEGERS,  # so that all machines have the same means
             SIMPLIFY_CLIPS,
             ARITHMETIC,

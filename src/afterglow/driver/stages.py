@@ -103,14 +103,12 @@ class Stages:
     @property
     def _conversion(self) -> Convert:
         """The pass that stores values as integers, by what was observed of them."""
-        options = self.options
-        assert options.profile is not None, "refused when the backend was found"
-        config = (options.quantization or QuantizationConfig()).keeping(
-            (*options.profile.keep, *options.keep)
-        )
+        options, profile = self.options, self.options.profile
+        assert profile is not None, "refused when the backend was found"
+        given = options.quantization or QuantizationConfig()
+        config = given.keeping((*profile.keep, *options.keep), profile.int16)
         whole = options.partition is None
-        found = options.profile.observations
-        return Convert(found, config, whole=whole, rounding=self._rounding)
+        return Convert(profile.observations, config, whole=whole, rounding=self._rounding)
 
     @cached_property
     def stacking_backend(self) -> Backend:

@@ -15,7 +15,8 @@ from afterglow.driver.images import ImageOptions
 from afterglow.driver.options import Options, check_bindings
 from afterglow.driver.profiled import title_of
 from afterglow.driver.rounding import rounding_by
-from afterglow.driver.sensitivity import Measurement, OnRun, Search, search
+from afterglow.driver.sensitivity import Measurement, OnRun
+from afterglow.driver.tolerance import PRECISIONS, Search, search
 from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.metrics import Metric, find_metric
 from afterglow.quantization.profile import Profile
@@ -88,7 +89,7 @@ class QuantizationQuality:
 
     @property
     def profile(self) -> Profile:
-        """The profile, with the layers that are kept in floats by now."""
+        """The profile, with the layers that are kept in floats, or have 16 bits, by now."""
         found = self.measurement.options.profile
         assert found is not None
         return found
@@ -99,16 +100,22 @@ class QuantizationQuality:
         return report_on(self.measurement, title_of(self.measurement.source), known)
 
     def keep_within(
-        self, tolerance: float, metric: str | Metric = "cosine", most: int | None = None
+        self,
+        tolerance: float,
+        metric: str | Metric = "cosine",
+        most: int | None = None,
+        precisions: Sequence[str] = PRECISIONS,
     ) -> Search:
-        """Keep the few layers in floats without which a loss exceeds a tolerance.
+        """Keep the few layers in floats, or with 16 bits, without which a loss is too large.
 
         The loss is 1 - cosine similarity ("cosine"), 1 - the share of rows with the same largest
         element ("top1"), the largest error as a part of the largest number ("max_error"), or what
         a function returns for two lists, with the outputs for each sample in floats and in
         integers. At most half of the layers are kept, or `most`. `profile` then has them.
+        `precisions` says what layers may return to, "int16", "float" or both; of integers alone,
+        and not to floats.
         """
-        found = search(self.measurement, find_metric(metric), tolerance, most)
-        if found.keep:
-            self.measurement = self.measurement.keeping(found.keep)
+        found = search(self.measurement, find_metric(metric), tolerance, most, precisions)
+        if found.keep or found.int16:
+            self.measurement = self.measurement.keeping(found.keep, found.int16)
         return found

@@ -74,6 +74,8 @@ class QuantizationReport:
     layers: tuple[LayerReport, ...]
     kept: tuple[str, ...]
     """Layers that stay in floats, as they were asked for."""
+    int16: tuple[str, ...]
+    """Layers that read 16 bits, as they were asked for."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Of the outputs: cosine, max_error and top1; with labels also both accuracies."""
     seconds: float | None = None
@@ -120,6 +122,7 @@ def report_on(measurement: Measurement, title: str, labels: Array | None) -> Qua
         len(measurement.samples),
         tuple(layers),
         (*measurement.config.keep, *options.profile.keep),
+        (*measurement.config.int16, *options.profile.int16),
         _metrics(expected, found, labels),
         *(None if each is None else each.total for each in times),
     )
@@ -140,8 +143,8 @@ def _metrics(expected: Outputs, found: Outputs, labels: Array | None) -> dict[st
 def _layer(
     measurement: Measurement, cost: LayerCost, times: Sequence[LayerTimes | None]
 ) -> LayerReport:
-    dtype, seen = measurement.config.dtype, measurement.probes.observations
-    layer, parameters = cost.layer, cost.layer.parameters
+    seen, layer = measurement.probes.observations, cost.layer
+    dtype, parameters = layer.dtype, layer.parameters
     observation = seen.get(layer.point, Observation.of(np.zeros(0, np.float32)))
     (scale,), (zero,) = parameters.scales, parameters.offsets
     clipped = [(limit - zero) * scale for limit in dtype.limits]

@@ -80,6 +80,8 @@ def summary(report: QuantizationReport) -> Iterator[tuple[str, str]]:
         yield "time of a run, in floats and in integers", ", ".join(map(time_text, both))
     if report.kept:
         yield "kept in floats", ", ".join(report.kept)
+    if report.int16:
+        yield "with 16 bits", ", ".join(report.int16)
 
 
 def time_text(seconds: float | None) -> str:
