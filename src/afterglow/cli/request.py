@@ -252,6 +252,12 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Compute no floats between quantized values, for --precision int8.",
     ),
     click.option(
+        "--quantized-io",
+        is_flag=True,
+        help="Take and give integers, for --precision int8; the header of a bundle says what they "
+        "stand for.",
+    ),
+    click.option(
         "--tune", type=Number("SECONDS"), help="Measure candidate algorithms, for this time."
     ),
     click.option("--no-optimize", is_flag=True, help="Disable all optimisations."),
@@ -289,6 +295,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         std: tuple[float, ...] | None,
         allow_op: tuple[str, ...],
         integer_only: bool,
+        quantized_io: bool,
         tune: float | None,
         no_optimize: bool,
         verify_each: bool,
@@ -314,6 +321,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
                 scheme=scheme,
                 keep=() if floats else keep_float,
                 integer_only=integer_only,
+                quantized_io=quantized_io,
             ),
             keep=keep_float if floats else (),
             allow=allow_op,
