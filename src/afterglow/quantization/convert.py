@@ -91,13 +91,14 @@ class Convert(Pass):
     def _equalise(self, function: Function) -> None:
         """Scale channels to similar ranges, and with them what was observed."""
         seen = self.observations
-        equalise = Equalise({name: o.channels for name, o in seen.items() if o.channels})
+        equalise = Equalise(seen, gains=not self.config.integer_only)
         equalise.run(function)
         self.exponents = equalise.exponents
+        sources = {name: equalise.sources.get(name, name) for name in self.exponents}
         scaled = {
-            name: scaled_observation(seen[name], exponents)
-            for name, exponents in self.exponents.items()
-            if name in seen and seen[name].channels is not None
+            name: scaled_observation(seen[source], self.exponents[name])
+            for name, source in sources.items()
+            if source in seen and seen[source].channels is not None
         }
         self.observations = {**seen, **scaled}
 
