@@ -56,6 +56,14 @@ def test_sums_are_rescaled_in_integers_if_asked(command: Command, here: Path) ->
     assert text.count("= quantize_linear(") == 1  # the input
 
 
+def test_activations_have_16_bits_if_asked(command: Command, here: Path) -> None:
+    assert command(*WORDS).status == 0
+    words = ("dump", "net.onnx", "--stage", "graph", "--backend", "interpreter")
+    words = (*words, "--precision", "int8", "--profile", "net.profile.json")
+    assert command(*words, "--int16", "second").out.count(": i16[4, 16]") == 2
+    assert command(*words, "--activations", "int16").out.count("dtype = i16") == 3
+
+
 def test_layers_are_kept_within_a_tolerance(command: Command, here: Path) -> None:
     finished = command(*WORDS, "--tolerance", "0.001")
     assert finished.status == 0
