@@ -53,7 +53,7 @@ def broken_weights() -> QuantizationQuality:
     random = np.random.default_rng(7)
     nodes = [
         node("MatMul", ["x", "a"], ["p"], name="first"),
-        node("Relu", ["p"], ["r"], name="rectify"),
+        node("Elu", ["p"], ["r"], name="rectify"),
         node("MatMul", ["r", "b"], ["q"], name="second"),
         node("Relu", ["q"], ["t"], name="again"),
         node("MatMul", ["t", "d"], ["y"], name="third"),
