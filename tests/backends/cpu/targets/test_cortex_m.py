@@ -8,7 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from afterglow.backends.cpu import Target
+from afterglow.graph import Op
+from afterglow.ops.pooling import MaxPool
 from afterglow.ops.quantization import QuantizeLinear
+from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.types import Array
 from afterglow.types.dtype import DType, i4, i8, i16, u8
 from tests.emulation.bench import EmulatedBench, machine_with
@@ -43,3 +46,98 @@ def test_rounding_to_bytes_takes_the_even_of_two_and_the_nearest_of_what_is_too_
         itertools.product((i8, i16, i4), (-3, 0, 7)), itertools.product((u8,), (0, 128, 255))
     )
     run_all([quantizing(x, dtype, zero) for dtype, zero in pairs])
+
+
+def product(
+    op: Op, x: tuple[int, ...], weight: tuple[int, ...], dtype: DType, *, gaps: bool = False
+) -> EmulatedBench:
+    """A product of bytes with a bias and a scale for each column, quantized again."""
+    random = np.random.default_rng(sum((*x, *weight)))
+    bench = EmulatedBench(Target.of(M4))
+    limits = np.iinfo(dtype.numpy)
+    bytes_of_x = random.integers(limits.min, limits.max + 1, x).astype(dtype.numpy)
+    weights = bench.constant(random.integers(-128, 128, weight).astype(np.int8))
+    is_conv = isinstance(op, QuantizedConv)
+    columns = weight[0] if is_conv or op.transpose_rhs else weight[-1]
+    scale = bench.constant(random.uniform(1e-5, 1e-4, columns).astype(np.float32))
+    bias = bench.constant(random.integers(-500, 500, columns).astype(np.int32))
+    y = bench.step(op, bench.input(bytes_of_x, gaps=gaps), weights, scale, bias)
+    zero = bench.constant(np.array(7, dtype.numpy))
+    bench.step(QuantizeLinear(dtype=dtype), y, bench.constant(np.float32(0.02)), zero, stored=True)
+    return bench
+
+
+def conv(
+    strides: tuple[int, ...],
+    pads: tuple[int, ...],
+    zero_point: int = 0,
+    *,
+    dilation: int = 1,
+    groups: int = 1,
+) -> QuantizedConv:
+    dilations = (dilation,) * len(strides)
+    return QuantizedConv(strides, pads, dilations, groups, x_zero_point=zero_point)
+
+
+CONVOLUTIONS = [
+    (conv((1, 1), (2, 2, 2, 2), 9), (1, 9, 11, 1), (8, 5, 5, 1)),
+    (conv((1, 1), (1, 1, 1, 1), 9), (2, 5, 6, 3), (7, 3, 3, 3)),
+    (conv((2, 2), (1, 0, 0, 1)), (1, 8, 9, 8), (6, 3, 2, 8)),
+    (conv((1, 2), (2, 2, 2, 2), -5, dilation=2), (1, 6, 7, 4), (5, 3, 3, 4)),
+    (conv((1, 1), (1, 1, 1, 1), groups=2), (1, 4, 5, 6), (4, 3, 3, 3)),
+    (conv((1, 1), (0, 0, 0, 0)), (1, 3, 7, 24), (16, 1, 1, 24)),
+    (conv((1,), (1, 1)), (1, 13, 5), (3, 3, 5)),
+    (conv((1, 1, 1), (0, 1, 1, 0, 1, 1)), (1, 3, 4, 5, 2), (2, 2, 3, 3, 2)),
+]
+PRODUCTS = [
+    (QuantizedMatMul(lhs_zero_point=3), (1, 256), (256, 10)),
+    (QuantizedMatMul(), (1, 31), (31, 7)),
+    (QuantizedMatMul(transpose_rhs=True), (5, 24), (12, 24)),
+    (QuantizedMatMul(lhs_zero_point=-7, transpose_lhs=True), (9, 14), (9, 4)),
+    (QuantizedMatMul(), (2, 3, 17), (17, 1)),
+    (QuantizedMatMul(), (7, 640), (640, 3)),
+]
+
+
+DEPTHWISE = [
+    (conv((1, 1), (1, 1, 1, 1), 9, groups=5), (1, 6, 13, 5), (5, 3, 3, 1)),
+    (conv((2, 2), (0, 1, 1, 0), groups=8), (2, 7, 9, 8), (8, 3, 2, 1)),
+    (conv((1, 1), (3, 3, 3, 3), 4, groups=2), (1, 5, 6, 2), (2, 7, 7, 1)),
+    (conv((1, 1), (0, 0, 0, 0), 4, dilation=2, groups=4), (1, 7, 8, 4), (4, 3, 3, 1)),
+    (conv((1,), (1, 1), 2, groups=3), (1, 9, 3), (3, 3, 1)),
+]
+
+
+def of_both_kinds(cases: Sequence[tuple[Op, tuple[int, ...], tuple[int, ...]]]) -> None:
+    """Run products of signed and of unsigned bytes, in turns."""
+    skip_without_emulator(M4)
+    kinds = itertools.cycle((u8, i8))
+    run_all([product(*case, next(kinds)) for case in cases])
+
+
+def test_products_of_odd_extents_are_those_of_the_definition() -> None:
+    of_both_kinds([*CONVOLUTIONS, *PRODUCTS])
+
+
+def test_products_of_signed_bytes_that_lie_apart_are_those_of_the_definition() -> None:
+    skip_without_emulator(M4)
+    run_all([product(*case, i8, gaps=True) for case in (*CONVOLUTIONS[:2], PRODUCTS[2])])
+
+
+def test_depthwise_convolutions_are_those_of_the_definition() -> None:
+    of_both_kinds(DEPTHWISE)
+
+
+def pooling(dtype: DType, channels: int, *, gaps: bool = False) -> EmulatedBench:
+    bench, limits = EmulatedBench(Target.of(M4)), np.iinfo(dtype.numpy)
+    random = np.random.default_rng(channels)
+    x = random.integers(limits.min, limits.max + 1, (2, 7, 6, channels)).astype(dtype.numpy)
+    op = MaxPool((3, 2), (2, 1), (1, 0, 1, 1), (1, 2))
+    bench.steps_of(op, bench.input(x, gaps=gaps))
+    return bench
+
+
+def test_the_largest_of_four_bytes_at_a_time_are_those_of_the_definition() -> None:
+    skip_without_emulator(M4)
+    kinds = itertools.product((i8, u8), (4, 12, 7))
+    run_all([*(pooling(*kind) for kind in kinds), pooling(i8, 8, gaps=True)])
