@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from afterglow.cli.progress import SampleBar
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request
 from afterglow.cli.session import Session, table
+from afterglow.driver.rounding import watching_samples, with_changes
 from afterglow.driver.samples import GivenSamples
 from afterglow.driver.sensitivity import Measurement, Search
 from afterglow.quantization.metrics import METRICS
@@ -68,7 +69,8 @@ class QualityRequest:
         if not self.asked:
             return None
         labels = None if self.labels is None else _labels(self.labels)
-        options = replace(request.options, precision="int8", profile=profile)
+        options = with_changes(request.options, precision="int8", profile=profile)
+        options = watching_samples(options, bar.rounding)
         data, images, limit = given
         samples = data, images, SAMPLES if limit is None else limit
         quality = QuantizationQuality(

@@ -21,7 +21,10 @@ from afterglow.memory.passes import (
 )
 from afterglow.passes import Pipeline, ProgramPipeline
 from afterglow.quantization.convert import Convert
+from afterglow.quantization.convert_floats import ConvertFloats
 from afterglow.quantization.dynamic import QuantizeProducts
+from afterglow.quantization.rounding import Rounding
+from afterglow.quantization.scale_inputs import ScaleInputs
 from afterglow.quantization.weight_only import FORMATS, QuantizeWeights
 from afterglow.transforms.arithmetic import ARITHMETIC
 from afterglow.transforms.average_integers import AVERAGE_INTEGERS
@@ -134,9 +137,24 @@ def quantizing_pipeline(convert: Convert) -> Pipeline:
     )
 
 
-def dynamic_pipeline() -> Pipeline:
+def dynamic_pipeline(rounding: Rounding | None = None) -> Pipeline:
     """Products of an optimised function in integers, whose scales are found as they run."""
-    return Pipeline("quantize", (QuantizeProducts(), MergeEqualNodes(), DropDead()))
+    products = QuantizeProducts(rounding=rounding)
+    return Pipeline("quantize", (products, MergeEqualNodes(), DropDead()))
+
+
+def mixing_pipeline(convert: ConvertFloats) -> Pipeline:
+    """From an optimised function of f32 to one that has 16-bit floats where it may."""
+    return Pipeline(
+        "mix precision",
+        (
+            convert,
+            SIMPLIFY_CASTS,  # those that cancel
+            MergeEqualConstants(),
+            MergeEqualNodes(),  # casts of what several nodes read
+            DropDead(),
+        ),
+    )
 
 
 def converting_pipeline(convert: Convert) -> Pipeline:
@@ -144,13 +162,20 @@ def converting_pipeline(convert: Convert) -> Pipeline:
     return Pipeline("convert", (convert, MergeEqualConstants(), DropDead()))
 
 
-def narrowing_pipeline(stored: DType | None, every: bool) -> Pipeline:
+def narrowing_pipeline(
+    stored: DType | None, every: bool, rounding: Rounding | None = None
+) -> Pipeline:
     """Weights stored in fewer bits, if a type is given; after all that computes with them."""
     if stored is None:
         return Pipeline("narrow", ())
     if stored.is_float:
         return Pipeline("narrow", (NarrowWeights(stored, every=every),))
-    return Pipeline("narrow", (QuantizeWeights(FORMATS[stored]), DropDead()))
+    format = FORMATS[stored]
+    if rounding is None:
+        return Pipeline("narrow", (QuantizeWeights(format), DropDead()))
+    scale = ScaleInputs(format.nearest, rounding)
+    store = QuantizeWeights(format, rounding=rounding, divided=scale.divided)
+    return Pipeline("narrow", (scale, store, DropDead()))
 
 
 def lowering_pipeline(has_kernel: HasKernel, *, optimize: bool) -> Pipeline:

@@ -181,11 +181,13 @@ class Measurement:
         }
 
     def _observe(self, name: str, exact: Array) -> None:
-        """Note a histogram of a value that has none, because its channels were scaled."""
-        seen = self.probes.observations.get(name)
-        if seen is not None and not seen.total and exact.size:
+        """Note the histogram of a value of which there is an estimate."""
+        probes = self.probes
+        if name in probes.estimated and name in probes.observations and exact.size:
+            seen = probes.observations[name]
             wider = np.append(exact.reshape(-1), np.array([seen.low, seen.high], exact.dtype))
-            self.probes.observations[name] = Observation.of(wider)
+            probes.observations[name] = Observation.of(wider)
+            probes.estimated.remove(name)
 
 
 def _powers(exact: Array, stored: Array) -> Array:

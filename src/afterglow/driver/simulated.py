@@ -42,6 +42,8 @@ class Probes:
     """The layers that are simulated in the next run."""
     observations: dict[str, Observation] = field(default_factory=dict)
     """What was observed of values, by their names; as integers are chosen for them."""
+    estimated: set[str] = field(default_factory=set)
+    """Values of which some of that is estimated, because their channels were scaled."""
     values: dict[str, Array] = field(default_factory=dict)
     """Values by the names of outputs."""
     powers: dict[str, Array] = field(default_factory=dict)
@@ -128,6 +130,7 @@ class SimulatedRecipe(_ProbedRecipe):
         converted = module.clone()
         convert.store(converted.main)
         self.probes.observations.update(convert.observations)
+        self.probes.estimated.update(convert.exponents)
         only = convert.config.integer_only
         found = find_points(module.main, integer_only=only).readers
         points = {value.name: value for value in found}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from fnmatch import fnmatchcase
 
 from afterglow.graph import Node
 from afterglow.quantization.calibrate import DEFAULT_PERCENTILE
+from afterglow.quantization.named_nodes import check_named, is_named
 from afterglow.quantization.scheme import Method, Scheme
 from afterglow.support.errors import UsageError
 from afterglow.types import DType
@@ -30,8 +29,8 @@ class QuantizationConfig:
         keep: layers that stay in floats: names of nodes of the model, or patterns with stars.
         correct_bias: whether biases make up for the mean error of rounded weights.
         search_weights: whether the ranges of weights are those with the least squared error.
-        equalise: whether channels of activations that reach further than others are scaled down;
-            what reports say of single layers is then of the scaled channels.
+        equalise: whether channels of activations that reach further than others are scaled down,
+            where that is expected to help; reports are then of the scaled channels.
         integer_only: whether sums are rescaled in integers, and functions looked up in tables, so
             that no float is computed between quantized values: docs/quantization.md.
     """
@@ -43,7 +42,7 @@ class QuantizationConfig:
     keep: tuple[str, ...] = ()
     correct_bias: bool = True
     search_weights: bool = False
-    equalise: bool = False
+    equalise: bool = True
     integer_only: bool = False
 
     def __post_init__(self) -> None:
@@ -65,13 +64,7 @@ class QuantizationConfig:
     @property
     def keeps(self) -> Callable[[Node], bool]:
         """Whether a node stays in floats."""
-        patterns = self.keep
-
-        def kept(node: Node) -> bool:
-            names = (node.origin, node.name)
-            return any(_fits(name, pattern) for name in names for pattern in patterns)
-
-        return kept
+        return lambda node: is_named(node, self.keep)
 
     def keeping(self, more: Sequence[str]) -> QuantizationConfig:
         """The same, with more layers that stay in floats."""
@@ -79,20 +72,7 @@ class QuantizationConfig:
 
     def check_kept(self, layers: Sequence[Node]) -> None:
         """Raise if a name of a layer to keep fits none of the layers of a model."""
-        both = (name for node in layers for name in (node.origin, node.name) if name)
-        names = list(dict.fromkeys(both))
-        for pattern in self.keep:
-            if not any(_fits(name, pattern) for name in names):
-                near = get_close_matches(pattern, names, 3) or names[:3]
-                raise UsageError(
-                    f"no layer that would compute in integers is called {pattern!r}",
-                    help=f"there are {', '.join(near)}{' …' if len(near) < len(names) else ''}",
-                )
-
-
-def _fits(name: str, pattern: str) -> bool:
-    """Whether a name is what a pattern says, or fits its stars; names may have brackets."""
-    return name == pattern or fnmatchcase(name, pattern)
+        check_named(self.keep, layers, "layer that would compute in integers")
 
 
 def _check(what: str, given: str, known: list[str]) -> None:

@@ -11,16 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from afterglow.graph import Constant, Function, Node, Value
+from afterglow.graph import Constant, Function, Node, Op, Value
 from afterglow.ops.activation import Clip, Relu
+from afterglow.ops.attention import Attention
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
 from afterglow.ops.image import Resize
+from afterglow.ops.indexing import Gather
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Concat, Reshape, Slice, Transpose
+from afterglow.ops.normalization import LayerNorm, RMSNorm
 from afterglow.ops.pooling import AvgPool, MaxPool
 from afterglow.ops.reduction import ReduceMean
 from afterglow.ops.shuffle import Shuffle
+from afterglow.ops.softmax import Softmax
 from afterglow.quantization.logarithms import before_logarithms
 from afterglow.types.dtype import f32
 
@@ -28,6 +32,8 @@ SAME_NUMBERS = (Reshape, Transpose, Slice, Shuffle, MaxPool)
 """Ops whose results hold nothing but elements of their first operand: both have one scale."""
 ISLAND_OPS = (*SAME_NUMBERS, AvgPool, ReduceMean, Resize, Concat)
 """Ops that read integers if what they compute is stored so: memory decides how long they take."""
+INTEGER_ONLY_OPS: dict[type[Op], int] = {Attention: 3, LayerNorm: 1, RMSNorm: 1, Softmax: 1}
+"""Ops that read integers only where no floats are wanted, and how many of their operands are."""
 
 
 @dataclass
@@ -135,12 +141,25 @@ class _Walk:
         node = value.producer
         if node is None or node in self.anchors:
             return
-        if isinstance(node.op, ISLAND_OPS):
-            count = len(node.operands) if isinstance(node.op, Concat) else 1
+        count = self._read_count(node)
+        if count and not self._is_part(node):
             for index in _activations(node)[:count]:
                 self._read(node, index)
         elif node.op.elementwise:
             self._grow_elementwise(node)
+
+    def _read_count(self, node: Node) -> int:
+        """How many operands a node reads as integers, if it is no elementwise one."""
+        if isinstance(node.op, ISLAND_OPS):
+            return len(node.operands) if isinstance(node.op, Concat) else 1
+        return INTEGER_ONLY_OPS.get(type(node.op), 0) if self.integer_only else 0
+
+    def _is_part(self, node: Node) -> bool:
+        """Whether a node takes columns of a product, which then is computed in parts."""
+        match node:
+            case Node(Slice() as op, [Value(source) as x]) if self._is_sum(source):
+                return self.integer_only and op.columns(x.type) is not None
+        return False
 
     def _grow_elementwise(self, node: Node) -> None:
         """One operand, the last to be computed, is fused; others are stored."""
@@ -164,13 +183,23 @@ class _Walk:
         """Whether a node may read what is not stored: of integers alone, sums and clipped sums."""
         if not self.integer_only or isinstance(node.op, (Relu, Clip)):
             return True
-        return isinstance(node.op, Add) and operand.producer in self.anchors
+        return isinstance(node.op, Add) and self._is_sum(operand.producer)
+
+    def _is_sum(self, node: Node | None) -> bool:
+        """Whether a node is an anchor, or adds a constant to one."""
+        match node:
+            case Node(Add(), [Value(source), Constant()]):
+                return source in self.anchors
+        return node in self.anchors
 
     def _is_of_integers(self, node: Node | None) -> bool:
         """Whether a node computes from what is, or may be, stored as integers."""
-        return node in self.anchors or (
-            node is not None and (isinstance(node.op, ISLAND_OPS) or node.op.elementwise)
-        )
+        if node is None:
+            return False
+        if node in self.anchors or node.op.elementwise or self._read_count(node):
+            return True
+        looked_up = isinstance(node.op, Gather) and isinstance(node.operands[0], Constant)
+        return self.integer_only and looked_up
 
 
 def _activations(node: Node) -> list[int]:

@@ -14,6 +14,7 @@ from afterglow.driver.environment import cache_folder, max_memory_by_default
 from afterglow.driver.images import ImageOptions
 from afterglow.driver.options import Options, check_bindings
 from afterglow.driver.profiled import title_of
+from afterglow.driver.rounding import rounding_by
 from afterglow.driver.sensitivity import Measurement, OnRun, Search, search
 from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.metrics import Metric, find_metric
@@ -30,6 +31,7 @@ def quantization_quality(
     samples: Any,
     *,
     quantization: QuantizationConfig | None = None,
+    round_weights: Any = None,
     limit: int | None = SAMPLES,
     size: tuple[int, int] | None = None,
     mean: float | Sequence[float] = 0.0,
@@ -48,6 +50,7 @@ def quantization_quality(
         profile: what `profile` observed of it, or the path of its file.
         samples: what `profile` takes, as it takes `size`, `mean` and `std`.
         quantization: how integers are chosen.
+        round_weights: samples that weights are rounded by; better not those that are compared.
         limit: how many samples to take at most.
         size: height and width of images, if the model's input has dynamic ones.
         mean: what is subtracted from pixels.
@@ -72,6 +75,7 @@ def quantization_quality(
         max_memory=max_memory_by_default(),
         cache=cache_folder(cache),
     )
+    options = rounding_by(round_weights, model, options, dim_options)
     given = samples, ImageOptions.of(size, mean, std), limit
     return QuantizationQuality(Measurement.of(model, options, dim_options, given, on_run))
 

@@ -42,7 +42,10 @@ def cancel_quantization(node: Node, b: Builder) -> Value | None:
 
 @rewrite(QuantizeLinear)
 def quantize_before_moving(node: Node, b: Builder) -> Value | None:
-    """quantize(move(x), s, z)  ->  move(quantize(x, s, z)),  s one number: bytes are moved."""
+    """quantize(move(x), s, z)  ->  move(quantize(x, s, z)),  s one number: bytes are moved.
+
+    Not if each of several parts of x would quantize all of it.
+    """
     match node:
         case Node(
             QuantizeLinear(block_size=0) as op,
@@ -52,7 +55,9 @@ def quantize_before_moving(node: Node, b: Builder) -> Value | None:
             and has_one_use(y)
             and all(p is None or p.type.rank == 0 for p in parameters)
         ):
-            return b.emit(move, b.emit(op, x, *parameters))
+            is_part = isinstance(move, Slice) and x.use_count > 1
+            if not is_part or Quantized.of(x) is not None:
+                return b.emit(move, b.emit(op, x, *parameters))
     return None
 
 

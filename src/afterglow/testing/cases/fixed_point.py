@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.ops.fixed_point import ENTRIES, ByteTable, Requantize
-from afterglow.testing.cases.case import Case, case, i8, i32, u8
+from afterglow.ops.fixed_point import ENTRIES, ByteTable, IntegerSqrt, Requantize
+from afterglow.testing.cases.case import Case, case, i8, i32, i64, u8
 from afterglow.types import TensorType
 from afterglow.types import dtype as d
 
@@ -14,6 +14,9 @@ _SIGNED = tuple(number - 128 for number in _BYTES)
 _ALL = np.arange(ENTRIES, dtype=np.uint8)
 
 _TIES = np.array([-6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5], np.int32)
+
+_SQUARES = np.array([-5, 0, 1, 3, 4, 8, 9, 46340**2 - 1, 46340**2, 2**31 - 1])
+_LARGE_SQUARES = np.array([3037000499**2 - 1, 3037000499**2, 2**63 - 1, -(2**63)])
 
 
 def _case(op: Requantize, x: TensorType, columns: int | None = None) -> Case:
@@ -45,4 +48,9 @@ CASES = [
     _case(Requantize(), i32(0, 3)),
     _ties(Requantize(zero_point=100)),
     _ties(Requantize(dtype=d.i32)),
+    _case(Requantize(zero_point=3, dtype=d.i16), i32(3, 7)),
+    case(IntegerSqrt(), i32(10), given={0: _SQUARES.astype(np.int32)}),
+    case(IntegerSqrt(), i64(10), given={0: _SQUARES}),
+    case(IntegerSqrt(), i64(4), given={0: _LARGE_SQUARES}),
+    case(IntegerSqrt(), i32(0, 3)),
 ]

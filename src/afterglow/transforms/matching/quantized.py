@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from afterglow.graph import Constant, Node, Value
-from afterglow.ops.quantization import DequantizeLinear
+from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
+from afterglow.types import DType
 from afterglow.types.dtype import f32, i8, u8
 
 
@@ -44,6 +45,30 @@ class Quantized:
     def fits_columns(self, axis: int) -> bool:
         """Whether the scale is one number, or one for each place along the axis."""
         return self.has_one_scale or self.axis == axis
+
+
+@dataclass(frozen=True)
+class Storing:
+    """A value that is stored as bytes, in steps of one number from one zero point."""
+
+    value: Value
+    step: float
+    zero_point: int
+    dtype: DType
+
+    @staticmethod
+    def of(node: Node) -> Storing | None:
+        """What a node stores, if that is known."""
+        match node:
+            case Node(
+                QuantizeLinear(dtype=dtype, block_size=0),
+                [Value() as value, Constant() as scale, *rest],
+            ) if dtype in (i8, u8) and scale.type.rank == 0 and scale.type.dtype is f32:
+                zero_point = zero_point_of(rest[0] if rest else None)
+                step = float(scale.data)
+                if zero_point is not None and step > 0 and np.isfinite(step):
+                    return Storing(value, step, zero_point, dtype)
+        return None
 
 
 def zero_point_of(value: Value | None) -> int | None:

@@ -1,4 +1,4 @@
-"""Casts, quantization of values, and back; tables."""
+"""Casts, quantization of values, and back; tables, and roots of integers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from afterglow.backends.cpu.llvm.emitter import (
     look_up,
     nearest_integer,
     rint,
+    select,
 )
 from afterglow.backends.cpu.pointwise.conversion import cast
 from afterglow.backends.cpu.pointwise.table import expression
 from afterglow.ops.conversion import Cast
-from afterglow.ops.fixed_point import ByteTable, Requantize
+from afterglow.ops.fixed_point import ByteTable, IntegerSqrt, Requantize, root_bits
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
 from afterglow.types.dtype import DType, f32, f64, i32, i64
 
@@ -34,7 +35,7 @@ def quantize(op: QuantizeLinear, x: Value, scale: Value, zero_point: Value | Non
         return _quantized_at_once(y, zero_point, op.dtype)
     y = rint(y) if op.dtype.is_integer else y
     y = y if zero_point is None else y + convert(zero_point, y.dtype)
-    y = clamp(y, *_range(op.dtype)) if op.dtype.is_integer else y
+    y = clamp(y, *map(float, op.dtype.limits)) if op.dtype.is_integer else y
     return cast(y, Cast(op.dtype, op.saturate))
 
 
@@ -78,8 +79,19 @@ def requantize(op: Requantize, x: Value, multiplier: Value, shift: Value) -> Val
     shifts = convert(shift, i64)
     halves = shifts.like(1) << (shifts - 1)
     rounded = (convert(x, i64) * convert(multiplier, i64) + halves) >> shifts
-    low, high = (int(bound) for bound in _range(op.dtype))
-    return convert(clamp(rounded + op.zero_point, low, high), op.dtype)
+    return convert(clamp(rounded + op.zero_point, *op.dtype.limits), op.dtype)
+
+
+@expression(IntegerSqrt)
+def integer_sqrt(op: IntegerSqrt, x: Value) -> Value:
+    """Bit by bit: no machine rounds it in another way, and none needs floats for it."""
+    rest, root = x, x.like(0)
+    for bit in root_bits(x.dtype):
+        tried = root + bit
+        fits = tried <= rest
+        rest = select(fits, rest - tried, rest)
+        root = (root >> 1) + select(fits, x.like(bit), x.like(0))
+    return root
 
 
 def _middle(stored: DType, wide: DType) -> DType:
@@ -87,9 +99,3 @@ def _middle(stored: DType, wide: DType) -> DType:
     if stored.is_integer:
         return i64 if stored.bits > 32 else i32
     return wide
-
-
-def _range(dtype: DType) -> tuple[float, float]:
-    if dtype.is_signed:
-        return -(2.0 ** (dtype.bits - 1)), 2.0 ** (dtype.bits - 1) - 1
-    return 0.0, 2.0**dtype.bits - 1

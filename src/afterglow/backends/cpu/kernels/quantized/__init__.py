@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.quantized.by_lines import line_algorithm
 from afterglow.backends.cpu.kernels.quantized.depthwise import depthwise_algorithm, is_depthwise
-from afterglow.backends.cpu.kernels.quantized.lines import line_algorithm
 from afterglow.backends.cpu.kernels.quantized.problem import operands
 from afterglow.backends.cpu.kernels.quantized.product import product_algorithm
 from afterglow.backends.cpu.kernels.table import algorithms

@@ -21,14 +21,18 @@ from afterglow.backends.cpu.kernels.quantized.copying import (
 )
 from afterglow.backends.cpu.kernels.quantized.line_copy import LineCopy
 from afterglow.backends.cpu.kernels.quantized.output import row_of
-from afterglow.backends.cpu.kernels.quantized.problem import operands, reading_of_conv
+from afterglow.backends.cpu.kernels.quantized.problem import (
+    is_constant,
+    operands,
+    reading_of_conv,
+)
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert
 from afterglow.backends.cpu.micro.fusion import SinkRow
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.rows import Axes, Row
 from afterglow.backends.cpu.micro.sliding import Channels, each_row
 from afterglow.backends.cpu.micro.tile import halved_runs, multiply_add
-from afterglow.instr import OpInstr, Region
+from afterglow.instr import OpInstr
 from afterglow.ops.quantized import QuantizedConv
 from afterglow.types import Array
 from afterglow.types.dtype import DType, f32, i8, i16, i32
@@ -49,8 +53,7 @@ def is_depthwise(step: OpInstr) -> bool:
     x, weight = operands(step)
     results, *kernel, inner = weight.type.shape
     few = 0 < math.prod(kernel) <= MOST_TAPS
-    constant = weight.root.region is Region.CONSTANT
-    return constant and few and inner == 1 and results == x.type.shape[-1]
+    return is_constant(weight) and few and inner == 1 and results == x.type.shape[-1]
 
 
 def depthwise_algorithm(r: KernelRequest) -> Algorithm:
