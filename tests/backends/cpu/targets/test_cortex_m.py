@@ -6,9 +6,12 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
 from afterglow.backends.cpu import Target
 from afterglow.graph import Op
+from afterglow.ops.activation import Relu
+from afterglow.ops.elementwise import Add
 from afterglow.ops.pooling import MaxPool
 from afterglow.ops.quantization import QuantizeLinear
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
@@ -42,9 +45,7 @@ def test_rounding_to_bytes_takes_the_even_of_two_and_the_nearest_of_what_is_too_
     halves = np.arange(-600, 600, dtype=np.float32) / 8
     far = np.array([np.inf, -np.inf, 1e30, -1e30, 2.0**29, -(2.0**29)], np.float32)
     x = np.concatenate([halves, far])
-    pairs = itertools.chain(
-        itertools.product((i8, i16, i4), (-3, 0, 7)), itertools.product((u8,), (0, 128, 255))
-    )
+    pairs = ((i8, -3), (u8, 128), (i16, 7), (i4, 0))
     run_all([quantizing(x, dtype, zero) for dtype, zero in pairs])
 
 
@@ -108,24 +109,12 @@ DEPTHWISE = [
 ]
 
 
-def of_both_kinds(cases: Sequence[tuple[Op, tuple[int, ...], tuple[int, ...]]]) -> None:
-    """Run products of signed and of unsigned bytes, in turns."""
+def test_products_of_odd_extents_are_those_of_the_definition() -> None:
     skip_without_emulator(M4)
     kinds = itertools.cycle((u8, i8))
-    run_all([product(*case, next(kinds)) for case in cases])
-
-
-def test_products_of_odd_extents_are_those_of_the_definition() -> None:
-    of_both_kinds([*CONVOLUTIONS, *PRODUCTS])
-
-
-def test_products_of_signed_bytes_that_lie_apart_are_those_of_the_definition() -> None:
-    skip_without_emulator(M4)
-    run_all([product(*case, i8, gaps=True) for case in (*CONVOLUTIONS[:2], PRODUCTS[2])])
-
-
-def test_depthwise_convolutions_are_those_of_the_definition() -> None:
-    of_both_kinds(DEPTHWISE)
+    benches = [product(*case, next(kinds)) for case in (*CONVOLUTIONS, *PRODUCTS, *DEPTHWISE)]
+    apart = [product(*case, i8, gaps=True) for case in (CONVOLUTIONS[1], PRODUCTS[2])]
+    run_all([*benches, *apart])
 
 
 def pooling(dtype: DType, channels: int, *, gaps: bool = False) -> EmulatedBench:
@@ -141,3 +130,38 @@ def test_the_largest_of_four_bytes_at_a_time_are_those_of_the_definition() -> No
     skip_without_emulator(M4)
     kinds = itertools.product((i8, u8), (4, 12, 7))
     run_all([*(pooling(*kind) for kind in kinds), pooling(i8, 8, gaps=True)])
+
+
+def instructions(bench: EmulatedBench) -> int:
+    """How many one run of a bench executes."""
+    kernel = bench.kernel()
+    machine = machine_with([kernel], bench.target)
+    bench.run_on(machine, kernel)
+    return machine.instructions
+
+
+def in_floats(op: QuantizedConv | QuantizedMatMul, *shapes: tuple[int, ...]) -> EmulatedBench:
+    """The same product of floats, with a bias and a ReLU."""
+    bench, random = EmulatedBench(Target.of(M4)), np.random.default_rng(1)
+    x, weight = (random.standard_normal(shape).astype(np.float32) for shape in shapes)
+    columns = weight.shape[0] if isinstance(op, QuantizedConv) else weight.shape[-1]
+    bias = bench.constant(np.zeros(columns, np.float32))
+    y = bench.step(op.plain, bench.input(x), bench.constant(weight))
+    bench.step(Relu(), bench.step(Add(), y, bias), stored=True)
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("op", "x", "weight", "share"),
+    [
+        pytest.param(conv((1, 1), (1, 1, 1, 1)), (1, 8, 8, 8), (16, 3, 3, 8), 0.7, id="conv"),
+        pytest.param(conv((1, 1), (0, 0, 0, 0)), (1, 2, 8, 64), (32, 1, 1, 64), 0.7, id="pixels"),
+        pytest.param(QuantizedMatMul(), (1, 128), (128, 32), 0.65, id="layer"),
+    ],
+)
+def test_bytes_take_fewer_instructions_than_floats(
+    op: Op, x: tuple[int, ...], weight: tuple[int, ...], share: float
+) -> None:
+    skip_without_emulator(M4)
+    floats = instructions(in_floats(op, x, weight))
+    assert instructions(product(op, x, weight, i8)) < share * floats

@@ -38,7 +38,7 @@ from afterglow.types.extent import is_ranged
 
 PAIR = 2
 """Elements that are multiplied at once."""
-MOST_STEPS = 20
+MOST_STEPS = 40
 """Steps along a row that are written one after the other: fewer make loops noticeable."""
 LINE_BYTES = 4096
 """Memory for rows of a matrix that are copied at once, unless a few rows are longer."""
