@@ -21,6 +21,8 @@ from tests.emulation.bench import EmulatedBench, machine_with
 from tests.emulation.make import skip_without_emulator
 
 M4 = "cortex-m4"
+M0 = "thumbv6m-unknown-none-gnueabi+cortex-m0"
+"""It has neither floats nor products of 64 bits, nor half of the registers in most instructions."""
 
 
 def run_all(benches: Sequence[EmulatedBench]) -> None:
@@ -50,11 +52,17 @@ def test_rounding_to_bytes_takes_the_even_of_two_and_the_nearest_of_what_is_too_
 
 
 def product(
-    op: Op, x: tuple[int, ...], weight: tuple[int, ...], dtype: DType, *, gaps: bool = False
+    op: Op,
+    x: tuple[int, ...],
+    weight: tuple[int, ...],
+    dtype: DType,
+    *,
+    gaps: bool = False,
+    target: str = M4,
 ) -> EmulatedBench:
     """A product of bytes with a bias and a scale for each column, quantized again."""
     random = np.random.default_rng(sum((*x, *weight)))
-    bench = EmulatedBench(Target.of(M4))
+    bench = EmulatedBench(Target.of(target))
     limits = np.iinfo(dtype.numpy)
     bytes_of_x = random.integers(limits.min, limits.max + 1, x).astype(dtype.numpy)
     weights = bench.constant(random.integers(-128, 128, weight).astype(np.int8))
@@ -115,6 +123,12 @@ def test_products_of_odd_extents_are_those_of_the_definition() -> None:
     benches = [product(*case, next(kinds)) for case in (*CONVOLUTIONS, *PRODUCTS, *DEPTHWISE)]
     apart = [product(*case, i8, gaps=True) for case in (CONVOLUTIONS[1], PRODUCTS[2])]
     run_all([*benches, *apart])
+
+
+def test_a_processor_without_floats_has_the_same_products() -> None:
+    skip_without_emulator(M4)
+    cases = ((CONVOLUTIONS[4], u8), (DEPTHWISE[4], i8))
+    run_all([product(*case, dtype, target=M0) for case, dtype in cases])
 
 
 def pooling(dtype: DType, channels: int, *, gaps: bool = False) -> EmulatedBench:

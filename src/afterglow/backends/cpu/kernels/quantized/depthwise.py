@@ -1,8 +1,8 @@
 """Depthwise convolutions of bytes: every result channel sees one channel of x.
 
-A tile is a few neighbouring columns of results, a vector of channels at a time. With vectors, the
-arithmetic is in floats, in which the sums of few enough products of bytes are exact. Without, it
-is in integers, and only the lines of x are copied that a line of the result reads.
+A tile is a few neighbouring columns of results, a vector of channels at a time. The arithmetic is
+in floats, in which the sums of few enough products of bytes are exact; on machines without vectors
+it may be in integers, and then only the lines of x are copied that a line of the result reads.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelReque
 from afterglow.backends.cpu.micro.rows import Axes, Row
 from afterglow.backends.cpu.micro.sliding import Channels, each_row
 from afterglow.backends.cpu.micro.tile import halved_runs, multiply_add
+from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.ops.quantized import QuantizedConv
 from afterglow.types import Array
@@ -54,6 +55,11 @@ def is_depthwise(step: OpInstr) -> bool:
     results, *kernel, inner = weight.type.shape
     few = 0 < math.prod(kernel) <= MOST_TAPS
     return is_constant(weight) and few and inner == 1 and results == x.type.shape[-1]
+
+
+def _suits_integers(target: Target) -> bool:
+    """Whether sums of integers are faster than those of floats: one number at a time, at least."""
+    return not target.has_vectors and (target.dot_pairs or not target.fma)
 
 
 def depthwise_algorithm(r: KernelRequest) -> Algorithm:
@@ -89,7 +95,7 @@ class _Depthwise:
         self.op, self.weight = op, weight
         self.reading = reading_of_conv(k.step, op, x.type.dtype)
         self.kernel = weight.type.shape[1:-1]
-        self.dtype = f32 if k.target.has_vectors else i32
+        self.dtype = i32 if _suits_integers(k.target) else f32
         self.lines_of_x = self._lines(k, op)
         spatial = self.reading.strides[1:-1]
         jumps = [s * n for s, n in zip(spatial, op.strides, strict=True)]
@@ -109,7 +115,7 @@ class _Depthwise:
     def _lines(self, k: KernelRequest, op: QuantizedConv) -> LineCopy | None:
         """The lines that are copied, if x is to be copied and no vectors are to be filled."""
         exact = not any(map(is_ranged, (*self.reading.shape, *k.step.outs[0].type.shape)))
-        if k.target.has_vectors or not self.reading.copied or not exact:
+        if self.dtype is f32 or not self.reading.copied or not exact:
             return None
         return LineCopy.of_conv(k.step, op, self.reading.dtype)
 
