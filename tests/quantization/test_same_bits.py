@@ -115,6 +115,16 @@ def _norm(w: Weights, x: str, name: str, width: int) -> list[onnx.NodeProto]:
 
 
 @cache
+def cnn_of_16_bits() -> Quantized:
+    return Quantized.of(network(), samples(), activations="int16")
+
+
+@cache
+def functions_of_16_bits() -> Quantized:
+    return Quantized.of(functions(), samples(), activations="int16", integer_only=True)
+
+
+@cache
 def transformer_alone() -> Quantized:
     random = np.random.default_rng(6)
     rows = random.standard_normal((6, 1, 5, 12)).astype(np.float32)
@@ -148,7 +158,15 @@ MODELS = {
     "cnn": cnn,
     "integers-alone": integers_alone,
     "transformer-alone": transformer_alone,
+    "cnn-16": cnn_of_16_bits,
+    "functions-16": functions_of_16_bits,
 }
+FAST_TARGETS = {
+    "transformer-alone": ("x86-64-v3",),
+    "cnn-16": ("x86-64-v2",),
+    "functions-16": (),
+}
+"""Targets on which a model is not slow to test; all, unless it is said."""
 
 
 @cache
@@ -160,7 +178,7 @@ def expected(model: str) -> Mapping[str, Array]:
 
 
 def models_on(targets: tuple[str, ...]) -> list[ParameterSet]:
-    """Every model on every target; of those of ops without kernels of their own, one is fast."""
+    """Every model on every target; those that are slow are marked."""
     return [
         pytest.param(target, model, marks=[pytest.mark.slow] if is_slow(target, model) else [])
         for target in targets
@@ -169,7 +187,7 @@ def models_on(targets: tuple[str, ...]) -> list[ParameterSet]:
 
 
 def is_slow(target: str, model: str) -> bool:
-    return model == "transformer-alone" and target != "x86-64-v3"
+    return target not in FAST_TARGETS.get(model, (target,))
 
 
 def assert_same(found: Mapping[str, Array], wanted: Mapping[str, Array]) -> None:

@@ -3,7 +3,8 @@
 Convolutions and matrix products with constant weights compute in integers, so what they read is
 stored as integers. From there the islands grow backwards: what a pool, a concatenation, a sum or
 a move of such a value reads is stored as integers, too, for as long as it is computed from other
-integers. All else stays in floats, and so does what logarithms read.
+integers. All else stays in floats, and so does what logarithms read, and what is computed of
+nothing else.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from afterglow.quantization.logarithms import before_logarithms
 from afterglow.types.dtype import f32
 
 SAME_NUMBERS = (Reshape, Transpose, Slice, Shuffle, MaxPool)
-"""Ops whose results hold nothing but elements of their first operand: both have one scale."""
+"""Ops whose results hold nothing but elements of their first operand."""
 ISLAND_OPS = (*SAME_NUMBERS, AvgPool, ReduceMean, Resize, Concat)
 """Ops that read integers if what they compute is stored so: memory decides how long they take."""
 INTEGER_ONLY_OPS: dict[type[Op], int] = {Attention: 3, LayerNorm: 1, RMSNorm: 1, Softmax: 1}
@@ -55,7 +56,7 @@ class Points:
 
     def _moved_from(self, value: Value) -> Value | None:
         node = value.producer
-        if node is None or not isinstance(node.op, SAME_NUMBERS):
+        if node is None or not _has_same_range(node.op):
             return None
         source = node.operands[0]
         return source if source in self.readers else None
@@ -70,9 +71,14 @@ class Points:
             if node.results[0] in self.readers:
                 if isinstance(node.op, Concat):
                     return node.result
-                if isinstance(node.op, SAME_NUMBERS):
+                if _has_same_range(node.op):
                     return self._joined_to(node.result)
         return None
+
+
+def _has_same_range(op: Op) -> bool:
+    """Whether results lie within the range of the first operand: both then have one scale."""
+    return isinstance(op, SAME_NUMBERS) or (isinstance(op, Resize) and op.is_convex)
 
 
 def is_anchor(node: Node) -> bool:
@@ -100,7 +106,7 @@ def find_points(
     """
     exact = before_logarithms(function)
     anchors = [n for n in function.nodes if is_anchor(n) and n not in exact and not keep(n)]
-    walk = _Walk(function, anchors, integer_only=integer_only)
+    walk = _Walk(function, anchors, exact, integer_only=integer_only)
     walk.run()
     ordered = sorted(walk.found.readers, key=lambda value: walk.place(value))
     return Points({value: walk.found.readers[value] for value in ordered})
@@ -109,10 +115,13 @@ def find_points(
 class _Walk:
     """Finds the points of a function, from its anchors backwards."""
 
-    def __init__(self, function: Function, anchors: list[Node], *, integer_only: bool) -> None:
+    def __init__(
+        self, function: Function, anchors: list[Node], exact: set[Node], *, integer_only: bool
+    ) -> None:
         self.integer_only = integer_only
         self.places = {node: place for place, node in enumerate(function.nodes)}
         self.anchors = {*anchors}
+        self.exact = _with_followers(function, exact)
         self.found = Points()
         self.open: list[Value] = []
 
@@ -139,7 +148,7 @@ class _Walk:
     def _grow(self, value: Value) -> None:
         """Find what the computation of a point reads that is to be stored as integers."""
         node = value.producer
-        if node is None or node in self.anchors:
+        if node is None or node in self.anchors or node in self.exact:
             return
         count = self._read_count(node)
         if count and not self._is_part(node):
@@ -194,12 +203,23 @@ class _Walk:
 
     def _is_of_integers(self, node: Node | None) -> bool:
         """Whether a node computes from what is, or may be, stored as integers."""
-        if node is None:
+        if node is None or node in self.exact:
             return False
         if node in self.anchors or node.op.elementwise or self._read_count(node):
             return True
         looked_up = isinstance(node.op, Gather) and isinstance(node.operands[0], Constant)
         return self.integer_only and looked_up
+
+
+def _with_followers(function: Function, exact: set[Node]) -> set[Node]:
+    """Nodes, and those that would read integers but compute from nothing but these."""
+    found = {*exact}
+    for node in function.nodes:
+        if isinstance(node.op, ISLAND_OPS) or node.op.elementwise:
+            read = [_operand(node, index).producer for index in _activations(node)]
+            if read and all(producer in found for producer in read):
+                found.add(node)
+    return found
 
 
 def _activations(node: Node) -> list[int]:

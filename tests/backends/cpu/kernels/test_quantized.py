@@ -116,6 +116,21 @@ def test_residual_rectifier_and_quantization_follow(name: str, target: str) -> N
         assert_exact(bench, pieces)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("rows", [3, 5])
+def test_windows_of_one_channel_whose_rows_are_multiplied_four_at_a_time(
+    rows: int, dtype: type[np.integer]
+) -> None:
+    rng, limits = np.random.default_rng(0), np.iinfo(dtype)
+    op = QuantizedConv((2, 1), (1, 2, 1, 0), (1, 2), 37, limits.max - 9)
+    x = rng.choice(np.array([limits.min, 3, limits.max], dtype), (2, 9, 12, 37))
+    weight = rng.choice(np.array([-128, 1, 127], np.int8), (37, rows, 3, 1))
+    bench = Bench()
+    bias = bench.constant(rng.integers(-1000, 1000, 37).astype(np.int32))
+    bench.step(op, bench.input(x), bench.constant(weight), None, bias, stored=True)
+    assert_exact(bench, 2)
+
+
 @pytest.mark.parametrize("zero_points", [(0, 0), (131, -3)])
 def test_a_wide_product(zero_points: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
