@@ -137,6 +137,8 @@ _CONVENTIONS = {
     "riscv64": _RISCV,
 }
 _CORTEX_M = {
+    "cortex-m0": arm.UC_CPU_ARM_CORTEX_M0,
+    "cortex-m3": arm.UC_CPU_ARM_CORTEX_M3,
     "cortex-m4": arm.UC_CPU_ARM_CORTEX_M4,
     "cortex-m33": arm.UC_CPU_ARM_CORTEX_M33,
 }

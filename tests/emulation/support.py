@@ -16,5 +16,5 @@ def support_object(target: Target) -> bytes:
     write_memory_functions(module)
     arm = target.architecture == "arm"
     names = [name for name in ROUTINES if name.startswith("__aeabi") == arm]
-    write_routines(module, [*names, *(["sqrt"] if arm else [])])
+    write_routines(module, [*names, *(["sqrt", "__clzsi2"] if arm else [])])
     return compile_module(module, target)

@@ -90,7 +90,7 @@ def build_bundle(
         write_entries(common, name, entries, extents, weights.embedded)
     joined = _join(generated, common, entries, weights, options)
     found = survey(joined.object)
-    if found is not None and write_routines(common, found.undefined):
+    while found is not None and write_routines(common, found.undefined):
         joined = _join(generated, common, entries, weights, options)
         found = survey(joined.object)
     size = len(joined.object) if found is None else found.size

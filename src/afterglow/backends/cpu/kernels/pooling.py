@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 
@@ -16,10 +16,12 @@ from afterglow.backends.cpu.llvm.emitter import (
     Value,
     absolute,
     larger,
+    larger_bytes,
     maximum,
     sqrt,
 )
 from afterglow.backends.cpu.llvm.math import pow
+from afterglow.backends.cpu.micro.fusion import Sink
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.partial_sums import FEW_TERMS
 from afterglow.backends.cpu.micro.rows import Row
@@ -38,11 +40,13 @@ from afterglow.backends.cpu.micro.sliding import (
     load,
     place_of_row,
 )
-from afterglow.instr import OpInstr
+from afterglow.instr import Buffer, OpInstr, row_major
 from afterglow.ops.pooling import AvgPool, LpPool, MaxPool, Pool
-from afterglow.types.dtype import DType
+from afterglow.types.dtype import DType, i8, i32, u8
 from afterglow.types.extent import is_ranged, largest
 
+WORD = 4
+"""Bytes of a register."""
 TILE_WIDTH = 4
 """Columns that are made at once: they share what their windows have in common."""
 MOST_VECTORS = 8
@@ -83,16 +87,19 @@ class _WindowPool:
         assert isinstance(op, Pool)
         self.x, self.op = x, op
         self.field = WindowField.of(op.windows, x)
-        self.dtype = arithmetic_type(x.type.dtype)
-        self.reduction = _reduction(op, self.dtype)
+        self.by_words = _goes_by_words(k, x)
+        self.dtype = i32 if self.by_words else arithmetic_type(x.type.dtype)
+        if self.by_words:
+            self.field = self.field.in_words(WORD)
+        self.reduction = _of_words(x.type.dtype) if self.by_words else _reduction(op, self.dtype)
         self.width = self._tile_width()
         self.channels = Channels.of(
             k.target,
             self.field.channels,
             self.dtype,
-            x.type.dtype,
+            i32 if self.by_words else x.type.dtype,
             self.field.rows,
-            MOST_VECTORS if self.width == 1 else 1,
+            MOST_VECTORS if self.width == 1 and not self.by_words else 1,
         )
         taps = math.prod(axis.kernel for axis in self.field.axes)
         self.work = 2.0 * k.step.outs[0].type.size * taps
@@ -108,7 +115,10 @@ class _Writer:
 
     def __init__(self, pool: _WindowPool, p: Phase) -> None:
         self.pool, self.field, self.e, self.p = pool, pool.field, p.e, p
-        self.x, self.sink, self.scale = p.pointer(pool.x), p.sink(), _Scale(p, pool)
+        self.x, self.scale = p.pointer(pool.x), _Scale(p, pool)
+        self.sink: Sink | _Words = p.sink()
+        if pool.by_words:
+            self.x, self.sink = self.x.cast(i32), _Words(p, pool.field.channels)
         self.runs = cut_columns(pool.field.columns, pool.width)
 
     def write_row(self, row: Index, bounds: tuple[Index, Index]) -> None:
@@ -301,6 +311,45 @@ def _counted(axis: WindowAxis, op: AvgPool, number: int) -> WindowAxis:
         return axis
     end = op.windows.ends[number]
     return replace(axis, extent=axis.extent + axis.begin + end, begin=0)
+
+
+def _goes_by_words(k: Kernel, x: Buffer) -> bool:
+    """Whether the largest of bytes are found four at a time, as nothing else is done to them."""
+    out = k.step.outs[0]
+    bytes_ = isinstance(k.step.op, MaxPool) and x.type.dtype in (i8, u8)
+    if not (bytes_ and k.target.bytes_of_scalars) or k.job.after or out in k.job.locals:
+        return False
+    fits = all(stride % WORD == 0 for stride in (*x.strides[:-1], x.type.shape[-1]))
+    return fits and x.strides[-1] == 1 and out.strides == row_major(out.type.shape)
+
+
+def _of_words(dtype: DType) -> WindowReduction:
+    """The largest of each of the four bytes of words, that begin with the least."""
+    signed = dtype.is_signed
+    combine = partial(larger_bytes, signed=signed)
+    return WindowReduction(-0x7F7F7F80 if signed else 0, combine)
+
+
+class _Words:
+    """The result as words: rows of them, which take what is put there."""
+
+    def __init__(self, p: Phase, columns: int) -> None:
+        self.pointer, self.columns = p.pointer(p.step.outs[0]).cast(i32), columns
+
+    def row(self, number: Index) -> _WordRow:
+        """One row."""
+        return _WordRow(self.pointer + number * self.columns)
+
+
+@dataclass(frozen=True)
+class _WordRow:
+    """A row of words."""
+
+    start: Pointer
+
+    def put(self, column: Index, word: Value, _: Value | None = None) -> None:
+        """Store a word."""
+        self.start.store(word, column)
 
 
 def _reduction(op: Pool, dtype: DType) -> WindowReduction:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise, product
 
@@ -230,6 +230,13 @@ class WindowField:
         while len(axes) < 2:
             axes.append(WindowAxis(1, 1, 1, 1, 1, 0, 0))
         return WindowField(batch, batch_step, tuple(axes), channels, channel_step)
+
+    def in_words(self, size: int) -> WindowField:
+        """The same field of elements that are as large as `size` of these, which neighbour."""
+        axes = tuple(replace(axis, step=axis.step // size) for axis in self.axes)
+        return replace(
+            self, batch_step=self.batch_step // size, axes=axes, channels=self.channels // size
+        )
 
     @property
     def columns(self) -> WindowAxis:

@@ -71,6 +71,8 @@ class Facts:
     """Whether an instruction adds two products of i16 into each i32."""
     saturation: bool = False
     """Whether an instruction makes the nearest number of fewer bits of a 32-bit integer."""
+    bytes_of_scalars: bool = False
+    """Whether instructions work on the four bytes of a general register, each for itself."""
     byte_pairs: bool = False
     """Whether an instruction multiplies u8 and i8 and adds neighbouring products into i16."""
     byte_tables: bool = False
@@ -220,6 +222,7 @@ def _arm_facts(features: set[str]) -> Facts:
         double_precision=any(not name.endswith("sp") for name in units),
         dot_pairs="dsp" in features and not neon,
         saturation="dsp" in features,
+        bytes_of_scalars="dsp" in features and not neon,
     )
 
 

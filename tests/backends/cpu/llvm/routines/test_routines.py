@@ -163,3 +163,25 @@ def test_division(routine: Any, integer: str, u: str, size: str) -> None:
             if b and quotient <= info.max:
                 assert divide(a, b) == quotient, (a, b)
                 assert modulo(a, b) == a - quotient * b, (a, b)
+
+
+@pytest.mark.parametrize("name", ["__ashldi3", "__lshrdi3", "__ashrdi3"])
+def test_shifts_of_64_bits(routine: Any, name: str) -> None:
+    call = routine(name)
+    for a in map(int, numbers("i8" if name == "__ashrdi3" else "u8")):
+        for count in range(64):
+            wanted = (a << count) % 2**64 if name == "__ashldi3" else a >> count
+            assert call(a, count) == wanted, (a, count)
+
+
+def test_products_of_64_bits(routine: Any) -> None:
+    call = routine("__muldi3")
+    for a in map(int, numbers("u8")):
+        for b in map(int, numbers("u8")):
+            assert call(a, b) == a * b % 2**64, (a, b)
+
+
+def test_leading_zeros(routine: Any) -> None:
+    call = routine("__clzsi2")
+    for a in [*map(int, numbers("u4")), *(1 << bit for bit in range(32))]:
+        assert call(a) == 32 - a.bit_length(), a

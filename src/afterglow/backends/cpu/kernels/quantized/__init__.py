@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.quantized.by_lines import line_algorithm
 from afterglow.backends.cpu.kernels.quantized.depthwise import depthwise_algorithm, is_depthwise
+from afterglow.backends.cpu.kernels.quantized.depthwise_by_lines import depthwise_by_lines
 from afterglow.backends.cpu.kernels.quantized.problem import operands
 from afterglow.backends.cpu.kernels.quantized.product import product_algorithm
 from afterglow.backends.cpu.kernels.table import algorithms
@@ -27,10 +29,12 @@ def _name_of_matmul(step: OpInstr) -> str:
 @algorithms(QuantizedConv, name=_name_of_conv, exact=("weight",))
 def conv(r: KernelRequest) -> list[Algorithm]:
     """A convolution of bytes."""
-    return [depthwise_algorithm(r) if is_depthwise(r.step) else product_algorithm(r)]
+    if is_depthwise(r.step):
+        return [depthwise_by_lines(r) or depthwise_algorithm(r)]
+    return [line_algorithm(r) or product_algorithm(r)]
 
 
 @algorithms(QuantizedMatMul, name=_name_of_matmul)
 def matmul(r: KernelRequest) -> list[Algorithm]:
     """A matrix product of bytes."""
-    return [product_algorithm(r)]
+    return [line_algorithm(r) or product_algorithm(r)]

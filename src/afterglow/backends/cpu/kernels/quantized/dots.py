@@ -153,6 +153,44 @@ class WordDots(Dots):
         return added
 
 
+class ColumnDots(Dots):
+    """One instruction adds two products, of halves of scalars: a row has 16 bits an element.
+
+    A word of weights is for two columns: the bytes of one lie between those of the other, so that
+    one instruction widens each.
+    """
+
+    name = "columns"
+    weight = i8
+    spare = 6
+
+    def pack(self, quads: Array) -> Array:
+        """See the class; the weights are [..., columns, 2]."""
+        *outer, columns, together = quads.shape
+        pairs = quads.astype(np.int8).reshape(*outer, columns // 2, 2, together)
+        return np.ascontiguousarray(pairs.swapaxes(-1, -2))
+
+    def packed(self, rows: Sequence[Value]) -> list[Value]:
+        """Weights that are packed when the kernel runs have another form."""
+        raise NotImplementedError
+
+    def add(
+        self, sums: Sequence[Value], rows: Sequence[Pointer], line: Pointer, vectors: int
+    ) -> list[Value]:
+        """Add the products of the next two elements of each row."""
+        added: list[Value] = list(sums)
+        weights: list[Value] = []
+        for v in range(0, vectors, 2):
+            word = (line + v * 2).cast(i32).load(align=4, in_order=True)
+            weights.extend(widen_word(word, signed=True))
+        for number, row in enumerate(rows):
+            x = row.cast(i32).load(align=row.known_align, in_order=True)
+            for v, weight in enumerate(weights):
+                place = number * vectors + v
+                added[place] = add_dot_words(added[place], x, weight)
+        return added
+
+
 class ByteDots(Dots):
     """One byte of a row times a line of weights, widened: a line for each of the four bytes."""
 

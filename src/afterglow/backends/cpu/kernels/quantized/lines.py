@@ -41,7 +41,7 @@ class EvenLines(Lines):
 
     def add(self, e: Emitter, rows: Sequence[Pointer], sums: Sequence[Value]) -> list[Value]:
         """See the base class: a loop for each axis of the taps."""
-        outer, quads = self.problem.outer, self.problem.quads
+        outer, quads = self.problem.outer, self.problem.steps
         taps = Axes((*outer.extents, quads), (*outer.strides, QUAD))
         most = max(1, min(MOST_QUADS, MOST_PRODUCTS // max(len(sums), 1), quads))
 

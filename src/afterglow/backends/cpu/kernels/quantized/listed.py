@@ -99,7 +99,7 @@ class ListedPanels(BytePanels):
         """Where in a row each of its quads begins."""
         places = np.zeros(1, np.int64)
         axes = zip(self.problem.outer.extents, self.problem.outer.strides, strict=True)
-        for extent, stride in (*axes, (self.problem.quads, QUAD)):
+        for extent, stride in (*axes, (self.problem.steps, QUAD)):
             places = (places[:, None] + np.arange(extent) * stride).reshape(-1)
         return places
 

@@ -42,7 +42,7 @@ class QuantizedOutput:
         reading = panels.problem.reading
         self.zero = None if reading.zero is None else zero_point_in(p, reading, i32)
         self.buffer = p.scratch("tile")
-        self.masked = p.target.avx512
+        self.masked, self.small = p.target.avx512, not p.target.has_vectors
         self.light = len(p.kernel.job.after) <= MOST_STEPS
 
     def panel(self, panel: Index, column: Value, starts: Pointer) -> Side:
@@ -65,9 +65,9 @@ class QuantizedOutput:
 
     @property
     def is_direct(self) -> bool:
-        """Whether a tile is put from registers: if it is made of few products."""
-        few = self.panels.problem.lines <= MOST_LINES and self.light
-        return few and (self.masked or self.is_whole)
+        """Whether a tile is put from registers: if it is made of few products, or is small."""
+        few = self.panels.problem.lines <= MOST_LINES or self.small
+        return few and self.light and (self.masked or self.is_whole)
 
     @property
     def is_whole(self) -> bool:

@@ -88,16 +88,18 @@ class QuantizedProblem:
     run: int
     rows: int
     columns: int
+    together: int = QUAD
+    """Elements of a row that are multiplied at once."""
 
     @property
-    def quads(self) -> int:
-        """Quads of a run, the last of which may not be whole."""
-        return -(-self.run // QUAD)
+    def steps(self) -> int:
+        """Steps along a run, in the last of which there may be less to multiply."""
+        return -(-self.run // self.together)
 
     @property
     def lines(self) -> int:
-        """Quads of a row."""
-        return math.prod(self.outer.extents) * self.quads
+        """Steps along a row."""
+        return math.prod(self.outer.extents) * self.steps
 
     @property
     def depth(self) -> int:
@@ -138,7 +140,7 @@ def reading_of_conv(
     windows = op.windows(weight.type.shape)
     sides = zip(windows.begins, extents, windows.needed_ends(extents), strict=True)
     shape = (batch, *map(sum, sides), channels)
-    run = _run(op, weight.type.shape, x.strides)
+    run = run_of(op, weight.type.shape, x.strides)
     odd = whole is not None and run % whole != 0
     found = _reading(x, x.strides, x.type.shape, shape, op.x_zero_point, dtype, odd, windows.begins)
     return replace(found, zero=step.optional(4))
@@ -155,14 +157,14 @@ def _reading(
     begins: tuple[int, ...] = (),
 ) -> ByteReading:
     copied = odd or shape != own or strides[-1] != 1 or x.type.dtype is not dtype
-    if x.type.dtype is not dtype:
+    if x.type.dtype is not dtype and dtype.bits == 8:
         zero_point += 128 if dtype is u8 else -128
     before = (0, *begins, 0) if begins else (0,) * len(shape)
     used = row_major(shape) if copied else strides
     return ByteReading(x, strides, own, shape, before, used, dtype, zero_point, None, copied)
 
 
-def _run(op: QuantizedConv, weight: tuple[int, ...], strides: Strides) -> int:
+def run_of(op: QuantizedConv, weight: tuple[int, ...], strides: Strides) -> int:
     """Neighbouring bytes that all meet a weight: the channels of a row of the window, or of one."""
     *_, width, inner = weight
     joined = op.groups == 1 and op.dilations[-1] == 1 and strides[-2] == inner
@@ -174,22 +176,12 @@ def _of_conv(step: OpInstr, op: QuantizedConv, target: Target) -> QuantizedProbl
     dtype = read_type(target, x.type.dtype, constant=is_constant(weight))
     reading = reading_of_conv(step, op, dtype, QUAD)
     shape, result, strides = weight.type.shape, step.outs[0].type.shape, reading.strides
-    run = _run(op, shape, strides)
+    run = run_of(op, shape, strides)
     spatial = strides[1:-1]
     jumps = [s * n for s, n in zip(spatial, op.strides, strict=True)]
     holes = [s * n for s, n in zip(spatial, op.dilations, strict=True)]
     kernel = shape[1:-1] if run == shape[-1] else shape[1:-2]
-    columns = shape[0] // op.groups
-    own = ByteWeight(
-        buffer=weight,
-        columns_first=True,
-        count=op.groups,
-        columns=columns,
-        counts=Axes((op.groups,), (columns * weight.strides[0],)),
-        column_stride=weight.strides[0],
-        depths=Axes.merged(shape[1:], weight.strides[1:]),
-        zero_point=op.weight_zero_point - (128 if weight.type.dtype is u8 else 0),
-    )
+    own = weight_of_conv(weight, op)
     return QuantizedProblem(
         reading=reading,
         weight=own,
@@ -202,15 +194,31 @@ def _of_conv(step: OpInstr, op: QuantizedConv, target: Target) -> QuantizedProbl
         outer=Axes.merged(kernel, holes[: len(kernel)]),
         run=run,
         rows=math.prod(result[:-1]),
+        columns=own.columns,
+    )
+
+
+def weight_of_conv(weight: Buffer, op: QuantizedConv) -> ByteWeight:
+    """Where the weights of a convolution lie."""
+    shape, strides = weight.type.shape, weight.strides
+    columns = shape[0] // op.groups
+    return ByteWeight(
+        buffer=weight,
+        columns_first=True,
+        count=op.groups,
         columns=columns,
+        counts=Axes((op.groups,), (columns * strides[0],)),
+        column_stride=strides[0],
+        depths=Axes.merged(shape[1:], strides[1:]),
+        zero_point=op.weight_zero_point - (128 if weight.type.dtype is u8 else 0),
     )
 
 
 def _of_matmul(step: OpInstr, op: QuantizedMatMul, target: Target) -> QuantizedProblem:
     lhs, rhs = operands(step)
     shape = step.outs[0].type.shape
-    left = _matrix_last(lhs.type.shape, op.transpose_lhs)
-    own = _matrix_last(strides_within(lhs, lhs.type.shape), op.transpose_lhs)
+    left = matrix_last(lhs.type.shape, op.transpose_lhs)
+    own = matrix_last(strides_within(lhs, lhs.type.shape), op.transpose_lhs)
     dtype = read_type(target, lhs.type.dtype, constant=is_constant(rhs))
     odd = left[-1] % QUAD != 0
     reading = _reading(lhs, own, left, left, op.lhs_zero_point, dtype, odd)
@@ -224,7 +232,7 @@ def _of_matmul(step: OpInstr, op: QuantizedMatMul, target: Target) -> QuantizedP
         batch, jumps, numbers = batch[:-1], jumps[:-1], numbers[:-1]
     return QuantizedProblem(
         reading=reading,
-        weight=_weight_of_matmul(rhs, op, left[-1], columns),
+        weight=weight_of_matmul(rhs, op, left[-1], columns),
         batches=math.prod(batch),
         batch=Axes.merged(batch, jumps),
         numbers=Axes.merged(batch, numbers),
@@ -238,8 +246,9 @@ def _of_matmul(step: OpInstr, op: QuantizedMatMul, target: Target) -> QuantizedP
     )
 
 
-def _weight_of_matmul(rhs: Buffer, op: QuantizedMatMul, depth: int, columns: int) -> ByteWeight:
-    *batch, line, column = _matrix_last(rhs.strides, op.transpose_rhs)
+def weight_of_matmul(rhs: Buffer, op: QuantizedMatMul, depth: int, columns: int) -> ByteWeight:
+    """Where the weights of a matrix product lie."""
+    *batch, line, column = matrix_last(rhs.strides, op.transpose_rhs)
     return ByteWeight(
         buffer=rhs,
         columns_first=op.transpose_rhs,
@@ -252,7 +261,7 @@ def _weight_of_matmul(rhs: Buffer, op: QuantizedMatMul, depth: int, columns: int
     )
 
 
-def _matrix_last(extents: tuple[int, ...], transposed: bool) -> tuple[int, ...]:
+def matrix_last(extents: tuple[int, ...], transposed: bool) -> tuple[int, ...]:
     """What an operand has along its axes, those of its matrix in order."""
     *batch, rows, columns = extents
     return (*batch, columns, rows) if transposed else (*batch, rows, columns)

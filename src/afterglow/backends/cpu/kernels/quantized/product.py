@@ -171,7 +171,7 @@ def _write_sums_of_rows(k: Kernel, problem: QuantizedProblem, plan: QuantizedPla
     """Write the phase that multiplies rows by ones, and the weight's zero point."""
     units = problem.batches * problem.groups * problem.rows
     lanes = plan.panels.lanes
-    ones = np.arange(problem.quads * QUAD) < problem.run
+    ones = np.arange(problem.steps * QUAD) < problem.run
     quads = ones.reshape(-1, 1, QUAD).repeat(lanes, 1)
     taps = (math.prod(problem.outer.extents), *[1] * quads.ndim)
     with k.phase(units, PACKED_ELEMENT * units * problem.depth, "rows") as p:

@@ -1,4 +1,4 @@
-"""Weights in panels [count][columns / width][lines][width][4], and what sums begin with.
+"""Weights in panels [count][columns / width][lines][width][together], and what sums begin with.
 
 The sum of (x - a) (w - b) is that of x w, less a times the sum of the weights of a column, less b
 times the sum of the bytes of a row, plus a b for each product. All but the third is known for a
@@ -50,7 +50,7 @@ class BytePanels(Panels):
     @property
     def line(self) -> int:
         """Elements of a line."""
-        return self.width * QUAD
+        return self.width * self.problem.together
 
     @property
     def size(self) -> int:
@@ -111,12 +111,12 @@ class BytePanels(Panels):
         return self.dots.pack(self.in_quads(weight))
 
     def in_quads(self, weight: Array) -> Array:
-        """Signed weights [count, panels, lines, width, 4] in 16 bits."""
+        """Signed weights [count, panels, lines, width, together] in 16 bits."""
         problem = self.problem
-        rest = problem.quads * QUAD - problem.run
+        rest = problem.steps * problem.together - problem.run
         padded = np.pad(self._columns(weight), ((0, 0), (0, 0), (0, 0), (0, rest)))
-        quads = padded.reshape(problem.weight.count, self.count, self.width, problem.lines, QUAD)
-        return np.ascontiguousarray(quads.swapaxes(2, 3))
+        shape = (problem.weight.count, self.count, self.width, problem.lines, problem.together)
+        return np.ascontiguousarray(padded.reshape(shape).swapaxes(2, 3))
 
     def _pack_starts(self, weight: Array) -> Array:
         sums = self._columns(weight).sum((2, 3), dtype=np.int64)
@@ -151,7 +151,7 @@ class BytePanels(Panels):
         problem, e = self.problem, p.e
         whole = problem.run // QUAD
         with e.loop(math.prod(problem.outer.extents), name="tap") as tap:
-            lines, first = made + tap * (problem.quads * self.line), tap * problem.run
+            lines, first = made + tap * (problem.steps * self.line), tap * problem.run
             with e.loop(whole, name="quad") as quad:
                 self._write_line(p, matrix, column, lines + quad * self.line, first + quad * QUAD)
             if rest := problem.run % QUAD:

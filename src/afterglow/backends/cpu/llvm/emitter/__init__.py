@@ -39,8 +39,10 @@ from afterglow.backends.cpu.llvm.emitter.conversion import convert
 from afterglow.backends.cpu.llvm.emitter.dot import (
     add_dot_quads,
     add_dot_words,
+    larger_bytes,
     multiply_add_byte_pairs,
     multiply_add_pairs,
+    widen_in_order,
     widen_word,
 )
 from afterglow.backends.cpu.llvm.emitter.function import VOID, Emitter, FunctionSymbol
@@ -126,6 +128,7 @@ __all__ = [
     "is_nan",
     "lane_numbers",
     "larger",
+    "larger_bytes",
     "leading_zeros",
     "load_atomic",
     "load_masked",
@@ -162,5 +165,6 @@ __all__ = [
     "transpose",
     "trunc",
     "vector",
+    "widen_in_order",
     "widen_word",
 ]

@@ -1,4 +1,4 @@
-"""Sums of products of neighbouring small integers: the instructions of integer matmuls.
+"""Sums of products of neighbouring small integers, and what else works on parts of registers.
 
 Each works on vectors of any length; where the target has an instruction for it, that is used on
 parts of the length that it takes.
@@ -6,12 +6,12 @@ parts of the length that it takes.
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.llvm.emitter.arithmetic import add_saturating
+from afterglow.backends.cpu.llvm.emitter.arithmetic import add_saturating, reinterpret
 from afterglow.backends.cpu.llvm.emitter.conversion import convert
 from afterglow.backends.cpu.llvm.emitter.shuffle import concat, deinterleave, part
 from afterglow.backends.cpu.llvm.emitter.value import Value
 from afterglow.backends.cpu.llvm.types import spell
-from afterglow.types.dtype import DType, i8, i16, i32, u8
+from afterglow.types.dtype import DType, i8, i16, i32, u8, u32
 
 _PAIRS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
 _BYTE_PAIRS = {
@@ -51,6 +51,19 @@ def widen_word(x: Value, *, signed: bool) -> tuple[Value, Value]:
     name = "arm.sxtb16" if signed else "arm.uxtb16"
     turned = x.derive(f"call i32 @llvm.fshr.i32({x.typed}, {x.typed}, i32 8)")
     return _call(name, i32, 1, x), _call(name, i32, 1, turned)
+
+
+def widen_in_order(x: Value, *, signed: bool) -> tuple[Value, Value]:
+    """The first and the last two of four bytes, each as two i16: on Arm, with `dot_pairs`."""
+    even, odd = (reinterpret(half, u32) for half in widen_word(x, signed=signed))
+    first, last = (even & 0xFFFF) | (odd << 16), (even >> 16) | (odd & 0xFFFF0000)
+    return reinterpret(first, i32), reinterpret(last, i32)
+
+
+def larger_bytes(a: Value, b: Value, *, signed: bool) -> Value:
+    """The larger of each of four bytes of two scalars: on Arm, with `bytes_of_scalars`."""
+    _call("arm.ssub8" if signed else "arm.usub8", i32, 1, a, b)
+    return _call("arm.sel", i32, 1, a, b)
 
 
 def multiply_add_byte_pairs(a: Value, b: Value) -> Value:

@@ -77,23 +77,42 @@ class Pointer:
         """The address as the operand of an intrinsic."""
         return f"ptr align {align or self.known_align} {self.address()}"
 
-    def load(self, index: Index = 0, lanes: int = 1, *, align: int | None = None) -> Value:
-        """Neighbouring elements, from the index on."""
+    def load(
+        self,
+        index: Index = 0,
+        lanes: int = 1,
+        *,
+        align: int | None = None,
+        in_order: bool = False,
+    ) -> Value:
+        """Neighbouring elements, from the index on.
+
+        Loads that are to be `in_order` are not moved past each other: where they would be moved
+        up, they may take more registers than there are.
+        """
         place = self + index
         memory = spell_in_memory(self.dtype, lanes)
         boundary = align or place.known_align
-        text = f"load {memory}, ptr {place.address()}, align {boundary}"
+        kind = "load volatile" if in_order else "load"
+        text = f"{kind} {memory}, ptr {place.address()}, align {boundary}"
         return from_memory(self, self.code.define(text), lanes)
 
     def store(
-        self, value: Value, index: Index = 0, *, align: int | None = None, streaming: bool = False
+        self,
+        value: Value,
+        index: Index = 0,
+        *,
+        align: int | None = None,
+        streaming: bool = False,
+        in_order: bool = False,
     ) -> None:
-        """Write neighbouring elements; `streaming` past the caches."""
+        """Write neighbouring elements; `streaming` past the caches, `in_order` as of `load`."""
         place = self + index
         stored = to_memory(self, value)
         boundary = align or place.known_align
         hint = ", !nontemporal !0" if streaming else ""
-        self.code.perform(f"store {stored.typed}, ptr {place.address()}, align {boundary}{hint}")
+        kind = "store volatile" if in_order else "store"
+        self.code.perform(f"{kind} {stored.typed}, ptr {place.address()}, align {boundary}{hint}")
 
     def broadcast(self, index: Index, lanes: int) -> Value:
         """One element, in all lanes."""

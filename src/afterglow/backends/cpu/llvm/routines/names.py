@@ -28,6 +28,8 @@ from afterglow.backends.cpu.llvm.routines.comparison import (
 from afterglow.backends.cpu.llvm.routines.conversion import from_integer, to_form, to_integer
 from afterglow.backends.cpu.llvm.routines.division import divide as divide_integers
 from afterglow.backends.cpu.llvm.routines.float_format import DOUBLE, SINGLE, FloatFormat
+from afterglow.backends.cpu.llvm.routines.halves import count_leading_zeros, shift_left, shift_right
+from afterglow.backends.cpu.llvm.routines.halves import multiply as multiply_halves
 from afterglow.backends.cpu.llvm.routines.routine import Routine
 from afterglow.types.dtype import DType, f32, f64, i32, i64, u32, u64
 
@@ -143,6 +145,23 @@ def _divisions() -> Iterator[Entry]:
             yield f"__aeabi_{arm}div", Routine(kinds, integer, _quotient)
 
 
+def _halves() -> Iterator[Entry]:
+    def left(_: Emitter, x: list[Value]) -> list[Value]:
+        return [shift_left(x[0], x[1])]
+
+    def right(_: Emitter, x: list[Value]) -> list[Value]:
+        return [shift_right(x[0], x[1])]
+
+    def product(_: Emitter, x: list[Value]) -> list[Value]:
+        return [multiply_halves(x[0], x[1])]
+
+    yield "__clzsi2", Routine((u32,), i32, lambda _, x: [count_leading_zeros(x[0])])
+    yield from ((name, Routine((u64, u32), u64, left)) for name in ("__aeabi_llsl", "__ashldi3"))
+    yield from ((name, Routine((u64, u32), u64, right)) for name in ("__aeabi_llsr", "__lshrdi3"))
+    yield from ((name, Routine((i64, u32), i64, right)) for name in ("__aeabi_lasr", "__ashrdi3"))
+    yield from ((name, Routine((u64, u64), u64, product)) for name in ("__aeabi_lmul", "__muldi3"))
+
+
 def _both(e: Emitter, x: list[Value]) -> list[Value]:
     return list(divide_integers(e, x[0], x[1]))
 
@@ -162,6 +181,7 @@ def _all() -> Iterator[Entry]:
         yield from _conversions(form)
     yield from _between_floats()
     yield from _divisions()
+    yield from _halves()
 
 
 ROUTINES: dict[str, Routine] = dict(_all())
