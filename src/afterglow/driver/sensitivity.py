@@ -45,6 +45,19 @@ class LayerCost:
     """Of what it reads in the model of integers; None if that was not measured."""
 
 
+def opened_with_samples(
+    model: Any, options: Options, given: GivenSamples
+) -> tuple[Source, list[Sample]]:
+    """A model that can be compiled so, and the samples that are given for it."""
+    find_backend(options)
+    source = open_profiled(model, options)
+    inputs = source.signature(options).inputs
+    samples = [*Samples.of(given[0], inputs, *given[1:])]
+    if not samples:
+        raise no_samples()
+    return source, samples
+
+
 @dataclass
 class Measurement:
     """A model in floats whose layers can be simulated in integers, and samples to run it on.
@@ -69,12 +82,7 @@ class Measurement:
         on_run: OnRun | None = None,
     ) -> Measurement:
         """Measure a model on samples, which are given with options for images and a limit."""
-        find_backend(options)
-        source = open_profiled(model, options)
-        inputs = source.signature(options).inputs
-        samples = [*Samples.of(given[0], inputs, *given[1:])]
-        if not samples:
-            raise no_samples()
+        source, samples = opened_with_samples(model, options, given)
         on_run = on_run or (lambda what, done, of: None)
         return Measurement(source, options, dim_options, samples, on_run)
 

@@ -16,7 +16,7 @@ from afterglow.types.dtype import i16
 MOST_COMPILATIONS = 8
 """Programs that a search compiles at most for one ranking of the layers."""
 FLOAT, INT16 = "float", "int16"
-PRECISIONS = (INT16, FLOAT)
+RETURNS = (INT16, FLOAT)
 """What layers may return to."""
 
 
@@ -41,7 +41,7 @@ def search(
     metric: Metric,
     tolerance: float,
     most: int | None = None,
-    precisions: Sequence[str] = PRECISIONS,
+    precisions: Sequence[str] = RETURNS,
 ) -> Search:
     """The few layers that must not be of 8 bits for the loss of a metric to be within a tolerance.
 
@@ -78,9 +78,9 @@ def search(
 
 def _allowed(measurement: Measurement, precisions: Sequence[str]) -> list[str]:
     """What layers may return to, of what was asked for and makes a difference."""
-    unknown = [name for name in precisions if name not in PRECISIONS]
+    unknown = [name for name in precisions if name not in RETURNS]
     if unknown:
-        raise UsageError(f"no precision {unknown[0]!r}", help=f"there are {', '.join(PRECISIONS)}")
+        raise UsageError(f"no precision {unknown[0]!r}", help=f"there are {', '.join(RETURNS)}")
     config = measurement.config
     useless = (FLOAT if config.integer_only else None, INT16 if config.dtype is i16 else None)
     allowed = [name for name in precisions if name not in useless]

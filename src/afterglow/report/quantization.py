@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from afterglow.driver.compared import Comparison
 from afterglow.driver.sensitivity import LayerCost, Measurement
 from afterglow.quantization.calibrate import saturated_share, signal_to_noise
 from afterglow.quantization.distribution import Distribution
@@ -17,7 +18,9 @@ from afterglow.quantization.metrics import (
     accuracy,
     cosine,
     decibels,
+    divergence,
     max_error,
+    perplexity,
     top1,
 )
 from afterglow.quantization.observation import Observation
@@ -77,19 +80,26 @@ class QuantizationReport:
     int16: tuple[str, ...]
     """Layers that read 16 bits, as they were asked for."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """Of the outputs: cosine, max_error and top1; with labels also both accuracies."""
+    """Of the outputs: cosine, max_error and top1; with labels also both accuracies.
+
+    Where only weights are integers also divergence, and with labels both perplexities.
+    """
     seconds: float | None = None
     stored_seconds: float | None = None
+    program_bytes: tuple[int, int] | None = None
+    """Bytes of the constants of the program in floats and in integers, if there are no layers."""
 
     @property
     def weight_bytes(self) -> int:
         """Bytes of the weights of all layers in floats."""
-        return sum(layer.weight_bytes for layer in self.layers)
+        own = sum(layer.weight_bytes for layer in self.layers)
+        return own if self.program_bytes is None else self.program_bytes[0]
 
     @property
     def stored_bytes(self) -> int:
         """Bytes of the same weights as integers."""
-        return sum(layer.stored_bytes for layer in self.layers)
+        own = sum(layer.stored_bytes for layer in self.layers)
+        return own if self.program_bytes is None else self.program_bytes[1]
 
     def data(self) -> dict[str, Any]:
         """All of it, as JSON can hold it: ratios without noise are null."""
@@ -113,9 +123,8 @@ def report_on(measurement: Measurement, title: str, labels: Array | None) -> Qua
     assert options.profile is not None
     expected, found = measurement.expected, measurement.quantized()
     feed = measurement.samples[0].feed
-    floats = replace(options, precision="float32", profile=None, quantization=None)
     measurement.on_run("time", 0, None)
-    times = [layer_times(measurement.source, each, feed) for each in (floats, options)]
+    times = [layer_times(measurement.source, each, feed) for each in (options.in_floats, options)]
     layers = [_layer(measurement, cost, times) for cost in measurement.costs()]
     return QuantizationReport(
         title,
@@ -124,8 +133,34 @@ def report_on(measurement: Measurement, title: str, labels: Array | None) -> Qua
         (*measurement.config.keep, *options.profile.keep),
         (*measurement.config.int16, *options.profile.int16),
         _metrics(expected, found, labels),
-        *(None if each is None else each.total for each in times),
+        *_totals(times),
     )
+
+
+def report_on_weights(
+    comparison: Comparison, title: str, labels: Array | None
+) -> QuantizationReport:
+    """Compare a model whose weights are stored as integers with that in floats, as a whole."""
+    expected, found = comparison.expected, comparison.found
+    metrics = {**_metrics(expected, found, labels), "divergence": divergence(expected, found)}
+    if labels is not None:
+        metrics["perplexity_float"] = perplexity(expected, labels)
+        metrics["perplexity_int"] = perplexity(found, labels)
+    both = comparison.options.in_floats, comparison.options
+    sizes = [comparison.weight_bytes[each.precision] for each in both]
+    comparison.on_run("time", 0, None)
+    feed = comparison.samples[0].feed
+    times = [layer_times(comparison.source, each, feed) for each in both]
+    samples = len(comparison.samples)
+    return QuantizationReport(
+        title, samples, (), (), (), metrics, *_totals(times), program_bytes=(sizes[0], sizes[1])
+    )
+
+
+def _totals(times: Sequence[LayerTimes | None]) -> tuple[float | None, float | None]:
+    """Seconds of a run in floats and in integers."""
+    floats, integers = (None if each is None else each.total for each in times)
+    return floats, integers
 
 
 def _metrics(expected: Outputs, found: Outputs, labels: Array | None) -> dict[str, float]:
