@@ -59,7 +59,7 @@ def equalising(found: Module, x: list[Array] | None = None, *, gains: bool = Fal
     return Equalise(seen, gains=gains)
 
 
-def check_equalises(found: Module, name: str, largest: float = 0.6) -> None:
+def check_equalises(found: Module, name: str) -> None:
     """The results keep their bits, and the channels of a value become more alike."""
     x = random_inputs(found.main)
     want, before = run_function(found.main, x), ranges(found, name, x)
@@ -68,7 +68,7 @@ def check_equalises(found: Module, name: str, largest: float = 0.6) -> None:
     for expected, got in zip(want, run_function(found.main, x), strict=True):
         np.testing.assert_array_equal(expected, got)
     after = ranges(found, name, x)
-    assert np.log2(after).std() < largest * np.log2(before).std()
+    assert np.log2(after).std() < 0.6 * np.log2(before).std()
 
 
 def test_large_channels_shrink_and_their_weights_grow() -> None:
@@ -113,9 +113,9 @@ def test_depthwise_and_grouped_convolutions_follow_their_channels() -> None:
         """,
         v=uneven(8, 3, 3, 3, axis=0),
         d=uneven(8, 3, 3, 1, axis=0, seed=1),
-        w=uneven(6, 3, 3, 4, axis=0, seed=2),
+        w=np.random.default_rng(2).normal(size=(6, 3, 3, 4)).astype(np.float32),
     )
-    check_equalises(found, "s", 0.7)
+    check_equalises(found, "r")
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -354,7 +354,7 @@ def test_channels_are_scaled_up_to_the_bound_of_a_clip() -> None:
         }}
         """,
         v=np.diag([16.0, 3.0, 0.25, 0.0625]).astype(np.float32),
-        w=np.ones((4, 4), np.float32),
+        w=np.eye(4, dtype=np.float32),
     )
     x = random_inputs(found.main)
     want, high = run_function(found.main, x), ranges(found, "r", x)

@@ -7,13 +7,13 @@ stored coarsely. Factors are powers of two: results keep every bit in floats.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from afterglow.graph import Function, Node, Value
+from afterglow.graph import Function, Value
 from afterglow.passes import Pass
 from afterglow.quantization.channels import (
     ChannelGroup,
@@ -32,10 +32,9 @@ BALANCES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """What is tried: from weights that are equal in all channels to activations that are."""
 STRENGTHS = (0.5, 1.0)
 """How much of that is tried."""
-LEAST_GAIN = 0.9
-"""The noise that must be expected at most, as a part of that without scaling."""
-LEAST_GAIN_OF_GAINS = 0.7
-"""The same where values are multiplied for it."""
+MOST_NOISE = 0.6
+"""The noise that is expected at most, as a part of that without scaling: each channel that is
+scaled up saturates as soon as it reaches further than was observed."""
 TINY = 1e-30
 ACTIVATION_STEPS, WEIGHT_STEPS = 255, 127
 """Steps of the range of activations, and from zero to the largest weight of a row."""
@@ -70,17 +69,16 @@ class Equalise(Pass):
         }
         self.exponents = {}
         for group in channel_groups(function, gains):
-            self._scale(function, group, gains)
+            self._scale(function, group)
         drop_gains(function, gains)
         return bool(self.exponents)
 
-    def _scale(self, function: Function, group: ChannelGroup, gains: Container[Node]) -> None:
+    def _scale(self, function: Function, group: ChannelGroup) -> None:
         """Scale the channels of a group, if that is expected to help."""
         scaling = _Scaling.of(group, self.observations)
         if scaling is None:
             return
-        multiplied = any(parameter.node in gains for parameter in group.parameters)
-        exponents = scaling.best(LEAST_GAIN_OF_GAINS if multiplied else LEAST_GAIN)
+        exponents = scaling.best()
         factors = np.ldexp(np.float32(1), exponents)
         if exponents.any() and divide_channels(function, group, factors):
             self.exponents |= dict(_by_value(group, exponents))
@@ -183,12 +181,12 @@ class _Scaling:
             most[places] = 0
         return _Scaling(reads, least, most)
 
-    def best(self, least_gain: float) -> Array:
-        """The exponents with the least noise expected; zeros if it is not that part of before."""
+    def best(self) -> Array:
+        """The exponents with the least noise expected; zeros if none is much better."""
         none = np.zeros(len(self.least), np.int32)
         tried = [self._exponents(b, strength) for b in BALANCES for strength in STRENGTHS]
         best = min(tried, key=self._noise)
-        return best if self._noise(best) < least_gain * self._noise(none) else none
+        return best if self._noise(best) < MOST_NOISE * self._noise(none) else none
 
     def _noise(self, exponents: Array) -> float:
         factors = np.ldexp(1.0, exponents)
