@@ -50,3 +50,10 @@ func @main(%x: {heads}) {{
 return %y as "y"
 }}"""
     assert types(text, integer_only=True, activations="int16") == {"x": "u8", "a": "i16"}
+
+
+def test_of_integers_alone_outputs_of_functions_have_16_bits() -> None:
+    text = TEXT.replace('return %y as "y"', '%t = tanh(%y) : f32[1, 4, 2]\nreturn %t as "t"')
+    found = types(text, integer_only=True)
+    assert (found["t"], found["y"], found["c"]) == ("i16", "i16", "u8")
+    assert "t" not in types(text)

@@ -86,7 +86,9 @@ class Convert(Pass):
             source, dtype = sources[value], types[value]
             if source.name in self.observations:
                 parameters = self._parameters(source.name, dtype)
-                self._convert(function, value, readers, parameters, dtype)
+                stored = self._convert(function, value, readers, parameters, dtype)
+                if value in points.outputs:
+                    _return(function, value, stored)
         if self.config.quantized_io:
             self._store_interface(function, sources)
         return bool(points.readers)
@@ -125,7 +127,7 @@ class Convert(Pass):
         readers: list[tuple[Node, int]],
         parameters: Quantization,
         dtype: DType,
-    ) -> None:
+    ) -> Value:
         first = next(iter(function.nodes)) if value.producer is None else value.producer.after
         b = Builder(function, first, name=f"{value.name}.quantized", origin=_origin(value))
         scale = b.constant(np.array(parameters.scales[0], np.float32), f"{value.name}.scale")
@@ -137,6 +139,7 @@ class Convert(Pass):
             node.set_operand(index, reader.emit(DequantizeLinear(axis), stored, scale, zero))
             if isinstance(node.op, (Conv, MatMul)):
                 self._convert_weight(function, node, value.name, parameters.scales[0])
+        return stored
 
     def _convert_weight(
         self, function: Function, anchor: Node, point: str, input_scale: float
@@ -211,6 +214,17 @@ class _Bias:
         b = Builder(function, self.node, name=name, origin=self.node.origin)
         stored, scale = b.constant(integers, f"{name}.stored"), b.constant(scales, f"{name}.scale")
         self.node.set_operand(self.index, b.emit(DequantizeLinear(0), stored, scale))
+
+
+def _return(function: Function, value: Value, stored: Value) -> None:
+    """Return what the integers of a value stand for instead of the value itself."""
+    quantize = stored.producer
+    assert quantize is not None
+    b = Builder(function, quantize.after, name=f"{value.name}.real", origin=_origin(value))
+    axis = max(0, value.type.rank - 1)
+    real = b.emit(DequantizeLinear(axis), stored, *quantize.operands[1:])
+    function.replace(value, real)
+    quantize.set_operand(0, value)
 
 
 def _column_axis(anchor: Node) -> int:

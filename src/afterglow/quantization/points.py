@@ -42,6 +42,8 @@ class Points:
     """Storage points in the order of computation, each with the uses that read integers."""
 
     readers: dict[Value, list[tuple[Node, int]]] = field(default_factory=dict)
+    outputs: set[Value] = field(default_factory=set)
+    """Those that the function returns as what their integers stand for."""
 
     def parameters_from(self, value: Value) -> Value:
         """The point whose observation gives the scale of a point.
@@ -102,14 +104,15 @@ def find_points(
     """The points of a function; anchors that `keep` holds of stay in floats.
 
     So do those whose results logarithms read. If `integer_only`, there are more points: all that
-    is not computed in integers from sums of integers is a function of bytes.
+    is not computed in integers from sums of integers is a function of integers, and so are outputs
+    that are no sums.
     """
     exact = before_logarithms(function)
     anchors = [n for n in function.nodes if is_anchor(n) and n not in exact and not keep(n)]
     walk = _Walk(function, anchors, exact, integer_only=integer_only)
     walk.run()
     ordered = sorted(walk.found.readers, key=lambda value: walk.place(value))
-    return Points({value: walk.found.readers[value] for value in ordered})
+    return Points({value: walk.found.readers[value] for value in ordered}, walk.found.outputs)
 
 
 class _Walk:
@@ -122,6 +125,7 @@ class _Walk:
         self.places = {node: place for place, node in enumerate(function.nodes)}
         self.anchors = {*anchors}
         self.exact = _with_followers(function, exact)
+        self.returned = [output.value for output in function.outputs]
         self.found = Points()
         self.open: list[Value] = []
 
@@ -129,12 +133,25 @@ class _Walk:
         for anchor in self.places:
             if anchor in self.anchors:
                 self._read(anchor, 0)
+        if self.integer_only and self.anchors:
+            self._return()
         while self.open:
             self._grow(self.open.pop())
 
     def place(self, value: Value) -> int:
         """Where a value is computed; inputs come first."""
         return self.places.get(value.producer, -1) if value.producer is not None else -1
+
+    def _return(self) -> None:
+        """Outputs that would be computed in floats are returned as what integers stand for."""
+        for value in self.returned:
+            node = value.producer
+            computed = node is not None and (node.op.elementwise or self._read_count(node) > 0)
+            if computed and _is_activation(value) and not self._is_sum(node):
+                self.found.outputs.add(value)
+                if value not in self.found.readers:
+                    self.found.readers[value] = []
+                    self.open.append(value)
 
     def _read(self, node: Node, index: int) -> None:
         """A use reads integers."""

@@ -36,8 +36,8 @@ def point_types(
 
 
 def _asks(points: Points, value: Value, config: QuantizationConfig) -> bool:
-    """Whether a reader of a value is to read 16 bits."""
-    if config.dtype is i16:
+    """Whether a reader of a value is to read 16 bits; what is only returned has 16, too."""
+    if config.dtype is i16 or not points.readers[value]:
         return True
     return any(is_anchor(node) and config.widens(node) for node, _ in points.readers[value])
 
