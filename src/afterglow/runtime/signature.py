@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from afterglow.types import DType, Quantization, TensorType
 from afterglow.types.extent import is_ranged
@@ -19,7 +19,7 @@ class TensorInfo:
     name: str
     dtype: DType | None
     shape: tuple[int | str | None, ...] | None
-    quantization: Quantization | None = None
+    quantization: Quantization | None = field(default=None, repr=False)
     """What integers stand for, if they stand for real numbers."""
 
     @staticmethod
