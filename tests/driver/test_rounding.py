@@ -45,7 +45,7 @@ NETWORK = model(
         "v": RNG.normal(size=(DEPTH, DEPTH)).astype(np.float32) / 16,
     },
 )
-SEEN, UNSEEN = inputs(40, 1), inputs(20, 2)
+SEEN, UNSEEN = inputs(24, 1), inputs(6, 2)
 
 
 def compiled(**options: Any) -> Any:

@@ -112,6 +112,19 @@ def test_functions_read_integers_if_there_are_only_integers() -> None:
     assert list(points(text)) == ["x", "r"]
 
 
+def test_what_is_moved_before_a_logarithm_and_after_it_stays_in_floats() -> None:
+    text = program(
+        f"%a = conv(%x, @w) {CONV} : f32[1, 4, 2]",
+        "%s = mul(%a, %a) : f32[1, 4, 2]",
+        "%t = transpose(%s) {perm = (0, 2, 1)} : f32[1, 2, 4]",
+        "%q = sqrt(%t) : f32[1, 2, 4]",
+        "%l = log(%q) : f32[1, 2, 4]",
+        "%m = transpose(%l) {perm = (0, 2, 1)} : f32[1, 4, 2]",
+        f"%y = conv(%m, @w) {CONV} : f32[1, 4, 2]",
+    )
+    assert points(text) == {"m": ["y"]}
+
+
 def test_norms_attention_and_parts_of_products_are_stored_if_there_are_only_integers() -> None:
     heads = "f32[1, 1, 4, 2]"
     text = program(

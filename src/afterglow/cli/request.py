@@ -263,6 +263,12 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Compute no floats between quantized values, for --precision int8.",
     ),
     click.option(
+        "--quantized-io",
+        is_flag=True,
+        help="Take and give integers, for --precision int8; the header of a bundle says what they "
+        "stand for.",
+    ),
+    click.option(
         "--tune", type=Number("SECONDS"), help="Measure candidate algorithms, for this time."
     ),
     click.option("--no-optimize", is_flag=True, help="Disable all optimisations."),
@@ -302,6 +308,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         activations: str | None,
         int16: tuple[str, ...],
         integer_only: bool,
+        quantized_io: bool,
         tune: float | None,
         no_optimize: bool,
         verify_each: bool,
@@ -329,6 +336,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
                 activations=activations,
                 int16=int16,
                 integer_only=integer_only,
+                quantized_io=quantized_io,
             ),
             keep=keep_float if floats else (),
             allow=allow_op,

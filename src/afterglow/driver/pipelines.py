@@ -23,6 +23,7 @@ from afterglow.passes import Pipeline, ProgramPipeline
 from afterglow.quantization.convert import Convert
 from afterglow.quantization.convert_floats import ConvertFloats
 from afterglow.quantization.dynamic import QuantizeProducts
+from afterglow.quantization.interface import QuantizeInterface
 from afterglow.quantization.rounding import Rounding
 from afterglow.quantization.scale_inputs import ScaleInputs
 from afterglow.quantization.weight_only import FORMATS, QuantizeWeights
@@ -136,6 +137,7 @@ def quantizing_pipeline(convert: Convert) -> Pipeline:
             ARITHMETIC,
             MergeEqualConstants(),  # scales and weights that several readers have
             MergeEqualNodes(),
+            *((QuantizeInterface(),) if convert.config.quantized_io else ()),
             DropDead(),
         ),
     )

@@ -95,7 +95,10 @@ class Stages:
 
     @property
     def _mixed(self) -> MixedPrecision:
-        return MixedPrecision(self.options.keep, self.options.allow)
+        profile = self.options.profile
+        seen = {} if profile is None else profile.observations
+        reaches = {name: max(-o.low, o.high) for name, o in seen.items()}
+        return MixedPrecision(self.options.keep, self.options.allow, reaches)
 
     @property
     def _conversion(self) -> Convert:
@@ -484,7 +487,7 @@ def _check_precision(options: Options, backend: Backend) -> None:
         _check_rounding(options)
     if precision.by_profile:
         _check_profile(options)
-    elif options.profile is not None or options.quantization is not None:
+    elif options.quantization is not None or (options.profile and not precision.floats):
         raise UsageError(
             f"precision {options.precision!r} takes no profile", help="use precision 'int8'"
         )

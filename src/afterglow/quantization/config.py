@@ -34,6 +34,8 @@ class QuantizationConfig:
         int16: layers that read activations of 16 bits, named as those of `keep`.
         integer_only: whether sums are rescaled in integers, and functions looked up in tables, so
             that no float is computed between quantized values: docs/quantization.md.
+        quantized_io: whether inputs and outputs are integers, too; `model.inputs` and the header
+            of a bundle say what they stand for.
     """
 
     scheme: str = Scheme.ASYMMETRIC
@@ -46,6 +48,7 @@ class QuantizationConfig:
     equalise: bool = True
     integer_only: bool = False
     int16: tuple[str, ...] = ()
+    quantized_io: bool = False
 
     def __post_init__(self) -> None:
         _check("scheme", self.scheme, list(Scheme))

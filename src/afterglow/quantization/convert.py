@@ -17,6 +17,7 @@ from afterglow.quantization.calibrate import calibrate
 from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.correct_bias import expected_error
 from afterglow.quantization.equalise import Equalise
+from afterglow.quantization.interface import interface_values, store_interface
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.points import find_points, is_anchor
 from afterglow.quantization.rounding import Rounding
@@ -86,9 +87,18 @@ class Convert(Pass):
             if source.name in self.observations:
                 parameters = self._parameters(source.name, dtype)
                 stored = self._convert(function, value, readers, parameters, dtype)
-                if value in points.outputs:
+                if value in points.outputs and not self.config.quantized_io:
                     _return(function, value, stored)
+        if self.config.quantized_io:
+            self._store_interface(function, sources)
         return bool(points.readers)
+
+    def _store_interface(self, function: Function, sources: Mapping[Value, Value]) -> None:
+        """Store inputs and outputs as integers: with the scale that readers have, if any have."""
+        names = {v: sources.get(v, v).name for v in interface_values(function)}
+        seen, dtype = self.observations, self.config.dtype
+        known = {v: self._parameters(name, dtype) for v, name in names.items() if name in seen}
+        store_interface(function, known, dtype)
 
     def _equalise(self, function: Function) -> None:
         """Scale channels to similar ranges, and with them what was observed."""

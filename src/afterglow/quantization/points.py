@@ -3,7 +3,8 @@
 Convolutions and matrix products with constant weights compute in integers, so what they read is
 stored as integers. From there the islands grow backwards: what a pool, a concatenation, a sum or
 a move of such a value reads is stored as integers, too, for as long as it is computed from other
-integers. All else stays in floats, and so does what logarithms read.
+integers. All else stays in floats, and so does what logarithms read, and what is computed of
+nothing else.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def find_points(
     """
     exact = before_logarithms(function)
     anchors = [n for n in function.nodes if is_anchor(n) and n not in exact and not keep(n)]
-    walk = _Walk(function, anchors, integer_only=integer_only)
+    walk = _Walk(function, anchors, exact, integer_only=integer_only)
     walk.run()
     ordered = sorted(walk.found.readers, key=lambda value: walk.place(value))
     return Points({value: walk.found.readers[value] for value in ordered}, walk.found.outputs)
@@ -117,10 +118,13 @@ def find_points(
 class _Walk:
     """Finds the points of a function, from its anchors backwards."""
 
-    def __init__(self, function: Function, anchors: list[Node], *, integer_only: bool) -> None:
+    def __init__(
+        self, function: Function, anchors: list[Node], exact: set[Node], *, integer_only: bool
+    ) -> None:
         self.integer_only = integer_only
         self.places = {node: place for place, node in enumerate(function.nodes)}
         self.anchors = {*anchors}
+        self.exact = _with_followers(function, exact)
         self.returned = [output.value for output in function.outputs]
         self.found = Points()
         self.open: list[Value] = []
@@ -161,7 +165,7 @@ class _Walk:
     def _grow(self, value: Value) -> None:
         """Find what the computation of a point reads that is to be stored as integers."""
         node = value.producer
-        if node is None or node in self.anchors:
+        if node is None or node in self.anchors or node in self.exact:
             return
         count = self._read_count(node)
         if count and not self._is_part(node):
@@ -216,12 +220,23 @@ class _Walk:
 
     def _is_of_integers(self, node: Node | None) -> bool:
         """Whether a node computes from what is, or may be, stored as integers."""
-        if node is None:
+        if node is None or node in self.exact:
             return False
         if node in self.anchors or node.op.elementwise or self._read_count(node):
             return True
         looked_up = isinstance(node.op, Gather) and isinstance(node.operands[0], Constant)
         return self.integer_only and looked_up
+
+
+def _with_followers(function: Function, exact: set[Node]) -> set[Node]:
+    """Nodes, and those that would read integers but compute from nothing but these."""
+    found = {*exact}
+    for node in function.nodes:
+        if isinstance(node.op, ISLAND_OPS) or node.op.elementwise:
+            read = [_operand(node, index).producer for index in _activations(node)]
+            if read and all(producer in found for producer in read):
+                found.add(node)
+    return found
 
 
 def _activations(node: Node) -> list[int]:
