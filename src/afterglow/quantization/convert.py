@@ -87,7 +87,7 @@ class Convert(Pass):
             if source.name in self.observations:
                 parameters = self._parameters(source.name, dtype)
                 stored = self._convert(function, value, readers, parameters, dtype)
-                if value in points.outputs:
+                if value in points.outputs and not self.config.quantized_io:
                     _return(function, value, stored)
         if self.config.quantized_io:
             self._store_interface(function, sources)
