@@ -14,7 +14,7 @@ from afterglow.driver.cache import model_key
 from afterglow.driver.dims import DimOptions
 from afterglow.driver.options import Options
 from afterglow.driver.rounding import rounding_by
-from afterglow.support.errors import AfterglowError
+from afterglow.support.errors import AfterglowError, UsageError
 from afterglow.types import Array
 from tests.frontends.models import info, model, node
 
@@ -45,7 +45,7 @@ NETWORK = model(
         "v": RNG.normal(size=(DEPTH, DEPTH)).astype(np.float32) / 16,
     },
 )
-SEEN, UNSEEN = inputs(40, 1), inputs(20, 2)
+SEEN, UNSEEN = inputs(24, 1), inputs(6, 2)
 
 
 def compiled(**options: Any) -> Any:
@@ -178,3 +178,35 @@ def test_what_cannot_be_rounded_is_refused(options: dict[str, Any], message: str
     with pytest.raises(AfterglowError) as error:
         compiled(**options)
     assert str(error.value) == message
+
+
+def test_rounding_by_samples_is_compared_with_floats() -> None:
+    losses = []
+    for samples in (None, SEEN[:20]):
+        quality = afterglow.quantization_quality(
+            NETWORK,
+            None,
+            UNSEEN[:4],
+            precision="weights_int4",
+            round_weights=samples,
+            backend="interpreter",
+            cache=False,
+        )
+        report = quality.report(labels=np.zeros((4, 12), np.int64))
+        losses.append(report.metrics["divergence"])
+        assert 1 < report.metrics["perplexity_float"] < report.metrics["perplexity_int"] * 2
+        assert report.stored_bytes < 0.3 * report.weight_bytes
+    assert 0 < losses[1] < 0.6 * losses[0]
+    with pytest.raises(UsageError, match="precision 'weights_int4' has no profile"):
+        _ = quality.profile
+    with pytest.raises(UsageError, match="with precision 'weights_int4', no layers are kept"):
+        quality.keep_within(0.1)
+
+
+def test_nothing_is_compared_without_integers() -> None:
+    with pytest.raises(UsageError) as error:
+        afterglow.quantization_quality(NETWORK, None, UNSEEN, precision="float32")
+    assert str(error.value) == (
+        "error: precision 'float32' has no integers to compare with floats\n"
+        "  help: use precision weights_int8, weights_int4, dynamic_int8 or int8"
+    )

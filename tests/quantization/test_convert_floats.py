@@ -139,6 +139,16 @@ def test_squares_and_what_follows_the_last_product_stay_in_f32() -> None:
     ]
 
 
+def test_values_that_were_too_large_when_observed_stay_in_f32() -> None:
+    module = parse_module(BEFORE)
+    wanted = MixedPrecision(reaches={"a": 7e4, "b": 60000.0})
+    found = choose_halves(module.main, f16, wanted)
+    kept = {node.name: reason for node, reason in found.kept.items()}
+    assert kept["a"] == kept["turned"] == "%a reaches 7e+04, beyond 65504"
+    assert [node.name for node in found.nodes] == ["b"]
+    assert "a" not in {n.name for n in choose_halves(module.main, bf16, wanted).kept}
+
+
 def block() -> Module:
     """A block of a transformer, without its attention."""
     rng = np.random.default_rng(0)

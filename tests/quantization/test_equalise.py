@@ -9,7 +9,7 @@ import pytest
 
 from afterglow.graph import Module, parse_module, print_module, run_function, verify_module
 from afterglow.quantization.equalise import Equalise, equalising_exponents
-from afterglow.quantization.observation import ChannelRanges
+from afterglow.quantization.observation import Observation
 from afterglow.testing.arrays import random_inputs
 from afterglow.types import Array
 
@@ -52,11 +52,11 @@ def ranges(found: Module, name: str, x: list[Array]) -> Array:
     return np.abs(y).reshape(-1, y.shape[-1]).max(0)
 
 
-def equalising(found: Module, x: list[Array] | None = None) -> Equalise:
-    """The pass, with the ranges of what a program computes."""
+def equalising(found: Module, x: list[Array] | None = None, *, gains: bool = False) -> Equalise:
+    """The pass, with observations of what a program computes."""
     arrays = computed(found, random_inputs(found.main) if x is None else x)
-    seen = {name: ChannelRanges.of(array) for name, array in arrays.items()}
-    return Equalise({name: each for name, each in seen.items() if each is not None})
+    seen = {name: Observation.of(array) for name, array in arrays.items()}
+    return Equalise(seen, gains=gains)
 
 
 def check_equalises(found: Module, name: str, largest: float = 0.6) -> None:
@@ -203,7 +203,7 @@ def test_observed_ranges_are_preferred() -> None:
     """
     found = module(text, v=uneven(5, 8, axis=0), w=uneven(8, 3, axis=1))
     high = np.array([1, 1, 1, 64, 1, 1, 1, 1], np.float32)
-    assert Equalise({"a": ChannelRanges(-high, high, 0 * high)}).run(found.main)
+    assert Equalise({"a": Observation.of(np.stack([-high, high]))}).run(found.main)
     before = uneven(5, 8, axis=0)
     factors = (before / found.constants["v"].data)[0]
     assert factors[3] == max(factors)
@@ -380,4 +380,43 @@ def test_what_was_not_observed_is_left_alone() -> None:
         w=np.eye(4, dtype=np.float32),
     )
     assert not Equalise({}).run(found.main)
-    assert not Equalise({"a": ChannelRanges(*np.ones((3, 5), np.float32))}).run(found.main)
+    assert not Equalise({"a": Observation.of(np.ones((7, 5)))}).run(found.main)
+
+
+SWISH = f"""
+    func @main(%x: f32[50, 4]) {{
+      %a = matmul(%x, @v) {{{PRODUCT}}} : f32[50, 8]
+      %h = hard_swish(%a) : f32[50, 8]
+      %y = matmul(%h, @w) {{{PRODUCT}}} : f32[50, 4]
+      return %y
+    }}
+"""
+
+
+def test_what_does_not_scale_is_multiplied_afterwards() -> None:
+    v = np.random.default_rng(0).normal(size=(4, 8)).astype(np.float32)
+    found = module(
+        SWISH, v=v * 4.0 ** np.arange(8, dtype=np.float32), w=np.ones((8, 4), np.float32)
+    )
+    x = random_inputs(found.main)
+    want = run_function(found.main, x)
+    equalise = equalising(found, x, gains=True)
+    before = equalise.observations["h"]
+    assert equalise.run(found.main)
+    verify_module(found)
+    np.testing.assert_array_equal(run_function(found.main, x), want)
+    assert equalise.sources == {"h.scaled": "h"}
+    assert [*equalise.exponents] == ["h.scaled"]
+    assert ranges(found, "h.scaled", x).max() < before.high / 2
+
+
+def test_gains_that_do_not_help_are_left_out() -> None:
+    rng = np.random.default_rng(0)
+    found = module(
+        SWISH,
+        v=rng.uniform(0.9, 1, (4, 8)).astype(np.float32),
+        w=rng.uniform(0.9, 1, (8, 4)).astype(np.float32),
+    )
+    before = print_module(found)
+    assert not equalising(found, gains=True).run(found.main)
+    assert print_module(found) == before

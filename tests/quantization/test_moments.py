@@ -29,6 +29,14 @@ def test_deep_layers_have_moments_in_blocks() -> None:
     np.testing.assert_allclose(found[1], whole[:, 128:256, 128:256], rtol=1e-4, atol=1e-5)
 
 
+def test_few_rows_are_not_enough_for_deep_layers() -> None:
+    seen = InputMoments(1, 300, 256)
+    seen.add(rows(1, 31, 300))
+    assert not seen.is_enough
+    seen.add(rows(1, 1, 300))
+    assert seen.is_enough
+
+
 def test_runs_go_to_two_halves_in_turn_and_the_first_to_both() -> None:
     seen = InputMoments(1, 3)
     runs = [rows(1, 4, 3, seed) for seed in range(4)]

@@ -15,7 +15,7 @@ from rich.table import Table
 from afterglow.cli.destination import PROFILE, file_for, takes_force
 from afterglow.cli.each import refuse_lists
 from afterglow.cli.progress import SampleBar
-from afterglow.cli.quality import QualityRequest, takes_quality
+from afterglow.cli.quality import QualityRequest, show_summary, takes_quality, write_report
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session, table
@@ -66,8 +66,13 @@ def quantize(
     model in floats: layer by layer, the most costly first, and as a whole. With --tolerance, the
     few layers whose return to floats helps most are kept in floats until the loss (--metric) is
     within the tolerance: the profile has them, and afterglow compile follows it.
+
+    With --precision weights_int8, weights_int4 or dynamic_int8, which need no profile, none is
+    written: the model in that precision is compared with the model in floats.
     """
     _check(request, quality)
+    if PRECISIONS[request.options.precision].has_integers:
+        return _compare(session, request, quality, output, force, asked)
     name = output or f"{Path(request.path).stem}.profile.json"
     place = file_for(name, (PROFILE,), request.path, option="-o", force=force)
     page = quality.destination(request.path, force=force)
@@ -77,7 +82,7 @@ def quantize(
         measured = quality.compare(request, found, _samples(request, asked), bar)
         if measured is not None:
             found = measured.profile
-            quality.write(measured, page)  # a failure leaves the old profile, too
+            write_report(measured.report, page)  # a failure leaves the old profile, too
         found.save(place.path)
     data = {
         **_data(found),
@@ -95,6 +100,30 @@ def quantize(
         _show_end(session, found, name, bar.seconds)
 
     session.answer(data, show)
+    return 0
+
+
+def _compare(
+    session: Session,
+    request: Request,
+    quality: QualityRequest,
+    output: str | None,
+    force: bool,
+    asked: dict[str, Any],
+) -> int:
+    """Compare a model in a precision that needs no profile with the model in floats."""
+    precision = request.options.precision
+    if not quality.asked or output is not None or asked["merge"]:
+        raise UsageError(
+            f"precision {precision!r} needs no profile",
+            help="write --measure or --report FILE, without -o, to compare it with floats",
+        )
+    page = quality.destination(request.path, force=force)
+    with SampleBar(session.err) as bar:
+        report = quality.compare_weights(request, _samples(request, asked), bar)
+        write_report(report, page)
+    data = {"model": request.path, "precision": precision, "report": report.data()}
+    session.answer({**data, "seconds": bar.seconds}, lambda: show_summary(session, report))
     return 0
 
 
@@ -139,7 +168,7 @@ def _data(profile: Profile) -> dict[str, Any]:
     return {
         "samples": profile.samples,
         "left_out": list(profile.left_out),
-        "keep": list(profile.keep),
+        "keep": profile.kept,
         "values": [
             {
                 "name": name,

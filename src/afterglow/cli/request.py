@@ -31,7 +31,7 @@ from afterglow.driver.state import import_with_state, one_program
 from afterglow.frontends.base import NeedsValuesError, UnboundDimensionsError
 from afterglow.graph import Module
 from afterglow.passes import Instrument
-from afterglow.quantization.config import QuantizationConfig
+from afterglow.quantization.config import ACTIVATION_TYPES, QuantizationConfig
 from afterglow.quantization.profile import Profile
 from afterglow.quantization.scheme import Method, Scheme
 from afterglow.runtime import TensorInfo
@@ -247,9 +247,26 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--mean", type=Numbers(), help="Subtracted from pixels, which are from 0 to 1."),
     click.option("--std", type=Numbers(), help="What pixels are divided by then."),
     click.option(
+        "--activations",
+        type=click.Choice(tuple(ACTIVATION_TYPES)),
+        help="What activations are stored as, for --precision int8.  [default: uint8]",
+    ),
+    click.option(
+        "--int16",
+        multiple=True,
+        metavar="NODE",
+        help="A layer that reads activations of 16 bits, or a pattern.",
+    ),
+    click.option(
         "--integer-only",
         is_flag=True,
         help="Compute no floats between quantized values, for --precision int8.",
+    ),
+    click.option(
+        "--quantized-io",
+        is_flag=True,
+        help="Take and give integers, for --precision int8; the header of a bundle says what they "
+        "stand for.",
     ),
     click.option(
         "--tune", type=Number("SECONDS"), help="Measure candidate algorithms, for this time."
@@ -288,7 +305,10 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         mean: tuple[float, ...] | None,
         std: tuple[float, ...] | None,
         allow_op: tuple[str, ...],
+        activations: str | None,
+        int16: tuple[str, ...],
         integer_only: bool,
+        quantized_io: bool,
         tune: float | None,
         no_optimize: bool,
         verify_each: bool,
@@ -313,7 +333,10 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
                 method=calibration,
                 scheme=scheme,
                 keep=() if floats else keep_float,
+                activations=activations,
+                int16=int16,
                 integer_only=integer_only,
+                quantized_io=quantized_io,
             ),
             keep=keep_float if floats else (),
             allow=allow_op,

@@ -88,7 +88,8 @@ def compile(
             products and embeddings in 8 or 4 bits; the arithmetic remains float32. "dynamic_int8"
             computes products in integers, with a scale for each row as it comes; "int8" computes
             in integers that a profile chooses.
-        profile: what `profile` observed of the model, or the path of its file, for "int8".
+        profile: what `profile` observed of the model, or the path of its file, for "int8"; for
+            "float16" it says what does not fit.
         quantization: how integers are chosen for "int8": docs/quantization.md.
         round_weights: samples, as `profile` takes them, by which weights are rounded to integers
             so that layers compute the least error; None for the nearest integers.

@@ -14,6 +14,7 @@ from afterglow.driver.stages import Stages
 from afterglow.driver.state import import_with_state
 from afterglow.frontends.base import Source
 from afterglow.graph import Function, Module
+from afterglow.quantization.interface import interface_values
 from afterglow.quantization.logarithms import before_logarithms
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.observe import Recorder, add_observers, merge_observations
@@ -117,7 +118,10 @@ class ObservedRecipe(InstrumentedRecipe):
     def instrument(self, module: Module, extents: Extents) -> tuple[list[str], OutputRecorder]:
         """Add observers of the values that would be stored as integers."""
         both = (find_points(module.main, integer_only=only).readers for only in (True, False))
-        observers = add_observers(module.main, list(dict.fromkeys(chain(*both))), extents)
+        values = dict.fromkeys(chain(*both))
+        if values:  # else it cannot be quantized
+            values.update(dict.fromkeys(interface_values(module.main)))
+        observers = add_observers(module.main, list(values), extents)
         recorder = Recorder(observers)
         self.records.recorders.append(recorder)
         self.records.left_out.update(dict.fromkeys(_left_out(module)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -107,6 +107,11 @@ class Options:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "threads", checked_threads(self.threads))
+
+    @property
+    def in_floats(self) -> Options:
+        """The same, for the model in floats."""
+        return replace(self, precision="float32", profile=None, quantization=None, rounding=None)
 
     @property
     def unchecked(self) -> bool:

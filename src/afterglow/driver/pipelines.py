@@ -23,6 +23,7 @@ from afterglow.passes import Pipeline, ProgramPipeline
 from afterglow.quantization.convert import Convert
 from afterglow.quantization.convert_floats import ConvertFloats
 from afterglow.quantization.dynamic import QuantizeProducts
+from afterglow.quantization.interface import QuantizeInterface
 from afterglow.quantization.rounding import Rounding
 from afterglow.quantization.scale_inputs import ScaleInputs
 from afterglow.quantization.weight_only import FORMATS, QuantizeWeights
@@ -58,10 +59,12 @@ from afterglow.transforms.recognise_shuffles import RECOGNISE_SHUFFLES
 from afterglow.transforms.recognise_softmax import RECOGNISE_SOFTMAX
 from afterglow.transforms.recognise_stored import RECOGNISE_STORED
 from afterglow.transforms.reshapes import SIMPLIFY_RESHAPES
+from afterglow.transforms.resize_integers import RESIZE_INTEGERS
 from afterglow.transforms.sink_transposes import SinkTransposes
 from afterglow.transforms.slices import SIMPLIFY_SLICES
 from afterglow.transforms.sparse_windows import SPLIT_SPARSE_WINDOWS
 from afterglow.transforms.stored_weights import MOVE_STORED_WEIGHTS
+from afterglow.transforms.wide_tables import WIDE_TABLES
 from afterglow.types import DType
 
 
@@ -120,18 +123,21 @@ def optimising_pipeline() -> Pipeline:
 
 def quantizing_pipeline(convert: Convert) -> Pipeline:
     """From an optimised function of floats to one of integers, where they were observed."""
+    integers = ALL_BYTE_TABLES, INTEGER_ONLY, WIDE_TABLES  # the last, of what no other can
     return Pipeline(
         "quantize",
         (
             convert,
+            RESIZE_INTEGERS,  # before what it reads is moved away
             INTEGER_ISLANDS,  # before products are recognised, which read what moves leave
             RECOGNISE_QUANTIZED,
-            *((ALL_BYTE_TABLES, INTEGER_ONLY) if convert.config.integer_only else (BYTE_TABLES,)),
+            *(integers if convert.config.integer_only else (BYTE_TABLES,)),
             AVERAGE_INTEGERS,  # so that all machines have the same means
             SIMPLIFY_CLIPS,
             ARITHMETIC,
             MergeEqualConstants(),  # scales and weights that several readers have
             MergeEqualNodes(),
+            *((QuantizeInterface(),) if convert.config.quantized_io else ()),
             DropDead(),
         ),
     )

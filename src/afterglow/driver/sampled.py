@@ -39,11 +39,8 @@ def sampled_rounding(samples: RoundingSamples) -> Rounding:
 def _inputs_of_layers(samples: RoundingSamples) -> Mapping[str, InputMoments]:
     """Run a model in floats, here, on all samples; what its layers read, by name."""
     options = replace(
-        samples.options,
+        samples.options.in_floats,
         target="host",
-        precision="float32",
-        profile=None,
-        quantization=None,
         max_arena=None,
         donate_inputs=False,
         tune=None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -96,7 +96,7 @@ class _ProbedRecipe(Recipe):
         """All stages for one binding, with probes in between."""
         self.last = options
         module, forms = import_with_state(self.source, options)
-        floats = Stages(replace(options, precision="float32", profile=None, quantization=None))
+        floats = Stages(options.in_floats)
         floats.check_runs_here()
         inputs = [placeholder.name for placeholder in module.main.inputs]
         outputs = [output.name for output in module.main.outputs]

@@ -95,19 +95,20 @@ class Stages:
 
     @property
     def _mixed(self) -> MixedPrecision:
-        return MixedPrecision(self.options.keep, self.options.allow)
+        profile = self.options.profile
+        seen = {} if profile is None else profile.observations
+        reaches = {name: max(-o.low, o.high) for name, o in seen.items()}
+        return MixedPrecision(self.options.keep, self.options.allow, reaches)
 
     @property
     def _conversion(self) -> Convert:
         """The pass that stores values as integers, by what was observed of them."""
-        options = self.options
-        assert options.profile is not None, "refused when the backend was found"
-        config = (options.quantization or QuantizationConfig()).keeping(
-            (*options.profile.keep, *options.keep)
-        )
+        options, profile = self.options, self.options.profile
+        assert profile is not None, "refused when the backend was found"
+        given = options.quantization or QuantizationConfig()
+        config = given.keeping((*profile.keep, *options.keep), profile.int16)
         whole = options.partition is None
-        found = options.profile.observations
-        return Convert(found, config, whole=whole, rounding=self._rounding)
+        return Convert(profile.observations, config, whole=whole, rounding=self._rounding)
 
     @cached_property
     def stacking_backend(self) -> Backend:
@@ -486,7 +487,7 @@ def _check_precision(options: Options, backend: Backend) -> None:
         _check_rounding(options)
     if precision.by_profile:
         _check_profile(options)
-    elif options.profile is not None or options.quantization is not None:
+    elif options.quantization is not None or (options.profile and not precision.floats):
         raise UsageError(
             f"precision {options.precision!r} takes no profile", help="use precision 'int8'"
         )

@@ -48,11 +48,11 @@ class ByteTable(Op):
     def infer(self, x: TensorType) -> TensorType:
         """The same shape, of the element type of the table."""
         require(x.dtype in (i8, u8), f"x must hold i8 or u8, got {x}")
-        require(self.dtype in (i8, u8), f"a table holds i8 or u8, not {self.dtype}")
+        require(self.dtype in (i8, u8, i16), f"a table holds i8, u8 or i16, not {self.dtype}")
         count = len(self.numbers)
         require(count == ENTRIES, f"a table has {ENTRIES} numbers, got {count}")
-        least = -128 if self.dtype is i8 else 0
-        inside = all(least <= number < least + ENTRIES for number in self.numbers)
+        least, most = self.dtype.limits
+        inside = all(least <= number <= most for number in self.numbers)
         require(inside, f"every number of the table must be one of {self.dtype}")
         return x.with_dtype(self.dtype)
 

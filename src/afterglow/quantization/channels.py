@@ -8,6 +8,7 @@ where they end.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -91,9 +92,23 @@ class ChannelGroup:
     bounds: list[Bound] = field(default_factory=list)
 
 
-def channel_groups(function: Function) -> list[ChannelGroup]:
-    """The groups of a function, in the order of computation."""
+def fixed_values(function: Function) -> list[Value]:
+    """The values of f32 inside a function of whose channels none can be scaled."""
     ties = _Ties(function)
+    sets = ties.sets()
+    return [
+        value
+        for value, ids in ties.ids.items()
+        if value.type.rank >= 2 and id(value) not in ties.escaping and (sets[ids] == FIXED).all()
+    ]
+
+
+def channel_groups(function: Function, gains: Collection[Node] = ()) -> list[ChannelGroup]:
+    """The groups of a function, in the order of computation.
+
+    Gains are products by a vector that scale their result, whatever they read.
+    """
+    ties = _Ties(function, gains)
     sets, groups = ties.sets(), ties.groups()
     found: dict[int, ChannelGroup] = {}
     local = np.zeros(len(sets), np.int64)
@@ -152,7 +167,8 @@ def _replace(function: Function, parameter: Parameter, data: Array) -> None:
 class _Ties:
     """Finds which channels have one factor; every channel of every value has a number."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, gains: Collection[Node] = ()) -> None:
+        self.gains = gains
         self.count = FIXED + 1
         self.ids: dict[Value, Array] = {}
         self.pairs: list[tuple[Array, Array]] = []
@@ -207,6 +223,10 @@ class _Ties:
         """Tie what a node reads to what it computes; False if it is not known how."""
         if any(value.type.dtype is not f32 for value in (*node.given, *node.results)):
             return False
+        if node in self.gains:
+            self.fix(node.given[0])
+            self.parameters.append(Parameter(node, 1, self.of(node.result)))
+            return True
         match node.op:
             case Conv() | MatMul():
                 return self._tie_layer(node)

@@ -17,14 +17,16 @@ from afterglow.quantization.calibrate import calibrate
 from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.correct_bias import expected_error
 from afterglow.quantization.equalise import Equalise
+from afterglow.quantization.interface import interface_values, store_interface
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.points import find_points, is_anchor
 from afterglow.quantization.rounding import Rounding
 from afterglow.quantization.scaled_observation import scaled_observation
-from afterglow.quantization.scheme import LEAST_SCALE, Method, Scheme
+from afterglow.quantization.scheme import LEAST_SCALE, Method, Scheme, chosen_for
 from afterglow.quantization.weights import least_scales, quantize_bias, quantize_weight
+from afterglow.quantization.widths import point_types
 from afterglow.support.errors import UsageError
-from afterglow.types import Array, Quantization
+from afterglow.types import Array, DType, Quantization
 
 
 class Convert(Pass):
@@ -79,30 +81,44 @@ class Convert(Pass):
                 help="make the profile again, with this version of Afterglow",
             )
         sources = {value: points.parameters_from(value) for value in points.readers}
+        types = point_types(points, sources, self.config)
         for value, readers in points.readers.items():
-            source = sources[value]
+            source, dtype = sources[value], types[value]
             if source.name in self.observations:
-                self._convert(function, value, readers, self._parameters(source.name))
+                parameters = self._parameters(source.name, dtype)
+                stored = self._convert(function, value, readers, parameters, dtype)
+                if value in points.outputs:
+                    _return(function, value, stored)
+        if self.config.quantized_io:
+            self._store_interface(function, sources)
         return bool(points.readers)
+
+    def _store_interface(self, function: Function, sources: Mapping[Value, Value]) -> None:
+        """Store inputs and outputs as integers: with the scale that readers have, if any have."""
+        names = {v: sources.get(v, v).name for v in interface_values(function)}
+        seen, dtype = self.observations, self.config.dtype
+        known = {v: self._parameters(name, dtype) for v, name in names.items() if name in seen}
+        store_interface(function, known, dtype)
 
     def _equalise(self, function: Function) -> None:
         """Scale channels to similar ranges, and with them what was observed."""
         seen = self.observations
-        equalise = Equalise({name: o.channels for name, o in seen.items() if o.channels})
+        equalise = Equalise(seen, gains=not self.config.integer_only)
         equalise.run(function)
         self.exponents = equalise.exponents
+        sources = {name: equalise.sources.get(name, name) for name in self.exponents}
         scaled = {
-            name: scaled_observation(seen[name], exponents)
-            for name, exponents in self.exponents.items()
-            if name in seen and seen[name].channels is not None
+            name: scaled_observation(seen[source], self.exponents[name])
+            for name, source in sources.items()
+            if source in seen and seen[source].channels is not None
         }
         self.observations = {**seen, **scaled}
 
-    def _parameters(self, name: str) -> Quantization:
+    def _parameters(self, name: str, dtype: DType) -> Quantization:
         config = self.config
-        scheme, method = Scheme(config.scheme), Method(config.method)
+        scheme, method = chosen_for(dtype, Scheme(config.scheme), Method(config.method))
         observed = self.observations[name]
-        return calibrate(observed, scheme, method, config.dtype, config.percentile)
+        return calibrate(observed, scheme, method, dtype, config.percentile)
 
     def _convert(
         self,
@@ -110,10 +126,10 @@ class Convert(Pass):
         value: Value,
         readers: list[tuple[Node, int]],
         parameters: Quantization,
-    ) -> None:
+        dtype: DType,
+    ) -> Value:
         first = next(iter(function.nodes)) if value.producer is None else value.producer.after
         b = Builder(function, first, name=f"{value.name}.quantized", origin=_origin(value))
-        dtype = self.config.dtype
         scale = b.constant(np.array(parameters.scales[0], np.float32), f"{value.name}.scale")
         zero = b.constant(np.array(parameters.offsets[0], dtype.numpy), f"{value.name}.zero")
         axis = max(0, value.type.rank - 1)
@@ -123,6 +139,7 @@ class Convert(Pass):
             node.set_operand(index, reader.emit(DequantizeLinear(axis), stored, scale, zero))
             if isinstance(node.op, (Conv, MatMul)):
                 self._convert_weight(function, node, value.name, parameters.scales[0])
+        return stored
 
     def _convert_weight(
         self, function: Function, anchor: Node, point: str, input_scale: float
@@ -197,6 +214,17 @@ class _Bias:
         b = Builder(function, self.node, name=name, origin=self.node.origin)
         stored, scale = b.constant(integers, f"{name}.stored"), b.constant(scales, f"{name}.scale")
         self.node.set_operand(self.index, b.emit(DequantizeLinear(0), stored, scale))
+
+
+def _return(function: Function, value: Value, stored: Value) -> None:
+    """Return what the integers of a value stand for instead of the value itself."""
+    quantize = stored.producer
+    assert quantize is not None
+    b = Builder(function, quantize.after, name=f"{value.name}.real", origin=_origin(value))
+    axis = max(0, value.type.rank - 1)
+    real = b.emit(DequantizeLinear(axis), stored, *quantize.operands[1:])
+    function.replace(value, real)
+    quantize.set_operand(0, value)
 
 
 def _column_axis(anchor: Node) -> int:

@@ -7,13 +7,13 @@ stored coarsely. Factors are powers of two: results keep every bit in floats.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from afterglow.graph import Function, Value
+from afterglow.graph import Function, Node, Value
 from afterglow.passes import Pass
 from afterglow.quantization.channels import (
     ChannelGroup,
@@ -21,19 +21,21 @@ from afterglow.quantization.channels import (
     channel_groups,
     divide_channels,
 )
-from afterglow.quantization.observation import ChannelRanges
+from afterglow.quantization.gains import add_gains, drop_gains
+from afterglow.quantization.observation import Observation
+from afterglow.quantization.scaled_observation import channel_powers
 from afterglow.types import Array
 
 MOST_EXPONENT = 6
 """Channels are scaled by at most two to the power of that."""
-DEVIATIONS = 3
-"""How far values are expected to reach from their mean, in standard deviations."""
 BALANCES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """What is tried: from weights that are equal in all channels to activations that are."""
 STRENGTHS = (0.5, 1.0)
 """How much of that is tried."""
 LEAST_GAIN = 0.9
 """The noise that must be expected at most, as a part of that without scaling."""
+LEAST_GAIN_OF_GAINS = 0.7
+"""The same where values are multiplied for it."""
 TINY = 1e-30
 ACTIVATION_STEPS, WEIGHT_STEPS = 255, 127
 """Steps of the range of activations, and from zero to the largest weight of a row."""
@@ -49,22 +51,39 @@ class Equalise(Pass):
 
     name = "equalise"
 
-    def __init__(self, ranges: Mapping[str, ChannelRanges]) -> None:
-        self.ranges = ranges
+    def __init__(self, observations: Mapping[str, Observation], *, gains: bool = True) -> None:
+        self.observations = {**observations}
         """By the names of values."""
+        self.gains = gains
+        """Whether products by factors are added where nothing else can scale channels."""
+        self.sources: dict[str, str] = {}
+        """For what these compute, by name, the name of what is multiplied."""
         self.exponents: dict[str, Array] = {}
         """By what powers of two the channels of values were divided, by the names of these."""
 
     def run(self, function: Function) -> bool:
         """See the class."""
+        gains = add_gains(function, self.observations) if self.gains else {}
+        self.sources = {gain.result.name: value.name for gain, value in gains.items()}
+        self.observations |= {
+            name: self.observations[source] for name, source in self.sources.items()
+        }
         self.exponents = {}
-        for group in channel_groups(function):
-            scaling = _Scaling.of(group, self.ranges)
-            exponents = scaling.best() if scaling is not None else np.zeros(1, np.int32)
-            factors = np.ldexp(np.float32(1), exponents)
-            if exponents.any() and divide_channels(function, group, factors):
-                self.exponents |= dict(_by_value(group, exponents))
+        for group in channel_groups(function, gains):
+            self._scale(function, group, gains)
+        drop_gains(function, gains)
         return bool(self.exponents)
+
+    def _scale(self, function: Function, group: ChannelGroup, gains: Container[Node]) -> None:
+        """Scale the channels of a group, if that is expected to help."""
+        scaling = _Scaling.of(group, self.observations)
+        if scaling is None:
+            return
+        multiplied = any(parameter.node in gains for parameter in group.parameters)
+        exponents = scaling.best(LEAST_GAIN_OF_GAINS if multiplied else LEAST_GAIN)
+        factors = np.ldexp(np.float32(1), exponents)
+        if exponents.any() and divide_channels(function, group, factors):
+            self.exponents |= dict(_by_value(group, exponents))
 
 
 def _by_value(group: ChannelGroup, exponents: Array) -> Iterator[tuple[str, Array]]:
@@ -90,9 +109,10 @@ class _Read:
     """How many weights of a row multiply one channel."""
 
     @staticmethod
-    def of(reader: Reader, places: Array, seen: ChannelRanges) -> _Read:
-        low, high, mean = (part.astype(np.float64) for part in (seen.low, seen.high, seen.mean))
-        power = np.square(mean) + np.square((high - low) / (2 * DEVIATIONS))
+    def of(reader: Reader, places: Array, seen: Observation) -> _Read:
+        assert seen.channels is not None
+        low, high = (x.astype(np.float64) for x in (seen.channels.low, seen.channels.high))
+        power = channel_powers(seen)
         rows = reader.rows()
         squares = np.einsum("grtc,grtc->gc", rows, rows).ravel()
         largest, taps = np.abs(rows).max(2), rows.shape[2]
@@ -132,12 +152,13 @@ class _Scaling:
     """Bounds of the exponents."""
 
     @staticmethod
-    def of(group: ChannelGroup, ranges: Mapping[str, ChannelRanges]) -> _Scaling | None:
+    def of(group: ChannelGroup, observations: Mapping[str, Observation]) -> _Scaling | None:
         """None if not enough of it was observed."""
 
-        def seen(value: Value) -> ChannelRanges | None:
-            found = ranges.get(value.name)
-            return found if found and found.low.shape == group.values[value].shape else None
+        def seen(value: Value) -> Observation | None:
+            found = observations.get(value.name)
+            known = found.channels if found is not None else None
+            return found if known and known.low.shape == group.values[value].shape else None
 
         observed = [seen(value) for value in (r.value for r in group.readers)]
         bounded = [seen(bound.value) for bound in group.bounds]
@@ -153,20 +174,21 @@ class _Scaling:
         most[-1] = least[-1] = 0
         for bound, found in zip(group.bounds, bounded, strict=True):
             assert found is not None
+            assert found.channels is not None
             places = group.values[bound.value]
-            ends = ((found.low, bound.low), (found.high, bound.high))
+            ends = (found.channels.low, bound.low), (found.channels.high, bound.high)
             parts = [seen / end for seen, end in ends if end and np.isfinite(end)]
             needed = np.ceil(np.log2(np.maximum(np.max(parts, 0), 2.0**-MOST_EXPONENT)))
             np.maximum.at(least, places, needed.astype(np.int64))
             most[places] = 0
         return _Scaling(reads, least, most)
 
-    def best(self) -> Array:
-        """The exponents with the least noise expected; zeros if none is much better."""
+    def best(self, least_gain: float) -> Array:
+        """The exponents with the least noise expected; zeros if it is not that part of before."""
         none = np.zeros(len(self.least), np.int32)
         tried = [self._exponents(b, strength) for b in BALANCES for strength in STRENGTHS]
         best = min(tried, key=self._noise)
-        return best if self._noise(best) < LEAST_GAIN * self._noise(none) else none
+        return best if self._noise(best) < least_gain * self._noise(none) else none
 
     def _noise(self, exponents: Array) -> float:
         factors = np.ldexp(1.0, exponents)

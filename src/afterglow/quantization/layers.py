@@ -16,7 +16,7 @@ from afterglow.graph import Op
 from afterglow.ops.convolution import Conv
 from afterglow.ops.linear import MatMul
 from afterglow.quantization.moments import Blocks
-from afterglow.quantization.round_weights import round_weights, second_moments
+from afterglow.quantization.round_weights import SWEEPS, round_weights, second_moments
 from afterglow.quantization.weights import QuantizedWeight
 from afterglow.types import Array
 
@@ -62,7 +62,9 @@ def input_moments(op: Op, weight: tuple[int, ...], x: Array, most: int = MOST_RO
     return np.stack([second_moments(rows) for rows in input_rows(op, weight, x, most)])
 
 
-def round_layer(op: Op, weight: Array, chosen: QuantizedWeight, moments: Blocks) -> QuantizedWeight:
+def round_layer(
+    op: Op, weight: Array, chosen: QuantizedWeight, moments: Blocks, *, sweeps: int = SWEEPS
+) -> QuantizedWeight:
     """The weight of a layer with the scales as chosen, rounded for little error of the results.
 
     The scales are one a row, one for all, or one a block along the depth of a product.
@@ -77,7 +79,13 @@ def round_layer(op: Op, weight: Array, chosen: QuantizedWeight, moments: Blocks)
         shared = slice(start // size, -(-inputs.stop // size)) if size else slice(None)
         scale, zero = scales[..., shared], zeros[..., shared]
         stored[..., inputs] = round_weights(
-            rows[..., inputs], block, scale, zero, chosen.limits, group_size=size
+            rows[..., inputs],
+            block,
+            scale,
+            zero,
+            chosen.limits,
+            group_size=size,
+            sweeps=sweeps,
         )
         start = inputs.stop
     return replace(chosen, stored=weight_of_rows(op, stored, weight.shape))

@@ -6,7 +6,7 @@ result may be rounded, and whether it fits the range.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import ml_dtypes
@@ -50,10 +50,12 @@ class MixedPrecision:
     Args:
         keep: what stays in f32: names of nodes of the model, patterns with stars, or ops.
         allow: ops that compute in 16 bits although they do not by default.
+        reaches: the largest magnitudes that were observed, by the names of values.
     """
 
     keep: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
+    reaches: Mapping[str, float] = field(default_factory=dict)
 
     def keeps(self, node: Node) -> bool:
         """Whether the user wants a node in f32."""
@@ -123,7 +125,21 @@ def _reason_to_keep(node: Node, dtype: DType, wanted: MixedPrecision) -> str | N
         return f"{node.op.mnemonic} needs the range or the precision of f32"
     if node.op.mnemonic not in WEIGHTS_ONLY and not _takes(node, dtype):
         return f"{node.op.mnemonic} takes no {dtype}"
-    return next(_lost_in_constants(node, dtype), None)
+    return next(_overflows(node, dtype, wanted.reaches), None) or next(
+        _lost_in_constants(node, dtype), None
+    )
+
+
+def _overflows(node: Node, dtype: DType, reaches: Mapping[str, float]) -> Iterator[str]:
+    """The values that a node reads or computes of which too large numbers were observed."""
+    for value in (*node.given, *node.results):
+        reach = reaches.get(value.name, 0.0)
+        if value.type.dtype is f32 and reach > _largest(dtype):
+            yield f"%{value.name} reaches {reach:.3g}, beyond {_largest(dtype):.6g}"
+
+
+def _largest(dtype: DType) -> float:
+    return float(ml_dtypes.finfo(dtype.numpy).max)  # type: ignore[no-untyped-call]  # ships no types
 
 
 def _takes(node: Node, dtype: DType) -> bool:
@@ -159,8 +175,7 @@ def _lost(data: Array, dtype: DType, *, is_weight: bool) -> str | None:
         rounded = data.astype(dtype.numpy).astype(np.float32)
     overflown = np.isinf(rounded) & np.isfinite(data)
     if overflown.any():
-        largest = float(ml_dtypes.finfo(dtype.numpy).max)  # type: ignore[no-untyped-call]  # ships no types
-        return f"{np.abs(data[overflown]).max():.3g}, beyond {largest:.6g}"
+        return f"{np.abs(data[overflown]).max():.3g}, beyond {_largest(dtype):.6g}"
     vanished = (rounded == 0) & (data != 0)
     if vanished.any() and not is_weight:
         return f"{np.abs(data[vanished]).max():.3g}, which would be zero"

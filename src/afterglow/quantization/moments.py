@@ -18,6 +18,8 @@ MOST_BYTES = 1 << 30
 """What the moments of all layers of a model take at most, but for the smallest blocks."""
 BLOCKS = (2048, 1024, 512, 256, 128)
 """Extents of blocks: multiples of the groups of weights that share a scale."""
+FEWEST = 8
+"""Rows that were read must be more than an eighth of the inputs: few tell nothing of others."""
 HALVES = 2
 """Runs alternate between halves: what is chosen by one can be checked by the other."""
 
@@ -76,6 +78,12 @@ class InputMoments:
             total += np.matmul(x.transpose(0, 2, 1), x)
         self._totals[half] += rows.sum(1, dtype=np.float64)
         self._counts[half] += rows.shape[1]
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether so much was read that weights can be rounded by it."""
+        extent = max((part.stop - part.start for part in self.slices), default=0)
+        return FEWEST * sum(self._counts) >= extent
 
     @property
     def mean(self) -> Array:

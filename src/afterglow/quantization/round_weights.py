@@ -7,7 +7,7 @@ of one weight can make up for that of others whose inputs are correlated with it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -18,8 +18,10 @@ DAMPING = 0.01
 """What is added to the moments' diagonal, as a part of its mean: samples are never all there is."""
 SWEEPS = 1
 """How often all the weights are rounded again, each with all others as they are by then."""
-_BLOCK = 64
-"""Columns whose errors are handed to the rest at once."""
+_FEW = 8
+"""Columns whose errors are handed on one by one."""
+_SMALL = 64
+"""Matrices of that extent are inverted as they are."""
 _ROWS = 2048
 """Rows that are rounded at once, as each takes memory."""
 
@@ -56,7 +58,8 @@ def round_weights(
     order = np.argsort(-np.diagonal(moments, axis1=-2, axis2=-1), kind="stable")
     damped = np.take_along_axis(_damped(moments, damping), order[..., None], -2)
     damped = np.take_along_axis(damped, order[..., None, :], -1)
-    factor = _inverse_factor(damped)
+    factor = _inverse_factor(damped).astype(np.float32)
+    damped = damped.astype(np.float32)
     stored = np.empty(weight.shape, np.int32)
     shared = (scales, offsets) if group_size else (scales[..., None], offsets[..., None])
     for start in range(0, rows, _ROWS):
@@ -95,39 +98,61 @@ class _Columns:
     def round_in_turn(self, factor: Array) -> None:
         """Round column by column; those that follow make up for the error as well as they can."""
         wanted = self.weight.copy()
-        for part in self._blocks():
-            stop = part.stop
-            errors = np.empty_like(wanted[..., part, :])
-            for place in range(part.start, stop):
-                error = wanted[..., place, :] - self.rounded(place, wanted[..., place, :])
-                error /= factor[..., place, place, None]
-                ahead = factor[..., place, place + 1 : stop, None]
-                wanted[..., place + 1 : stop, :] -= ahead * error[..., None, :]
-                errors[..., place - part.start, :] = error
-            wanted[..., stop:, :] -= factor[..., part, stop:].swapaxes(-2, -1) @ errors
+        errors = np.empty_like(wanted)
+
+        def round_one(place: int, stop: int) -> None:
+            error = wanted[..., place, :] - self.rounded(place, wanted[..., place, :])
+            error /= factor[..., place, place, None]
+            ahead = factor[..., place, place + 1 : stop, None]
+            wanted[..., place + 1 : stop, :] -= ahead * error[..., None, :]
+            errors[..., place, :] = error
+
+        def hand_on(done: slice, rest: slice) -> None:
+            ahead = factor[..., done, rest].swapaxes(-2, -1)
+            wanted[..., rest, :] -= ahead @ errors[..., done, :]
+
+        _by_halves(0, wanted.shape[-2], round_one, hand_on)
 
     def round_again(self, moments: Array) -> bool:
         """Round each column for the least error, all others being as they are; was there less?"""
         before = self.stored.copy()
-        real = (self.stored - self.offsets) * self.scales
+        real = np.asarray((self.stored - self.offsets) * self.scales, np.float32)
         slope = moments @ (self.weight - real)
-        for part in self._blocks():
-            stop = part.stop
-            changes = np.empty_like(real[..., part, :])
-            for place in range(part.start, stop):
-                old = real[..., place, :]
-                wanted = old + slope[..., place, :] / moments[..., place, place, None]
-                change = self.rounded(place, wanted) - old
-                ahead = moments[..., place:stop, place, None]
-                slope[..., place:stop, :] -= ahead * change[..., None, :]
-                changes[..., place - part.start, :] = change
-            slope[..., stop:, :] -= moments[..., stop:, part] @ changes
+        changes = np.empty_like(real)
+
+        def round_one(place: int, stop: int) -> None:
+            old = real[..., place, :]
+            wanted = old + slope[..., place, :] / moments[..., place, place, None]
+            change = self.rounded(place, wanted) - old
+            ahead = moments[..., place + 1 : stop, place, None]
+            slope[..., place + 1 : stop, :] -= ahead * change[..., None, :]
+            changes[..., place, :] = change
+
+        def hand_on(done: slice, rest: slice) -> None:
+            slope[..., rest, :] -= moments[..., rest, done] @ changes[..., done, :]
+
+        _by_halves(0, real.shape[-2], round_one, hand_on)
         return not np.array_equal(before, self.stored)
 
-    def _blocks(self) -> Iterator[slice]:
-        depth = self.weight.shape[-2]
-        for start in range(0, depth, _BLOCK):
-            yield slice(start, min(start + _BLOCK, depth))
+
+def _by_halves(
+    start: int,
+    stop: int,
+    step: Callable[[int, int], None],
+    hand_on: Callable[[slice, slice], None],
+) -> None:
+    """Do all steps in turn, each with those that follow it up to an end.
+
+    Few of these follow at once: what a half did is handed on to the other as one product.
+    """
+    if stop - start <= _FEW:
+        for place in range(start, stop):
+            step(place, stop)
+        return
+    middle = (start + stop) // 2
+    _by_halves(start, middle, step, hand_on)
+    hand_on(slice(start, middle), slice(middle, stop))
+    _by_halves(middle, stop, step, hand_on)
 
 
 def _spread(part: Array, group_size: int, depth: int) -> Array:
@@ -139,7 +164,7 @@ def _ordered(x: Array, order: Array) -> Array:
     """Columns in an order, [..., depth, rows]."""
     places = np.broadcast_to(order[..., None], x.swapaxes(-2, -1).shape)
     found = np.take_along_axis(x.swapaxes(-2, -1), places, -2)
-    return np.ascontiguousarray(found, np.float64)
+    return np.ascontiguousarray(found, np.float32)
 
 
 def _damped(moments: Array, damping: float) -> Array:
@@ -156,7 +181,7 @@ def _inverse_factor(moments: Array) -> Array:
 def _triangular_inverse(upper: Array) -> Array:
     """The inverse of an upper triangular matrix, by halves: a third of the work of any matrix."""
     size = upper.shape[-1]
-    if size <= _BLOCK:
+    if size <= _SMALL:
         return np.linalg.inv(upper)
     half = size // 2
     low, high = slice(None, half), slice(half, None)

@@ -88,10 +88,10 @@ class Rounding:
         return np.asarray(found.ravel(), np.float32)
 
     def _seen(self, names: Sequence[str], rows: Array) -> InputMoments | None:
-        """What the first known layer reads, if it has as much for these rows."""
+        """What the first known layer reads, if it is as deep as these rows, and read enough."""
         found = (self.moments[name] for name in names if name in self.moments)
         fitting = (seen for seen in found if (seen.groups, seen.depth) == rows.shape[::2])
-        return next(fitting, None)
+        return next((seen for seen in fitting if seen.is_enough), None)
 
 
 def round_checked(
@@ -103,7 +103,7 @@ def round_checked(
     integers: where these have no more error they stay, and all runs round the other rows.
     If `centred`, the mean error of a row does not count, as for a bias that takes it back.
     """
-    tried = round_layer(op, weight, nearest, seen.half(0, centred=centred))
+    tried = round_layer(op, weight, nearest, seen.half(0, centred=centred), sweeps=0)
     unseen = seen.half(1, centred=centred)
     before, after = (
         row_errors(weight_rows(op, x.dequantized() - weight), unseen) for x in (nearest, tried)

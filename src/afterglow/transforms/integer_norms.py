@@ -16,11 +16,11 @@ from afterglow.ops.quantization import QuantizeLinear
 from afterglow.ops.reduction import ReduceSum
 from afterglow.passes import rewrite
 from afterglow.transforms.fixed_point import MOST_SHIFT, emit_difference, emit_quotient, emit_stored
-from afterglow.transforms.matching.quantized import Quantized, Storing
-from afterglow.types import Array
+from afterglow.transforms.integer_terms import largest_difference
+from afterglow.transforms.matching.quantized import STORED_TYPES, Quantized, Storing
+from afterglow.types import Array, DType
 from afterglow.types.dtype import i32, i64
 
-LARGEST_BYTE = 255
 MOST_TERMS = 1 << 15
 """Squares of bytes that add up to less than 2^31."""
 ROOT_BITS = 31
@@ -43,11 +43,14 @@ def layer_norm_in_integers(node: Node, b: Builder) -> Value | None:
     if norm is None or storing is None:
         return None
     count = norm.count
-    bound = _Bound((LARGEST_BYTE * count) ** 2 // 4, op.epsilon * (count / norm.step) ** 2)
+    spread = 2**norm.bits - 1
+    bound = _Bound(
+        spread * count, (spread * count) ** 2 // 4, op.epsilon * (count / norm.step) ** 2
+    )
     factors = norm.factors(storing, MEAN_FREE_BITS)
     if bound.shift < 0 or factors is None:
         return None
-    wide = b.emit(Cast(i32), norm.source.stored)
+    wide = b.emit(Cast(norm.sum_type), norm.source.stored)
     total = b.emit(ReduceSum(norm.axes), wide)
     centred = b.emit(Sub(), b.emit(Mul(), wide, scalar(b, count, wide)), total)
     squares = b.emit(Cast(i64), b.emit(ReduceSum(norm.axes), b.emit(Mul(), wide, wide)))
@@ -69,11 +72,12 @@ def rms_norm_in_integers(node: Node, b: Builder) -> Value | None:
             return None
     if norm is None or storing is None:
         return None
-    bound = _Bound(LARGEST_BYTE**2 * norm.count, op.epsilon * norm.count / norm.step**2)
+    most = largest_difference(norm.source)
+    bound = _Bound(most, most**2 * norm.count, op.epsilon * norm.count / norm.step**2)
     factors = norm.factors(storing, UNIT_BITS, math.sqrt(norm.count))
     if bound.shift < 0 or factors is None:
         return None
-    wide = emit_difference(b, norm.source)
+    wide = b.emit(Cast(norm.sum_type), emit_difference(b, norm.source))
     squares = b.emit(Cast(i64), b.emit(ReduceSum(norm.axes), b.emit(Mul(), wide, wide)))
     unit = _emit_unit(b, wide, squares, bound, UNIT_BITS)
     return factors.emit(b, unit, storing)
@@ -95,8 +99,9 @@ class _Factors:
 
 @dataclass(frozen=True)
 class _Bound:
-    """The largest square of a length, and what is added to it."""
+    """The largest number, the largest square of a length, and what is added to that."""
 
+    number: int
     square: int
     epsilon: float
 
@@ -104,6 +109,11 @@ class _Bound:
     def shift(self) -> int:
         """By how many bits a root can be longer; negative if it is too long as it is."""
         return (2 * ROOT_BITS - (self.square + math.ceil(self.epsilon)).bit_length()) // 2
+
+    @property
+    def quotient_bits(self) -> int:
+        """How long a quotient may be whose product with a number has 62 bits."""
+        return min(MOST_SHIFT - 1 - self.number.bit_length(), MOST_SHIFT - self.shift)
 
 
 @dataclass(frozen=True)
@@ -119,7 +129,7 @@ class _Norm:
     @staticmethod
     def of(op: LayerNorm | RMSNorm, x: Value, parameters: list[Value | None]) -> _Norm | None:
         """A norm of bytes of one scale, if its parameters are known."""
-        source = Quantized.of(x)
+        source = Quantized.of(x, STORED_TYPES)
         axes = tuple(range(op.axis % x.type.rank, x.type.rank))
         extents = [x.type.shape[axis] for axis in axes]
         count = math.prod(extents)
@@ -132,6 +142,16 @@ class _Norm:
             return None
         scale, bias = (*known, None, None)[:2]
         return _Norm(source, axes, count, np.ones(()) if scale is None else scale, bias)
+
+    @property
+    def bits(self) -> int:
+        """Bits of each integer."""
+        return self.source.stored.type.dtype.bits
+
+    @property
+    def sum_type(self) -> DType:
+        """In which type sums of squares have room."""
+        return i32 if self.bits == 8 else i64
 
     @property
     def step(self) -> float:
@@ -160,8 +180,8 @@ def _emit_unit(b: Builder, x: Value, square: Value, bound: _Bound, fraction_bits
     epsilon = scalar(b, round(bound.epsilon * 4.0**more), square)
     positive = b.emit(Max(), b.emit(Add(), shifted, epsilon), scalar(b, 1, square))
     root = b.emit(IntegerSqrt(), positive)
-    quotient = emit_quotient(b, 1.0, root, ROOT_BITS - 1 + more)
-    shift = ROOT_BITS - 1 - fraction_bits
+    quotient = emit_quotient(b, 1.0, root, bound.quotient_bits + more)
+    shift = bound.quotient_bits - fraction_bits
     product = b.emit(Mul(), b.emit(Cast(i64), x), quotient)
     total = b.emit(Add(), product, scalar(b, 1 << (shift - 1), product))
     return b.emit(ShiftRight(), total, scalar(b, shift, total))

@@ -31,8 +31,8 @@ from afterglow.transforms.fixed_point import (
     quotient_shift,
     ratio_constants,
 )
-from afterglow.transforms.integer_terms import computed_bytes
-from afterglow.transforms.matching.quantized import Quantized, Storing
+from afterglow.transforms.integer_terms import computed_integers
+from afterglow.transforms.matching.quantized import BYTES, Quantized, Storing
 from afterglow.types.dtype import boolean, i16, i32, i64, u8
 from afterglow.types.extent import largest
 
@@ -55,7 +55,7 @@ def softmax_in_integers(node: Node, b: Builder) -> Value | None:
         case _:
             return None
     assert storing is not None
-    source, one = computed_bytes(x), 1 << EXPONENT_BITS
+    source, one = computed_integers(x), 1 << EXPONENT_BITS
     shift = quotient_shift(1 / storing.step, one)
     if source is None or shift is None or not 0 < largest(x.type.shape[axis]) < MOST_KEYS:
         return None
@@ -109,7 +109,7 @@ class _Heads:
     @staticmethod
     def of(op: Attention, *operands: Value) -> _Heads | None:
         """The heads, if all operands are bytes, and sums of their products are never too large."""
-        sources = [computed_bytes(operand) for operand in operands]
+        sources = [computed_integers(operand, BYTES) for operand in operands]
         q, k, v = sources
         if q is None or k is None or v is None:
             return None

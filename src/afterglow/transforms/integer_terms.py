@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,10 +16,15 @@ from afterglow.ops.pooling import AvgPool
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.ops.reduction import ReduceMean, ReduceSum
 from afterglow.transforms.fixed_point import emit_difference, fits, ratio_constants
-from afterglow.transforms.matching.quantized import Quantized
+from afterglow.transforms.matching.quantized import (
+    STORED_TYPES,
+    Quantized,
+    emit_high_bytes,
+    emit_low_bytes,
+)
 from afterglow.transforms.matching.values import has_one_use
-from afterglow.types import Array
-from afterglow.types.dtype import f32, i32
+from afterglow.types import Array, DType
+from afterglow.types.dtype import f32, i16, i32
 
 LARGEST_BYTE = 255
 
@@ -81,8 +86,8 @@ def terms_of(value: Value) -> list[Term | ConstantTerm] | None:
             if first is None or second is None:
                 return None
             return [*first, *map(_negated, second)]
-    term = None if value.producer is None else _term(value.producer)
-    return None if term is None else [term]
+    found = None if value.producer is None else _terms(value.producer)
+    return None if found is None else [*found]
 
 
 def _negated(term: Term | ConstantTerm) -> Term | ConstantTerm:
@@ -91,35 +96,43 @@ def _negated(term: Term | ConstantTerm) -> Term | ConstantTerm:
     return replace(term, scale=-term.scale)
 
 
-def _term(node: Node) -> Term | None:
+def _terms(node: Node) -> list[Term] | None:
+    """The terms that a node which is no sum computes."""
     match node:
         case Node(QuantizedConv() | QuantizedMatMul()):
-            return _product(node) if has_one_use(node.results[0]) else None
-        case Node(Slice() as part, [Value(Node(QuantizedMatMul()) as product)]):
-            return _part_of_product(product, part)
-        case Node(ReduceMean() as op, [Value() as x]) if (source := computed_bytes(x)) is not None:
-            count = math.prod(x.type.shape[axis] for axis in op.axes)
-            return _mean(source, count, _sums(ReduceSum(op.axes, op.keepdims), source))
-        case Node(AvgPool() as op, [Value() as x]) if (source := computed_bytes(x)) is not None:
-            if x.type.is_ranged:
-                return None
-            return _mean(source, _common_count(op, x), lambda b: _window_sums(b, op, source))
+            return _list(_product(node) if has_one_use(node.results[0]) else None)
+        case Node(Slice() as part, [Value() as whole]):
+            return _parts(whole, part)
+        case Node(ReduceMean() as op, [Value() as x]):
+            return _list(_mean_of_axes(op, x))
+        case Node(AvgPool() as op, [Value() as x]):
+            return _means_of_windows(op, x)
         case Node(Mul(), [Value() as x, Value() as y]):
-            return _scaled(x, y) if isinstance(y, Constant) else _product_of_two(x, y)
-    found = computed_bytes(node.results[0])
-    return None if found is None else _bytes_term(found, found.scale.data)
+            return _list(_scaled(x, y) if isinstance(y, Constant) else _product_of_two(x, y))
+    found = computed_integers(node.results[0])
+    return None if found is None else [_difference(found, found.scale.data)]
 
 
-def computed_bytes(value: Value) -> Quantized | None:
+def _list(term: Term | None) -> list[Term] | None:
+    return None if term is None else [term]
+
+
+def computed_integers(value: Value, types: Sequence[DType] = STORED_TYPES) -> Quantized | None:
     """What a value is dequantized from, if it is computed and has one scale."""
-    source = Quantized.of(value)
+    source = Quantized.of(value, types)
     if source is None or not source.has_one_scale or isinstance(source.stored, Constant):
         return None
     return source
 
 
-def _bytes_term(source: Quantized, scale: Array) -> Term:
-    largest = np.array(float(LARGEST_BYTE))
+def largest_difference(source: Quantized) -> int:
+    """What no integer less the zero point is further from zero than."""
+    least, most = source.stored.type.dtype.limits
+    return max(source.zero_point - least, most - source.zero_point)
+
+
+def _difference(source: Quantized, scale: Array) -> Term:
+    largest = np.array(float(largest_difference(source)))
     return Term(scale, largest, lambda b: emit_difference(b, source))
 
 
@@ -133,6 +146,17 @@ def _product(node: Node) -> Term | None:
             data = bias.data if isinstance(bias, Constant) else None
             largest = _largest_sums(op, weight.data, data)
             return Term(scale, largest, lambda b: b.emit(op, x, weight, None, *rest))
+    return None
+
+
+def _parts(whole: Value, part: Slice) -> list[Term] | None:
+    """Some columns of a product, or of a sum of products."""
+    match whole:
+        case Value(Node(Add(), [Value() as x, Value() as y])):
+            first, second = _parts(x, part), _parts(y, part)
+            return None if first is None or second is None else [*first, *second]
+        case Value(Node(QuantizedMatMul()) as product):
+            return _list(_part_of_product(product, part))
     return None
 
 
@@ -162,35 +186,59 @@ def _part_of_product(node: Node, part: Slice) -> Term | None:
 
 
 def _scaled(x: Value, factor: Constant) -> Term | None:
-    """Bytes times a constant, one number or one for each column."""
-    source, columns = computed_bytes(x), factor.type.shape
+    """Integers times a constant, one number or one for each column."""
+    source, columns = computed_integers(x), factor.type.shape
     if source is None or (columns and columns != x.type.shape[-1:]):
         return None
-    return _bytes_term(source, source.scale.data * factor.data)
+    return _difference(source, source.scale.data * factor.data)
 
 
 def _product_of_two(x: Value, y: Value) -> Term | None:
-    left, right = computed_bytes(x), computed_bytes(y)
+    left, right = computed_integers(x), computed_integers(y)
     if left is None or right is None:
         return None
-    largest = np.array(LARGEST_BYTE**2.0)
-    scale = left.scale.data * right.scale.data
+    largest = largest_difference(left) * largest_difference(right)
     return Term(
-        scale,
-        largest,
+        left.scale.data * right.scale.data,
+        np.array(float(largest)),
         lambda b: b.emit(Mul(), emit_difference(b, left), emit_difference(b, right)),
     )
 
 
+def _mean_of_axes(op: ReduceMean, x: Value) -> Term | None:
+    source, total = computed_integers(x), ReduceSum(op.axes, op.keepdims)
+    if source is None:
+        return None
+    count = math.prod(x.type.shape[axis] for axis in op.axes)
+    return _mean(source, count, lambda b: b.emit(total, emit_difference(b, source)))
+
+
+def _means_of_windows(op: AvgPool, x: Value) -> list[Term] | None:
+    """Of 16 bits, those of high bytes and those of low bytes."""
+    source = computed_integers(x)
+    if source is None or x.type.is_ranged:
+        return None
+    count = _common_count(op, x)
+    if source.stored.type.dtype is not i16:
+        return _list(
+            _mean(source, count, lambda b: _window_sums(b, op, source.stored, source.zero_point))
+        )
+    if source.zero_point or LARGEST_BYTE * count >= 2**31:
+        return None
+    largest, scale = np.array(float(LARGEST_BYTE * count)), source.scale.data / np.float64(count)
+    return [
+        Term(
+            256 * scale, largest, lambda b: _window_sums(b, op, emit_high_bytes(b, source.stored))
+        ),
+        Term(scale, largest, lambda b: _window_sums(b, op, emit_low_bytes(b, source.stored))),
+    ]
+
+
 def _mean(source: Quantized, count: int, emit: Callable[[Builder], Value]) -> Term | None:
-    largest = LARGEST_BYTE * count
+    largest = largest_difference(source) * count
     if not 0 < largest < 2**31:
         return None
     return Term(source.scale.data / np.float64(count), np.array(float(largest)), emit)
-
-
-def _sums(op: ReduceSum, source: Quantized) -> Callable[[Builder], Value]:
-    return lambda b: b.emit(op, emit_difference(b, source))
 
 
 def _common_count(pool: AvgPool, x: Value) -> int:
@@ -211,13 +259,12 @@ def _largest_sums(op: QuantizedConv | QuantizedMatMul, weight: Array, bias: Arra
     return np.asarray(sums if bias is None else sums + np.abs(bias.astype(np.float64)))
 
 
-def _window_sums(b: Builder, pool: AvgPool, source: Quantized) -> Value:
+def _window_sums(b: Builder, pool: AvgPool, x: Value, zero_point: int = 0) -> Value:
     """Sums of windows by a product with ones, as if equally many elements counted in all."""
-    x = source.stored
     channels, extents = x.type.shape[-1], x.type.shape[1:-1]
     ones = b.constant(np.ones((channels, *pool.kernel, 1), np.int8), "ones")
     pads = (*pool.windows.begins, *pool.windows.needed_ends(extents))
-    sums = QuantizedConv(pool.strides, pads, pool.dilations, channels, source.zero_point)
+    sums = QuantizedConv(pool.strides, pads, pool.dilations, channels, zero_point)
     total = b.emit(sums, x, ones)
     shares = _common_count(pool, x) // pool.divisors(extents)
     if np.all(shares == 1):

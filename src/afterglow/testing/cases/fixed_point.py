@@ -11,6 +11,7 @@ from afterglow.types import dtype as d
 
 _BYTES = tuple(int(number) for number in np.random.default_rng(3).permutation(ENTRIES))
 _SIGNED = tuple(number - 128 for number in _BYTES)
+_WIDE = tuple(257 * number - 32768 for number in _BYTES)
 _ALL = np.arange(ENTRIES, dtype=np.uint8)
 
 _TIES = np.array([-6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5], np.int32)
@@ -41,6 +42,8 @@ CASES = [
     case(ByteTable(_BYTES), i8(2, 5, 9), low=-128, high=127),
     case(ByteTable(_SIGNED, d.i8), i8(ENTRIES), given={0: _ALL.view(np.int8)}),
     case(ByteTable(_BYTES), u8(0, 3)),
+    case(ByteTable(_WIDE, d.i16), u8(ENTRIES), given={0: _ALL}),
+    case(ByteTable(_WIDE, d.i16), i8(2, 70), low=-128, high=127),
     _case(Requantize(), i32(3, 70)),
     _case(Requantize(zero_point=11), i32(2, 5, 37), 37),
     _case(Requantize(zero_point=-4, dtype=d.i8), i32(5, 3, 20), 20),

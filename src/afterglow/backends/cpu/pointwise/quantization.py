@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
     Value,
@@ -21,7 +23,8 @@ from afterglow.backends.cpu.pointwise.table import expression
 from afterglow.ops.conversion import Cast
 from afterglow.ops.fixed_point import ByteTable, IntegerSqrt, Requantize, root_bits
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
-from afterglow.types.dtype import DType, f32, f64, i32, i64, u8
+from afterglow.types import Array
+from afterglow.types.dtype import DType, f32, f64, i16, i32, i64, u8
 
 MOST_WHOLE = 2.0**30
 """Larger numbers count as this: they are limited to a byte, and the zero point can be added."""
@@ -82,10 +85,18 @@ def dequantize(
 
 @expression(ByteTable)
 def byte_table(op: ByteTable, x: Value) -> Value:
-    """The entries of a table that the code has beside it."""
+    """The entries of a table that the code has beside it; of 16 bits, of one for each byte."""
+    if op.dtype.bits == 8:
+        return _entries(op.table, x)
+    parts = (op.table & 0xFF).astype(np.uint8), (op.table >> 8).astype(np.int8)
+    low, high = (_entries(part, x) for part in parts)
+    return convert(low, i16) | (convert(high, i16) << 8)
+
+
+def _entries(table: Array, x: Value) -> Value:
     code = x.code
     assert isinstance(code, Emitter)
-    return look_up(code.module.table(code, "table", op.table), x)
+    return look_up(code.module.table(code, "table", table), x)
 
 
 @expression(Requantize)

@@ -152,6 +152,7 @@ class Gemm:
         self.panel_size = depth * self.tile.columns
         self.rhs = self.find_rhs()
         self.panel = self._own_panel()
+        self.wide = p.scratch("rows") if widens_rows(problem) else None
 
     def find_rhs(self) -> Pointer:
         """Where rhs, or what is packed of it, begins."""
@@ -220,19 +221,19 @@ class Gemm:
     ) -> list[list[Value]]:
         """The sums of a tile, or of a block of them."""
         rows = at.lhs + row * self.problem.lhs.row_stride
-        if widens_rows(self.problem):
-            rows = self._widened(rows, height)
+        if self.wide is not None:
+            rows = self._widened(rows, height, self.wide)
         if is_ranged(self.problem.rows):
             rows = rows.settled()
         ahead: list[Ahead] = []
         if not self._is_alone(height):
             ahead += self._next_panel(height, tile - at.first, at)
-            ahead += [] if widens_rows(self.problem) else self._next_rows(height, rows)
+            ahead += self._next_rows(height, rows)
         return self._sums(height, rows, at, ahead, span)
 
-    def _widened(self, rows: Pointer, height: int) -> Pointer:
+    def _widened(self, rows: Pointer, height: int, to: Pointer) -> Pointer:
         """A tile of rows in the type of sums, in memory of this thread."""
-        e, to, depth = self.e, self.p.scratch("rows"), self.problem.depth
+        e, depth = self.e, self.problem.depth
         lanes = e.lanes(to.dtype)
         whole = depth - depth % lanes
         with e.loop(height, name="row") as row:
@@ -268,8 +269,7 @@ class Gemm:
         """The sums of one tile, whose first row begins at `first`."""
         rhs, panel = at.rhs, at.panel
         direct = self.plan.reading is PanelReading.DIRECT
-        widened = widens_rows(self.problem)
-        stride = row_room(self.problem) if widened else self.problem.lhs.row_stride
+        stride = self.problem.lhs.row_stride if self.wide is None else row_room(self.problem)
         return accumulate(
             self.e,
             self.tile.with_rows(height),
@@ -309,7 +309,7 @@ class Gemm:
         """The rows of the next tile, if there are more than the second cache holds."""
         matrix, depth = self.problem.lhs, self.problem.depth
         size = self.most_rows * largest(depth) * matrix.dtype.itemsize
-        dense = matrix.column_stride == 1 and matrix.row_stride == depth
+        dense = matrix.column_stride == 1 and matrix.row_stride == depth and self.wide is None
         if not dense or size <= self.p.target.caches.l2:
             return []
         turn = height * self.tile.with_rows(height).unroll * matrix.dtype.itemsize
