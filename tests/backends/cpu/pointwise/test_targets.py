@@ -47,7 +47,9 @@ def jobs() -> Iterator[Job]:
         yield Job(conversion.Cast(dtype), dtype, (sample(source, rng),))
     x = sample(f32, rng)
     scale, zero = np.full(x.size, 0.1, np.float32), np.full(x.size, 3, np.int8)
-    yield Job(quantization.QuantizeLinear(dtype=d.i8), d.i8, (x, scale, zero))
+    for dtype in (d.i8, d.u8):
+        numbers = (x, scale, zero.astype(dtype.numpy))
+        yield Job(quantization.QuantizeLinear(dtype=dtype), dtype, numbers)
 
 
 @pytest.mark.parametrize("name", RUNNABLE)

@@ -10,10 +10,13 @@ from afterglow.backends.cpu.llvm.emitter import (
     add_saturating,
     clamp,
     convert,
+    has_nearest_integers,
     look_up,
     nearest_integer,
+    nearest_integers,
     rint,
     select,
+    smaller,
 )
 from afterglow.backends.cpu.pointwise.conversion import cast
 from afterglow.backends.cpu.pointwise.table import expression
@@ -21,7 +24,10 @@ from afterglow.ops.conversion import Cast
 from afterglow.ops.fixed_point import ByteTable, IntegerSqrt, Requantize, root_bits
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
 from afterglow.types import Array
-from afterglow.types.dtype import DType, f32, f64, i16, i32, i64
+from afterglow.types.dtype import DType, f32, f64, i16, i32, i64, u8
+
+MOST_WHOLE = 2.0**30
+"""Larger numbers count as this: they are limited to a byte, and the zero point can be added."""
 
 
 @expression(Cast)
@@ -36,6 +42,8 @@ def quantize(op: QuantizeLinear, x: Value, scale: Value, zero_point: Value | Non
     y = x / scale
     if _rounds_at_once(y, op.dtype):
         return _quantized_at_once(y, zero_point, op.dtype)
+    if op.dtype is u8 and has_nearest_integers(y):
+        return _vector_of_bytes(y, zero_point)
     y = rint(y) if op.dtype.is_integer else y
     y = y if zero_point is None else y + convert(zero_point, y.dtype)
     y = clamp(y, *map(float, op.dtype.limits)) if op.dtype.is_integer else y
@@ -54,6 +62,13 @@ def _quantized_at_once(y: Value, zero_point: Value | None, dtype: DType) -> Valu
     if zero_point is not None:
         whole = add_saturating(whole, convert(zero_point, i32))
     return convert(whole, dtype, saturate=True)
+
+
+def _vector_of_bytes(y: Value, zero_point: Value | None) -> Value:
+    """The same of vectors, whose integers are limited as they become bytes; NaN is 0."""
+    whole = nearest_integers(smaller(MOST_WHOLE, y))
+    whole = whole if zero_point is None else whole + convert(zero_point, i32)
+    return convert(clamp(whole, *u8.limits), u8)
 
 
 @expression(DequantizeLinear)

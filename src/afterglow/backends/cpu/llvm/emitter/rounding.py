@@ -9,8 +9,16 @@ from afterglow.backends.cpu.llvm.emitter.arithmetic import (
     reinterpret,
     select,
 )
+from afterglow.backends.cpu.llvm.emitter.shuffle import concat, part
 from afterglow.backends.cpu.llvm.emitter.value import Value
-from afterglow.types.dtype import f64, i32
+from afterglow.types.dtype import f32, f64, i32
+
+_NEAREST = {
+    4: ("sse2.cvtps2dq", ""),
+    8: ("avx.cvt.ps2dq.256", ""),
+    16: ("avx512.mask.cvtps2dq.512", ", <16 x i32> zeroinitializer, i16 -1, i32 4"),
+}
+"""By lanes: what converts them, and further arguments."""
 
 
 def rint(x: Value) -> Value:
@@ -30,6 +38,30 @@ def nearest_integer(x: Value) -> Value:
     Only where the target has a `rounding_conversion`.
     """
     return reinterpret(x.derive(f"call float @llvm.arm.vcvtr.f32({x.typed})"), i32)
+
+
+def nearest_integers(x: Value) -> Value:
+    """The nearest i32, the even one of two, of f32 that are not beyond them.
+
+    Only where `has_nearest_integers`.
+    """
+    lanes = min(x.lanes, x.code.target.vector_bits // 32)
+    name, extra = _NEAREST[lanes]
+
+    def one(start: int) -> Value:
+        taken = part(x, start, lanes)
+        text = f"call <{lanes} x i32> @llvm.x86.{name}({taken.typed}{extra})"
+        return taken.derive(text, i32)
+
+    return concat(*(one(start) for start in range(0, x.lanes, lanes)))
+
+
+def has_nearest_integers(x: Value) -> bool:
+    """Whether vectors of x have an instruction for `nearest_integers`."""
+    target = x.code.target
+    lanes = min(x.lanes, target.vector_bits // 32)
+    known = target.architecture == "x86" and lanes in _NEAREST and x.lanes % lanes == 0
+    return known and x.dtype is f32
 
 
 def floor(x: Value) -> Value:
