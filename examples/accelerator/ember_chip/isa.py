@@ -61,8 +61,9 @@ class View:
     def span(self) -> tuple[int, int]:
         """The first byte, and the one behind the last."""
         width = NUMPY[self.dtype].itemsize
-        reach = sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True))
-        return self.offset, self.offset + (reach + 1) * width
+        reach = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
+        before, after = sum(min(n, 0) for n in reach), sum(max(n, 0) for n in reach)
+        return self.offset + before * width, self.offset + (after + 1) * width
 
     def array(self, memory: np.ndarray) -> np.ndarray:
         """The elements, in place, in a memory of bytes."""

@@ -155,6 +155,7 @@ class Machine:
         assert isinstance(out, View)
         given = [x if isinstance(x, View) else None for x in operands]
         like = next((x.dtype for x in reversed(given) if x is not None), out.dtype)
+        like = out.dtype if name == "where" else like
         arrays = [
             np.array(x, NUMPY[like]) if not isinstance(x, View) else self._read(x) for x in operands
         ]
