@@ -14,7 +14,7 @@ from afterglow.types.dtype import bf16, boolean, f32, i8, i32, u8
 
 KINDS = {f32: "f32", i32: "i32", i8: "i8", u8: "u8", boolean: "bool", bf16: "bf16"}
 """Element types that the chip computes with."""
-_MOVED = {1: "u8", 2: "bf16", 4: "i32", 8: "u64"}
+_MOVED = {1: "u8", 2: "bf16", 4: "i32", 8: "u64", 16: "u128"}
 """As what other elements are moved, by their bytes."""
 
 
@@ -40,15 +40,13 @@ class Emitter:
         """Add an instruction."""
         self.code.append(Instr(name, operands, tuple(fields.items())))
 
-    def tile(
-        self, buffer: Buffer, strides: Sequence[int], starts: Sequence[int], shape: Sequence[int]
-    ) -> View:
+    def tile(self, buffer: Buffer, starts: Sequence[int], shape: Sequence[int]) -> View:
         """Elements of a buffer in DRAM, from a start on; the shape is of the last axes."""
         dtype, (base, place) = buffer.type.dtype, self.blocks.place(buffer)
-        place += sum(i * s for i, s in zip(starts, strides, strict=True)) * dtype.itemsize
-        axes = tuple(strides[len(strides) - len(shape) :])
-        kind = KINDS.get(dtype) or _MOVED[dtype.itemsize]
-        return View(kind, tuple(shape[-MOST_AXES:]), place, axes[-MOST_AXES:], base)
+        place += sum(i * s for i, s in zip(starts, buffer.strides, strict=True)) * dtype.itemsize
+        last, kind = min(len(shape), MOST_AXES), KINDS.get(dtype) or _MOVED[dtype.itemsize]
+        strides = buffer.strides[len(starts) - last :]
+        return View(kind, tuple(shape[len(shape) - last :]), place, strides, base)
 
     def overlap(self, jobs: Iterable[Job]) -> None:
         """Queue the loads of each job before the work of the one before, and wait in between.

@@ -12,18 +12,21 @@ from typing import Any, TypeAlias
 from ember_chip.isa import SCRATCHPAD_BYTES, Instr, View, dense
 
 from afterglow.instr import Buffer, OpInstr
-from afterglow.ops.convolution import Conv
-from afterglow.ops.linear import MatMul
-from afterglow.ops.pooling import MaxPool
-from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
+from afterglow.ops import convolution, linear, pooling, quantized
 from ember_backend.emitter import KINDS, Emitter, Job
 from ember_backend.vector import Pointwise, Temp
 
 Pair: TypeAlias = tuple[int, int]
 _FLOATS = [("f32", "f32"), ("f32", "bf16")]
 _BYTES = list(product(("i8", "u8"), repeat=2))
-_IMAGES = {Conv: _FLOATS, QuantizedConv: _BYTES, MaxPool: [("f32",), ("i8",), ("u8",)]}
-_MATRICES = {MatMul: _FLOATS, QuantizedMatMul: _BYTES}
+_MATRICES = (linear.MatMul, quantized.QuantizedMatMul)
+_TAKEN = {
+    convolution.Conv: _FLOATS,
+    linear.MatMul: _FLOATS,
+    pooling.MaxPool: [("f32",), ("i8",), ("u8",)],
+    quantized.QuantizedConv: _BYTES,
+    quantized.QuantizedMatMul: _BYTES,
+}
 _LEAST = {"f32": -inf, "i8": -128.0, "u8": 0.0}
 
 
@@ -112,7 +115,7 @@ class Product:
         step, *rest = members
         self.e, self.op, self.x, out = e, step.op, step.operand(0), step.outs[0]
         self.kind = KINDS[self.x.type.dtype]
-        self.weight = None if isinstance(self.op, MaxPool) else step.operand(1)
+        self.weight = None if isinstance(self.op, pooling.MaxPool) else step.operand(1)
         self.zeros = [n for name, n in vars(self.op).items() if name.endswith("zero_point")]
         self.sums = sums = Temp("i32" if self.zeros else self.kind)
         self.after = after = Pointwise(e, out.type.shape, sums)
@@ -123,46 +126,50 @@ class Product:
             sums = after.then("mul", after.then("cast", sums), after.operand(scale))
         after.result(out, sums)
         self.is_fused = all(after.add(member) for member in rest)
-        sizes = self._matrix(out) if type(self.op) in _MATRICES else self._images(out)
+        sizes = self._matrix(out) if isinstance(self.op, _MATRICES) else self._images(out)
         widths = [b.type.dtype.itemsize if b else 0 for b in (self.x, self.weight)]
         self.passes = 1 if self.zeros else passes
         self.geometry = Geometry(*sizes, self.passes, tuple(widths), after.held())
         self.cycles, self.tile = best_tile(self.geometry)
+        # whether neighbours in the weight belong to neighbouring columns of the result
+        self.has_columns = self.weight and self.weight.strides[-4] < self.weight.strides[-1]
 
     @staticmethod
     def takes(step: OpInstr) -> bool:
         """Whether the array, or the vector unit for pooling, computes a step."""
         kinds = tuple(KINDS.get(b.type.dtype, "") for b in step.ins[:2] if b is not None)
-        is_image = step.outs[0].type.rank in (3, 4) and step.optional(4) is None
-        return kinds in (_IMAGES if is_image else {}).get(type(step.op), ()) or kinds in (
-            _MATRICES.get(type(step.op), ())
-        )
+        is_flat = isinstance(step.op, _MATRICES) or step.outs[0].type.rank in (3, 4)
+        return is_flat and step.optional(4) is None and kinds in _TAKEN.get(type(step.op), ())
 
     def _matrix(self, out: Buffer) -> tuple[Any, ...]:
         """Rows of a matrix are the columns of an image that has one row."""
-        self.batch, (size, columns) = out.type.shape[:-2], out.type.shape[-2:]
-        *left, row, depth = _strides(self.x, self.op.transpose_lhs, len(self.batch))
-        *right, across, column = _strides(self.weight, self.op.transpose_rhs, len(self.batch))
-        self.axes, self.weight_axes = (*left, 0, row, depth), (*right, column, 0, 0, across)
-        self.groups, channels = 1, self.x.type.shape[-2 if self.op.transpose_lhs else -1]
+        self.batch, (size, columns), self.groups = out.type.shape[:-2], out.type.shape[-2:], 1
+        (*left, row, depth), (*right, across, column) = (
+            b.broadcast((*self.batch, *b.type.shape[-2:])).strides for b in (self.x, self.weight)
+        )
+        channels = self.x.type.shape[-2 if self.op.transpose_lhs else -1]
+        row, depth = (depth, row) if self.op.transpose_lhs else (row, depth)
+        across, column = (column, across) if self.op.transpose_rhs else (across, column)
+        self.x = _along(self.x, (*left, 0, row, depth))
+        self.weight = _along(self.weight, (*right, column, 0, 0, across))
         return (1, size), (1, size), (1, 1), (1, 1), (1, 1), (0, 0), channels, columns
 
     def _images(self, out: Buffer) -> tuple[Any, ...]:
         """Images of one axis have one row; of windows of one element, others are not loaded."""
-        op, x, kernel, steps = self.op, self.x, getattr(self.op, "kernel", ()), (0,) * 4
-        self.batch, self.groups, outs = out.type.shape[:1], getattr(op, "groups", 1), 0
+        op, x, kernel, outs = self.op, self.x, getattr(self.op, "kernel", ()), 0
+        self.batch, self.groups, channels = out.type.shape[:1], 1, x.type.shape[-1]
         if self.weight is not None:
-            kernel, steps = self.weight.type.shape[1:-1], self.weight.strides
-            outs = out.type.shape[-1] // self.groups
-        self.weight_axes = (0, steps[0], *(0, *steps[1:-1])[-2:], steps[-1])
+            self.groups, (outs, *kernel, channels) = op.groups, self.weight.type.shape
+            column, *steps, depth = self.weight.strides
+            self.weight = _along(self.weight, (0, column, *(0, *steps)[-2:], depth))
         extents = (x.type.shape[1:-1], out.type.shape[1:-1], kernel, op.strides, op.dilations)
         image, result, kernel, strides, apart = ((1, *values)[-2:] for values in extents)
         pads, axes = (0, *op.pads[: x.type.rank - 2])[-2:], (0, *x.strides[1:-1])[-2:]
         if kernel == (1, 1) and not any(op.pads):
-            axes = tuple(axis * stride for axis, stride in zip(axes, strides, strict=True))
+            axes = [axis * stride for axis, stride in zip(axes, strides, strict=True)]
             image, strides = result, (1, 1)
-        self.axes = (x.strides[0], *axes, x.strides[-1])
-        return image, result, kernel, strides, apart, pads, x.type.shape[-1] // self.groups, outs
+        self.x = _along(x, (x.strides[0], *axes, x.strides[-1]))
+        return image, result, kernel, strides, apart, pads, channels, outs // self.groups
 
     def jobs(self) -> Iterator[Job]:
         """Each tile of the result, over all channels of the image."""
@@ -180,12 +187,10 @@ class Product:
             shape, begin = (spot[0][1], spot[1][1], out[1]), place + number % 2 * room
             sums = View(self.sums.kind, shape, begin, dense(shape))
             starts = (spot[0][0], spot[1][0], group * g.outs + out[0])[len(self.batch) - rank :]
-            extents = ((1,) * rank + shape)[-rank:]
+            end = (*batch, *starts), ((1,) * rank + shape)[-rank:], begin, values
             chunks = _parts(g.channels, depth) if g.outs else [out]
             for chunk in chunks:
-                job = Job()
-                if chunk == chunks[-1]:
-                    job = self.after.job((*batch, *starts), extents, begin, values)
+                job = self.after.job(*end) if chunk == chunks[-1] else Job()
                 x = self._image(job, batch, group, spot, chunk)
                 w = self._kernel(job, batch, group, out, chunk) if self.weight else 0
                 job.work[:0] = self._combined(sums, x, w, is_first=chunk == chunks[0])
@@ -213,7 +218,7 @@ class Product:
             start = (*batch, *low, group * g.channels + chunk[0])
             skipped = sum((i - f) * s for i, f, s in zip(low, first, tile.strides, strict=False))
             target = View(self.kind, inside, place + skipped * g.widths[0], tile.strides)
-            job.loads.append((target, self.e.tile(self.x, self.axes, start, inside)))
+            job.loads.append((target, self.e.tile(self.x, start, inside)))
         return tile
 
     def _kernel(self, job: Job, batch: Any, group: int, out: Pair, chunk: Pair) -> int:
@@ -221,17 +226,12 @@ class Product:
         g, (place, is_there) = self.geometry, self._slot("w", (batch, group, out, chunk))
         if not is_there:
             start = (*batch, group * g.outs + out[0], 0, 0, chunk[0])
-            whole = self.e.tile(self.weight, self.weight_axes, start, (out[1], *g.kernel, chunk[1]))
+            whole = self.e.tile(self.weight, start, (out[1], *g.kernel, chunk[1]))
             axes = (1, 2, 3, 0) if self.has_columns else (0, 1, 2, 3)
             shape, strides = (tuple(v[i] for i in axes) for v in (whole.shape, whole.strides))
             dram = replace(whole, shape=shape, strides=strides)
             job.loads.append((View(whole.dtype, shape, place, dense(shape)), dram))
         return place
-
-    @property
-    def has_columns(self) -> bool:
-        """Whether neighbours in the weight belong to neighbouring columns of the result."""
-        return self.weight_axes[-4] < self.weight_axes[-1]
 
     def _combined(self, sums: View, x: View, w: int, is_first: bool) -> Iterator[Instr]:
         """An instruction a tap; taps that lie side by side, or are gathered so, are one."""
@@ -257,14 +257,10 @@ class Product:
                 yield Instr("v.copy", (sums, a)) if opens else Instr("v.max", (sums, sums, a))
                 continue
             begin = w + (row * g.kernel[1] + col) * depth * down * g.widths[1]
-            kind = KINDS[self.weight.type.dtype]
-            b = View(kind, (rows[-1], outs), begin, (down, across))
+            b = View(KINDS[self.weight.type.dtype], (rows[-1], outs), begin, (down, across))
             yield Instr("mm.set" if opens else "mm.add", (sums, a, b), fields)
 
 
-def _strides(x: Buffer, is_transposed: bool, rank: int) -> tuple[int, ...]:
-    """The strides of a matrix, with axes of batches that broadcast."""
-    own = zip(x.type.shape[:-2], x.strides[:-2], strict=True)
-    batch = [0 if n == 1 else stride for n, stride in own]
-    last = x.strides[-2:][::-1] if is_transposed else x.strides[-2:]
-    return ((0,) * rank + (*batch, *last))[-rank - 2 :]
+def _along(buffer: Buffer, strides: Sequence[int]) -> Buffer:
+    """A buffer along the axes of images or kernels."""
+    return buffer.along((1,) * len(strides), strides)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from math import prod
 
@@ -30,8 +31,16 @@ NUMPY: dict[str, np.dtype] = {
     "bool": np.dtype(np.bool_),
     "bf16": np.dtype(np.uint16),
     "u64": np.dtype(np.uint64),
+    "u128": np.dtype(np.complex128),
 }
-"""Element types, and how the simulator holds them; u64 can only be moved."""
+"""Element types, and how the simulator holds them; u64 and u128 can only be moved."""
+
+
+_TILE = re.compile(r"(\w+)\[([\d,]*)\]@(?:(\w+)\+)?(\d+)(?:\(([-\d,]*)\))?")
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, filter(None, text.split(","))))
 
 
 def dense(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -64,6 +73,24 @@ class View:
         reach = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
         before, after = sum(min(n, 0) for n in reach), sum(max(n, 0) for n in reach)
         return self.offset + before * width, self.offset + (after + 1) * width
+
+    def __str__(self) -> str:
+        place = f"{self.base}+{self.offset}" if self.base else str(self.offset)
+        text = f"{self.dtype}[{','.join(map(str, self.shape))}]@{place}"
+        if self.strides == dense(self.shape):
+            return text
+        return f"{text}({','.join(map(str, self.strides))})"
+
+    @staticmethod
+    def parse(text: str) -> View:
+        """The tile that is written so."""
+        match = _TILE.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r} is no tile")
+        dtype, extents, base, offset, steps = match.groups()
+        shape = _numbers(extents)
+        strides = dense(shape) if steps is None else _numbers(steps)
+        return View(dtype, shape, int(offset), strides, base or "")
 
     def array(self, memory: np.ndarray) -> np.ndarray:
         """The elements, in place, in a memory of bytes."""

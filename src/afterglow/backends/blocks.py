@@ -7,17 +7,30 @@ The host runs steps that the device cannot, on the same blocks.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
 from afterglow.backends.backend import Backend, Settings, TargetInfo
 from afterglow.backends.interpreter.hosted import HostedProgram, restore_hosted
-from afterglow.instr import ON_HOST, Buffer, Copy, Instr, OpInstr, Program, Region, interface_of
+from afterglow.instr import (
+    ON_HOST,
+    Buffer,
+    Copy,
+    Instr,
+    KernelPlan,
+    OpInstr,
+    Program,
+    Region,
+    Stack,
+    interface_of,
+)
 from afterglow.memory import MAIN_MEMORY, MemorySpace
+from afterglow.ops.movement import Expand, Transpose
+from afterglow.passes import Pass
 from afterglow.runtime.artifact import Artifact, Section
 from afterglow.runtime.buffers import HostBuffer, HostExecutable, host_array
 from afterglow.runtime.device import DeviceBuffer, DeviceInfo, Footprint, LoadOptions
@@ -29,6 +42,8 @@ from afterglow.types.dtype import string
 
 CONSTANTS, ARENA = "const", "arena"
 """The names of blocks; the others are `in0`, `in1` …, `out0` … and `state0` …, by number."""
+_HOST_COST = 100.0
+"""What an element costs that the host computes, in units of a fast device."""
 HostStep: TypeAlias = Callable[[int], None]
 """Runs the step at a place in the body of the program on the host."""
 
@@ -84,6 +99,33 @@ def runs_on_host(step: Instr) -> bool:
     if isinstance(step, Copy):
         return step.dest.type.dtype is string
     return isinstance(step, OpInstr) and step.plan is not None and step.plan.algorithm == ON_HOST
+
+
+def lowered_or_hosted(step: OpInstr | Stack) -> Sequence[KernelPlan]:
+    """The plans of a step that a device cannot compute: the host runs what cannot be lowered.
+
+    Ops on strings are not lowered either; a stack is not formed.
+    """
+    if isinstance(step, Stack):
+        return ()
+    buffers = (*step.outs, *(b for b in step.ins if b is not None))
+    if step.op.decomposes() and not any(b.type.dtype is string for b in buffers):
+        return ()
+    return (KernelPlan(ON_HOST, cost=_HOST_COST * sum(b.type.size for b in buffers)),)
+
+
+def as_copy(step: Instr) -> Copy | None:
+    """A step that only moves numbers, as a copy from a view in the shape of the result."""
+    match step:
+        case Copy(dest, src):
+            pass
+        case OpInstr(Transpose(perm), (dest,), (Buffer() as x,)):
+            src = x.along(dest.type.shape, [x.strides[axis] for axis in perm])
+        case OpInstr(Expand(), (dest,), (Buffer() as x,)):
+            src = x.broadcast(dest.type.shape)
+        case _:
+            return None
+    return None if src.type.dtype is string else Copy(dest, src)
 
 
 class BlockExecutable(HostExecutable):
@@ -171,6 +213,44 @@ class NamedTarget:
 
     def __str__(self) -> str:
         return self.name
+
+
+@dataclass(frozen=True)
+class BlockBackend(ABC):
+    """Base of backends whose code works on blocks, for targets that have names."""
+
+    settings: Settings
+    name: ClassVar[str]
+    preparation: ClassVar[tuple[Pass, ...]] = ()
+    why_on_host: ClassVar[str] = "the device has no instruction for it"
+
+    @property
+    def device(self) -> str:
+        """The device of the same name."""
+        return self.name
+
+    @property
+    def target(self) -> NamedTarget:
+        """The one that the settings name."""
+        return NamedTarget(self.settings.target)
+
+    @abstractmethod
+    def plans(self, step: OpInstr | Stack, *, exact: bool = False) -> Sequence[KernelPlan]:
+        """See `Backend`; `lowered_or_hosted` has the plans of what the device cannot compute."""
+
+    @abstractmethod
+    def sections(self, blocks: Blocks) -> Mapping[str, Section]:
+        """The generated code of a program, by name; what the host runs is no part of it."""
+
+    def compile(self, program: Program) -> Artifact:
+        """The code with the constants, and what the host runs."""
+        blocks = Blocks(program)
+        unchecked = self.settings.policy.unchecked
+        return blocks.artifact(self.device, self.sections(blocks), unchecked=unchecked)
+
+    def host_steps(self, program: Program) -> Sequence[tuple[Instr, str]]:
+        """What the host runs, and why."""
+        return [(step, self.why_on_host) for step in program.body if runs_on_host(step)]
 
 
 @dataclass(frozen=True)
