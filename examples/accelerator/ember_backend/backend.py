@@ -14,6 +14,7 @@ from afterglow.instr import Copy, KernelPlan, OpInstr, Program, Stack, ops_of
 from afterglow.memory.timeline import origin_of, work_of
 from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.device import DeviceInfo
+from afterglow.transforms.widen_floats import WidenFloats
 from afterglow.types import Array
 from afterglow.types.dtype import f32, i32
 from ember_backend.assembly import assemble, disassemble
@@ -36,7 +37,7 @@ class Ember(blocks.BlockBackend):
 
     name = "ember"
     languages = ("ember",)
-    why_on_host = "the chip has no instruction for it"
+    preparation = (WidenFloats(),)  # the vector unit has no numbers of 16 bits
 
     def plans(self, step: OpInstr | Stack, *, exact: bool = False) -> Sequence[KernelPlan]:
         """The unit that computes a step; the host, if it is one op that no unit can compute."""
