@@ -12,7 +12,7 @@ from afterglow.ops.indexing import Gather
 from afterglow.ops.linear import MatMul
 from afterglow.ops.stored import StoredGather, StoredMatMul
 from afterglow.passes import Pass
-from afterglow.quantization.layers import round_layer
+from afterglow.quantization.rounding import Rounding
 from afterglow.quantization.scheme import Scheme
 from afterglow.quantization.weights import (
     FEW_SHRINKAGES,
@@ -53,6 +53,10 @@ class WeightFormat:
             )
         return quantize_weight(rows, 0, self.dtype, self.scheme, search=self.search)
 
+    def nearest(self, rows: Array) -> Array:
+        """The weights [rows, depth] that quantized ones stand for."""
+        return self.quantize(rows).dequantized()
+
 
 FORMATS = {
     i8: WeightFormat(i8, 0, Scheme.SYMMETRIC, search=False),
@@ -75,13 +79,16 @@ class QuantizeWeights(Pass):
         self,
         format: WeightFormat = WeightFormat(),  # noqa: B008  a frozen value
         *,
-        moments: Mapping[str, Array] | None = None,
+        rounding: Rounding | None = None,
+        divided: Mapping[str, Array] | None = None,
         keep: Callable[[Node], bool] = lambda node: False,
         least_size: int = LEAST_SIZE,
     ) -> None:
         self.format = format
-        self.moments = moments or {}
-        """E[x xT] of what products read, [1, depth, depth], by name: to round their weights by."""
+        self.rounding = rounding
+        """Rounds weights by what products read; None: to the nearest integers."""
+        self.divided = {} if divided is None else divided
+        """What the channels that a product reads were divided by, by its name."""
         self.keep = keep
         self.least_size = least_size
 
@@ -119,15 +126,16 @@ class QuantizeWeights(Pass):
         ]
         for node, _ in constant.uses:
             reader = Builder(function, node, origin=node.origin, predicate=node.predicate)
-            substitute(function, node, _computed(reader, node, found, parts))
+            function.substitute(node, _computed(reader, node, found, parts))
 
     def _quantized(self, rows: Array, readers: list[Node]) -> QuantizedWeight:
         nearest = self.format.quantize(rows)
-        for node in readers:
-            if node.name in self.moments:
-                op = MatMul(transpose_rhs=True)
-                return round_layer(op, rows, nearest, self.moments[node.name])
-        return nearest
+        if self.rounding is None:
+            return nearest
+        names = [node.name for node in readers]
+        divided = next((self.divided[name] for name in names if name in self.divided), None)
+        op = MatMul(transpose_rhs=True)
+        return self.rounding.rounded(names, op, rows, nearest, divided=divided)
 
 
 def _depth_axis(node: Node, place: int) -> int | None:
@@ -145,11 +153,3 @@ def _computed(b: Builder, node: Node, found: QuantizedWeight, parts: Parts) -> V
     x = node.operands[1 if isinstance(node.op, Gather) else 0]
     op = StoredGather if isinstance(node.op, Gather) else StoredMatMul
     return b.emit(op(found.block_size), x, *parts)
-
-
-def substitute(function: Function, node: Node, value: Value) -> None:
-    """Let a value take the place, and the name, of what a node computes."""
-    name = node.name
-    function.replace(node.result, value)
-    function.erase(node)
-    function.rename(value, name)
