@@ -120,6 +120,23 @@ class Buffer:
             self.name, self.type, base.region, base=base, start=self.start, strides=self.strides
         )
 
+    def along(self, shape: Sequence[int], strides: Sequence[int]) -> Buffer:
+        """The same memory along other axes: permuted, say, or with a stride of 0 for a new one."""
+        return Buffer(
+            self.name,
+            self.type.with_shape(shape),
+            self.region,
+            base=self.root,
+            start=self.start,
+            strides=strides,
+        )
+
+    def broadcast(self, shape: Sequence[int]) -> Buffer:
+        """The buffer in the shape that it broadcasts to, by strides of 0."""
+        own = zip(self.type.shape, self.strides, strict=True)
+        strides = [0 if extent == 1 else stride for extent, stride in own]
+        return self.along(shape, [0] * (len(shape) - len(strides)) + strides)
+
     def of(self, memory: Array) -> Array:
         """The array that it is, given its root's elements as a flat array of its own type."""
         if self.is_dense:

@@ -80,7 +80,7 @@ class Histogram(Op):
         taken = b.emit(Slice((0, 0), extents, (self.every, 1)), flat) if self.every > 1 else flat
         half = scalar(b, self.bins // 2, x)
         scaled = b.emit(Mul(), taken, b.emit(Div(), half, reach))
-        places = b.emit(Clip(0, self.bins - 1), b.emit(Add(), b.emit(Floor(), scaled), half))
+        places = b.emit(Clip(0.0, self.bins - 1.0), b.emit(Add(), b.emit(Floor(), scaled), half))
         places = b.emit(Where(), b.emit(Equal(), places, places), places, scalar(b, 0, x))
         count = math.prod(extents)
         tuples = b.emit(Reshape((count, 1)), b.emit(Cast(i64), places))

@@ -1,0 +1,1 @@
+"""A backend of Afterglow for the chip Ember: see README.md."""

@@ -1,0 +1,1 @@
+"""Ember: a simulated accelerator. ISA.md says what it is; nothing here knows Afterglow."""
