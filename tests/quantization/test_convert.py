@@ -101,3 +101,16 @@ def test_channels_that_reach_far_are_scaled_down_before_they_are_stored(
         QuantizationConfig(method="minmax", equalise=equalise),
     ).run(module.main)
     assert f"const @r.scale : f32[] = [{scale}]" in print_module(module)
+
+
+@pytest.mark.parametrize("quantized_io", [False, True])
+def test_outputs_of_functions_are_returned_as_what_integers_stand_for(quantized_io: bool) -> None:
+    text = FLOAT.replace("return %y", "%t = tanh(%y) : f32[3, 2]\n  return %t")
+    module = parse_module(text)
+    seen = {name: Observation.of(np.array([-1.0, 1.0])) for name in ("x", "y", "t")}
+    config = QuantizationConfig(integer_only=True, quantized_io=quantized_io)
+    assert Convert(seen, config).run(module.main)
+    (output,) = module.main.outputs
+    assert output.value.type.shape == (3, 2)
+    stored = output.value.producer.operands[0]
+    assert str(stored.type.dtype) == ("u8" if quantized_io else "i16")
