@@ -48,9 +48,10 @@ def main() -> None:
     for layer in quality.report().layers:
         print(f"layer {layer.node}: {layer.output_snr:.0f} dB, scale {layer.scale:.4f}")
 
-    # Keep the most costly layers in floats until the outputs are as similar as they should be.
+    # The most costly layers return to floats, or to 16 bits where these suffice, until the outputs
+    # are as similar as they should be.
     found = quality.keep_within(5e-6)
-    print(f"kept in floats: {', '.join(found.keep)}")
+    print(f"in floats: {', '.join(found.keep)}; with 16 bits: {', '.join(found.int16)}")
     print(f"1 - cosine similarity: {found.loss_before:.1e} before, {found.loss:.1e} then")
     ag.compile(MODEL, precision="int8", profile=quality.profile)  # the profile says what is kept
 

@@ -122,6 +122,7 @@ def a_name_that_nothing_defines() -> onnx.ModelProto:
     """
     error: the name 'y' is defined twice
       in node 'second' (Relu of ai.onnx version 17)
+      help: ONNX has every name once: rename one of the two, or export the model anew
     """,
 )
 def two_nodes_with_one_result() -> onnx.ModelProto:
@@ -133,18 +134,31 @@ def two_nodes_with_one_result() -> onnx.ModelProto:
     """
     error: the name 'x' is defined twice
       in node 'again' (Relu of ai.onnx version 17)
+      help: ONNX has every name once: rename one of the two, or export the model anew
     """,
 )
 def a_node_that_redefines_an_input() -> onnx.ModelProto:
     return model([relu("x", "x", "again"), relu()])
 
 
-@refused(ModelError, "error: the name 'x' is defined twice")
+@refused(
+    ModelError,
+    """
+    error: the name 'x' is defined twice
+      help: ONNX has every name once: rename one of the two, or export the model anew
+    """,
+)
 def two_inputs_with_one_name() -> onnx.ModelProto:
     return model([relu()], inputs=("x", "x"))
 
 
-@refused(ModelError, "error: the name 'w' is defined twice")
+@refused(
+    ModelError,
+    """
+    error: the name 'w' is defined twice
+      help: ONNX has every name once: rename one of the two, or export the model anew
+    """,
+)
 def two_initializers_with_one_name() -> onnx.ModelProto:
     made = graph([node("Add", ["x", "w"], ["y"])], constants={"w": np.ones(3, np.float32)})
     made.initializer.append(tensor("w", np.zeros(3, np.float32)))

@@ -93,4 +93,4 @@ def test_quantizing(capsys):
         int(x.replace(",", "")) for x in re.findall(r"([\d,]+) (?:bytes )?in ", text)[:2]
     )
     assert integers < 0.35 * floats
-    assert "kept in floats: norm1, norm2" in text
+    assert "in floats: norm1; with 16 bits: norm2" in text

@@ -57,7 +57,7 @@ class Scope:
         if name in self._entries:
             raise ModelError(
                 f"the name {name!r} is defined twice",
-                help="ONNX has every name once: export the model with other names of outputs",
+                help="ONNX has every name once: rename one of the two, or export the model anew",
             )
         self._entries[name] = self._variable(value) if name in self._variables else value
 
