@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.llvm.emitter import Emitter, Value, clamp, convert, look_up, rint
-from afterglow.backends.cpu.pointwise.conversion import cast
-from afterglow.backends.cpu.pointwise.table import expression
+from afterglow.backends.pointwise.conversion import cast
+from afterglow.backends.pointwise.table import expression
+from afterglow.backends.pointwise.value import Value
+from afterglow.backends.pointwise.vocabulary import clamp, convert, look_up, rint
 from afterglow.ops.conversion import Cast
 from afterglow.ops.fixed_point import ByteTable, Requantize
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
@@ -42,9 +43,7 @@ def dequantize(
 @expression(ByteTable)
 def byte_table(op: ByteTable, x: Value) -> Value:
     """The entries of a table that the code has beside it."""
-    code = x.code
-    assert isinstance(code, Emitter)
-    return look_up(code.module.table(code, "table", op.table), x)
+    return look_up(x, op.table)
 
 
 @expression(Requantize)
