@@ -143,6 +143,13 @@ class Function:
         self.names.release(value.name)
         value.name = self.names.claim(name)
 
+    def substitute(self, node: Node, value: Value) -> None:
+        """Let a value take the place, and the name, of the only result of a node."""
+        name = node.name
+        self.replace(node.result, value)
+        self.erase(node)
+        self.rename(value, name)
+
     def reorder(self, order: Sequence[Node]) -> None:
         """Put the nodes in another order; it must hold each of them once."""
         if len(order) != self._count or {*order} != {*self.nodes}:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-import ml_dtypes
 import numpy as np
 
 from afterglow.graph import Builder, Op, Value, op
@@ -125,7 +124,7 @@ class QuantizeLinear(Quantizing):
         if zero_point is not None:
             y = y + self.spread(x, zero_point).astype(y.dtype)
         if self.dtype.is_integer:
-            y = np.clip(y, *_range(self.dtype))
+            y = np.clip(y, *self.dtype.limits)
         return Cast(self.dtype, self.saturate).evaluate(y)
 
     def lower(self, b: Builder, x: Value, scale: Value, zero_point: Value | None = None) -> Value:
@@ -137,7 +136,7 @@ class QuantizeLinear(Quantizing):
             shift = b.emit(Cast(y.type.dtype), zero_point)
             y = b.emit(Add(), y, self.emit_spread(b, x, shift))
         if self.dtype.is_integer:
-            y = b.emit(Clip(*_range(self.dtype)), y)
+            y = b.emit(Clip(*map(float, self.dtype.limits)), y)
         return b.emit(Cast(self.dtype, self.saturate), y)
 
 
@@ -188,11 +187,6 @@ class DequantizeLinear(Quantizing):
         if stored.is_integer:
             return d.i64 if stored.bits > 32 else d.i32
         return self._wide()
-
-
-def _range(dtype: DType) -> tuple[float, float]:
-    info = ml_dtypes.iinfo(dtype.numpy)  # type: ignore[no-untyped-call]  # ships no types
-    return float(info.min), float(info.max)
 
 
 def _emit_as(b: Builder, x: Value, dtype: DType) -> Value:

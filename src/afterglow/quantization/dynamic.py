@@ -19,7 +19,7 @@ from afterglow.ops.quantized import QuantizedMatMul
 from afterglow.ops.reduction import ReduceMax
 from afterglow.passes import Pass
 from afterglow.quantization.points import is_anchor
-from afterglow.quantization.weight_only import LEAST_SIZE, substitute
+from afterglow.quantization.weight_only import LEAST_SIZE
 from afterglow.quantization.weights import quantize_weight
 from afterglow.types.dtype import i8
 from afterglow.types.extent import is_ranged
@@ -88,4 +88,4 @@ def _replace(function: Function, node: Node, rows: Value, scale: Value) -> None:
     columns = b.constant(chosen.scales.astype(np.float32), f"{weight.name}.scale")
     sums = b.emit(QuantizedMatMul(False, op.transpose_rhs), rows, stored, columns)
     result = b.emit(Mul(), sums, scale)
-    substitute(function, node, result)
+    function.substitute(node, result)

@@ -119,7 +119,7 @@ class QuantizeWeights(Pass):
         ]
         for node, _ in constant.uses:
             reader = Builder(function, node, origin=node.origin, predicate=node.predicate)
-            substitute(function, node, _computed(reader, node, found, parts))
+            function.substitute(node, _computed(reader, node, found, parts))
 
     def _quantized(self, rows: Array, readers: list[Node]) -> QuantizedWeight:
         nearest = self.format.quantize(rows)
@@ -145,11 +145,3 @@ def _computed(b: Builder, node: Node, found: QuantizedWeight, parts: Parts) -> V
     x = node.operands[1 if isinstance(node.op, Gather) else 0]
     op = StoredGather if isinstance(node.op, Gather) else StoredMatMul
     return b.emit(op(found.block_size), x, *parts)
-
-
-def substitute(function: Function, node: Node, value: Value) -> None:
-    """Let a value take the place, and the name, of what a node computes."""
-    name = node.name
-    function.replace(node.result, value)
-    function.erase(node)
-    function.rename(value, name)

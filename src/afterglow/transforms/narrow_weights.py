@@ -96,6 +96,4 @@ def _widen_result(node: Node) -> None:
     b = Builder(function, node, origin=node.origin, predicate=node.predicate)
     narrow = b.emit(node.op, *node.operands, name=f"{name}.stored")
     wide = b.emit(Cast(node.result.type.dtype), narrow)
-    function.replace(node.result, wide)
-    function.erase(node)
-    function.rename(wide, name)
+    function.substitute(node, wide)

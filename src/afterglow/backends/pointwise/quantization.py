@@ -24,7 +24,7 @@ def quantize(op: QuantizeLinear, x: Value, scale: Value, zero_point: Value | Non
     y = x / scale
     y = rint(y) if op.dtype.is_integer else y
     y = y if zero_point is None else y + convert(zero_point, y.dtype)
-    y = clamp(y, *_range(op.dtype)) if op.dtype.is_integer else y
+    y = clamp(y, *map(float, op.dtype.limits)) if op.dtype.is_integer else y
     return cast(y, Cast(op.dtype, op.saturate))
 
 
@@ -52,8 +52,7 @@ def requantize(op: Requantize, x: Value, multiplier: Value, shift: Value) -> Val
     shifts = convert(shift, i64)
     halves = shifts.like(1) << (shifts - 1)
     rounded = (convert(x, i64) * convert(multiplier, i64) + halves) >> shifts
-    low, high = (int(bound) for bound in _range(op.dtype))
-    return convert(clamp(rounded + op.zero_point, low, high), op.dtype)
+    return convert(clamp(rounded + op.zero_point, *op.dtype.limits), op.dtype)
 
 
 def _middle(stored: DType, wide: DType) -> DType:
@@ -61,9 +60,3 @@ def _middle(stored: DType, wide: DType) -> DType:
     if stored.is_integer:
         return i64 if stored.bits > 32 else i32
     return wide
-
-
-def _range(dtype: DType) -> tuple[float, float]:
-    if dtype.is_signed:
-        return -(2.0 ** (dtype.bits - 1)), 2.0 ** (dtype.bits - 1) - 1
-    return 0.0, 2.0**dtype.bits - 1
