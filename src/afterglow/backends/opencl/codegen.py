@@ -9,7 +9,7 @@ from typing import Any
 from afterglow.backends.interpreter.hosted import HostedProgram
 from afterglow.backends.opencl.clc.types import HELD, unsigned_of
 from afterglow.backends.opencl.constants import Constants
-from afterglow.backends.opencl.kernels.kernel import KernelSource, Packed
+from afterglow.backends.opencl.kernels.kernel import Alarm, KernelSource, Packed, Parameter
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.opencl.planner import NOTHING, write
 from afterglow.instr import (
@@ -25,12 +25,14 @@ from afterglow.instr import (
 )
 from afterglow.instr.program import dims_of_program
 from afterglow.runtime.artifact import Artifact, Section
+from afterglow.runtime.native.convention import ALARM_BYTES, alarm_bytes
+from afterglow.runtime.native.program import CheckedIndex
 from afterglow.support.errors import CompileError
 from afterglow.types import TensorType
 from afterglow.types.dtype import DType, c128, string
 
 DEVICE = "opencl"
-ARENA, CONSTANTS = "arena", "constants"
+ARENA, CONSTANTS, ALARMS = "arena", "constants", "alarms"
 SOURCE, BINARY = "source", "binary"
 """Sections: the text of all kernels, and what a driver made of it."""
 PRELUDE = "#pragma OPENCL FP_CONTRACT OFF\n"
@@ -49,6 +51,15 @@ class Generated:
     parts: list[dict[str, Any]] = field(default_factory=list)
     hosted: list[int] = field(default_factory=list)
     host_constants: dict[str, int] = field(default_factory=dict)
+    checks: list[CheckedIndex] = field(default_factory=list)
+    """What each alarm is about."""
+
+    def _alarm(self, alarm: Alarm) -> int:
+        """Where the next alarm lies."""
+        step = alarm.step
+        origin = step.origin or step.outs[0].name
+        self.checks.append(CheckedIndex(origin, step.op.mnemonic, alarm.operand, alarm.allowed))
+        return alarm_bytes(len(self.checks)) - ALARM_BYTES
 
     @property
     def source(self) -> str:
@@ -57,10 +68,12 @@ class Generated:
         texts = [kernel.text for kernel in self.kernels.values()]
         return "\n".join([prelude, *_once(texts)])
 
-    def place(self, buffer: Buffer | Packed) -> tuple[str, int]:
+    def place(self, buffer: Parameter) -> tuple[str, int]:
         """The memory in which a buffer lies, and the bytes before it."""
         if isinstance(buffer, Packed):
             return CONSTANTS, self.constants.packed(buffer)
+        if isinstance(buffer, Alarm):
+            return ALARMS, self._alarm(buffer)
         root, start = buffer.root, buffer.start * buffer.type.dtype.itemsize
         match root.region:
             case Region.ARENA:
@@ -178,6 +191,8 @@ def to_artifact(generated: Generated, *, unchecked: bool) -> Artifact:
         "device": generated.limits.to_json(),
         "arena_bytes": program.arena_bytes or 0,
         "parts": generated.parts,
+        "checks": [check.describe() for check in generated.checks],
+        "unchecked": unchecked,
     }
     if generated.hosted:
         hosted = HostedProgram(

@@ -10,7 +10,7 @@ import numpy as np
 
 from afterglow.backends.interpreter.hosted import HostedProgram, HostedRun, restore_hosted
 from afterglow.backends.opencl.build import build, restore
-from afterglow.backends.opencl.codegen import ARENA, BINARY, CONSTANTS, SOURCE
+from afterglow.backends.opencl.codegen import ALARMS, ARENA, BINARY, CONSTANTS, SOURCE
 from afterglow.backends.opencl.driver import context, library
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.opencl.memory import OpenClBuffer, allocate, as_bytes
@@ -18,6 +18,8 @@ from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.background import in_background
 from afterglow.runtime.buffers import HostBuffer
 from afterglow.runtime.device import DeviceBuffer, Footprint
+from afterglow.runtime.native.convention import alarm_bytes
+from afterglow.runtime.native.program import CheckedIndex, raise_alarm
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import string
 
@@ -43,6 +45,10 @@ class OpenClExecutable:
             ARENA: allocate(self.context, artifact.manifest["arena_bytes"]),
             CONSTANTS: self._uploaded(self.constants),
         }
+        self._checks = [CheckedIndex.restore(data) for data in artifact.manifest["checks"]]
+        self._alarms = np.zeros(alarm_bytes(len(self._checks)), np.uint8)
+        if self._checks:
+            self._memories[ALARMS] = self._uploaded(self._alarms)
         self._kernels = self._make_kernels()
         self._host = _restore_host(artifact, self.constants)
 
@@ -90,10 +96,12 @@ class OpenClExecutable:
             shadow = _Shadow(self, memories, inputs, outputs, states) if self._host else None
             for place, part in enumerate(self.artifact.manifest["parts"]):
                 if shadow is not None and "host" in part:
+                    self._check_alarms()
                     shadow.execute(part)
                 else:
                     self._launch(place, part, memories)
             self.queue.finish()
+            self._check_alarms()
 
     def _launch(self, place: int, part: Mapping[str, Any], memories: Mapping[str, Any]) -> None:
         kernel = self._kernels[place]
@@ -101,6 +109,18 @@ class OpenClExecutable:
         for memory, offset in part["memory"]:
             arguments += [memories[memory], np.uint64(offset)]
         kernel(self.queue, part["items"], part["group"], *arguments)
+
+    def _check_alarms(self) -> None:
+        """Raise an error if a kernel met an index that is out of range."""
+        if not self._checks or self.artifact.manifest["unchecked"]:
+            return
+        cl, memory = library(), self._memories[ALARMS]
+        cl.enqueue_copy(self.queue, self._alarms, memory, is_blocking=True)
+        if self._alarms.any():
+            raised = self._alarms.copy()
+            self._alarms[:] = 0
+            cl.enqueue_copy(self.queue, memory, self._alarms, is_blocking=True)
+            raise_alarm(self._checks, raised)
 
     def _make_kernels(self) -> dict[int, Any]:
         """The kernel of each launch, by its place."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,14 +13,15 @@ from afterglow.backends.opencl.clc.types import is_arithmetic
 from afterglow.backends.opencl.kernels.anchors import anchor
 from afterglow.backends.opencl.kernels.around import read, write_result
 from afterglow.backends.opencl.kernels.chain import places_of
+from afterglow.backends.opencl.kernels.channels import begin_channels
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.opencl.kernels.movement import begin
 from afterglow.backends.opencl.kernels.tile import Sums, Tile, panels
+from afterglow.backends.opencl.kernels.windows import Sliding
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.pointwise.vocabulary import convert
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.convolution import Conv
-from afterglow.ops.windows import Windows
 from afterglow.types import Array
 from afterglow.types.dtype import f32
 
@@ -45,67 +44,11 @@ def write_conv(job: Job, limits: Limits) -> KernelSource:
     return _write_tiled(job, limits)
 
 
-@dataclass(frozen=True)
-class _Geometry:
-    """A convolution by its windows, and where x lies."""
-
-    step: OpInstr
-    windows: Windows
-
-    @staticmethod
-    def of(step: OpInstr) -> _Geometry:
-        assert isinstance(step.op, Conv)
-        return _Geometry(step, step.op.windows(step.operand(1).type.shape))
-
-    @property
-    def x(self) -> Buffer:
-        return self.step.operand(0)
-
-    @property
-    def spatial(self) -> tuple[int, ...]:
-        return self.x.type.shape[1:-1]
-
-    def is_checked(self, axis: int) -> bool:
-        """Whether some windows reach beyond x along an axis."""
-        windows = self.windows
-        count = self.step.outs[0].type.shape[1 + axis]
-        last = (count - 1) * windows.strides[axis] - windows.begins[axis] + windows.reach[axis]
-        return windows.begins[axis] > 0 or last > self.spatial[axis]
-
-    def corner(self, where: Sequence[Value]) -> list[Value]:
-        """Where a window begins along each axis, which may be before x."""
-        windows = self.windows
-        return [
-            place * stride - begin
-            for place, stride, begin in zip(where, windows.strides, windows.begins, strict=True)
-        ]
-
-    @contextmanager
-    def taps(self, kernel: Kernel) -> Iterator[list[Value]]:
-        """Loops over the elements of a window; none along an axis where it has one."""
-        with ExitStack() as loops:
-            yield [
-                kernel.code.index(0) if n == 1 else loops.enter_context(kernel.code.loop(n))
-                for n in self.windows.kernel
-            ]
-
-    def seen(self, corner: Sequence[Value], taps: Sequence[Value]) -> list[Value]:
-        """The place in x of an element of a window."""
-        dilations = self.windows.dilations
-        pairs = zip(corner, taps, dilations, strict=True)
-        return [start + tap * dilation for start, tap, dilation in pairs]
-
-    def inside(self, kernel: Kernel, seen: Sequence[Value]) -> Value | None:
-        """Whether a place is in x, rather than in the padding; None if all are."""
-        checks = [
-            f"{place.text} >= 0 && {place.text} < {self.spatial[axis]}"
-            for axis, place in enumerate(seen)
-            if self.is_checked(axis)
-        ]
-        if not checks:
-            return None
-        text = " && ".join(checks)
-        return kernel.code.define(text, kernel.code.index_type)
+def _sliding(kernel: Kernel) -> Sliding:
+    step = kernel.job.anchor
+    assert step is not None
+    assert isinstance(step.op, Conv)
+    return Sliding(kernel, step, step.op.windows(step.operand(1).type.shape))
 
 
 def _write_tiled(job: Job, limits: Limits) -> KernelSource:
@@ -114,7 +57,7 @@ def _write_tiled(job: Job, limits: Limits) -> KernelSource:
     step = kernel.job.anchor
     assert step is not None
     assert isinstance(step.op, Conv)
-    geometry, code = _Geometry.of(step), kernel.code
+    sliding, code = _sliding(kernel), kernel.code
     out, groups = step.outs[0], step.op.groups
     rows, columns = math.prod(out.type.shape[:-1]), out.type.shape[-1] // groups
     tile = Tile.of(rows, columns, limits.lanes)
@@ -127,7 +70,7 @@ def _write_tiled(job: Job, limits: Limits) -> KernelSource:
     )
     wheres = [_place(kernel, first, m, rows, tile, out) for m in range(tile.rows)]
     sums = Sums(kernel, tile, f32)
-    _accumulate(kernel, geometry, sums, wheres, panel, group, groups)
+    _accumulate(kernel, sliding, sums, wheres, panel, group, groups)
 
     def at(row: Value, column: Value) -> list[Value]:
         return [*places_of(kernel, code.named(row), out.type.shape[:-1]), group * columns + column]
@@ -148,7 +91,7 @@ def _place(
 
 def _accumulate(
     kernel: Kernel,
-    geometry: _Geometry,
+    sliding: Sliding,
     sums: Sums,
     wheres: Sequence[Sequence[Value]],
     panel: Value,
@@ -156,26 +99,23 @@ def _accumulate(
     groups: int,
 ) -> None:
     """Add up all elements of the windows at some places."""
-    code, x, weight = kernel.code, geometry.x, geometry.step.operand(1)
+    code, x, weight = kernel.code, sliding.x, sliding.step.operand(1)
     channels = weight.type.shape[-1]
     terms, width = math.prod(weight.type.shape[1:]), sums.tile.columns
     source = _packed_weight(kernel, weight, groups, width)
     per_group = -(-(weight.type.shape[0] // groups) // width) * terms * width
     start = code.named(group * per_group + panel * (terms * width))
-    corners = [[code.named(c) for c in geometry.corner(where[1:])] for where in wheres]
+    corners = [sliding.corner(where[1:]) for where in wheres]
     given = kernel.pointer(x)
-    bias = geometry.step.optional(2)
+    bias = sliding.step.optional(2)
     if bias is not None:
         _begin_with_bias(kernel, sums, bias, panel, group, groups)
-    with geometry.taps(kernel) as taps:
-        number = code.index(0)
-        for tap, extent in zip(taps, geometry.windows.kernel, strict=True):
-            number = number * extent + tap
-        term = code.named(start + number * (channels * width))
+    with sliding.taps() as taps:
+        term = code.named(start + sliding.number(taps) * (channels * width))
         starts, masks = [], []
         for where, corner in zip(wheres, corners, strict=True):
-            seen = geometry.seen(corner, taps)
-            masks.append(geometry.inside(kernel, seen))
+            seen = sliding.seen(corner, taps)
+            masks.append(sliding.inside(seen))
             places = [where[0], *seen, group * channels]
             starts.append(code.named(_dot(places, x.strides)))
         with code.fused_loop(channels) as c:
@@ -233,49 +173,23 @@ def _dot(places: Sequence[Value], strides: Sequence[int]) -> Value:
 def _write_depthwise(job: Job, limits: Limits) -> KernelSource:
     """Every channel by itself: neighbouring channels in a vector."""
     kernel = Kernel(job, limits)
-    step = kernel.job.anchor
-    assert step is not None
-    geometry, code = _Geometry.of(step), kernel.code
-    x, weight, bias = step.operand(0), step.operand(1), step.optional(2)
-    shape = step.outs[0].type.shape
-    lanes = _channel_lanes(kernel, shape[-1])
-    wide = (*shape[:-1], shape[-1] // lanes)
-    *where, vector = places_of(kernel, kernel.each(math.prod(wide)), wide)
-    channel = code.named(vector * lanes)
-    taps_first = kernel.packed(weight, "taps first", lambda data: data.reshape(shape[-1], -1).T)
-    start = code.constant(f32, 0, lanes) if bias is None else read(kernel, bias, [channel], lanes)
+    sliding, code = _sliding(kernel), kernel.code
+    weight, bias = sliding.step.operand(1), sliding.step.optional(2)
+    channels = weight.type.shape[0]
+    where, channel, lanes = begin_channels(kernel)
+    taps_first = kernel.packed(weight, "taps first", lambda data: data.reshape(channels, -1).T)
+    start = code.constant(f32, 0) if bias is None else read(kernel, bias, [channel], lanes)
     total = code.variable(start.splat(lanes))
-    corner = [code.named(c) for c in geometry.corner(where[1:])]
-    given = kernel.pointer(x)
-    with geometry.taps(kernel) as taps:
-        number = code.index(0)
-        for tap, extent in zip(taps, geometry.windows.kernel, strict=True):
-            number = number * extent + tap
-        seen = geometry.seen(corner, taps)
-        mask = geometry.inside(kernel, seen)
-        with ExitStack() as stack:
-            if mask is not None:
-                stack.enter_context(code.when(mask))
-            value = given.load(_dot([where[0], *seen, channel], x.strides), lanes)
-            factor = taps_first.load(number * shape[-1] + channel, lanes)
-            code.perform(f"{total.text} = fma({value.text}, {factor.text}, {total.text});")
+    corner, given = sliding.corner(where[1:]), kernel.pointer(sliding.x)
+    with sliding.taps() as taps:
+        seen = sliding.seen(corner, taps)
+        with sliding.when_inside(seen):
+            place = _dot([where[0], *seen, channel], sliding.x.strides)
+            value = given.load(place, lanes)
+            factor = taps_first.load(sliding.number(taps) * channels + channel, lanes)
+            code.perform(f"{total.text} += {value.text} * {factor.text};")
     write_result(kernel, total, [*where, channel], lanes)
     return kernel.finish()
-
-
-def _channel_lanes(kernel: Kernel, channels: int) -> int:
-    """Channels that one item computes."""
-    step = kernel.job.anchor
-    assert step is not None
-    results = [*step.outs, *(out for after in kernel.job.after for out in after.outs)]
-    read_after = [b for after in kernel.job.after for b in after.ins if b is not None]
-    in_memory = [b for b in (*results, *read_after) if b not in kernel.job.locals]
-    if any(b.strides and b.strides[-1] not in (0, 1) for b in (step.operand(0), *in_memory)):
-        return 1
-    lanes = kernel.limits.lanes
-    while lanes > 1 and channels % lanes:
-        lanes //= 2
-    return lanes
 
 
 def _write_plain(job: Job, limits: Limits) -> KernelSource:
@@ -284,7 +198,7 @@ def _write_plain(job: Job, limits: Limits) -> KernelSource:
     step = kernel.job.anchor
     assert step is not None
     assert isinstance(step.op, Conv)
-    geometry, code = _Geometry.of(step), kernel.code
+    sliding, code = _sliding(kernel), kernel.code
     x, weight, bias, out = step.operand(0), step.operand(1), step.optional(2), step.outs[0]
     channels, columns = weight.type.shape[-1], out.type.shape[-1] // step.op.groups
     *where, channel = begin(kernel, step)
@@ -294,13 +208,10 @@ def _write_plain(job: Job, limits: Limits) -> KernelSource:
     )
     total = code.variable(start)
     group = code.named(channel.combined("/", columns))
-    corner = geometry.corner(where[1:])
-    with geometry.taps(kernel) as taps, ExitStack() as stack:
-        seen = geometry.seen(corner, taps)
-        mask = geometry.inside(kernel, seen)
-        if mask is not None:
-            stack.enter_context(code.when(mask))
-        with code.loop(channels) as c:
+    corner = sliding.corner(where[1:])
+    with sliding.taps() as taps:
+        seen = sliding.seen(corner, taps)
+        with sliding.when_inside(seen), code.loop(channels) as c:
             value = read(kernel, x, [where[0], *seen, group * channels + c])
             factor = convert(read(kernel, weight, [channel, *taps, c]), dtype)
             code.assign(total, total + value * factor)

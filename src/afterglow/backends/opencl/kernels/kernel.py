@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc import Code, Pointer, Value
 from afterglow.backends.opencl.clc.types import is_arithmetic, spell_in_memory
 from afterglow.backends.opencl.limits import Limits
-from afterglow.instr import Buffer, Region
-from afterglow.types import Array
-from afterglow.types.dtype import i32, i64
+from afterglow.instr import Buffer, OpInstr, Region
+from afterglow.types import Array, IndexRange
+from afterglow.types.dtype import DType, i32, i64
 
 LARGEST_INDEX = 2**31 - 1
 GROUP, PROCESSOR_GROUP = 128, 512
@@ -32,12 +33,24 @@ class Packed:
 
 
 @dataclass(frozen=True)
+class Alarm:
+    """Two numbers in memory: 1 once an index is out of range, and that index."""
+
+    step: OpInstr
+    operand: str
+    allowed: IndexRange
+
+
+Parameter: TypeAlias = Buffer | Packed | Alarm
+
+
+@dataclass(frozen=True)
 class KernelSource:
     """A finished kernel: its text, what its parameters point to, and how many items run it."""
 
     name: str
     text: str
-    parameters: tuple[Buffer | Packed, ...]
+    parameters: tuple[Parameter, ...]
     items: tuple[int, ...]
     group: tuple[int, ...]
 
@@ -53,20 +66,24 @@ class Kernel:
         self.code = Code(double=limits.double, index_type=index)
         self.items: tuple[int, ...] = (1,)
         self.group: tuple[int, ...] = (1,)
-        self._parameters: dict[Buffer | tuple[Buffer, str], tuple[Buffer | Packed, Pointer]] = {}
+        self._parameters: dict[Hashable, tuple[Parameter, Pointer]] = {}
 
     def pointer(self, buffer: Buffer) -> Pointer:
         """The elements of a buffer in memory."""
-        return self._declare(buffer, buffer)
+        return self._declare(buffer, buffer, buffer.type.dtype)
 
     def packed(self, buffer: Buffer, order: str, pack: Callable[[Array], Array]) -> Pointer:
         """The elements of a constant in another order."""
-        return self._declare((buffer, order), Packed(buffer, order, pack))
+        return self._declare((buffer, order), Packed(buffer, order, pack), buffer.type.dtype)
 
-    def _declare(self, key: Buffer | tuple[Buffer, str], parameter: Buffer | Packed) -> Pointer:
+    def alarm(self, operand: str, allowed: IndexRange) -> Pointer:
+        """Where the kernel says that an index is out of range."""
+        assert self.job.anchor is not None
+        return self._declare(operand, Alarm(self.job.anchor, operand, allowed), i64)
+
+    def _declare(self, key: Hashable, parameter: Parameter, dtype: DType) -> Pointer:
         if key not in self._parameters:
-            buffer = parameter.buffer if isinstance(parameter, Packed) else parameter
-            pointer = Pointer(self.code, buffer.type.dtype, f"p{len(self._parameters)}")
+            pointer = Pointer(self.code, dtype, f"p{len(self._parameters)}")
             self._parameters[key] = parameter, pointer
         return self._parameters[key][1]
 
