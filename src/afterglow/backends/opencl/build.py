@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from afterglow.backends.opencl.driver import context, library
@@ -23,10 +26,19 @@ def build(source: str, limits: Limits) -> Any:
     cl = library()
     program = cl.Program(context(limits.name)[0], source)
     try:
-        return program.build(options_for(limits), cache_dir=False)
+        with _quiet(cl):
+            return program.build(options_for(limits), cache_dir=False)
     except cl.Error as error:
         said = "\n".join(str(error).splitlines()[:_MOST_LINES])
         raise InternalError(f"{limits.name} does not compile the kernels: {said}") from error
+
+
+@contextmanager
+def _quiet(cl: Any) -> Iterator[None]:
+    """Without the warnings about drivers that say something while all is well."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cl.CompilerWarning)
+        yield
 
 
 def binary_of(program: Any) -> bytes:
@@ -40,6 +52,7 @@ def restore(binary: bytes, source: str, limits: Limits) -> Any:
     cl = library()
     made, queue = context(limits.name)
     try:
-        return cl.Program(made, [queue.device], [binary]).build(options_for(limits))
+        with _quiet(cl):
+            return cl.Program(made, [queue.device], [binary]).build(options_for(limits))
     except cl.Error:
         return build(source, limits)
