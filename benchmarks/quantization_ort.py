@@ -44,11 +44,13 @@ def static(method: quantization.CalibrationMethod) -> Quantize:
 
     def quantize(model: Path, calibrate: list[Feed]) -> Run:
         with tempfile.TemporaryDirectory() as folder:
-            ready, made = (Path(folder) / name for name in ("ready.onnx", "made.onnx"))
+            names = ("recent", "ready", "made")
+            recent, ready, made = (Path(folder) / f"{name}.onnx" for name in names)
+            onnx.save(_recent(model), recent)  # of a model in memory it can lose the weights
             try:
-                quant_pre_process(_recent(model), ready)
+                quant_pre_process(recent, ready)
             except Exception:  # its symbolic shapes cannot do every model
-                quant_pre_process(_recent(model), ready, skip_symbolic_shape=True)
+                quant_pre_process(recent, ready, skip_symbolic_shape=True)
             quantization.quantize_static(
                 *(ready, made, Reader(calibrate)),
                 quant_format=quantization.QuantFormat.QDQ,

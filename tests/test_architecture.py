@@ -48,6 +48,7 @@ DOORS = {
     "afterglow.driver.api": "the compiler, for what was not compiled before",
     "afterglow.backends.cpu.backend": "what writes bundles, for models that are exported",
     "afterglow.driver.devices": "the interpreter, for models of which the host runs something",
+    "afterglow.driver.rounding": "the compiler, which runs a model to round its weights",
     "afterglow.driver.loading": "the compiler, for models with data-dependent shapes",
     "afterglow.driver.cached": "the compiler, for what else is asked of a kept model",
     "afterglow.frontends.onnx.front_end": "the library that reads ONNX files, once one is opened",

@@ -13,6 +13,7 @@ if _typing.TYPE_CHECKING:
     from afterglow.driver.compile import import_model
     from afterglow.driver.devices import devices
     from afterglow.driver.export import export_onnx
+    from afterglow.driver.images import ImageSamples
     from afterglow.driver.load import load
     from afterglow.driver.profiling import profile
     from afterglow.graph import Builder, Function, Module, parse_module, print_module
@@ -45,6 +46,7 @@ __all__ = [
     "DType",
     "DeviceInfo",
     "Function",
+    "ImageSamples",
     "IndexRangeError",
     "ModelError",
     "Module",
@@ -72,6 +74,7 @@ _HOMES = {
     "afterglow.driver.compile": ("import_model",),
     "afterglow.driver.devices": ("devices",),
     "afterglow.driver.export": ("export_onnx",),
+    "afterglow.driver.images": ("ImageSamples",),
     "afterglow.driver.load": ("load",),
     "afterglow.driver.profiling": ("profile",),
     "afterglow.graph": ("Builder", "Function", "Module", "parse_module", "print_module"),

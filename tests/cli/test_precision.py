@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,32 @@ def test_a_target_that_cannot_convert(command, tmp_path):
         "--target",
         "x86-64",
     )
+
+
+def test_what_stays_in_float32_is_explained(command):
+    words = ("explain", DIGITS, "--precision", "float16", "--keep-float", "pool1", "--json")
+    assert json.loads(command(*words).out)["float32"] == [
+        {"node": "pool1", "op": "max_pool", "reason": "as asked"},
+        {"node": "dense", "op": "add", "reason": "no product follows"},
+        {
+            "node": "probabilities",
+            "op": "softmax",
+            "reason": "softmax needs the range or the precision of f32",
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--allow-op", "exp"), "error: precision 'float32' has no list of allowed ops"),
+        (
+            ("--precision", "bfloat16", "--keep-float", "dens"),
+            "error: no node or op is called 'dens'\n  help: there are dense",
+        ),
+    ],
+)
+def test_lists_that_fit_nothing_are_refused(command, words, message):
+    finished = command("explain", DIGITS, *words)
+    assert finished.status == 2
+    assert message in finished.err

@@ -56,15 +56,23 @@ def test_sums_are_rescaled_in_integers_if_asked(command: Command, here: Path) ->
     assert text.count("= quantize_linear(") == 1  # the input
 
 
+def test_activations_have_16_bits_if_asked(command: Command, here: Path) -> None:
+    assert command(*WORDS).status == 0
+    words = ("dump", "net.onnx", "--stage", "graph", "--backend", "interpreter")
+    words = (*words, "--precision", "int8", "--profile", "net.profile.json")
+    assert command(*words, "--int16", "second").out.count(": i16[4, 16]") == 2
+    assert command(*words, "--activations", "int16").out.count("dtype = i16") == 3
+
+
 def test_layers_are_kept_within_a_tolerance(command: Command, here: Path) -> None:
     finished = command(*WORDS, "--tolerance", "0.001")
     assert finished.status == 0
-    assert "kept in floats: second" in finished.out
-    assert "with 1 of 3 layers in floats" in finished.out
-    assert Profile.load("net.profile.json").keep == ("second",)
+    assert "with 16 bits: second" in finished.out
+    assert "with 1 of 3 layers with 16 bits" in finished.out
+    assert Profile.load("net.profile.json").kept == {"second": "int16"}
     words = ("--precision", "int8", "--profile", "net.profile.json")
     text = command("dump", "net.onnx", "--stage", "graph", "--backend", "interpreter", *words).out
-    assert text.count("= quantized_matmul(") == 2
+    assert text.count("= quantized_matmul(") == 4  # of high and of low bytes
     data = command(*WORDS, "--tolerance", "0.9", "--metric", "top1", "--json").json
     assert data["search"]["keep"] == []
     assert len(data["report"]["layers"]) == 3
@@ -110,6 +118,25 @@ def test_a_report_does_not_replace_files_of_others(command: Command, here: Path)
             "  help: give these options to afterglow compile; or add --measure, to try them",
         ),
         (
+            ("--round-weights", "data.npz"),
+            "error: a profile does not depend on how integers are chosen\n"
+            "  help: give these options to afterglow compile; or add --measure, to try them",
+        ),
+        (
+            ("--measure", "--round-weights", ""),
+            "error: the path of the samples is empty\n  help: write --round-weights FOLDER",
+        ),
+        (
+            ("--precision", "weights_int4"),
+            "error: precision 'weights_int4' needs no profile\n"
+            "  help: write --measure or --report FILE, without -o, to compare it with floats",
+        ),
+        (
+            ("--precision", "weights_int4", "--tolerance", "0.1"),
+            "error: with precision 'weights_int4', no layers are kept in floats\n"
+            "  help: use precision 'int8' for a tolerance",
+        ),
+        (
             ("--report", "r.txt"),
             "error: --report r.txt: the extension does not say what to write\n"
             "  help: end the name with .html for a page; .json for a report",
@@ -130,3 +157,44 @@ def test_wrong_words_are_explained(
 ) -> None:
     command.fails(2, f"\n{text}", *WORDS, *words)
     assert not (here / "net.profile.json").exists()
+
+
+def test_weights_are_rounded_by_samples(command: Command, here: Path) -> None:
+    losses = [
+        command(*WORDS, "--measure", "--force", "--json", *words).json["report"]["metrics"]
+        for words in ((), ("--round-weights", "data.npz"))
+    ]
+    assert losses[1] != losses[0]
+
+
+def test_models_that_need_no_profile_are_compared_too(command: Command, here: Path) -> None:
+    words = ("--precision", "weights_int8", "--measure", "--labels", "labels.npy")
+    finished = command(*WORDS, *words, "--report", "r.html")
+    assert (finished.status, finished.err) == (0, "")
+    lines = [line.partition(": ")[0] for line in finished.out.splitlines()]
+    assert lines == [
+        "samples",
+        "cosine similarity of the outputs",
+        "largest error",
+        "same top-1",
+        "accuracy, in floats and in integers",
+        "divergence of the distributions",
+        "perplexity, in floats and in integers",
+        "weights, in floats and in integers",
+    ]
+    assert not (here / "net.profile.json").exists()
+    assert "<table>" not in (here / "r.html").read_text(encoding="utf-8")
+    data = command(*WORDS, *words[:3], "--json").json
+    assert data["precision"] == "weights_int8"
+    assert data["report"]["layers"] == []
+
+
+def test_options_for_images_are_for_samples(command: Command, here: Path) -> None:
+    command.fails(
+        2,
+        """
+        error: --size, --mean and --std are for images of samples
+          help: write --round-weights FOLDER, too
+        """,
+        *("compile", "net.onnx", "--mean", "0.5"),
+    )

@@ -128,6 +128,12 @@ def test_other_options_are_another_entry(source: Path, folder: Path, options: di
     np.testing.assert_allclose(other(X.copy()), softmax(X), rtol=1e-5)
 
 
+def test_what_stays_in_f32_is_part_of_the_key() -> None:
+    lists = ({}, {"keep": ("a",)}, {"keep": ("b",)}, {"allow": ("a",)})
+    keys = {model_key("", Options(precision="float16", **given)) for given in lists}
+    assert len(keys) == len(lists)
+
+
 def test_the_number_of_threads_is_no_part_of_the_code(source: Path, folder: Path) -> None:
     models = [afterglow.compile(source, cache=folder, threads=n) for n in (1, 2)]
     assert len(entries(folder, "models")) == 1

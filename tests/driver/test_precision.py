@@ -176,6 +176,10 @@ def test_what_cannot_be_had() -> None:
     with pytest.raises(UsageError, match="'wasm32' has no instructions that convert f16"):
         compiled(precision="weights_f16", target="wasm32")
     compiled(precision="weights_f16", backend="interpreter")
+    with pytest.raises(UsageError, match="keep must be a list of names, got 'a'"):
+        compiled(precision="float16", keep="a")
+    with pytest.raises(UsageError, match="precision 'dynamic_int8' keeps no nodes apart"):
+        compiled(precision="dynamic_int8", keep=["a"])
 
 
 @pytest.mark.parametrize("kind", ["MatMul", "Gemm"])

@@ -140,7 +140,7 @@ def test_bodies_of_loops_are_left_out() -> None:
     proto = with_loop(node("MatMul", ["looped", "w"], ["y"], name="after"))
     profile = afterglow.profile(proto, [rows(2)], threads=1)
     assert profile.left_out == ("inside",)
-    assert profile.origins == {"looped": "loop"}
+    assert profile.origins == {"x": "", "looped": "loop", "y": "after"}
 
 
 def test_a_model_with_all_in_loops_cannot_be_quantized() -> None:

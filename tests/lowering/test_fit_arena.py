@@ -106,7 +106,7 @@ def work(function: Function) -> int:
 
 @pytest.mark.parametrize(
     ("build", "parts"),
-    [(mobile, 10), (fire, 2.2), (whole_numbers, 4), (dense, 8), (attention, 1.6)],
+    [(mobile, 5), (fire, 2.2), (whole_numbers, 4), (dense, 8), (attention, 1.6)],
     ids=["mobile", "fire", "whole numbers", "dense", "attention"],
 )
 def test_networks_fit_a_part_of_their_arena(

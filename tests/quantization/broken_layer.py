@@ -48,6 +48,27 @@ def network(rows: int | str = 4, seed: int = 7) -> onnx.ModelProto:
 NETWORK = network()
 
 
+def broken_weights() -> QuantizationQuality:
+    """Of a model whose second product has a huge weight in each column, for what is nearly 0."""
+    random = np.random.default_rng(7)
+    nodes = [
+        node("MatMul", ["x", "a"], ["p"], name="first"),
+        node("Elu", ["p"], ["r"], name="rectify"),
+        node("MatMul", ["r", "b"], ["q"], name="second"),
+        node("Relu", ["q"], ["t"], name="again"),
+        node("MatMul", ["t", "d"], ["y"], name="third"),
+    ]
+    constants = {
+        name: (random.standard_normal((WIDTH, WIDTH)) / 4).astype(np.float32) for name in "abd"
+    }
+    constants["a"][:, 0] *= 1e-4
+    constants["b"][0] = 40
+    inputs, outputs = [info("x", (4, WIDTH))], [info("y", (4, WIDTH))]
+    made = model(nodes, inputs=inputs, outputs=outputs, constants=constants)
+    found = afterglow.profile(made, SAMPLES, backend="interpreter")
+    return quantization_quality(made, found, SAMPLES, backend="interpreter", cache=False)
+
+
 @cache
 def profile() -> Profile:
     return afterglow.profile(NETWORK, SAMPLES, backend="interpreter")

@@ -30,6 +30,8 @@ class Quantized:
     profile: ag.Profile
     x: Array
     config: QuantizationConfig = QuantizationConfig()  # noqa: RUF009  a frozen value
+    bytes_only: bool = False
+    """Whether integers of more bits are no outputs, so that they need not be stored."""
 
     @staticmethod
     def of(source: Any, samples: Sequence[Array], **config: Any) -> Quantized:
@@ -66,7 +68,8 @@ class Quantized:
         stages = Stages(options)
         module = stages.optimise(open_source(self.source).load(options)[0])
         for node in list(module.main.nodes):
-            if node.results[0].type.dtype.is_integer:
+            dtype = node.results[0].type.dtype
+            if dtype.is_integer and not (self.bytes_only and dtype.bits > 8):
                 module.main.output(f"bits.{node.name}", node.results[0])
         return stages, module
 

@@ -71,7 +71,7 @@ def test_a_layer_is_rounded_for_its_results(op, x, weight) -> None:
     inputs, data = smooth(x), weights(weight)
     axis = int(op == MatMul())
     nearest = quantize_weight(data, axis, i4)
-    found = round_layer(op, data, nearest, input_moments(op, weight, inputs))
+    found = round_layer(op, data, nearest, [input_moments(op, weight, inputs)])
     assert found.stored.dtype == nearest.stored.dtype
     want = op.evaluate(inputs, data)
     errors = [
@@ -85,7 +85,7 @@ def test_groups_along_the_depth_keep_their_scales(name: str) -> None:
     op, x, weight = LAYERS[name]
     inputs, data = smooth(x), weights(weight)
     nearest = quantize_groups(data, weight.index(36), 16)
-    found = round_layer(op, data, nearest, input_moments(op, weight, inputs))
+    found = round_layer(op, data, nearest, [input_moments(op, weight, inputs)])
     want = op.evaluate(inputs, data)
     errors = [
         np.square(op.evaluate(inputs, w.dequantized()) - want).mean() for w in (nearest, found)
@@ -97,6 +97,6 @@ def test_one_scale_serves_all_rows() -> None:
     op, x, weight = LAYERS["convolution"]
     inputs, data = smooth(x), weights(weight)
     nearest = quantize_weight(data, None)
-    found = round_layer(op, data, nearest, input_moments(op, weight, inputs))
+    found = round_layer(op, data, nearest, [input_moments(op, weight, inputs)])
     assert np.abs(found.stored).max() <= 127
     assert np.abs(found.stored.astype(int) - nearest.stored).max() > 0

@@ -109,17 +109,3 @@ def test_histograms_fold_by_powers_of_two() -> None:
     x = normal(1.0)
     for wider in (8.0, 16.0, 2.0**40, LARGEST_REACH):
         np.testing.assert_array_equal(fold(histogram(x, 8.0), 8.0, wider), histogram(x, wider))
-
-
-def test_divided_channels_have_ranges_but_no_histogram() -> None:
-    x = np.array([[1.0, -64.0], [-2.0, 32.0]], np.float32)
-    seen = Observation.of(x).scaled(np.array([0, 4]))
-    wanted = Observation.of(x / np.array([1, 16], np.float32))
-    assert (seen.low, seen.high, seen.reach) == (wanted.low, wanted.high, wanted.reach)
-    assert (seen.average_low, seen.average_high) == (-4.0, 2.0)
-    assert seen.total == 0
-    assert seen.channels is not None
-    assert wanted.channels is not None
-    for part in ("low", "high", "mean"):
-        own, other = getattr(seen.channels, part), getattr(wanted.channels, part)
-        np.testing.assert_array_equal(own, other)

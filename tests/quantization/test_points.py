@@ -110,3 +110,42 @@ def test_functions_read_integers_if_there_are_only_integers() -> None:
     found = find_points(main(text), integer_only=True).readers
     assert [value.name for value in found] == ["x", "a", "r"]
     assert list(points(text)) == ["x", "r"]
+
+
+def test_what_is_moved_before_a_logarithm_and_after_it_stays_in_floats() -> None:
+    text = program(
+        f"%a = conv(%x, @w) {CONV} : f32[1, 4, 2]",
+        "%s = mul(%a, %a) : f32[1, 4, 2]",
+        "%t = transpose(%s) {perm = (0, 2, 1)} : f32[1, 2, 4]",
+        "%q = sqrt(%t) : f32[1, 2, 4]",
+        "%l = log(%q) : f32[1, 2, 4]",
+        "%m = transpose(%l) {perm = (0, 2, 1)} : f32[1, 4, 2]",
+        f"%y = conv(%m, @w) {CONV} : f32[1, 4, 2]",
+    )
+    assert points(text) == {"m": ["y"]}
+
+
+def test_norms_attention_and_parts_of_products_are_stored_if_there_are_only_integers() -> None:
+    heads = "f32[1, 1, 4, 2]"
+    text = program(
+        f"%p = matmul(%x, @w) {MATMUL} : f32[1, 4, 6]",
+        *(
+            line
+            for place, name in enumerate("qkv")
+            for line in (
+                f"%{name}0 = slice(%p) {{starts = (0, 0, {2 * place}), extents = (1, 4, 2), "
+                "steps = (1, 1, 1)} : f32[1, 4, 2]",
+                f"%{name} = reshape(%{name}0) {{shape = (1, 1, 4, 2)}} : {heads}",
+            )
+        ),
+        f"%a = attention(%q, %k, %v) {{scale = 1, causal = false}} : {heads}",
+        "%r = reshape(%a) {shape = (1, 4, 2)} : f32[1, 4, 2]",
+        "%n = layer_norm(%r) {axis = -1, epsilon = 0.00001} : f32[1, 4, 2]",
+        f"%y = matmul(%n, @w) {MATMUL} : f32[1, 4, 6]",
+    )
+    text = text.replace(WEIGHT, "const @w : f32[2, 6] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3]")
+    found = find_points(main(text), integer_only=True).readers
+    names = {value.name: [node.name for node, _ in uses] for value, uses in found.items()}
+    parts = {name: ["a"] for name in "qkv"} | {f"{name}0": [name] for name in "qkv"}
+    assert names == {"x": ["p"], **parts, "a": ["r"], "r": ["n"], "n": ["y"]}
+    assert points(text) == {"x": ["p"], "n": ["y"]}

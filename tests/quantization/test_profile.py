@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,25 @@ def test_what_is_loaded_is_what_was_saved(tmp_path: Path) -> None:
 def test_a_file_can_be_read_by_people(tmp_path: Path) -> None:
     profile_of().save(tmp_path / "p.json")
     lines = (tmp_path / "p.json").read_text().splitlines()
-    assert lines[:4] == ["{", ' "format": "afterglow profile",', ' "version": 1,', ' "model": {']
+    assert lines[:4] == ["{", ' "format": "afterglow profile",', ' "version": 2,', ' "model": {']
     assert '   "node": "first",' in lines
     assert f'   "low": {float(X.min())!r},' in lines
     entry = json.loads("\n".join(lines))["values"]["b"]
     assert len(entry["counts"]) < 4096
     assert 0 not in (entry["counts"][0], entry["counts"][-1])
+
+
+def test_layers_to_keep_have_a_precision_and_those_of_the_first_version_are_in_floats() -> None:
+    made = replace(profile_of(), keep=("a",), int16=("b",))
+    assert json.loads(made.text)["keep"] == {"b": "int16", "a": "float"}
+    read = Profile.parse(made.text)
+    assert (read.keep, read.int16) == (("a",), ("b",))
+    assert read.merge(replace(read, int16=("c",))).int16 == ("b", "c")
+    data = {**json.loads(made.text), "version": 1, "keep": ["a"]}
+    assert Profile.parse(json.dumps(data)).kept == {"a": "float"}
+    wrong = {**json.loads(made.text), "keep": {"a": "int4"}}
+    with pytest.raises(UsageError, match=r"is damaged: keep.a must be float or int16"):
+        Profile.parse(json.dumps(wrong))
 
 
 def test_a_profile_replaces_the_one_before_as_a_whole(tmp_path: Path) -> None:
@@ -139,7 +153,7 @@ WRITES = "afterglow quantize writes profiles"
         ("{}", "is not a profile: it does not say format: 'afterglow profile'", WRITES),
         (
             damaged("version", value=7),
-            "has version 7 of the format, not 1",
+            "has version 7 of the format, not 2",
             "make the profile again, with this version of Afterglow",
         ),
         (damaged("values", value=[]), "is damaged: values must be an object", MAKE),

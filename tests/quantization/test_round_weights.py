@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from afterglow.quantization.round_weights import (
-    input_scales,
     output_error,
     round_weights,
     second_moments,
@@ -117,26 +116,3 @@ def test_the_error_of_results_follows_from_the_moments() -> None:
     x, difference = correlated(200), weights() * 0.01
     expected = np.square(x @ difference.T).sum(1).mean()
     assert output_error(difference, second_moments(x)) == pytest.approx(expected, rel=1e-4)
-
-
-def test_scaled_inputs_have_less_error() -> None:
-    weight, x = weights(), correlated(800)
-    x[:, ::16] *= 30
-
-    def quantize(w: Array) -> Array:
-        return quantize_groups(w, 1, 32, search=False).dequantized()
-
-    moments = second_moments(x)
-    factors = input_scales(weight, np.abs(x).mean(0), moments, quantize)
-    assert factors.dtype == np.float32
-    assert factors.min() * factors.max() == pytest.approx(1, rel=1e-5)
-    plain = output_error(quantize(weight) - weight, moments)
-    found = output_error(quantize(weight * factors) / factors - weight, moments)
-    assert found < 0.8 * plain
-
-
-def test_equal_inputs_are_not_scaled() -> None:
-    factors = input_scales(weights(), np.ones(DEPTH), np.eye(DEPTH), lambda w: np.rint(w))
-    np.testing.assert_array_equal(factors, np.ones(DEPTH))
-    silent = input_scales(weights(), np.zeros(DEPTH), np.eye(DEPTH), lambda w: np.rint(w))
-    np.testing.assert_array_equal(silent, np.ones(DEPTH))

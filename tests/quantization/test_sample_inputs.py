@@ -10,7 +10,12 @@ from afterglow.ops.activation import Relu
 from afterglow.ops.convolution import Conv
 from afterglow.ops.linear import MatMul
 from afterglow.quantization.layers import input_moments
-from afterglow.quantization.sample_inputs import InputSampler, add_input_outputs
+from afterglow.quantization.sample_inputs import (
+    InputSampler,
+    LayerInputs,
+    SampleError,
+    add_input_outputs,
+)
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32
 
@@ -22,15 +27,15 @@ def model() -> Function:
     shapes = {"v": (4, 3, 3, 2), "w": (4, 6), "u": (4, 5)}
     v, w, u = (b.constant(np.ones(shape, np.float32), n) for n, shape in shapes.items())
     x = f.input("x", TensorType(f32, (1, 5, 5, 2)))
-    r = b.emit(Relu(), b.emit(Conv((1, 1), (1, 1, 1, 1), (1, 1)), x, v), name="r")
+    r = b.emit(Relu(), b.emit(Conv((1, 1), (1, 1, 1, 1), (1, 1)), x, v, name="c"), name="r")
     f.output("y", b.emit(MatMul(), r, w, name="y"))
     f.output("z", b.emit(MatMul(), r, u, name="z"))
     return f
 
 
-def sampled(runs: int, most: int = 10**6) -> tuple[InputSampler, list[list[Array]]]:
-    function = model()
-    sampler = add_input_outputs(function, most)
+def sampled(runs: int, most: int = 10**6) -> tuple[Function, LayerInputs, list[list[Array]]]:
+    function, inputs = model(), LayerInputs(most_rows=most)
+    sampler = add_input_outputs(function, inputs)
     verify_module(function.module)
     rng = np.random.default_rng(0)
     seen = []
@@ -39,32 +44,59 @@ def sampled(runs: int, most: int = 10**6) -> tuple[InputSampler, list[list[Array
         outputs = run_function(function, [x])[2:]
         sampler.add(outputs)
         seen.append(outputs)
-    return sampler, seen
+    return function, inputs, seen
 
 
 def test_a_value_that_several_layers_read_is_returned_once() -> None:
-    sampler, seen = sampled(1)
-    assert sampler.output_names == ["\0read x", "\0read r"]
+    function, inputs, seen = sampled(1)
+    assert [output.name for output in function.outputs][2:] == ["\0read x", "\0read r"]
     assert [x.shape for x in seen[0]] == [(1, 5, 5, 2), (1, 5, 5, 4)]
+    assert inputs.moments["y"] is inputs.moments["z"]
 
 
 def test_moments_are_those_of_all_runs() -> None:
-    sampler, seen = sampled(3)
-    for node, place in zip(sampler.layers, (0, 1, 1), strict=True):
+    function, inputs, seen = sampled(3)
+    layers = {node.name: node for node in function.nodes}
+    for name, place in (("c", 0), ("y", 1), ("z", 1)):
+        node = layers[name]
         shape = node.operands[1].type.shape
         expected = np.mean([input_moments(node.op, shape, run[place]) for run in seen], 0)
-        np.testing.assert_allclose(sampler.moments(node.name), expected, rtol=1e-5, atol=1e-6)
+        (found,) = inputs.moments[name].whole()
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("most", [1, 7, 40])
-def test_few_rows_are_held_and_come_from_all_runs(most: int) -> None:
-    sampler, seen = sampled(20, most)
-    rows = sampler.rows("y")[0]
-    assert 1 <= len(rows) <= most
-    owners = {
-        number
-        for number, (_, run) in enumerate(seen)
-        for row in rows
-        if (run.reshape(-1, 4) == row).all(1).any()
-    }
-    assert len(owners) >= min(most, 20) * 0.4
+def test_a_run_adds_few_rows() -> None:
+    _, inputs, seen = sampled(1, most=2)
+    (found,) = inputs.moments["y"].whole()
+    rows = seen[0][1].reshape(-1, 4)[[0, -1]]
+    np.testing.assert_allclose(found[0], rows.T @ rows / 2, rtol=1e-5)
+
+
+def test_versions_of_a_model_share_moments() -> None:
+    inputs = LayerInputs()
+    first, second = (add_input_outputs(model(), inputs) for _ in range(2))
+    x, r = np.ones((1, 5, 5, 2), np.float32), np.ones((1, 5, 5, 4), np.float32)
+    first.add([x, 2 * r])
+    second.add([x, 4 * r])
+    (found,) = inputs.moments["y"].whole()
+    np.testing.assert_allclose(found, 10)
+
+
+def test_only_chosen_layers_are_sampled() -> None:
+    inputs = LayerInputs()
+    sampler = add_input_outputs(model(), inputs, lambda node: node.name == "z")
+    assert sampler.output_names == ["\0read r"]
+    assert [*inputs.moments] == ["z"]
+
+
+def test_inputs_that_are_not_finite_are_refused() -> None:
+    function, inputs = model(), LayerInputs()
+    sampler: InputSampler = add_input_outputs(function, inputs)
+    x = np.full((1, 5, 5, 2), np.nan, np.float32)
+    with pytest.raises(SampleError) as error:
+        sampler.add([x, np.ones((1, 5, 5, 4), np.float32)])
+    assert str(error.value).splitlines() == [
+        "error: a layer reads NaN or infinity, by which no weights can be rounded",
+        "  in %c",
+        "  help: give samples that are like the inputs of later runs",
+    ]

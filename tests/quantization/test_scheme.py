@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from afterglow.quantization.scheme import ELEMENT_TYPES, LEAST_SCALE, Scheme, fit, parameters
+from afterglow.quantization.scheme import (
+    ELEMENT_TYPES,
+    LEAST_SCALE,
+    Method,
+    Scheme,
+    chosen_for,
+    fit,
+    parameters,
+)
 from afterglow.support.errors import UsageError
 from afterglow.types import Quantization
 from afterglow.types.dtype import i8, i16, i32, u8
@@ -74,6 +82,13 @@ def test_many_ranges_are_fitted_at_once() -> None:
     np.testing.assert_allclose(scales, [8 / 15, 1.0, 7 / 15])
     assert offsets.tolist() == [2, 0, 15]
     assert (scales.dtype, offsets.dtype) == (np.float32, np.int32)
+
+
+def test_16_bits_are_symmetric_and_cover_all() -> None:
+    asked = Scheme.ASYMMETRIC, Method.MSE
+    assert chosen_for(u8, *asked) == asked
+    assert chosen_for(i16, *asked) == (Scheme.SYMMETRIC, Method.MINMAX)
+    assert chosen_for(i16, Scheme.POWER_OF_TWO, Method.MSE)[0] is Scheme.POWER_OF_TWO
 
 
 def test_activations_have_bytes_or_two() -> None:

@@ -9,7 +9,8 @@ from afterglow.graph import Builder, Function, Module, print_module, run_functio
 from afterglow.ops.elementwise import Add
 from afterglow.ops.indexing import Gather
 from afterglow.ops.linear import MatMul
-from afterglow.quantization.round_weights import second_moments
+from afterglow.quantization.moments import InputMoments
+from afterglow.quantization.rounding import Rounding
 from afterglow.quantization.scheme import Scheme
 from afterglow.quantization.weight_only import FORMATS as DEFAULTS
 from afterglow.quantization.weight_only import QuantizeWeights, WeightFormat
@@ -86,10 +87,12 @@ def test_products_with_moments_are_rounded_by_them() -> None:
     mixing = np.random.default_rng(2).normal(size=(20, 96))
     x = (np.random.default_rng(0).normal(size=(3, 5, 20)) @ mixing).astype(np.float32)
     noise = []
-    for moments in ({}, {"y": second_moments(x.reshape(-1, 96))[None]}):
+    seen = InputMoments(1, 96)
+    seen.add(x.reshape(1, -1, 96))
+    for rounding in (None, Rounding(lambda: {"y": seen})):
         module = product(weight)
         (want,) = run_function(module.main, [x])
-        QuantizeWeights(moments=moments, least_size=0).run(module.main)
+        QuantizeWeights(rounding=rounding, least_size=0).run(module.main)
         noise.append(signal_to_noise(want, run_function(module.main, [x])[0]))
     assert noise[1] > noise[0] + 3
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from afterglow.graph import parse_module, run_function
 from afterglow.transforms.average_integers import AVERAGE_INTEGERS
 from tests.transforms.rewriting import check_declines, check_rewrites, program
 
@@ -34,6 +37,21 @@ def test_means_are_scaled_afterwards() -> None:
             }}
         """,
     )
+
+
+def test_many_numbers_of_16_bits_are_summed_as_integers() -> None:
+    text = program(
+        "%x: i16[1, 600, 2]",
+        CONSTANTS[0],
+        f"%v = dequantize_linear(%x, @s) {DEQUANTIZE} : f32[1, 600, 2]",
+        "%y = reduce_mean(%v) {axes = (1,), keepdims = true} : f32[1, 1, 2]",
+    )
+    module = parse_module(text)
+    x = np.random.default_rng(1).integers(-32768, 32768, (1, 600, 2)).astype(np.int16)
+    assert AVERAGE_INTEGERS.run(module.main)
+    assert "i32" in {str(node.results[0].type.dtype) for node in module.main.nodes}
+    (found,) = run_function(module.main, [x])
+    assert np.allclose(found, x.mean(1, keepdims=True) * 0.5, rtol=1e-5)
 
 
 def test_sums_that_might_be_rounded_stay() -> None:

@@ -30,6 +30,23 @@ def test_quantizing_what_was_dequantized_is_undone() -> None:
     )
 
 
+def test_parts_are_not_each_quantized_as_a_whole() -> None:
+    part = "{starts = (0, 0), extents = (2, 3), steps = (1, 1)}"
+    check_declines(
+        INTEGER_ISLANDS,
+        program(
+            "%x: f32[2, 4]",
+            *(X_SCALE, X_ZERO, "const @o : f32[] = [0.25]"),
+            "%r = relu(%x) : f32[2, 4]",
+            f"%a = slice(%r) {part} : f32[2, 3]",
+            f"%b = slice(%r) {part} : f32[2, 3]",
+            f"%p = quantize_linear(%a, @s, @z) {TO_BYTES} : u8[2, 3]",
+            f"%q = quantize_linear(%b, @o, @z) {TO_BYTES} : u8[2, 3]",
+            "%y = max(%p, %q) : u8[2, 3]",
+        ),
+    )
+
+
 def test_another_zero_point_is_not() -> None:
     check_declines(
         INTEGER_ISLANDS,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from afterglow.graph import parse_module, run_function
 from afterglow.transforms.recognise_quantized import RECOGNISE_QUANTIZED
 from tests.transforms.rewriting import check_declines, check_rewrites, program
 
@@ -59,6 +61,59 @@ def test_another_bias_is_added() -> None:
             "%y = add(%y_1, %b) : f32[1, 6, 2]",
         ),
     )
+
+
+WIDE = (
+    "strides = (1,), pads = (1, 1), dilations = (1,), groups = 1, "
+    "x_zero_point = 0, weight_zero_point = 0"
+)
+
+
+def test_products_of_16_bits_are_those_of_high_and_of_low_bytes() -> None:
+    check_rewrites(
+        RECOGNISE_QUANTIZED,
+        before=program(
+            "%x: i16[1, 4, 2]",
+            *(X_SCALE, WEIGHT, SCALES, BIAS, BIAS_SCALES),
+            f"%v = dequantize_linear(%x, @s) {PLAIN} : f32[1, 4, 2]",
+            DEQUANTIZED[1],
+            f"%b = dequantize_linear(@c, @u) {PLAIN} : f32[2]",
+            f"%y = conv(%v, %k, %b) {{{ATTRIBUTES}}} : f32[1, 6, 2]",
+        ),
+        after=program(
+            "%x: i16[1, 4, 2]",
+            *(WEIGHT, BIAS, "const @y.scale : f32[2] = [0.25, 0.125]"),
+            "const @y.scale_1 : f32[2] = [64.0, 32.0]",
+            "const @eight : i16[] = [8]",
+            "%y_1 = shift_right(%x, @eight) : i16[1, 4, 2]",
+            "%y_2 = cast(%y_1) {dtype = i8, saturate = true, round_mode = up} : i8[1, 4, 2]",
+            f"%y_3 = quantized_conv(%y_2, @w, @y.scale_1) {{{WIDE}}} : f32[1, 6, 2]",
+            "%y_4 = cast(%x) {dtype = u8, saturate = true, round_mode = up} : u8[1, 4, 2]",
+            f"%y_6 = quantized_conv(%y_4, @w, @y.scale, @c) {{{WIDE}}} : f32[1, 6, 2]",
+            "%y = add(%y_3, %y_6) : f32[1, 6, 2]",
+        ),
+    )
+
+
+def test_low_bytes_take_a_bias_that_is_added_later() -> None:
+    plain = "{transpose_lhs = false, transpose_rhs = false}"
+    module = parse_module(
+        program(
+            "%x: i16[3, 2]",
+            *(X_SCALE, "const @m : i8[2, 2] = [1, -2, 3, -4]", SCALES, BIAS, BIAS_SCALES),
+            f"%v = dequantize_linear(%x, @s) {PLAIN} : f32[3, 2]",
+            f"%k = dequantize_linear(@m, @t) {ALONG_1} : f32[2, 2]",
+            f"%p = matmul(%v, %k) {plain} : f32[3, 2]",
+            f"%b = dequantize_linear(@c, @u) {PLAIN} : f32[2]",
+            "%y = add(%p, %b) : f32[3, 2]",
+        )
+    )
+    x = np.array([[-32768, 32767], [255, -256], [-1, 77]], np.int16)
+    (wanted,) = run_function(module.main, [x])
+    assert RECOGNISE_QUANTIZED.run(module.main)
+    ops = [node.op.mnemonic for node in module.main.nodes]
+    assert (ops.count("quantized_matmul"), ops.count("add")) == (2, 1)
+    assert np.array_equal(run_function(module.main, [x])[0], wanted)  # all are exact
 
 
 def test_both_factors_of_a_product_may_be_inputs() -> None:

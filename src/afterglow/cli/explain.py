@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from afterglow.cli.progress import StageClock
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session, table
 from afterglow.driver.stages import Stages
+from afterglow.graph import Node
 from afterglow.instr import Copy, Stack
 from afterglow.memory.picture import memory_svg
 from afterglow.memory.timeline import Allocation, Timeline, origin_of, work_of
@@ -54,12 +55,15 @@ def explain(
     Then list the kernel plans of convolutions, matrix products and other kernels: the chosen
     algorithm and the alternatives. The estimate is the number of operations that would take as
     long. With --measure each is timed on one thread.
+
+    Of a model in 16-bit floats, also list what stays in float32, and why.
     """
     place = file_for(memory, (PICTURE,), request.path, option="--memory", force=force)
     with StageClock(session.err) as clock:
         request = request.watched(clock)
         stages = Stages(request.options)
         module = request.load(request.source())
+        kept = stages.kept_floats(module)
         program, plan = stages.plan(stages.lower(stages.optimise(module)))
         timeline = Timeline(program)
         if memory is not None:
@@ -76,8 +80,9 @@ def explain(
             "peak": _peak_data(timeline),
             "picture": None if memory is None else str(place.path),
             "kernels": [choice_data(choice) for choice in choices],
+            "float32": [_kept_data(node, reason) for node, reason in kept.items()],
         },
-        lambda: _show(session, plan, timeline, choices, place.path),
+        lambda: _show(session, plan, timeline, choices, kept, place.path),
     )
     return 0
 
@@ -135,6 +140,7 @@ def _show(
     plan: MemoryPlan,
     timeline: Timeline,
     choices: Sequence[ExplainedChoice],
+    kept: Mapping[Node, str],
     picture: Path | None,
 ) -> None:
     session.show(_plan_table(plan, timeline))
@@ -150,6 +156,9 @@ def _show(
     if choices:
         session.say("kernel plans, the chosen one first", "bold")
         session.show(choice_table(choices))
+    if kept:
+        session.say("nodes that stay in float32", "bold")
+        session.show(_kept_table(kept))
     if picture is not None:
         session.say(f"memory drawn in {picture}")
 
@@ -168,6 +177,17 @@ def _plan_table(plan: MemoryPlan, timeline: Timeline) -> Table:
         ("of which copies", str(facts["copies"])),
     ):
         rows.add_row(name, text)
+    return rows
+
+
+def _kept_data(node: Node, reason: str) -> dict[str, str]:
+    return {"node": node.origin or node.name, "op": node.op.mnemonic, "reason": reason}
+
+
+def _kept_table(kept: Mapping[Node, str]) -> Table:
+    rows = table("node", "op", "reason")
+    for node, reason in kept.items():
+        rows.add_row(*_kept_data(node, reason).values())
     return rows
 
 

@@ -40,6 +40,12 @@ class StageClock:
         if self._status is not None:
             self._status.update(f"{stage} …")
 
+    def sample(self, done: int, total: int | None) -> None:
+        """Show how many samples are done in this stage, of how many if that is known."""
+        if self._status is not None:
+            of = "" if total is None else f" of {total}"
+            self._status.update(f"{self._stage} {done}{of} …")
+
     def __enter__(self) -> Self:
         if self._timer is not None:
             self._timer.start()
@@ -94,6 +100,10 @@ class SampleBar:
     def sample(self, done: int, total: int | None) -> None:
         """Show how many samples are done, of how many if that is known."""
         self._bar.update(self._task, description="run", completed=done, total=total)
+
+    def rounding(self, done: int, total: int | None) -> None:
+        """Show how many of the samples that weights are rounded by are done."""
+        self._bar.update(self._task, description="sample layers", completed=done, total=total)
 
     def run(self, what: str, done: int, total: int | None) -> None:
         """Show what is measured, and how much of it is done."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,12 @@ from afterglow.cli.progress import SampleBar
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request
 from afterglow.cli.session import Session, table
+from afterglow.driver.rounding import watching_samples, with_changes
 from afterglow.driver.samples import GivenSamples
-from afterglow.driver.sensitivity import Measurement, Search
+from afterglow.driver.tolerance import Search
 from afterglow.quantization.metrics import METRICS
 from afterglow.quantization.profile import Profile
-from afterglow.report.quality import SAMPLES, QuantizationQuality
+from afterglow.report.quality import SAMPLES, no_tolerance, quality_of
 from afterglow.report.quantization import LayerReport, QuantizationReport
 from afterglow.report.quantization_html import decibel_text, quantization_html, summary
 from afterglow.support.errors import UsageError
@@ -68,23 +69,40 @@ class QualityRequest:
         if not self.asked:
             return None
         labels = None if self.labels is None else _labels(self.labels)
-        options = replace(request.options, precision="int8", profile=profile)
+        options = with_changes(request.options, precision="int8", profile=profile)
+        options = watching_samples(options, bar.rounding)
         data, images, limit = given
         samples = data, images, SAMPLES if limit is None else limit
-        quality = QuantizationQuality(
-            Measurement.of(request.path, options, request.dim_options, samples, bar.run)
-        )
+        quality = quality_of(request.path, options, request.dim_options, samples, bar.run)
         found = None
         if self.tolerance is not None:
             found = quality.keep_within(self.tolerance, self.metric or "cosine")
         return MeasuredQuality(quality.profile, quality.report(labels), found, self.metric)
 
-    def write(self, measured: MeasuredQuality, page: Destination | None) -> None:
-        """Write the report, if asked to."""
-        if page is not None:
-            report = measured.report
-            is_page = page.kind is PAGE
-            page.write_text(quantization_html(report) if is_page else _json(report))
+    def compare_weights(
+        self, request: Request, given: GivenSamples, bar: SampleBar
+    ) -> QuantizationReport:
+        """Compare a model in a precision that needs no profile with that in floats."""
+        if self.tolerance is not None:
+            raise no_tolerance(request.options.precision)
+        labels = None if self.labels is None else _labels(self.labels)
+        options = watching_samples(request.options, bar.rounding)
+        samples = given[0], given[1], SAMPLES if given[2] is None else given[2]
+        return quality_of(request.path, options, request.dim_options, samples, bar.run).report(
+            labels
+        )
+
+
+def write_report(report: QuantizationReport, page: Destination | None) -> None:
+    """Write a report, if asked to."""
+    if page is not None:
+        page.write_text(quantization_html(report) if page.kind is PAGE else _json(report))
+
+
+def show_summary(session: Session, report: QuantizationReport) -> None:
+    """Print what there is to say about a model as a whole."""
+    for name, text in summary(report):
+        session.say(f"{name}: {text}")
 
 
 def _json(report: QuantizationReport) -> str:
@@ -111,18 +129,21 @@ class MeasuredQuality:
         hidden = len(self.report.layers) - SHOWN
         if hidden > 0:
             session.say(f"{hidden} layers that cost less are not shown")
-        for name, text in summary(self.report):
-            session.say(f"{name}: {text}")
+        show_summary(session, self.report)
         if self.found is not None:
             session.say(_searched(self.found, self.metric or "cosine"))
 
 
 def _searched(found: Search, metric: str) -> str:
     loss = f"loss by {metric}: {found.loss_before:.3g}"
-    if not found.keep:
+    if not found.keep and not found.int16:
         return f"{loss}, within the tolerance with all {found.layers} layers in integers"
-    kept = f"{len(found.keep)} of {found.layers} layers in floats"
-    return f"{loss}, and {found.loss:.3g} with {kept}"
+    kept = [
+        f"{len(names)} of {found.layers} layers {place}"
+        for names, place in ((found.keep, "in floats"), (found.int16, "with 16 bits"))
+        if names
+    ]
+    return f"{loss}, and {found.loss:.3g} with {' and '.join(kept)}"
 
 
 def _table(layers: tuple[LayerReport, ...]) -> Table:
@@ -200,13 +221,14 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--tolerance",
         type=Number("LOSS", zero=True),
-        help="Keep layers in floats until the loss of the outputs is at most this.",
+        help="Keep layers in floats, or with 16 bits, until the loss of the outputs is at most "
+        "this.",
     ),
     click.option(
         "--metric",
         type=click.Choice(tuple(METRICS)),
-        help="The loss: 1 - cosine similarity, 1 - agreement of top-1, or the largest error.  "
-        "[default: cosine]",
+        help="The loss: 1 - cosine similarity, 1 - agreement of top-1, the largest error, or the "
+        "divergence of distributions.  [default: cosine]",
     ),
     click.option(
         "--labels", metavar="FILE", help="The class of each sample, to compare accuracies."

@@ -14,13 +14,11 @@ from rich.table import Table
 
 from afterglow.cli.destination import PROFILE, file_for, takes_force
 from afterglow.cli.each import refuse_lists
-from afterglow.cli.parameters import ImageSize, Numbers
 from afterglow.cli.progress import SampleBar
-from afterglow.cli.quality import QualityRequest, takes_quality
+from afterglow.cli.quality import QualityRequest, show_summary, takes_quality, write_report
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session, table
-from afterglow.driver.images import ImageOptions
 from afterglow.driver.options import PRECISIONS
 from afterglow.driver.profiled import whole_graph
 from afterglow.driver.profiling import profile_with
@@ -45,11 +43,6 @@ TYPICAL = 0.999
 )
 @click.option("-o", "--output", metavar="FILE.json", help="Where to write the profile.")
 @click.option("--limit", type=click.IntRange(1), help="How many samples to take at most.")
-@click.option("--size", type=ImageSize(), help="Height and width of images, if they are dynamic.")
-@click.option(
-    "--mean", type=Numbers(), default=(0.0,), help="Subtracted from pixels, which are from 0 to 1."
-)
-@click.option("--std", type=Numbers(), default=(1.0,), help="What pixels are divided by then.")
 @click.option(
     "--merge", metavar="FILE.json", multiple=True, help="Add what another profile observed."
 )
@@ -73,18 +66,23 @@ def quantize(
     model in floats: layer by layer, the most costly first, and as a whole. With --tolerance, the
     few layers whose return to floats helps most are kept in floats until the loss (--metric) is
     within the tolerance: the profile has them, and afterglow compile follows it.
+
+    With --precision weights_int8, weights_int4 or dynamic_int8, which need no profile, none is
+    written: the model in that precision is compared with the model in floats.
     """
     _check(request, quality)
+    if PRECISIONS[request.options.precision].has_integers:
+        return _compare(session, request, quality, output, force, asked)
     name = output or f"{Path(request.path).stem}.profile.json"
     place = file_for(name, (PROFILE,), request.path, option="-o", force=force)
     page = quality.destination(request.path, force=force)
     assert place.path is not None
     with SampleBar(session.err) as bar:
         found = _profile(request, asked, bar)
-        measured = quality.compare(request, found, _samples(asked), bar)
+        measured = quality.compare(request, found, _samples(request, asked), bar)
         if measured is not None:
             found = measured.profile
-            quality.write(measured, page)  # a failure leaves the old profile, too
+            write_report(measured.report, page)  # a failure leaves the old profile, too
         found.save(place.path)
     data = {
         **_data(found),
@@ -105,6 +103,30 @@ def quantize(
     return 0
 
 
+def _compare(
+    session: Session,
+    request: Request,
+    quality: QualityRequest,
+    output: str | None,
+    force: bool,
+    asked: dict[str, Any],
+) -> int:
+    """Compare a model in a precision that needs no profile with the model in floats."""
+    precision = request.options.precision
+    if not quality.asked or output is not None or asked["merge"]:
+        raise UsageError(
+            f"precision {precision!r} needs no profile",
+            help="write --measure or --report FILE, without -o, to compare it with floats",
+        )
+    page = quality.destination(request.path, force=force)
+    with SampleBar(session.err) as bar:
+        report = quality.compare_weights(request, _samples(request, asked), bar)
+        write_report(report, page)
+    data = {"model": request.path, "precision": precision, "report": report.data()}
+    session.answer({**data, "seconds": bar.seconds}, lambda: show_summary(session, report))
+    return 0
+
+
 def _check(request: Request, quality: QualityRequest) -> None:
     """Refuse what no profile can be made of, and options without effect."""
     request.refuse_saved()
@@ -114,16 +136,16 @@ def _check(request: Request, quality: QualityRequest) -> None:
             "a profile is made of the model in floats",
             help="leave --precision out, and give the profile to afterglow compile",
         )
-    if request.options.quantization is not None and not quality.asked:
+    given = (request.options.quantization, request.options.rounding)
+    if given != (None, None) and not quality.asked:
         raise UsageError(
             "a profile does not depend on how integers are chosen",
             help="give these options to afterglow compile; or add --measure, to try them",
         )
 
 
-def _samples(asked: dict[str, Any]) -> GivenSamples:
-    images = ImageOptions(asked["size"], asked["mean"], asked["std"])
-    return asked["data"], images, asked["limit"]
+def _samples(request: Request, asked: dict[str, Any]) -> GivenSamples:
+    return asked["data"], request.images, asked["limit"]
 
 
 def _profile(request: Request, asked: dict[str, Any], bar: SampleBar) -> Profile:
@@ -134,8 +156,9 @@ def _profile(request: Request, asked: dict[str, Any], bar: SampleBar) -> Profile
             profile.check_same(graph, Path(request.path).name)
     if not asked["data"]:
         raise UsageError("the path of the samples is empty", help="write --data FOLDER")
-    options = replace(request.options, progress=bar.stage, quantization=None)
-    found = profile_with(request.path, options, request.dim_options, _samples(asked), bar.sample)
+    options = replace(request.options, progress=bar.stage, quantization=None, rounding=None)
+    samples = _samples(request, asked)
+    found = profile_with(request.path, options, request.dim_options, samples, bar.sample)
     for profile in reversed(before):
         found = profile.merge(found)
     return found
@@ -145,7 +168,7 @@ def _data(profile: Profile) -> dict[str, Any]:
     return {
         "samples": profile.samples,
         "left_out": list(profile.left_out),
-        "keep": list(profile.keep),
+        "keep": profile.kept,
         "values": [
             {
                 "name": name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import wraps
@@ -12,7 +12,8 @@ from typing import Any, Protocol, TypeVar
 import click
 
 from afterglow.backends.registry import backend_names
-from afterglow.cli.parameters import Dim, Kept, Number, Shape, Size, Value
+from afterglow.cli.parameters import Dim, ImageSize, Kept, Number, Numbers, Shape, Size, Value
+from afterglow.cli.progress import StageClock
 from afterglow.cli.session import Session, general_options
 from afterglow.driver.dims import DimExtents, DimOptions
 from afterglow.driver.environment import (
@@ -21,14 +22,16 @@ from afterglow.driver.environment import (
     perf_map_by_default,
     verify_by_default,
 )
+from afterglow.driver.images import ImageOptions, ImageSamples
 from afterglow.driver.options import PRECISIONS, Options, Progress, policy_of
 from afterglow.driver.profiled import open_profiled
+from afterglow.driver.rounding import rounding_by, watching_samples, with_changes
 from afterglow.driver.sources import Source
 from afterglow.driver.state import import_with_state, one_program
 from afterglow.frontends.base import NeedsValuesError, UnboundDimensionsError
 from afterglow.graph import Module
 from afterglow.passes import Instrument
-from afterglow.quantization.config import QuantizationConfig
+from afterglow.quantization.config import ACTIVATION_TYPES, QuantizationConfig
 from afterglow.quantization.profile import Profile
 from afterglow.quantization.scheme import Method, Scheme
 from afterglow.runtime import TensorInfo
@@ -60,6 +63,8 @@ class Request:
     options: Options
     dim_options: DimOptions = field(default_factory=DimOptions)
     """Lists and ranges of extents that `--dim` gives."""
+    images: ImageOptions = field(default_factory=ImageOptions)
+    """How images in samples become arrays."""
 
     @property
     def is_saved(self) -> bool:
@@ -96,13 +101,14 @@ class Request:
         kept = _once("--state", state)
         if kept and self.dim_options.ahead:
             raise one_program({})
-        return replace(self, options=replace(self.options, state=kept))
+        return replace(self, options=with_changes(self.options, state=kept))
 
     def watched(self, progress: Progress, *instruments: Instrument) -> Request:
         """The same request, with a progress callback and instruments for passes."""
-        return replace(
-            self, options=replace(self.options, progress=progress, instruments=instruments)
-        )
+        options = with_changes(self.options, progress=progress, instruments=instruments)
+        if isinstance(progress, StageClock):
+            options = watching_samples(options, progress.sample)
+        return replace(self, options=options)
 
     def load(self, source: Source) -> Module:
         """Import the model; errors about missing bindings name the options of the command line."""
@@ -200,8 +206,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=click.Choice(tuple(PRECISIONS)),
         default="float32",
         show_default=True,
-        help="weights_…: store the weights of memory-bound layers in 16 bits; int8: compute in "
-        "integers that --profile chooses.",
+        help="float16, bfloat16: compute with floats of 16 bits where range and precision allow; "
+        "weights_…: store the weights of memory-bound layers in 16 bits; int8: compute in integers "
+        "that --profile chooses.",
     ),
     click.option(
         "--profile",
@@ -222,12 +229,44 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--keep-float",
         multiple=True,
         metavar="NODE",
-        help="A layer that stays in floats, or a pattern.",
+        help="A layer that stays in floats, or a pattern; for 16-bit floats, one that stays in "
+        "float32: a node or an op.",
+    ),
+    click.option(
+        "--allow-op",
+        multiple=True,
+        metavar="OP",
+        help="An op that computes in 16-bit floats although it does not by default.",
+    ),
+    click.option(
+        "--round-weights",
+        metavar="FOLDER|FILE",
+        help="Samples, as for quantize --data, by which weights are rounded to integers.",
+    ),
+    click.option("--size", type=ImageSize(), help="Height and width of images in samples."),
+    click.option("--mean", type=Numbers(), help="Subtracted from pixels, which are from 0 to 1."),
+    click.option("--std", type=Numbers(), help="What pixels are divided by then."),
+    click.option(
+        "--activations",
+        type=click.Choice(tuple(ACTIVATION_TYPES)),
+        help="What activations are stored as, for --precision int8.  [default: uint8]",
+    ),
+    click.option(
+        "--int16",
+        multiple=True,
+        metavar="NODE",
+        help="A layer that reads activations of 16 bits, or a pattern.",
     ),
     click.option(
         "--integer-only",
         is_flag=True,
         help="Compute no floats between quantized values, for --precision int8.",
+    ),
+    click.option(
+        "--quantized-io",
+        is_flag=True,
+        help="Take and give integers, for --precision int8; the header of a bundle says what they "
+        "stand for.",
     ),
     click.option(
         "--tune", type=Number("SECONDS"), help="Measure candidate algorithms, for this time."
@@ -261,13 +300,22 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         calibration: str | None,
         scheme: str | None,
         keep_float: tuple[str, ...],
+        round_weights: str | None,
+        size: tuple[int, int] | None,
+        mean: tuple[float, ...] | None,
+        std: tuple[float, ...] | None,
+        allow_op: tuple[str, ...],
+        activations: str | None,
+        int16: tuple[str, ...],
         integer_only: bool,
+        quantized_io: bool,
         tune: float | None,
         no_optimize: bool,
         verify_each: bool,
         **others: Any,
     ) -> int:
         dim_options = DimOptions.of(_once("--dim", dims))
+        floats = PRECISIONS[precision].floats is not None
         options = Options(
             backend=backend,
             target=target,
@@ -282,20 +330,49 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
             precision=precision,
             profile=None if profile is None else Profile.load(profile),
             quantization=_config(
-                method=calibration, scheme=scheme, keep=keep_float, integer_only=integer_only
+                method=calibration,
+                scheme=scheme,
+                keep=() if floats else keep_float,
+                activations=activations,
+                int16=int16,
+                integer_only=integer_only,
+                quantized_io=quantized_io,
             ),
+            keep=keep_float if floats else (),
+            allow=allow_op,
             tune=tune,
             optimize=not no_optimize,
             verify=verify_each or verify_by_default(),
             perf_map=perf_map_by_default(),
         )
+        images = ImageOptions(size, mean or (0.0,), std or (1.0,))
+        samples = _rounding_samples(round_weights, images, others)
+        options = rounding_by(samples, model, options, dim_options)
         session = click.get_current_context().find_object(Session)
-        return command(session, Request(model, options, dim_options), **others)
+        return command(session, Request(model, options, dim_options, images), **others)
 
     decorated: Callable[..., int] = collected
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
     return decorated
+
+
+def _rounding_samples(
+    path: str | None, images: ImageOptions, others: Mapping[str, Any]
+) -> ImageSamples | None:
+    """The samples that weights are rounded by; raises if options for images have no effect."""
+    if path is not None:
+        if not path:
+            raise UsageError(
+                "the path of the samples is empty", help="write --round-weights FOLDER"
+            )
+        return ImageSamples(path, images.size, images.mean, images.std)
+    if images != ImageOptions() and "data" not in others:
+        raise UsageError(
+            "--size, --mean and --std are for images of samples",
+            help="write --round-weights FOLDER, too",
+        )
+    return None
 
 
 def _config(**given: Any) -> QuantizationConfig | None:

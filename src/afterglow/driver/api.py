@@ -15,7 +15,8 @@ from afterglow.driver.environment import (
     perf_map_by_default,
     verify_by_default,
 )
-from afterglow.driver.options import Options, Progress, check_bindings, policy_of
+from afterglow.driver.options import Options, Progress, check_bindings, name_list, policy_of
+from afterglow.driver.rounding import rounding_by
 from afterglow.runtime import CompiledModel
 from afterglow.support.sizes import as_size
 from afterglow.types import Array
@@ -45,6 +46,9 @@ def compile(
     precision: str = "float32",
     profile: Profile | str | Path | None = None,
     quantization: QuantizationConfig | None = None,
+    round_weights: Any = None,
+    keep: Sequence[str] = (),
+    allow: Sequence[str] = (),
     tune: float | None = None,
     cache: bool | str | Path = True,
     verify: bool | None = None,
@@ -78,13 +82,20 @@ def compile(
         exact: use no algorithms that round more than the definition: see docs/accuracy.md.
         optimize_for: "speed", or "memory" if packed weights must not be larger than in the model.
         unchecked: clamp indices that are out of range instead of raising: see docs/errors.md.
-        precision: "float32", or "weights_bf16" or "weights_f16" to store the weights of
+        precision: "float32"; "float16" or "bfloat16" to compute with floats of 16 bits where range
+            and precision allow it; "weights_bf16" or "weights_f16" to store the weights of
             memory-bound layers in 16 bits, "weights_int8" or "weights_int4" to store those of
             products and embeddings in 8 or 4 bits; the arithmetic remains float32. "dynamic_int8"
             computes products in integers, with a scale for each row as it comes; "int8" computes
             in integers that a profile chooses.
-        profile: what `profile` observed of the model, or the path of its file, for "int8".
+        profile: what `profile` observed of the model, or the path of its file, for "int8"; for
+            "float16" it says what does not fit.
         quantization: how integers are chosen for "int8": docs/quantization.md.
+        round_weights: samples, as `profile` takes them, by which weights are rounded to integers
+            so that layers compute the least error; None for the nearest integers.
+        keep: what stays in f32, for "float16", "bfloat16" and "int8": names of nodes of the model,
+            patterns with stars, and for floats also ops, such as "conv".
+        allow: ops that compute in "float16" or "bfloat16" although they do not by default.
         tune: measure candidate algorithms for about this many seconds instead of estimating.
         cache: folder for compiled code, True for the default one, False for none.
         verify: check the program after each pass, and each instruction as it runs.
@@ -108,12 +119,15 @@ def compile(
         precision=precision,
         profile=loaded_profile(profile),
         quantization=quantization,
+        keep=name_list("keep", keep),
+        allow=name_list("allow", allow),
         tune=tune,
         cache=cache_folder(cache),
         verify=verify_by_default() if verify is None else verify,
         perf_map=perf_map_by_default(),
         progress=progress,
     )
+    options = rounding_by(round_weights, source, options, dim_options)
     cached = None if dim_options.ahead else find_cached(source, options)
     if cached is not None:
         return cached

@@ -162,7 +162,9 @@ def model_key(digest: str, options: Options) -> str:
     dims = [f"{name} {_extents(extent)}" for name, extent in sorted(options.dims.items())]
     flags = f"{options.optimize} {options.donate_inputs} {options.max_arena} {options.max_memory}"
     profile = "" if options.profile is None else options.profile.digest
-    precision = f"{options.precision} {profile} {options.quantization}"
+    rounding = "" if options.rounding is None else options.rounding.digest
+    precision = f"{options.precision} {profile} {options.quantization} {rounding}"
+    precision = f"{precision} {options.keep} {options.allow}"
     choice = f"{options.policy} {precision} {options.tune}"
     target = f"{options.backend} {options.target} {_identity(options)}"
     part = repr(options.partition) + _partition_dims(options)

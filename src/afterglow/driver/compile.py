@@ -62,6 +62,7 @@ def compile_recipe(recipe: Recipe, dim_options: DimOptions) -> CompiledModel:
     bindings = [replace(options, dims={**options.dims, **dims}) for dims in dim_options.bindings()]
     ahead = [recipe.build_ahead(binding) for binding in bindings]
     check_kept(options, ahead, recipe.refused_ranges())
+    _check_interface(options, ahead)
     if isinstance(ahead[0], Version) and not dim_options.ahead:
         return CompiledModel(ahead[0].signature, recipe, ahead[0])
     model = CompiledModel(signature, recipe, None, dim_options.ranges)
@@ -70,6 +71,18 @@ def compile_recipe(recipe: Recipe, dim_options: DimOptions) -> CompiledModel:
             bound = recipe.source.signature(binding)
             model.keep(version, [info.exact_shape for info in bound.inputs])
     return model
+
+
+def _check_interface(options: Options, ahead: Sequence[object]) -> None:
+    """Refuse inputs and outputs of integers for a model that is compiled anew by calls."""
+    config = options.quantization
+    if config is None or not config.quantized_io:
+        return
+    if len(ahead) > 1 or not isinstance(ahead[0], Version):
+        raise UsageError(
+            "inputs and outputs can be integers only of a model that is compiled once",
+            help="bind all dimensions with dims or shapes, or give their bounds",
+        )
 
 
 def import_model(

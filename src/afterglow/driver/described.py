@@ -12,7 +12,7 @@ from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.profile import Profile
 
 _OF_A_PROCESS = (
-    *("threads", "shapes", "dims", "values", "partition"),
+    *("threads", "shapes", "dims", "values", "partition", "rounding"),
     *("max_memory", "cache", "verify", "perf_map", "instruments", "progress"),
 )
 """Options that are not saved with a model."""
@@ -33,6 +33,7 @@ def describe_options(options: Options) -> dict[str, Any]:
 def restore_options(data: Mapping[str, Any], **others: Any) -> Options:
     """Options that were described so, with others of this process."""
     restored = {**data, "policy": Policy(**data["policy"])}
+    restored.update({name: tuple(data.get(name, ())) for name in ("keep", "allow")})
     if data.get("profile") is not None:
         restored["profile"] = Profile.parse(data["profile"])
     if data.get("quantization") is not None:

@@ -10,8 +10,9 @@ from typing import Any
 from afterglow.driver.api import loaded_profile
 from afterglow.driver.dims import DimOptions, Dims
 from afterglow.driver.environment import max_memory_by_default
-from afterglow.driver.options import Options, check_bindings
+from afterglow.driver.options import Options, check_bindings, name_list
 from afterglow.driver.profiled import open_profiled
+from afterglow.driver.rounding import rounding_by
 from afterglow.driver.stages import Stages, find_backend
 from afterglow.driver.state import import_with_state
 from afterglow.exporters.onnx import to_onnx
@@ -37,6 +38,9 @@ def export_onnx(
     precision: str = "float32",
     profile: Profile | str | Path | None = None,
     quantization: QuantizationConfig | None = None,
+    round_weights: Any = None,
+    keep: Sequence[str] = (),
+    allow: Sequence[str] = (),
 ) -> None:
     """Write a model, optimised and perhaps quantized, as an ONNX file that other engines run.
 
@@ -52,6 +56,9 @@ def export_onnx(
         precision: as for `compile`, as all that follows.
         profile: what `profile` observed of the model, or the path of its file, for "int8".
         quantization: how integers are chosen for "int8".
+        round_weights: samples that weights are rounded by.
+        keep: what stays in f32.
+        allow: ops that compute in 16-bit floats although they do not by default.
     """
     check_bindings(shapes, dims, values)
     given = DimOptions.of(dims or {})
@@ -65,7 +72,10 @@ def export_onnx(
         precision=precision,
         profile=loaded_profile(profile),
         quantization=quantization,
+        keep=name_list("keep", keep),
+        allow=name_list("allow", allow),
     )
+    options = rounding_by(round_weights, source, options, given)
     target = checked_path(path, "exported model")
     find_backend(options)
     opened = open_profiled(source, options)

@@ -56,6 +56,29 @@ def _each(numbers: float | Sequence[float]) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
+class ImageSamples:
+    """Samples at a path, and how those that are images become arrays.
+
+    Args:
+        path: FILE.npy, FILE.npz, an image, or a folder of such files.
+        size: height and width of images, if the model's input has dynamic ones.
+        mean: what is subtracted from pixels, which are numbers from 0 to 1; one for each channel,
+            or one for all.
+        std: what they are divided by then.
+    """
+
+    path: str | Path
+    size: tuple[int, int] | None = None
+    mean: float | Sequence[float] = 0.0
+    std: float | Sequence[float] = 1.0
+
+    @property
+    def options(self) -> ImageOptions:
+        """How images become arrays."""
+        return ImageOptions.of(self.size, self.mean, self.std)
+
+
+@dataclass(frozen=True)
 class ImageReader:
     """Reads images for an input: channels are the axis after the first, or the last one."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 from afterglow.driver.compile import Recipe
 from afterglow.driver.options import Options
@@ -14,6 +14,7 @@ from afterglow.driver.stages import Stages
 from afterglow.driver.state import import_with_state
 from afterglow.frontends.base import Source
 from afterglow.graph import Function, Module
+from afterglow.quantization.interface import interface_values
 from afterglow.quantization.logarithms import before_logarithms
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.observe import Recorder, add_observers, merge_observations
@@ -21,6 +22,7 @@ from afterglow.quantization.points import find_points, is_anchor
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.version import Version
+from afterglow.types import Array
 from afterglow.types.extent import Extents
 from afterglow.types.extent.solver import solve
 from afterglow.types.output_form import tensor_forms
@@ -29,14 +31,25 @@ Shapes = Mapping[str, Sequence[int]]
 """Shapes of arrays by name."""
 
 
+class OutputRecorder(Protocol):
+    """Takes the outputs that were added to those of a model."""
+
+    @property
+    def outputs(self) -> int:
+        """How many there are."""
+
+    def add(self, outputs: Sequence[Array]) -> None:
+        """Take those of one run."""
+
+
 @dataclass(frozen=True)
 class ObservedVersion(Version):
-    """A version with observers, whose outputs are recorded instead of returned."""
+    """A version whose last outputs are recorded instead of returned."""
 
-    recorder: Recorder | None = None
+    recorder: OutputRecorder | None = None
 
     def run(self, arrays: Mapping[str, Any]) -> list[Any]:
-        """The outputs of the model; what observers found is added to the recorder."""
+        """The outputs of the model; what else it found is added to the recorder."""
         assert self.recorder is not None
         outputs = super().run(arrays)
         count = len(outputs) - self.recorder.outputs
@@ -65,17 +78,16 @@ class Records:
         return {value.name: value.origin for value in values}
 
 
-class ObservedRecipe(Recipe):
-    """A source and options: compiles it with observers. Nothing of that is cached."""
+class InstrumentedRecipe(Recipe):
+    """A source and options: compiles it with more outputs. Nothing of that is cached."""
 
     def __init__(self, source: Source, options: Options, shapes: Shapes) -> None:
         super().__init__(source, options)
-        self.records = Records()
         self.shapes = shapes
         """Shapes that the inputs of a call have: how much is sampled depends on them."""
 
     def build(self, options: Options, value_inputs: Iterable[str] = ()) -> Version:
-        """All stages for one binding, with observers in between."""
+        """All stages for one binding, with instruments in between."""
         self.last = options
         if options.progress is not None:
             options.progress("import")
@@ -86,15 +98,34 @@ class ObservedRecipe(Recipe):
         outputs = [output.name for output in module.main.outputs]
         extents = _extents(module.main, self.shapes)
         stages.optimise(module)
-        points = find_points(module.main, integer_only=True)  # which has all others, too
-        observers = add_observers(module.main, list(points.readers), extents)
-        recorder = Recorder(observers)
-        names = observers.output_names
+        names, recorder = self.instrument(module, extents)
         compiled = stages.finish_optimised(module, inputs, [*outputs, *names])
-        self.records.recorders.append(recorder)
-        self.records.left_out.update(dict.fromkeys(_left_out(module)))
         forms = (*forms, *tensor_forms(names))
         return ObservedVersion(compiled, forms, frozenset(value_inputs), recorder=recorder)
+
+    def instrument(self, module: Module, extents: Extents) -> tuple[list[str], OutputRecorder]:
+        """Add outputs to an optimised module; their names, and what takes them after a run."""
+        raise NotImplementedError
+
+
+class ObservedRecipe(InstrumentedRecipe):
+    """Compiles a model with observers."""
+
+    def __init__(self, source: Source, options: Options, shapes: Shapes) -> None:
+        super().__init__(source, options, shapes)
+        self.records = Records()
+
+    def instrument(self, module: Module, extents: Extents) -> tuple[list[str], OutputRecorder]:
+        """Add observers of the values that would be stored as integers."""
+        both = (find_points(module.main, integer_only=only).readers for only in (True, False))
+        values = dict.fromkeys(chain(*both))
+        if values:  # else it cannot be quantized
+            values.update(dict.fromkeys(interface_values(module.main)))
+        observers = add_observers(module.main, list(values), extents)
+        recorder = Recorder(observers)
+        self.records.recorders.append(recorder)
+        self.records.left_out.update(dict.fromkeys(_left_out(module)))
+        return observers.output_names, recorder
 
 
 def _extents(function: Function, shapes: Shapes) -> Extents:

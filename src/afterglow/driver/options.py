@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,6 +15,7 @@ from afterglow.types import Array, DType
 from afterglow.types.dtype import bf16, f16, i8, u4
 
 if TYPE_CHECKING:  # options are read where the compiler is not imported
+    from afterglow.driver.rounding import RoundingSamples
     from afterglow.frontends.base import Partition
     from afterglow.passes import Instrument
     from afterglow.quantization.config import QuantizationConfig
@@ -32,6 +33,13 @@ class Precision:
     """Whether products read rows that are quantized as they come."""
     by_profile: bool = False
     """Whether activations and weights become integers that a profile chooses."""
+    floats: DType | None = None
+    """The 16-bit type in which activations and weights are where they may be."""
+
+    @property
+    def has_integers(self) -> bool:
+        """Whether weights become integers."""
+        return self.by_row or self.by_profile or self.weights in (i8, u4)
 
 
 PRECISIONS = {
@@ -41,11 +49,15 @@ PRECISIONS = {
     "weights_int8": Precision(weights=i8),
     "weights_int4": Precision(weights=u4),
     "dynamic_int8": Precision(by_row=True),
+    "float16": Precision(floats=f16),
+    "bfloat16": Precision(floats=bf16),
     "int8": Precision(by_profile=True),
 }
 
 Progress: TypeAlias = Callable[[str], None]
 """Called with the name of each stage as it begins."""
+OnSample: TypeAlias = Callable[[int, int | None], None]
+"""Called after each sample with their number so far, and that of all if it is known."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,12 @@ class Options:
     """What was observed of a model that becomes one of integers."""
     quantization: QuantizationConfig | None = None
     """How integers are chosen; None for the defaults."""
+    rounding: RoundingSamples | None = None
+    """What weights are rounded by; None: to the nearest integers."""
+    keep: tuple[str, ...] = ()
+    """Nodes and ops that stay in f32, by name or pattern, where others become narrower."""
+    allow: tuple[str, ...] = ()
+    """Ops that compute in 16-bit floats although they do not by default."""
     tune: float | None = None
     """Seconds for which candidate kernels are measured; None to go by estimates."""
     cache: Path | None = None
@@ -89,6 +107,11 @@ class Options:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "threads", checked_threads(self.threads))
+
+    @property
+    def in_floats(self) -> Options:
+        """The same, for the model in floats."""
+        return replace(self, precision="float32", profile=None, quantization=None, rounding=None)
 
     @property
     def unchecked(self) -> bool:
@@ -130,6 +153,16 @@ def check_bindings(
             raise UsageError(
                 f"{argument} must be a name, got {given!r}", help=f"write {argument}={example!r}"
             )
+
+
+def name_list(argument: str, given: Any) -> tuple[str, ...]:
+    """Names that an argument lists; raise if it is one text, which would be a list of letters."""
+    if isinstance(given, str):
+        raise UsageError(
+            f"{argument} must be a list of names, got {given!r}",
+            help=f"write {argument}=[{given!r}]",
+        )
+    return tuple(given)
 
 
 _EXAMPLES = {"shapes": "(1, 3, 224, 224)", "dims": "8", "values": "array", "state": "'OUTPUT'"}

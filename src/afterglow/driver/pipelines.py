@@ -21,7 +21,11 @@ from afterglow.memory.passes import (
 )
 from afterglow.passes import Pipeline, ProgramPipeline
 from afterglow.quantization.convert import Convert
+from afterglow.quantization.convert_floats import ConvertFloats
 from afterglow.quantization.dynamic import QuantizeProducts
+from afterglow.quantization.interface import QuantizeInterface
+from afterglow.quantization.rounding import Rounding
+from afterglow.quantization.scale_inputs import ScaleInputs
 from afterglow.quantization.weight_only import FORMATS, QuantizeWeights
 from afterglow.transforms.arithmetic import ARITHMETIC
 from afterglow.transforms.average_integers import AVERAGE_INTEGERS
@@ -55,10 +59,12 @@ from afterglow.transforms.recognise_shuffles import RECOGNISE_SHUFFLES
 from afterglow.transforms.recognise_softmax import RECOGNISE_SOFTMAX
 from afterglow.transforms.recognise_stored import RECOGNISE_STORED
 from afterglow.transforms.reshapes import SIMPLIFY_RESHAPES
+from afterglow.transforms.resize_integers import RESIZE_INTEGERS
 from afterglow.transforms.sink_transposes import SinkTransposes
 from afterglow.transforms.slices import SIMPLIFY_SLICES
 from afterglow.transforms.sparse_windows import SPLIT_SPARSE_WINDOWS
 from afterglow.transforms.stored_weights import MOVE_STORED_WEIGHTS
+from afterglow.transforms.wide_tables import WIDE_TABLES
 from afterglow.types import DType
 
 
@@ -117,26 +123,44 @@ def optimising_pipeline() -> Pipeline:
 
 def quantizing_pipeline(convert: Convert) -> Pipeline:
     """From an optimised function of floats to one of integers, where they were observed."""
+    integers = ALL_BYTE_TABLES, INTEGER_ONLY, WIDE_TABLES  # the last, of what no other can
     return Pipeline(
         "quantize",
         (
             convert,
+            RESIZE_INTEGERS,  # before what it reads is moved away
             INTEGER_ISLANDS,  # before products are recognised, which read what moves leave
             RECOGNISE_QUANTIZED,
-            *((ALL_BYTE_TABLES, INTEGER_ONLY) if convert.config.integer_only else (BYTE_TABLES,)),
+            *(integers if convert.config.integer_only else (BYTE_TABLES,)),
             AVERAGE_INTEGERS,  # so that all machines have the same means
             SIMPLIFY_CLIPS,
             ARITHMETIC,
             MergeEqualConstants(),  # scales and weights that several readers have
             MergeEqualNodes(),
+            *((QuantizeInterface(),) if convert.config.quantized_io else ()),
             DropDead(),
         ),
     )
 
 
-def dynamic_pipeline() -> Pipeline:
+def dynamic_pipeline(rounding: Rounding | None = None) -> Pipeline:
     """Products of an optimised function in integers, whose scales are found as they run."""
-    return Pipeline("quantize", (QuantizeProducts(), MergeEqualNodes(), DropDead()))
+    products = QuantizeProducts(rounding=rounding)
+    return Pipeline("quantize", (products, MergeEqualNodes(), DropDead()))
+
+
+def mixing_pipeline(convert: ConvertFloats) -> Pipeline:
+    """From an optimised function of f32 to one that has 16-bit floats where it may."""
+    return Pipeline(
+        "mix precision",
+        (
+            convert,
+            SIMPLIFY_CASTS,  # those that cancel
+            MergeEqualConstants(),
+            MergeEqualNodes(),  # casts of what several nodes read
+            DropDead(),
+        ),
+    )
 
 
 def converting_pipeline(convert: Convert) -> Pipeline:
@@ -144,13 +168,20 @@ def converting_pipeline(convert: Convert) -> Pipeline:
     return Pipeline("convert", (convert, MergeEqualConstants(), DropDead()))
 
 
-def narrowing_pipeline(stored: DType | None, every: bool) -> Pipeline:
+def narrowing_pipeline(
+    stored: DType | None, every: bool, rounding: Rounding | None = None
+) -> Pipeline:
     """Weights stored in fewer bits, if a type is given; after all that computes with them."""
     if stored is None:
         return Pipeline("narrow", ())
     if stored.is_float:
         return Pipeline("narrow", (NarrowWeights(stored, every=every),))
-    return Pipeline("narrow", (QuantizeWeights(FORMATS[stored]), DropDead()))
+    format = FORMATS[stored]
+    if rounding is None:
+        return Pipeline("narrow", (QuantizeWeights(format), DropDead()))
+    scale = ScaleInputs(format.nearest, rounding)
+    store = QuantizeWeights(format, rounding=rounding, divided=scale.divided)
+    return Pipeline("narrow", (scale, store, DropDead()))
 
 
 def lowering_pipeline(has_kernel: HasKernel, *, optimize: bool) -> Pipeline:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,18 +15,15 @@ from afterglow.driver.dims import DimOptions, Dims
 from afterglow.driver.environment import cache_folder, max_memory_by_default
 from afterglow.driver.images import ImageOptions
 from afterglow.driver.observed import ObservedRecipe, host_nodes
-from afterglow.driver.options import Options, Progress, check_bindings
+from afterglow.driver.options import OnSample, Options, Progress, check_bindings
 from afterglow.driver.profiled import title_of, whole_graph
 from afterglow.driver.samples import GivenSamples, Sample, Samples, no_samples
-from afterglow.driver.sources import open_source
+from afterglow.driver.sources import Source, open_source
 from afterglow.driver.stages import find_backend
 from afterglow.quantization.profile import ModelIdentity, Profile
 from afterglow.runtime import CompiledModel
 from afterglow.support.errors import AfterglowError, UsageError
 from afterglow.types import Array
-
-OnSample = Callable[[int, int | None], None]
-"""Called after each sample with their number so far, and that of all if it is known."""
 
 
 def profile(
@@ -93,19 +91,10 @@ def profile_with(
     """The profile of a model, compiled with options, on samples with their options and limit."""
     find_backend(options)
     source = open_source(model)
-    signature = source.signature(options)
-    samples = Samples.of(given[0], signature.inputs, *given[1:])
-    taken = iter(samples)
-    first = next(taken, None)
-    if first is None:
-        raise no_samples()
-    recipe = ObservedRecipe(source, options, _shapes(first))
+    runs = SampleRuns.of(source, options, given)
+    recipe = ObservedRecipe(source, options, runs.shapes)
     compiled = compile_recipe(recipe, dim_options)
-    done, count = 0, samples.count
-    for done, sample in enumerate(chain([first], taken), 1):
-        _run(compiled, sample)
-        if on_sample is not None:
-            on_sample(done, count)
+    done = runs.run(compiled, on_sample)
     observations = recipe.records.observations()
     left_out = (*host_nodes(compiled), *recipe.records.left_out)
     if not observations:
@@ -123,8 +112,38 @@ def _nothing_observed(left_out: Sequence[str]) -> UsageError:
     )
 
 
-def _shapes(sample: Sample) -> dict[str, tuple[int, ...]]:
-    return {name: np.shape(x) for name, x in sample.feed.items() if isinstance(x, np.ndarray)}
+@dataclass(frozen=True)
+class SampleRuns:
+    """Samples to run a model on: the first, which tells their shapes, and the rest."""
+
+    first: Sample
+    rest: Iterator[Sample]
+    count: int | None
+
+    @staticmethod
+    def of(source: Source, options: Options, given: GivenSamples) -> SampleRuns:
+        """The samples that a user gives for a source; raises if there are none."""
+        samples = Samples.of(given[0], source.signature(options).inputs, *given[1:])
+        taken = iter(samples)
+        first = next(taken, None)
+        if first is None:
+            raise no_samples()
+        return SampleRuns(first, taken, samples.count)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the arrays of the first sample."""
+        feed = self.first.feed.items()
+        return {name: np.shape(x) for name, x in feed if isinstance(x, np.ndarray)}
+
+    def run(self, model: CompiledModel, on_sample: OnSample | None) -> int:
+        """Run a model on all of them, once; how many there were."""
+        done = 0
+        for done, sample in enumerate(chain([self.first], self.rest), 1):
+            _run(model, sample)
+            if on_sample is not None:
+                on_sample(done, self.count)
+        return done
 
 
 def _run(model: CompiledModel, sample: Sample) -> None:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from afterglow.driver.array_files import load_arrays
-from afterglow.driver.images import IMAGE_SUFFIXES, ImageOptions, ImageReader
+from afterglow.driver.images import IMAGE_SUFFIXES, ImageOptions, ImageReader, ImageSamples
 from afterglow.runtime import TensorInfo
 from afterglow.support.errors import UsageError
 from afterglow.types import Array
@@ -67,6 +67,8 @@ class Samples:
         given: Any, inputs: Sequence[TensorInfo], images: ImageOptions, limit: int | None
     ) -> Samples:
         """Samples of what a user gives; a file of arrays is read at once."""
+        if isinstance(given, ImageSamples):
+            given, images = given.path, given.options
         if isinstance(given, (str, PathLike)) and _is_array_file(Path(given)):
             file = Path(given)
             return Samples(load_arrays(file), inputs, images, limit, file.name)
@@ -81,7 +83,7 @@ class Samples:
     def _known_count(self) -> int | None:
         given = self.given
         if isinstance(given, (str, PathLike)):
-            files = _files(Path(given)) if Path(given).is_dir() else []
+            files = sample_files(Path(given)) if Path(given).is_dir() else []
             return len(files) if all(map(_is_image, files)) else None
         if isinstance(given, (np.ndarray, Mapping)):
             counts = (len(found) for found in self._cut(given, self.label).values())
@@ -112,7 +114,7 @@ class Samples:
         if not path.is_dir():
             yield from self._of_file(path)
             return
-        files = _files(path)
+        files = sample_files(path)
         if not files:
             kinds = ", ".join((*ARRAY_SUFFIXES, *IMAGE_SUFFIXES))
             raise UsageError(f"there are no samples in {path}", help=f"files may be {kinds}")
@@ -191,7 +193,7 @@ def _pieces(info: TensorInfo, given: Any) -> Sequence[Any]:
     return [array[start : start + size] for start in range(0, len(array), size)]
 
 
-def _files(folder: Path) -> list[Path]:
+def sample_files(folder: Path) -> list[Path]:
     """The files of samples in a folder, by name."""
     kinds = (*ARRAY_SUFFIXES, *IMAGE_SUFFIXES)
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in kinds)

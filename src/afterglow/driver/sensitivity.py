@@ -1,10 +1,8 @@
-"""What each layer of a quantized model costs, measured; and which to keep in floats."""
+"""What each layer of a quantized model costs, measured."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,17 +19,14 @@ from afterglow.driver.simulated import ConvertedRecipe, Probes, SimulatedRecipe
 from afterglow.driver.stages import find_backend
 from afterglow.frontends.base import Source
 from afterglow.quantization.config import QuantizationConfig
-from afterglow.quantization.metrics import Metric, Outputs, noise_ratio
+from afterglow.quantization.metrics import Outputs, noise_ratio
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.simulate import Layer
 from afterglow.runtime import CompiledModel
-from afterglow.support.errors import UsageError
 from afterglow.types import Array
 
 MEASURED = 8
 """Samples on which each layer is measured."""
-MOST_COMPILATIONS = 8
-"""Programs that a search compiles at most for one ranking of the layers."""
 
 OnRun = Callable[[str, int, int | None], None]
 """Called with what is done, and how many runs of how many are."""
@@ -48,6 +43,19 @@ class LayerCost:
     """Of the model's outputs, if no other layer is in integers."""
     accumulated: float | None = None
     """Of what it reads in the model of integers; None if that was not measured."""
+
+
+def opened_with_samples(
+    model: Any, options: Options, given: GivenSamples
+) -> tuple[Source, list[Sample]]:
+    """A model that can be compiled so, and the samples that are given for it."""
+    find_backend(options)
+    source = open_profiled(model, options)
+    inputs = source.signature(options).inputs
+    samples = [*Samples.of(given[0], inputs, *given[1:])]
+    if not samples:
+        raise no_samples()
+    return source, samples
 
 
 @dataclass
@@ -74,12 +82,7 @@ class Measurement:
         on_run: OnRun | None = None,
     ) -> Measurement:
         """Measure a model on samples, which are given with options for images and a limit."""
-        find_backend(options)
-        source = open_profiled(model, options)
-        inputs = source.signature(options).inputs
-        samples = [*Samples.of(given[0], inputs, *given[1:])]
-        if not samples:
-            raise no_samples()
+        source, samples = opened_with_samples(model, options, given)
         on_run = on_run or (lambda what, done, of: None)
         return Measurement(source, options, dim_options, samples, on_run)
 
@@ -89,13 +92,16 @@ class Measurement:
         self.probes = recipe.probes
         self.model = compile_recipe(recipe, self.dim_options)
 
-    def keeping(self, names: Sequence[str]) -> Measurement:
-        """The same with more layers in floats: those of its profile, and these."""
+    def keeping(self, names: Sequence[str], int16: Sequence[str] = ()) -> Measurement:
+        """The same with more layers in floats, and with 16 bits, than its profile has."""
         profile = self.options.profile
         assert profile is not None
-        kept = replace(profile, keep=(*profile.keep, *names))
+        kept = replace(profile, keep=(*profile.keep, *names), int16=(*profile.int16, *int16))
         other = copy(self)
         other.options = replace(self.options, profile=kept)
+        if int16:
+            other.__post_init__()  # scales are others
+            other.__dict__.pop("noise", None)
         return other
 
     @property
@@ -121,9 +127,9 @@ class Measurement:
         self.probes.switched = frozenset(layers)
         return self._run(self.model, what)
 
-    def quantized(self, keep: Sequence[str] = ()) -> Outputs:
-        """The outputs of the quantized model, with more layers in floats than its config says."""
-        config = replace(self.config, keep=(*self.config.keep, *keep))
+    def quantized(self, keep: Sequence[str] = (), int16: Sequence[str] = ()) -> Outputs:
+        """The outputs of the quantized model, with more layers in floats, and with 16 bits."""
+        config = self.config.keeping(keep, int16)
         recipe = Recipe(self.source, replace(self.options, quantization=config))
         return self._run(compile_recipe(recipe, self.dim_options), "integers")
 
@@ -181,113 +187,16 @@ class Measurement:
         }
 
     def _observe(self, name: str, exact: Array) -> None:
-        """Note a histogram of a value that has none, because its channels were scaled."""
-        seen = self.probes.observations.get(name)
-        if seen is not None and not seen.total and exact.size:
+        """Note the histogram of a value of which there is an estimate."""
+        probes = self.probes
+        if name in probes.estimated and name in probes.observations and exact.size:
+            seen = probes.observations[name]
             wider = np.append(exact.reshape(-1), np.array([seen.low, seen.high], exact.dtype))
-            self.probes.observations[name] = Observation.of(wider)
+            probes.observations[name] = Observation.of(wider)
+            probes.estimated.remove(name)
 
 
 def _powers(exact: Array, stored: Array) -> Array:
     wide = exact.astype(np.float64)
     error = stored - wide
     return np.array([(wide * wide).sum(), (error * error).sum()])
-
-
-@dataclass(frozen=True)
-class Search:
-    """What a search for layers to keep in floats found."""
-
-    keep: tuple[str, ...]
-    """Names of the layers, the most costly first."""
-    loss: float
-    """The loss with these in floats."""
-    loss_before: float
-    """The loss with all layers in integers."""
-    layers: int
-    """How many layers could be in integers."""
-
-
-def search(
-    measurement: Measurement, metric: Metric, tolerance: float, most: int | None = None
-) -> Search:
-    """The few layers that must be in floats for the loss of a metric to be within a tolerance.
-
-    Layers are ranked by the noise that each alone makes in the outputs; if that does not do, by
-    the loss without each of them. How many of them are needed is found on the simulation, then
-    checked by programs that are compiled with as many in floats. At most half of the layers are
-    kept, or `most`.
-    """
-    if not tolerance >= 0:
-        raise UsageError(f"the tolerance must be at least 0, got {tolerance}")
-    expected = measurement.expected
-    before = float(metric(expected, measurement.quantized()))
-    count = len(measurement.layers)
-    if before <= tolerance:
-        return Search((), before, before, count)
-    most = -(-count // 2) if most is None else min(most, count)
-    searcher = _Searcher(measurement, metric, tolerance, most)
-    best: tuple[float, list[str]] = before, []
-    for ranked in searcher.rankings():
-        found = searcher.try_ranking(ranked)
-        if found[0] <= tolerance:
-            return Search(tuple(found[1]), found[0], before, count)
-        best = min(best, found, key=lambda each: each[0])
-    raise UsageError(
-        f"the tolerance {tolerance:g} cannot be met with {most} of {count} layers in floats",
-        excerpt=[f"{before:.3g} with none, {best[0]:.3g} with {', '.join(best[1])}"],
-        help="allow more, or try another method of calibration, such as minmax or percentile",
-    )
-
-
-@dataclass(frozen=True)
-class _Searcher:
-    """Finds how many layers of a ranking are to be in floats."""
-
-    measurement: Measurement
-    metric: Metric
-    tolerance: float
-    most: int
-
-    def rankings(self) -> Iterator[list[str]]:
-        """The names of layers, those whose return to floats should help most first."""
-        layers = self.measurement.layers
-        noise = self.measurement.noise
-        yield sorted(layers, key=lambda name: -noise[name][1])
-        without = {name: self._simulated_loss({*layers} - {name}) for name in layers}
-        yield sorted(layers, key=lambda name: without[name])
-
-    def try_ranking(self, ranked: list[str]) -> tuple[float, list[str]]:
-        """The least loss that programs have with the first of some layers in floats, and which."""
-        names = _names([self.measurement.layers[name] for name in ranked])
-        kept = self._least(ranked)
-        best: tuple[float, list[str]] = math.inf, []
-        for compiled in range(MOST_COMPILATIONS):
-            outputs = self.measurement.quantized(names[:kept])
-            loss = float(self.metric(self.measurement.expected, outputs))
-            best = min(best, (loss, names[:kept]), key=lambda each: each[0])
-            if loss <= self.tolerance or kept == self.most:
-                break
-            kept = min(self.most, kept + (1 << compiled))
-        return best
-
-    def _simulated_loss(self, layers: Iterable[str]) -> float:
-        expected = self.measurement.expected
-        return float(self.metric(expected, self.measurement.simulated(layers)))
-
-    def _least(self, ranked: list[str]) -> int:
-        """How many must be in floats for the simulation to be within the tolerance."""
-        low, high = 1, self.most
-        while low < high:
-            middle = (low + high) // 2
-            if self._simulated_loss(ranked[middle:]) <= self.tolerance:
-                high = middle
-            else:
-                low = middle + 1
-        return low
-
-
-def _names(layers: Sequence[Layer]) -> list[str]:
-    """What layers are called: by the model's node, if it has no other layer."""
-    counts = Counter(layer.origin for layer in layers)
-    return [x.origin if x.origin and counts[x.origin] == 1 else x.name for x in layers]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,8 @@ class Probes:
     """The layers that are simulated in the next run."""
     observations: dict[str, Observation] = field(default_factory=dict)
     """What was observed of values, by their names; as integers are chosen for them."""
+    estimated: set[str] = field(default_factory=set)
+    """Values of which some of that is estimated, because their channels were scaled."""
     values: dict[str, Array] = field(default_factory=dict)
     """Values by the names of outputs."""
     powers: dict[str, Array] = field(default_factory=dict)
@@ -94,7 +96,7 @@ class _ProbedRecipe(Recipe):
         """All stages for one binding, with probes in between."""
         self.last = options
         module, forms = import_with_state(self.source, options)
-        floats = Stages(replace(options, precision="float32", profile=None, quantization=None))
+        floats = Stages(options.in_floats)
         floats.check_runs_here()
         inputs = [placeholder.name for placeholder in module.main.inputs]
         outputs = [output.name for output in module.main.outputs]
@@ -128,6 +130,7 @@ class SimulatedRecipe(_ProbedRecipe):
         converted = module.clone()
         convert.store(converted.main)
         self.probes.observations.update(convert.observations)
+        self.probes.estimated.update(convert.exponents)
         only = convert.config.integer_only
         found = find_points(module.main, integer_only=only).readers
         points = {value.name: value for value in found}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,6 +19,7 @@ from afterglow.driver.pipelines import (
     converting_pipeline,
     dynamic_pipeline,
     lowering_pipeline,
+    mixing_pipeline,
     narrowing_pipeline,
     optimising_pipeline,
     placing_part_pipeline,
@@ -50,6 +51,9 @@ from afterglow.memory.checker import check_plan
 from afterglow.passes import AnyPass, Instrument, Pipeline, ProgramPipeline, VerifyEach
 from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.convert import Convert
+from afterglow.quantization.convert_floats import ConvertFloats
+from afterglow.quantization.mixed_precision import MixedPrecision, choose_halves
+from afterglow.quantization.rounding import Rounding
 from afterglow.runtime import CompiledFunction
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.micro_batches import MicroBatches
@@ -74,19 +78,37 @@ class Stages:
         """The passes that store values in fewer bits, if the options ask for it."""
         options, precision = self.options, PRECISIONS[self.options.precision]
         if precision.by_row:
-            return dynamic_pipeline()
+            return dynamic_pipeline(self._rounding)
+        if precision.floats is not None:
+            whole = options.partition is None
+            return mixing_pipeline(ConvertFloats(precision.floats, self._mixed, whole=whole))
         if not precision.by_profile:
-            return narrowing_pipeline(precision.weights, options.policy.small_weights)
+            every = options.policy.small_weights
+            return narrowing_pipeline(precision.weights, every, self._rounding)
         return quantizing_pipeline(self._conversion)
+
+    @property
+    def _rounding(self) -> Rounding | None:
+        """What rounds weights by what layers read, if there are samples."""
+        samples = self.options.rounding
+        return None if samples is None else samples.rounding
+
+    @property
+    def _mixed(self) -> MixedPrecision:
+        profile = self.options.profile
+        seen = {} if profile is None else profile.observations
+        reaches = {name: max(-o.low, o.high) for name, o in seen.items()}
+        return MixedPrecision(self.options.keep, self.options.allow, reaches)
 
     @property
     def _conversion(self) -> Convert:
         """The pass that stores values as integers, by what was observed of them."""
-        options = self.options
-        assert options.profile is not None, "refused when the backend was found"
-        config = (options.quantization or QuantizationConfig()).keeping(options.profile.keep)
+        options, profile = self.options, self.options.profile
+        assert profile is not None, "refused when the backend was found"
+        given = options.quantization or QuantizationConfig()
+        config = given.keeping((*profile.keep, *options.keep), profile.int16)
         whole = options.partition is None
-        return Convert(options.profile.observations, config, whole=whole)
+        return Convert(profile.observations, config, whole=whole, rounding=self._rounding)
 
     @cached_property
     def stacking_backend(self) -> Backend:
@@ -138,7 +160,7 @@ class Stages:
     def optimise(self, module: Module) -> Module:
         """Run the passes of the backend, then those that serve every backend, in place."""
         self._optimise(module)
-        self.narrowing.run(module, self._instruments())
+        self._narrow(module, self.narrowing)
         return module
 
     def convert(self, module: Module) -> Module:
@@ -146,8 +168,25 @@ class Stages:
         self._optimise(module)
         by_profile = PRECISIONS[self.options.precision].by_profile
         narrowing = converting_pipeline(self._conversion) if by_profile else self.narrowing
-        narrowing.run(module, self._instruments())
+        self._narrow(module, narrowing)
         return module
+
+    def _narrow(self, module: Module, narrowing: Pipeline) -> None:
+        narrowing.run(module, self._instruments())
+        if self._rounding is not None:
+            self._rounding.release()
+
+    def kept_floats(self, module: Module) -> Mapping[Node, str]:
+        """Nodes of an imported module that stay in f32 among 16-bit floats, with the reasons.
+
+        They are those of an optimised copy.
+        """
+        dtype = PRECISIONS[self.options.precision].floats
+        if dtype is None:
+            return {}
+        copy = module.clone()
+        replace(self, options=replace(self.options, progress=None))._optimise(copy)
+        return choose_halves(copy.main, dtype, self._mixed).kept
 
     def _optimise(self, module: Module) -> None:
         self._tell("optimise")
@@ -444,17 +483,44 @@ def _check_precision(options: Options, backend: Backend) -> None:
             f"no precision {options.precision!r}", help=f"there are {', '.join(PRECISIONS)}"
         )
     precision = PRECISIONS[options.precision]
+    if options.rounding is not None:
+        _check_rounding(options)
     if precision.by_profile:
         _check_profile(options)
-    elif options.profile is not None or options.quantization is not None:
+    elif options.quantization is not None or (options.profile and not precision.floats):
         raise UsageError(
             f"precision {options.precision!r} takes no profile", help="use precision 'int8'"
+        )
+    if options.keep and not (precision.by_profile or precision.floats):
+        raise UsageError(
+            f"precision {options.precision!r} keeps no nodes apart",
+            help="use precision 'float16', 'bfloat16' or 'int8'",
+        )
+    if options.allow and not precision.floats:
+        raise UsageError(
+            f"precision {options.precision!r} has no list of allowed ops",
+            help="use precision 'float16' or 'bfloat16'",
         )
     stored = precision.weights
     if stored is not None and not backend.target.reads(stored):
         raise UsageError(
             f"target {options.target!r} has no instructions that convert {stored}",
             help="use precision weights_bf16, which every target reads fast",
+        )
+
+
+def _check_rounding(options: Options) -> None:
+    """Refuse samples to round weights by if none are rounded, or not those that samples tell of."""
+    if not PRECISIONS[options.precision].has_integers:
+        rounding = ", ".join(name for name, kind in PRECISIONS.items() if kind.has_integers)
+        raise UsageError(
+            f"precision {options.precision!r} rounds no weights to integers",
+            help=f"leave out the samples to round by, or use precision {rounding}",
+        )
+    if not options.optimize:
+        raise UsageError(
+            "rounding weights by samples needs optimisations",
+            help="layers are those of the optimised graph: leave optimize as it is",
         )
 
 

@@ -12,7 +12,7 @@ from afterglow.graph.subgraph import Subgraph
 from afterglow.graph.value import Constant, Node, Placeholder, PlaceholderKind, Value
 from afterglow.support.errors import CompileError
 from afterglow.support.names import NameScope
-from afterglow.types import Array, FillLevel, TensorType
+from afterglow.types import Array, FillLevel, Quantization, TensorType
 from afterglow.types.extent import Extents, RangedExtent, undecided, walk_extents
 
 
@@ -22,6 +22,8 @@ class Output:
 
     name: str
     value: Value
+    quantization: Quantization | None = None
+    """What integers stand for, to callers."""
 
 
 @dataclass
@@ -283,13 +285,14 @@ class _Cloner:
 
     def run(self) -> Function:
         for placeholder in self.source.inputs:
-            self.values[placeholder] = self.target.input(
-                placeholder.name, _bound(placeholder.type, self.extents)
-            )
+            copy = self.target.input(placeholder.name, _bound(placeholder.type, self.extents))
+            copy.quantization = placeholder.quantization
+            self.values[placeholder] = copy
         for node in self.source.nodes:
             self._copy(node)
         for output in self.source.outputs:
             self.target.output(output.name, self._map(output.value))
+            self.target.outputs[-1].quantization = output.quantization
         for update in self.source.updates:
             state = self._map(update.state)
             assert isinstance(state, Placeholder)

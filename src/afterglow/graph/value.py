@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from afterglow.graph.op import Op
-from afterglow.types import Array, FillLevel, TensorType
+from afterglow.types import Array, FillLevel, Quantization, TensorType
 from afterglow.types.extent import walk_extents
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ class Placeholder(Value):
         self.kind = kind
         self.level = level
         """How far it is filled, of state that grows."""
+        self.quantization: Quantization | None = None
+        """What the integers of an input stand for, to callers; nodes say so themselves."""
 
 
 class Node:

@@ -8,7 +8,7 @@ from enum import Enum
 import numpy as np
 
 from afterglow.support.names import spell
-from afterglow.types import Array, FillLevel, TensorType
+from afterglow.types import Array, FillLevel, Quantization, TensorType
 from afterglow.types.extent import largest
 
 
@@ -83,6 +83,8 @@ class Buffer:
         """Whether the caller donates an input: once read, it may be overwritten."""
         self.level: FillLevel | None = None
         """How far a state is filled that grows."""
+        self.quantization: Quantization | None = None
+        """What the integers of an input or output stand for, to callers."""
 
     @property
     def root(self) -> Buffer:

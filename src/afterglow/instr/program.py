@@ -113,7 +113,8 @@ def interface_of(program: Program) -> Interface:
 
 def _port(buffer: Buffer) -> Port:
     """What a buffer outside the arena is to a caller."""
-    return Port(buffer.name, buffer.type, buffer.donated, buffer.level)
+    type = buffer.type.quantized(buffer.quantization) if buffer.quantization else buffer.type
+    return Port(buffer.name, type, buffer.donated, buffer.level)
 
 
 class ProgramBuilder:

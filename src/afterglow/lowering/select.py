@@ -70,8 +70,10 @@ class Selection:
         declare = self.program.declare
         for value in self.inputs:
             self.buffers[value] = declare(Region.INPUT, value.name, value.type)
+            self.buffers[value].quantization = value.quantization
         for output in self.results:
             buffer = declare(Region.OUTPUT, output.name, output.value.type)
+            buffer.quantization = output.quantization
             if output.value.producer is not None:
                 self.outputs.setdefault(output.value, buffer)
         for constant in self.function.constants():

@@ -1,4 +1,4 @@
-"""Arithmetic of quantized numbers that needs no floats: look-up tables, and new scales."""
+"""Arithmetic of quantized numbers that needs no floats: tables, new scales, and roots."""
 
 from __future__ import annotations
 
@@ -11,12 +11,23 @@ import numpy as np
 from afterglow.graph import Builder, Op, Value, op
 from afterglow.ops.activation import Clip
 from afterglow.ops.conversion import Cast
-from afterglow.ops.elementwise import Add, BitCast, Mul, ShiftLeft, ShiftRight, Sub, scalar
+from afterglow.ops.elementwise import (
+    Add,
+    BitCast,
+    LessEqual,
+    Mul,
+    ShiftLeft,
+    ShiftRight,
+    Sub,
+    Unary,
+    Where,
+    scalar,
+)
 from afterglow.ops.indexing import Gather
 from afterglow.ops.normalization import along_channels, emit_along
 from afterglow.ops.rules import normal_axis, require, require_dtype, require_shape
 from afterglow.types import Array, DType, TensorType
-from afterglow.types.dtype import i8, i32, i64, u8
+from afterglow.types.dtype import i8, i16, i32, i64, u8
 
 ENTRIES = 256
 """Numbers of a table: one for each byte."""
@@ -37,11 +48,11 @@ class ByteTable(Op):
     def infer(self, x: TensorType) -> TensorType:
         """The same shape, of the element type of the table."""
         require(x.dtype in (i8, u8), f"x must hold i8 or u8, got {x}")
-        require(self.dtype in (i8, u8), f"a table holds i8 or u8, not {self.dtype}")
+        require(self.dtype in (i8, u8, i16), f"a table holds i8, u8 or i16, not {self.dtype}")
         count = len(self.numbers)
         require(count == ENTRIES, f"a table has {ENTRIES} numbers, got {count}")
-        least = -128 if self.dtype is i8 else 0
-        inside = all(least <= number < least + ENTRIES for number in self.numbers)
+        least, most = self.dtype.limits
+        inside = all(least <= number <= most for number in self.numbers)
         require(inside, f"every number of the table must be one of {self.dtype}")
         return x.with_dtype(self.dtype)
 
@@ -76,7 +87,8 @@ class Requantize(Op):
     def infer(self, x: TensorType, multiplier: TensorType, shift: TensorType) -> TensorType:
         """The shape of x, the given element type."""
         require_dtype(i32, x=x, multiplier=multiplier, shift=shift)
-        require(self.dtype in (i8, u8, i32), f"dtype must be i8, u8 or i32, got {self.dtype}")
+        known = (i8, u8, i16, i32)
+        require(self.dtype in known, f"dtype must be i8, u8, i16 or i32, got {self.dtype}")
         if multiplier.rank:
             require_shape((x.shape[normal_axis(self.axis, x)],), multiplier=multiplier)
         require_shape(multiplier.shape, shift=shift)
@@ -129,3 +141,41 @@ class Requantize(Op):
         if not part.type.rank:
             return part
         return emit_along(b, part, normal_axis(self.axis, x.type), x.type.rank)
+
+
+@op("integer_sqrt")
+class IntegerSqrt(Unary):
+    """The square root of an integer, rounded down; 0 if it is negative."""
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The operand's own type."""
+        require(x.dtype in (i32, i64), f"x must hold i32 or i64, got {x}")
+        return x
+
+    def evaluate(self, x: Array) -> Array:
+        """Bit by bit, from the highest that a root may have: squares are only compared."""
+        rest, root = x.copy(), np.zeros_like(x)
+        for bit in root_bits(DType.of(x.dtype)):
+            tried = root + x.dtype.type(bit)
+            fits = tried <= rest
+            rest = np.where(fits, rest - tried, rest)
+            root = (root >> 1) + np.where(fits, x.dtype.type(bit), x.dtype.type(0))
+        return np.asarray(root)
+
+    def lower(self, b: Builder, x: Value) -> Value:
+        """As `evaluate`, from primitive ops."""
+        one, zero = scalar(b, 1, x), scalar(b, 0, x)
+        rest, root = x, zero
+        for bit in root_bits(x.type.dtype):
+            part = scalar(b, bit, x)
+            tried = b.emit(Add(), root, part)
+            fits = b.emit(LessEqual(), tried, rest)
+            rest = b.emit(Where(), fits, b.emit(Sub(), rest, tried), rest)
+            half = b.emit(ShiftRight(), root, one)
+            root = b.emit(Add(), half, b.emit(Where(), fits, part, zero))
+        return root
+
+
+def root_bits(dtype: DType) -> list[int]:
+    """The squares of the bits that a root of an integer may have, from the highest on."""
+    return [1 << place for place in range(dtype.bits - 2, -1, -2)]

@@ -20,6 +20,10 @@ from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import f64
 from afterglow.types.extent import is_ranged, largest, smallest, undecided
 
+WEIGHT_BITS = 11
+"""Bits of linear weights of integers: those of two axes, times a byte, fit 32 bits."""
+WEIGHT_ONE = 1 << WEIGHT_BITS
+
 
 class Interpolation(Enum):
     """How an element between others comes from them."""
@@ -79,7 +83,9 @@ class Resize(Op):
     Beyond the border the last element is repeated, or, if `exclude_outside`, left out.
     `antialias` widens the filter when the result is smaller. `cubic` is Keys' parameter a.
     A scale of 0 stands for the extent of the result by that of x, whatever they are in a run.
-    Integers are rounded to the nearest, saturating; `extrapolation` saturates, too.
+    Integers are rounded to the nearest, of two to the even one, saturating; `extrapolation`
+    saturates, too. Linear weights of integers, unless `antialias`, are multiples of 2^-11 that sum
+    to 1: so sums are exact.
     """
 
     sizes: tuple[int, ...]
@@ -121,7 +127,7 @@ class Resize(Op):
         if whole and self.mode is not Interpolation.NEAREST:
             x = x.astype(np.float64)
         for axis in self.resized_axes(shape):
-            indices, weights = self.table(axis, shape[axis])
+            indices, weights = self.table(axis, shape[axis], whole=whole)
             if self.mode is Interpolation.NEAREST:
                 x = x.take(indices[:, 0], axis)
                 continue
@@ -146,7 +152,7 @@ class Resize(Op):
         whole = dtype.is_integer and self.mode is not Interpolation.NEAREST
         y = b.emit(Cast(f64), x) if whole else x
         for axis in self.resized_axes(shape):
-            y = self._lower_axis(b, y, axis)
+            y = self._lower_axis(b, y, axis, whole=whole)
         if whole:
             low, high = map(float, dtype.limits)
             y = b.emit(Max(), b.emit(Round(), y), scalar(b, low, y))
@@ -157,8 +163,8 @@ class Resize(Op):
         beyond = b.constant(self._beyond(dtype), "extrapolation")
         return b.emit(Where(), b.constant(outside, "outside"), beyond, y)
 
-    def _lower_axis(self, b: Builder, x: Value, axis: int) -> Value:
-        indices, weights = self.table(axis, x.type.shape[axis])
+    def _lower_axis(self, b: Builder, x: Value, axis: int, *, whole: bool) -> Value:
+        indices, weights = self.table(axis, x.type.shape[axis], whole=whole)
         if self.mode is Interpolation.NEAREST:
             return b.emit(Gather(axis), x, b.constant(indices[:, 0], "indices"))
         near = b.emit(Gather(axis), x, b.constant(indices, "indices"))
@@ -264,8 +270,29 @@ class Resize(Op):
             return i * extent / self.sizes[axis]
         return (i.astype(np.float32) / np.float32(self.scales[axis])).astype(np.float64)
 
-    def table(self, axis: int, extent: int) -> tuple[Array, Array]:
-        """For each element of the result, which elements of x it comes from, with which weights."""
+    @property
+    def is_convex(self) -> bool:
+        """Whether results are elements of x, or lie between two of them along each axis."""
+        plain = self.coordinates is not Coordinates.CROP and not self.antialias
+        return plain and self.mode is not Interpolation.CUBIC
+
+    @property
+    def has_whole_weights(self) -> bool:
+        """Whether weights of integers are multiples of a power of two."""
+        return self.mode is Interpolation.LINEAR and not self.antialias
+
+    def table(self, axis: int, extent: int, *, whole: bool = False) -> tuple[Array, Array]:
+        """For each element of the result, which elements of x it comes from, with which weights.
+
+        `whole`: for an x of integers.
+        """
+        indices, weights = self._table(axis, extent)
+        if whole and self.has_whole_weights:
+            first = np.rint(weights[:, :1] * WEIGHT_ONE) / WEIGHT_ONE
+            weights = np.concatenate([first, 1 - first], 1)
+        return indices, weights
+
+    def _table(self, axis: int, extent: int) -> tuple[Array, Array]:
         at = self.positions(axis, extent)
         if self.mode is Interpolation.NEAREST:
             indices = self.rounding.of(at).astype(np.int64)[:, None]

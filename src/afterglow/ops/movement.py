@@ -255,6 +255,13 @@ class Slice(Movement):
         after = tuple(n - end for n, end in zip(x.type.shape, ends, strict=True))
         return (b.emit(Pad(before, after), apart),)
 
+    def columns(self, x: TensorType) -> slice | None:
+        """The neighbouring places along the last axis that it takes; None if it does more."""
+        if self.extents[:-1] != x.shape[:-1] or self.steps[-1:] != (1,):
+            return None
+        whole = set(self.starts[:-1]) <= {0} and set(self.steps[:-1]) <= {1}
+        return slice(self.starts[-1], self.starts[-1] + self.extents[-1]) if whole else None
+
     def select(self, p: ProgramBuilder, out: Buffer, x: Buffer) -> None:
         """Copy the window of the operand: no kernel needed."""
         p.copy(out, p.window(x, self.starts, self.extents, self.steps))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from fnmatch import fnmatchcase
 
 from afterglow.graph import Node
 from afterglow.quantization.calibrate import DEFAULT_PERCENTILE
+from afterglow.quantization.named_nodes import check_named, is_named
 from afterglow.quantization.scheme import Method, Scheme
 from afterglow.support.errors import UsageError
 from afterglow.types import DType
-from afterglow.types.dtype import i8, u8
+from afterglow.types.dtype import i8, i16, u8
 
-ACTIVATION_TYPES = {"uint8": u8, "int8": i8}
+ACTIVATION_TYPES = {"uint8": u8, "int8": i8, "int16": i16}
 """Element types of quantized activations, by name."""
 
 
@@ -25,15 +24,18 @@ class QuantizationConfig:
     Args:
         scheme: "asymmetric", "symmetric", "symmetric_uint8" or "power_of_two".
         method: how ranges are chosen: "minmax", "average", "percentile", "entropy" or "mse".
-        activations: "uint8" or "int8".
+        activations: "uint8", "int8", or "int16", which is symmetric and covers all observed.
         percentile: the share of numbers, in percent, that the method "percentile" keeps.
         keep: layers that stay in floats: names of nodes of the model, or patterns with stars.
         correct_bias: whether biases make up for the mean error of rounded weights.
         search_weights: whether the ranges of weights are those with the least squared error.
-        equalise: whether channels of activations that reach further than others are scaled down;
-            what reports say of single layers is then of the scaled channels.
+        equalise: whether channels of activations that reach further than others are scaled down,
+            where that is expected to help; reports are then of the scaled channels.
+        int16: layers that read activations of 16 bits, named as those of `keep`.
         integer_only: whether sums are rescaled in integers, and functions looked up in tables, so
             that no float is computed between quantized values: docs/quantization.md.
+        quantized_io: whether inputs and outputs are integers, too; `model.inputs` and the header
+            of a bundle say what they stand for.
     """
 
     scheme: str = Scheme.ASYMMETRIC
@@ -43,19 +45,23 @@ class QuantizationConfig:
     keep: tuple[str, ...] = ()
     correct_bias: bool = True
     search_weights: bool = False
-    equalise: bool = False
+    equalise: bool = True
     integer_only: bool = False
+    int16: tuple[str, ...] = ()
+    quantized_io: bool = False
 
     def __post_init__(self) -> None:
         _check("scheme", self.scheme, list(Scheme))
         _check("method", self.method, list(Method))
         _check("type of activations", self.activations, list(ACTIVATION_TYPES))
-        if isinstance(self.keep, str):
-            raise UsageError(
-                f"keep must be a list of names, got {self.keep!r}",
-                help=f"write keep=[{self.keep!r}]",
-            )
-        object.__setattr__(self, "keep", tuple(self.keep))
+        for field in ("keep", "int16"):
+            names = getattr(self, field)
+            if isinstance(names, str):
+                raise UsageError(
+                    f"{field} must be a list of names, got {names!r}",
+                    help=f"write {field}=[{names!r}]",
+                )
+            object.__setattr__(self, field, tuple(names))
 
     @property
     def dtype(self) -> DType:
@@ -65,34 +71,21 @@ class QuantizationConfig:
     @property
     def keeps(self) -> Callable[[Node], bool]:
         """Whether a node stays in floats."""
-        patterns = self.keep
+        return lambda node: is_named(node, self.keep)
 
-        def kept(node: Node) -> bool:
-            names = (node.origin, node.name)
-            return any(_fits(name, pattern) for name in names for pattern in patterns)
+    @property
+    def widens(self) -> Callable[[Node], bool]:
+        """Whether a node reads activations of 16 bits."""
+        return lambda node: is_named(node, self.int16)
 
-        return kept
-
-    def keeping(self, more: Sequence[str]) -> QuantizationConfig:
-        """The same, with more layers that stay in floats."""
-        return replace(self, keep=(*self.keep, *more)) if more else self
+    def keeping(self, keep: Sequence[str], int16: Sequence[str] = ()) -> QuantizationConfig:
+        """The same, with more layers that stay in floats, and that read 16 bits."""
+        return replace(self, keep=(*self.keep, *keep), int16=(*self.int16, *int16))
 
     def check_kept(self, layers: Sequence[Node]) -> None:
         """Raise if a name of a layer to keep fits none of the layers of a model."""
-        both = (name for node in layers for name in (node.origin, node.name) if name)
-        names = list(dict.fromkeys(both))
-        for pattern in self.keep:
-            if not any(_fits(name, pattern) for name in names):
-                near = get_close_matches(pattern, names, 3) or names[:3]
-                raise UsageError(
-                    f"no layer that would compute in integers is called {pattern!r}",
-                    help=f"there are {', '.join(near)}{' …' if len(near) < len(names) else ''}",
-                )
-
-
-def _fits(name: str, pattern: str) -> bool:
-    """Whether a name is what a pattern says, or fits its stars; names may have brackets."""
-    return name == pattern or fnmatchcase(name, pattern)
+        named = (*self.keep, *self.int16)
+        check_named(named, layers, "layer that would compute in integers")
 
 
 def _check(what: str, given: str, known: list[str]) -> None:

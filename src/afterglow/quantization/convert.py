@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.graph import Builder, Constant, Function, Node, Op, Value
+from afterglow.graph import Builder, Constant, Function, Node, Value
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
@@ -17,12 +17,16 @@ from afterglow.quantization.calibrate import calibrate
 from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.correct_bias import expected_error
 from afterglow.quantization.equalise import Equalise
+from afterglow.quantization.interface import interface_values, store_interface
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.points import find_points, is_anchor
-from afterglow.quantization.scheme import LEAST_SCALE, Method, Scheme
+from afterglow.quantization.rounding import Rounding
+from afterglow.quantization.scaled_observation import scaled_observation
+from afterglow.quantization.scheme import LEAST_SCALE, Method, Scheme, chosen_for
 from afterglow.quantization.weights import least_scales, quantize_bias, quantize_weight
+from afterglow.quantization.widths import point_types
 from afterglow.support.errors import UsageError
-from afterglow.types import Array, Quantization
+from afterglow.types import Array, DType, Quantization
 
 
 class Convert(Pass):
@@ -41,12 +45,17 @@ class Convert(Pass):
         config: QuantizationConfig = QuantizationConfig(),  # noqa: B008  a frozen value
         *,
         whole: bool = True,
+        rounding: Rounding | None = None,
     ) -> None:
         self.observations = observations
         """By the names of points."""
         self.config = config
         self.whole = whole
         """Whether all of a model is converted at once: then all that is named must be there."""
+        self.rounding = rounding
+        """Rounds weights by what layers read; None: to the nearest integers."""
+        self.exponents: Mapping[str, Array] = {}
+        """By what powers of two the channels of values were divided, by the names of these."""
 
     def run(self, function: Function) -> bool:
         """See the class."""
@@ -71,25 +80,43 @@ class Convert(Pass):
                 "the profile has none of the values that would be stored as integers",
                 help="make the profile again, with this version of Afterglow",
             )
+        sources = {value: points.parameters_from(value) for value in points.readers}
+        types = point_types(points, sources, self.config)
         for value, readers in points.readers.items():
-            source = points.parameters_from(value)
+            source, dtype = sources[value], types[value]
             if source.name in self.observations:
-                self._convert(function, value, readers, self._parameters(source.name))
+                parameters = self._parameters(source.name, dtype)
+                self._convert(function, value, readers, parameters, dtype)
+        if self.config.quantized_io:
+            self._store_interface(function, sources)
         return bool(points.readers)
+
+    def _store_interface(self, function: Function, sources: Mapping[Value, Value]) -> None:
+        """Store inputs and outputs as integers: with the scale that readers have, if any have."""
+        names = {v: sources.get(v, v).name for v in interface_values(function)}
+        seen, dtype = self.observations, self.config.dtype
+        known = {v: self._parameters(name, dtype) for v, name in names.items() if name in seen}
+        store_interface(function, known, dtype)
 
     def _equalise(self, function: Function) -> None:
         """Scale channels to similar ranges, and with them what was observed."""
         seen = self.observations
-        equalise = Equalise({name: o.channels for name, o in seen.items() if o.channels})
+        equalise = Equalise(seen, gains=not self.config.integer_only)
         equalise.run(function)
-        scaled = {name: e for name, e in equalise.exponents.items() if name in seen}
-        self.observations = {**seen, **{name: seen[name].scaled(e) for name, e in scaled.items()}}
+        self.exponents = equalise.exponents
+        sources = {name: equalise.sources.get(name, name) for name in self.exponents}
+        scaled = {
+            name: scaled_observation(seen[source], self.exponents[name])
+            for name, source in sources.items()
+            if source in seen and seen[source].channels is not None
+        }
+        self.observations = {**seen, **scaled}
 
-    def _parameters(self, name: str) -> Quantization:
+    def _parameters(self, name: str, dtype: DType) -> Quantization:
         config = self.config
-        scheme, method = Scheme(config.scheme), Method(config.method)
+        scheme, method = chosen_for(dtype, Scheme(config.scheme), Method(config.method))
         observed = self.observations[name]
-        return calibrate(observed, scheme, method, config.dtype, config.percentile)
+        return calibrate(observed, scheme, method, dtype, config.percentile)
 
     def _convert(
         self,
@@ -97,10 +124,10 @@ class Convert(Pass):
         value: Value,
         readers: list[tuple[Node, int]],
         parameters: Quantization,
+        dtype: DType,
     ) -> None:
         first = next(iter(function.nodes)) if value.producer is None else value.producer.after
         b = Builder(function, first, name=f"{value.name}.quantized", origin=_origin(value))
-        dtype = self.config.dtype
         scale = b.constant(np.array(parameters.scales[0], np.float32), f"{value.name}.scale")
         zero = b.constant(np.array(parameters.offsets[0], dtype.numpy), f"{value.name}.zero")
         axis = max(0, value.type.rank - 1)
@@ -124,23 +151,39 @@ class Convert(Pass):
             search=self.config.search_weights,
             least_scales=np.maximum(least, LEAST_SCALE),
         )
+        if self.rounding is not None:
+            chosen = self.rounding.rounded(
+                [anchor.name],
+                anchor.op,
+                weight.data,
+                chosen,
+                divided=self._factors(point),
+                centred=bias is not None and self.config.correct_bias,
+            )
         b = Builder(function, anchor, name=weight.name, origin=anchor.origin)
         stored = b.constant(chosen.stored, f"{weight.name}.stored")
         scales = b.constant(chosen.scales, f"{weight.name}.scale")
         anchor.set_operand(1, b.emit(chosen.op, stored, scales))
         if bias is not None:
-            data = bias.data + self._correction(
-                anchor.op, point, chosen.dequantized() - weight.data
-            )
+            data = bias.data - self._mean_error(anchor, point, chosen.dequantized() - weight.data)
             integers, sums = quantize_bias(data, input_scale, chosen.scales)
             bias.replace(function, f"{anchor.name}.bias", integers, sums)
 
-    def _correction(self, op: Op, point: str, difference: Array) -> Array:
-        """What a bias takes back of the mean error that a difference of the weight makes."""
+    def _factors(self, point: str) -> Array | None:
+        """What the channels of a point were divided by; None if they were not."""
+        exponents = self.exponents.get(point)
+        return None if exponents is None else np.ldexp(1.0, exponents)
+
+    def _mean_error(self, anchor: Node, point: str, difference: Array) -> Array:
+        """The mean error that a difference of the weight makes, which a bias takes back."""
         observed = self.observations.get(point)
         if not self.config.correct_bias or observed is None or observed.channels is None:
             return np.zeros((), np.float32)
-        return -expected_error(op, difference, observed.channels.mean)
+        if self.rounding is not None:
+            found = self.rounding.mean_error(anchor.name, anchor.op, difference)
+            if found is not None:
+                return found
+        return expected_error(anchor.op, difference, observed.channels.mean)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from afterglow.ops.quantized import QuantizedMatMul
 from afterglow.ops.reduction import ReduceMax
 from afterglow.passes import Pass
 from afterglow.quantization.points import is_anchor
+from afterglow.quantization.rounding import Rounding
 from afterglow.quantization.weight_only import LEAST_SIZE
 from afterglow.quantization.weights import quantize_weight
 from afterglow.types.dtype import i8
@@ -39,8 +40,13 @@ class QuantizeProducts(Pass):
     name = "quantize-products"
 
     def __init__(
-        self, keep: Callable[[Node], bool] = lambda node: False, least_size: int = LEAST_SIZE
+        self,
+        keep: Callable[[Node], bool] = lambda node: False,
+        least_size: int = LEAST_SIZE,
+        rounding: Rounding | None = None,
     ) -> None:
+        self.rounding = rounding
+        """Rounds weights by what products read; None: to the nearest integers."""
         self.keep = keep
         self.least_size = least_size
 
@@ -55,7 +61,7 @@ class QuantizeProducts(Pass):
             assert x is not None
             if x not in rows:
                 rows[x] = _quantized_rows(Builder(function, node, origin=node.origin), x)
-            _replace(function, node, *rows[x])
+            self._replace(function, node, *rows[x])
         return bool(chosen)
 
     def _is_chosen(self, node: Node) -> bool:
@@ -67,6 +73,21 @@ class QuantizeProducts(Pass):
                 return is_anchor(node) and large and fits and not self.keep(node)
         return False
 
+    def _replace(self, function: Function, node: Node, rows: Value, scale: Value) -> None:
+        """Let a product of bytes take the place of a product."""
+        op, weight = node.op, node.operands[1]
+        assert isinstance(op, MatMul)
+        assert isinstance(weight, Constant)
+        chosen = quantize_weight(weight.data, 0 if op.transpose_rhs else 1)
+        if self.rounding is not None:
+            chosen = self.rounding.rounded([node.name], op, weight.data, chosen)
+        b = Builder(function, node, name=node.name, origin=node.origin, predicate=node.predicate)
+        stored = b.constant(chosen.stored, f"{weight.name}.stored")
+        columns = b.constant(chosen.scales.astype(np.float32), f"{weight.name}.scale")
+        sums = b.emit(QuantizedMatMul(False, op.transpose_rhs), rows, stored, columns)
+        result = b.emit(Mul(), sums, scale)
+        function.substitute(node, result)
+
 
 def _quantized_rows(b: Builder, x: Value) -> tuple[Value, Value]:
     """The rows of x as bytes, and their scales [..., rows, 1]."""
@@ -75,17 +96,3 @@ def _quantized_rows(b: Builder, x: Value) -> tuple[Value, Value]:
     scale = b.emit(Div(), largest, scalar(b, MOST, largest))
     steps = b.emit(Round(), b.emit(Div(), x, scale))
     return b.emit(Cast(i8), b.emit(Clip(-MOST, MOST), steps)), scale
-
-
-def _replace(function: Function, node: Node, rows: Value, scale: Value) -> None:
-    """Let a product of bytes take the place of a product."""
-    op, weight = node.op, node.operands[1]
-    assert isinstance(op, MatMul)
-    assert isinstance(weight, Constant)
-    chosen = quantize_weight(weight.data, 0 if op.transpose_rhs else 1)
-    b = Builder(function, node, name=node.name, origin=node.origin, predicate=node.predicate)
-    stored = b.constant(chosen.stored, f"{weight.name}.stored")
-    columns = b.constant(chosen.scales.astype(np.float32), f"{weight.name}.scale")
-    sums = b.emit(QuantizedMatMul(False, op.transpose_rhs), rows, stored, columns)
-    result = b.emit(Mul(), sums, scale)
-    function.substitute(node, result)

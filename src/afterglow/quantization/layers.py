@@ -15,7 +15,8 @@ import numpy as np
 from afterglow.graph import Op
 from afterglow.ops.convolution import Conv
 from afterglow.ops.linear import MatMul
-from afterglow.quantization.round_weights import round_weights, second_moments
+from afterglow.quantization.moments import Blocks
+from afterglow.quantization.round_weights import SWEEPS, round_weights, second_moments
 from afterglow.quantization.weights import QuantizedWeight
 from afterglow.types import Array
 
@@ -61,7 +62,9 @@ def input_moments(op: Op, weight: tuple[int, ...], x: Array, most: int = MOST_RO
     return np.stack([second_moments(rows) for rows in input_rows(op, weight, x, most)])
 
 
-def round_layer(op: Op, weight: Array, chosen: QuantizedWeight, moments: Array) -> QuantizedWeight:
+def round_layer(
+    op: Op, weight: Array, chosen: QuantizedWeight, moments: Blocks, *, sweeps: int = SWEEPS
+) -> QuantizedWeight:
     """The weight of a layer with the scales as chosen, rounded for little error of the results.
 
     The scales are one a row, one for all, or one a block along the depth of a product.
@@ -69,12 +72,23 @@ def round_layer(op: Op, weight: Array, chosen: QuantizedWeight, moments: Array) 
     rows = weight_rows(op, weight)
     offsets = np.zeros(chosen.scales.shape) if chosen.offsets is None else chosen.offsets
     scales, zeros = (_by_row(op, rows, chosen, part) for part in (chosen.scales, offsets))
-    stored = [
-        round_weights(group, moment, scale, zero, chosen.limits, group_size=chosen.block_size)
-        for group, moment, scale, zero in zip(rows, moments, scales, zeros, strict=True)
-    ]
-    whole = weight_of_rows(op, np.stack(stored), weight.shape)
-    return replace(chosen, stored=whole.astype(chosen.stored.dtype))
+    size = chosen.block_size
+    stored, start = np.empty(rows.shape, chosen.stored.dtype), 0
+    for block in moments:
+        inputs = slice(start, start + block.shape[-1])
+        shared = slice(start // size, -(-inputs.stop // size)) if size else slice(None)
+        scale, zero = scales[..., shared], zeros[..., shared]
+        stored[..., inputs] = round_weights(
+            rows[..., inputs],
+            block,
+            scale,
+            zero,
+            chosen.limits,
+            group_size=size,
+            sweeps=sweeps,
+        )
+        start = inputs.stop
+    return replace(chosen, stored=weight_of_rows(op, stored, weight.shape))
 
 
 def _by_row(op: Op, rows: Array, chosen: QuantizedWeight, part: Array) -> Array:

@@ -11,6 +11,8 @@ import numpy as np
 from afterglow.support.errors import UsageError
 from afterglow.types import Array
 
+LEAST_PROBABILITY = 1e-12
+"""Probabilities are taken to be at least that, so that each has a logarithm."""
 Outputs: TypeAlias = Sequence[Sequence[Any]]
 """The outputs of a model for each sample."""
 Metric: TypeAlias = Callable[[Outputs, Outputs], float]
@@ -51,16 +53,35 @@ def accuracy(outputs: Outputs, labels: Array) -> float:
     """The share of rows of the first output whose largest number is at the place of the label."""
     places = [np.asarray(sample[0]).argmax(-1).reshape(-1) for sample in outputs]
     chosen = np.concatenate(places) if places else np.zeros(0, np.int64)
-    wanted = labels.reshape(-1)
-    if len(wanted) < len(chosen):
-        raise UsageError(f"there are {len(wanted)} labels for {len(chosen)} rows of the output")
-    return float((chosen == wanted[: len(chosen)]).mean())
+    return float((chosen == _labels_of(labels, len(chosen))).mean())
+
+
+def divergence(expected: Outputs, found: Outputs) -> float:
+    """What the distributions of the first output lose: a mean over its rows, in nats.
+
+    Rows are probabilities, if they are positive and sum to 1, or else logarithms of such.
+    """
+    losses = [
+        _divergence(*pair)
+        for sample, others in zip(expected, found, strict=True)
+        for pair in [*_float_pairs(sample, others)][:1]
+    ]
+    return float(np.mean(np.concatenate(losses))) if losses else 0.0
+
+
+def perplexity(outputs: Outputs, labels: Array) -> float:
+    """How many classes the first output leaves open, as a geometric mean over its rows."""
+    rows = [_log_probabilities(np.asarray(sample[0], np.float64)) for sample in outputs]
+    flat = np.concatenate([row.reshape(-1, row.shape[-1]) for row in rows])
+    wanted = _labels_of(labels, len(flat))
+    return float(np.exp(-np.take_along_axis(flat, wanted[:, None], 1).mean()))
 
 
 METRICS: dict[str, Metric] = {
     "cosine": lambda expected, found: 1 - cosine(expected, found),
     "max_error": max_error,
     "top1": lambda expected, found: 1 - top1(expected, found),
+    "divergence": divergence,
 }
 """Losses by the names of their metrics."""
 
@@ -139,6 +160,35 @@ def _top1(one: Array, other: Array) -> Array:
     if one.shape != other.shape:
         return np.zeros(len(places), np.bool_)
     return np.asarray(places == other.argmax(-1).reshape(-1))
+
+
+def _labels_of(labels: Array, rows: int) -> Array:
+    """The labels of as many rows."""
+    wanted = labels.reshape(-1)
+    if len(wanted) < rows:
+        raise UsageError(f"there are {len(wanted)} labels for {rows} rows of the output")
+    return wanted[:rows]
+
+
+def _divergence(one: Array, other: Array) -> Array:
+    """For each row, the Kullback-Leibler divergence of its distribution."""
+    if not one.ndim or not one.shape[-1]:
+        return np.zeros(1)
+    if one.shape != other.shape:
+        return np.full(one.size // one.shape[-1], math.inf)
+    logs, others = _log_probabilities(one), _log_probabilities(other)
+    losses = (np.exp(logs) * (logs - others)).sum(-1).reshape(-1)
+    return np.asarray(np.where(np.isnan(losses), math.inf, np.maximum(losses, 0)))
+
+
+def _log_probabilities(x: Array) -> Array:
+    """The logarithms of the distributions that rows stand for."""
+    sums = x.sum(-1, keepdims=True)
+    if (x >= 0).all() and np.allclose(sums, 1, atol=1e-3):
+        least = LEAST_PROBABILITY
+        return np.asarray(np.log(np.maximum(x, least)))
+    shifted = x - x.max(-1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(-1, keepdims=True)))
 
 
 def _noise_ratio(one: Array, other: Array) -> float:

@@ -121,25 +121,6 @@ class Observation:
             self.runs + other.runs,
         )
 
-    def scaled(self, exponents: Array) -> Observation:
-        """What the same runs observe if the channels are divided by powers of two.
-
-        It has no histogram: that of all channels does not tell which of them a number is from.
-        """
-        assert self.channels is not None
-        channels = self.channels.scaled(exponents)
-        low, high = float(channels.low.min()), float(channels.high.max())
-        return replace(
-            self,
-            low=low,
-            high=high,
-            average_low=self.average_low * low / self.low if self.low else 0.0,
-            average_high=self.average_high * high / self.high if self.high else 0.0,
-            reach=reach_of(low, high),
-            counts=np.zeros(BINS, np.int64),
-            channels=channels,
-        )
-
     def _merge_channels(self, other: Observation) -> ChannelRanges | None:
         if self.channels is None or other.channels is None:
             return None

@@ -3,7 +3,8 @@
 Convolutions and matrix products with constant weights compute in integers, so what they read is
 stored as integers. From there the islands grow backwards: what a pool, a concatenation, a sum or
 a move of such a value reads is stored as integers, too, for as long as it is computed from other
-integers. All else stays in floats, and so does what logarithms read.
+integers. All else stays in floats, and so does what logarithms read, and what is computed of
+nothing else.
 """
 
 from __future__ import annotations
@@ -11,23 +12,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from afterglow.graph import Constant, Function, Node, Value
+from afterglow.graph import Constant, Function, Node, Op, Value
 from afterglow.ops.activation import Clip, Relu
+from afterglow.ops.attention import Attention
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
 from afterglow.ops.image import Resize
+from afterglow.ops.indexing import Gather
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Concat, Reshape, Slice, Transpose
+from afterglow.ops.normalization import LayerNorm, RMSNorm
 from afterglow.ops.pooling import AvgPool, MaxPool
 from afterglow.ops.reduction import ReduceMean
 from afterglow.ops.shuffle import Shuffle
+from afterglow.ops.softmax import Softmax
 from afterglow.quantization.logarithms import before_logarithms
 from afterglow.types.dtype import f32
 
 SAME_NUMBERS = (Reshape, Transpose, Slice, Shuffle, MaxPool)
-"""Ops whose results hold nothing but elements of their first operand: both have one scale."""
+"""Ops whose results hold nothing but elements of their first operand."""
 ISLAND_OPS = (*SAME_NUMBERS, AvgPool, ReduceMean, Resize, Concat)
 """Ops that read integers if what they compute is stored so: memory decides how long they take."""
+INTEGER_ONLY_OPS: dict[type[Op], int] = {Attention: 3, LayerNorm: 1, RMSNorm: 1, Softmax: 1}
+"""Ops that read integers only where no floats are wanted, and how many of their operands are."""
 
 
 @dataclass
@@ -49,7 +56,7 @@ class Points:
 
     def _moved_from(self, value: Value) -> Value | None:
         node = value.producer
-        if node is None or not isinstance(node.op, SAME_NUMBERS):
+        if node is None or not _has_same_range(node.op):
             return None
         source = node.operands[0]
         return source if source in self.readers else None
@@ -64,9 +71,14 @@ class Points:
             if node.results[0] in self.readers:
                 if isinstance(node.op, Concat):
                     return node.result
-                if isinstance(node.op, SAME_NUMBERS):
+                if _has_same_range(node.op):
                     return self._joined_to(node.result)
         return None
+
+
+def _has_same_range(op: Op) -> bool:
+    """Whether results lie within the range of the first operand: both then have one scale."""
+    return isinstance(op, SAME_NUMBERS) or (isinstance(op, Resize) and op.is_convex)
 
 
 def is_anchor(node: Node) -> bool:
@@ -94,7 +106,7 @@ def find_points(
     """
     exact = before_logarithms(function)
     anchors = [n for n in function.nodes if is_anchor(n) and n not in exact and not keep(n)]
-    walk = _Walk(function, anchors, integer_only=integer_only)
+    walk = _Walk(function, anchors, exact, integer_only=integer_only)
     walk.run()
     ordered = sorted(walk.found.readers, key=lambda value: walk.place(value))
     return Points({value: walk.found.readers[value] for value in ordered})
@@ -103,10 +115,13 @@ def find_points(
 class _Walk:
     """Finds the points of a function, from its anchors backwards."""
 
-    def __init__(self, function: Function, anchors: list[Node], *, integer_only: bool) -> None:
+    def __init__(
+        self, function: Function, anchors: list[Node], exact: set[Node], *, integer_only: bool
+    ) -> None:
         self.integer_only = integer_only
         self.places = {node: place for place, node in enumerate(function.nodes)}
         self.anchors = {*anchors}
+        self.exact = _with_followers(function, exact)
         self.found = Points()
         self.open: list[Value] = []
 
@@ -133,14 +148,27 @@ class _Walk:
     def _grow(self, value: Value) -> None:
         """Find what the computation of a point reads that is to be stored as integers."""
         node = value.producer
-        if node is None or node in self.anchors:
+        if node is None or node in self.anchors or node in self.exact:
             return
-        if isinstance(node.op, ISLAND_OPS):
-            count = len(node.operands) if isinstance(node.op, Concat) else 1
+        count = self._read_count(node)
+        if count and not self._is_part(node):
             for index in _activations(node)[:count]:
                 self._read(node, index)
         elif node.op.elementwise:
             self._grow_elementwise(node)
+
+    def _read_count(self, node: Node) -> int:
+        """How many operands a node reads as integers, if it is no elementwise one."""
+        if isinstance(node.op, ISLAND_OPS):
+            return len(node.operands) if isinstance(node.op, Concat) else 1
+        return INTEGER_ONLY_OPS.get(type(node.op), 0) if self.integer_only else 0
+
+    def _is_part(self, node: Node) -> bool:
+        """Whether a node takes columns of a product, which then is computed in parts."""
+        match node:
+            case Node(Slice() as op, [Value(source) as x]) if self._is_sum(source):
+                return self.integer_only and op.columns(x.type) is not None
+        return False
 
     def _grow_elementwise(self, node: Node) -> None:
         """One operand, the last to be computed, is fused; others are stored."""
@@ -164,13 +192,34 @@ class _Walk:
         """Whether a node may read what is not stored: of integers alone, sums and clipped sums."""
         if not self.integer_only or isinstance(node.op, (Relu, Clip)):
             return True
-        return isinstance(node.op, Add) and operand.producer in self.anchors
+        return isinstance(node.op, Add) and self._is_sum(operand.producer)
+
+    def _is_sum(self, node: Node | None) -> bool:
+        """Whether a node is an anchor, or adds a constant to one."""
+        match node:
+            case Node(Add(), [Value(source), Constant()]):
+                return source in self.anchors
+        return node in self.anchors
 
     def _is_of_integers(self, node: Node | None) -> bool:
         """Whether a node computes from what is, or may be, stored as integers."""
-        return node in self.anchors or (
-            node is not None and (isinstance(node.op, ISLAND_OPS) or node.op.elementwise)
-        )
+        if node is None or node in self.exact:
+            return False
+        if node in self.anchors or node.op.elementwise or self._read_count(node):
+            return True
+        looked_up = isinstance(node.op, Gather) and isinstance(node.operands[0], Constant)
+        return self.integer_only and looked_up
+
+
+def _with_followers(function: Function, exact: set[Node]) -> set[Node]:
+    """Nodes, and those that would read integers but compute from nothing but these."""
+    found = {*exact}
+    for node in function.nodes:
+        if isinstance(node.op, ISLAND_OPS) or node.op.elementwise:
+            read = [_operand(node, index).producer for index in _activations(node)]
+            if read and all(producer in found for producer in read):
+                found.add(node)
+    return found
 
 
 def _activations(node: Node) -> list[int]:

@@ -30,7 +30,10 @@ from afterglow.support.regular_file import open_regular
 from afterglow.types import Array
 
 FORMAT = "afterglow profile"
-VERSION = 1
+VERSION = 2
+READABLE = (1, VERSION)
+"""Versions that are read: the first has no precision for layers to keep, which are in floats."""
+KEPT_AS = ("float", "int16")
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Profile:
 
     `observations` are by the names of values in the optimised graph; `origins` name the nodes of
     the model that compute them, `left_out` nodes that could not be observed, `keep` layers that
-    stay in floats, as a search by tolerance chose them.
+    stay in floats and `int16` layers that read 16 bits, as a search by tolerance chose them.
     """
 
     model: ModelIdentity
@@ -95,6 +98,7 @@ class Profile:
     origins: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
+    int16: tuple[str, ...] = ()
 
     def save(self, path: str | Path) -> None:
         """Save it as a JSON file, which replaces an old one as a whole."""
@@ -140,6 +144,7 @@ class Profile:
             origins={**self.origins, **other.origins},
             left_out=tuple(dict.fromkeys((*self.left_out, *other.left_out))),
             keep=tuple(dict.fromkeys((*self.keep, *other.keep))),
+            int16=tuple(dict.fromkeys((*self.int16, *other.int16))),
         )
 
     def check_same(self, module: Module, title: str = "the model") -> None:
@@ -157,6 +162,11 @@ class Profile:
                 help="make a profile of this model, with afterglow.profile or afterglow quantize",
             )
 
+    @property
+    def kept(self) -> dict[str, str]:
+        """The layers that are not of 8 bits, each with what it is instead: float or int16."""
+        return {**dict.fromkeys(self.int16, "int16"), **dict.fromkeys(self.keep, "float")}
+
     def data(self) -> dict[str, Any]:
         """What a JSON file holds of it."""
         values = self.observations.items()
@@ -171,7 +181,7 @@ class Profile:
             },
             "samples": self.samples,
             "left_out": list(self.left_out),
-            "keep": list(self.keep),
+            "keep": self.kept,
             "values": {name: _data(x, self.origins.get(name, "")) for name, x in values},
         }
 
@@ -213,7 +223,7 @@ def _profile_of(file: JsonObject) -> Profile:
             f"{file.file} is not a profile: it does not say format: {FORMAT!r}",
             help="afterglow quantize writes profiles",
         )
-    if file.data.get("version") != VERSION:
+    if file.data.get("version") not in READABLE:
         raise UsageError(
             f"{file.file} has version {file.data.get('version')!r} of the format, not {VERSION}",
             help="make the profile again, with this version of Afterglow",
@@ -226,14 +236,27 @@ def _profile_of(file: JsonObject) -> Profile:
         {name: inputs.text(name) for name in inputs.data},
         {name: ops.count(name) for name in ops.data},
     )
+    kept = _kept(file)
     return Profile(
         identity,
         file.count("samples"),
         {name: _observation(entry) for name, entry in values.objects()},
         {name: entry.text("node") for name, entry in values.objects()},
         file.texts("left_out"),
-        file.texts("keep") if "keep" in file.data else (),
+        *(tuple(name for name, kind in kept.items() if kind == each) for each in KEPT_AS),
     )
+
+
+def _kept(file: JsonObject) -> dict[str, str]:
+    """What layers are instead of 8 bits, by name."""
+    if file.data["version"] == 1:
+        return dict.fromkeys(file.texts("keep") if "keep" in file.data else (), "float")
+    entry = file.object("keep")
+    kept = {name: entry.text(name) for name in entry.data}
+    for name, kind in kept.items():
+        if kind not in KEPT_AS:
+            raise entry.damaged(name, " or ".join(KEPT_AS))
+    return kept
 
 
 def _observation(entry: JsonObject) -> Observation:

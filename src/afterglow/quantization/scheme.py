@@ -44,6 +44,13 @@ class Method(StrEnum):
     """The range with the least mean squared error, of rounding and of saturation."""
 
 
+def chosen_for(dtype: DType, scheme: Scheme, method: Method) -> tuple[Scheme, Method]:
+    """The scheme and the method for a type: 16 bits are symmetric, and cover all observed."""
+    if dtype is not i16:
+        return scheme, method
+    return scheme if scheme is Scheme.POWER_OF_TWO else Scheme.SYMMETRIC, Method.MINMAX
+
+
 def parameters(low: float, high: float, scheme: Scheme, dtype: DType) -> Quantization:
     """Scale and offset of activations in a range."""
     if dtype not in ELEMENT_TYPES:

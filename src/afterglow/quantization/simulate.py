@@ -18,7 +18,7 @@ from afterglow.ops.movement import Concat, Reshape, Slice
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
 from afterglow.ops.reduction import ReduceSum
 from afterglow.quantization.points import is_anchor
-from afterglow.types import Array, Quantization, TensorType
+from afterglow.types import Array, DType, Quantization, TensorType
 from afterglow.types.dtype import boolean
 from afterglow.types.extent import is_ranged
 
@@ -44,6 +44,8 @@ class Layer:
     """The value that it reads, by name."""
     parameters: Quantization
     """The scale and zero point of what it reads."""
+    dtype: DType
+    """The type of these integers."""
     weight_bytes: int
     stored_bytes: int
     """Bytes of the weight as integers, and of its scales."""
@@ -105,6 +107,7 @@ def _described(anchor: Node, other: _Converted) -> Layer:
         anchor.op.mnemonic,
         x.name,
         other.parameters,
+        other.quantize.results[0].type.dtype,
         weight.type.nbytes,
         other.stored_bytes,
     )

@@ -12,7 +12,7 @@ from afterglow.ops.indexing import Gather
 from afterglow.ops.linear import MatMul
 from afterglow.ops.stored import StoredGather, StoredMatMul
 from afterglow.passes import Pass
-from afterglow.quantization.layers import round_layer
+from afterglow.quantization.rounding import Rounding
 from afterglow.quantization.scheme import Scheme
 from afterglow.quantization.weights import (
     FEW_SHRINKAGES,
@@ -53,6 +53,10 @@ class WeightFormat:
             )
         return quantize_weight(rows, 0, self.dtype, self.scheme, search=self.search)
 
+    def nearest(self, rows: Array) -> Array:
+        """The weights [rows, depth] that quantized ones stand for."""
+        return self.quantize(rows).dequantized()
+
 
 FORMATS = {
     i8: WeightFormat(i8, 0, Scheme.SYMMETRIC, search=False),
@@ -75,13 +79,16 @@ class QuantizeWeights(Pass):
         self,
         format: WeightFormat = WeightFormat(),  # noqa: B008  a frozen value
         *,
-        moments: Mapping[str, Array] | None = None,
+        rounding: Rounding | None = None,
+        divided: Mapping[str, Array] | None = None,
         keep: Callable[[Node], bool] = lambda node: False,
         least_size: int = LEAST_SIZE,
     ) -> None:
         self.format = format
-        self.moments = moments or {}
-        """E[x xT] of what products read, [1, depth, depth], by name: to round their weights by."""
+        self.rounding = rounding
+        """Rounds weights by what products read; None: to the nearest integers."""
+        self.divided = {} if divided is None else divided
+        """What the channels that a product reads were divided by, by its name."""
         self.keep = keep
         self.least_size = least_size
 
@@ -123,11 +130,12 @@ class QuantizeWeights(Pass):
 
     def _quantized(self, rows: Array, readers: list[Node]) -> QuantizedWeight:
         nearest = self.format.quantize(rows)
-        for node in readers:
-            if node.name in self.moments:
-                op = MatMul(transpose_rhs=True)
-                return round_layer(op, rows, nearest, self.moments[node.name])
-        return nearest
+        if self.rounding is None:
+            return nearest
+        names = [node.name for node in readers]
+        divided = next((self.divided[name] for name in names if name in self.divided), None)
+        op = MatMul(transpose_rhs=True)
+        return self.rounding.rounded(names, op, rows, nearest, divided=divided)
 
 
 def _depth_axis(node: Node, place: int) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from afterglow.driver.compared import Comparison
 from afterglow.driver.sensitivity import LayerCost, Measurement
 from afterglow.quantization.calibrate import saturated_share, signal_to_noise
 from afterglow.quantization.distribution import Distribution
@@ -17,7 +18,9 @@ from afterglow.quantization.metrics import (
     accuracy,
     cosine,
     decibels,
+    divergence,
     max_error,
+    perplexity,
     top1,
 )
 from afterglow.quantization.observation import Observation
@@ -74,20 +77,29 @@ class QuantizationReport:
     layers: tuple[LayerReport, ...]
     kept: tuple[str, ...]
     """Layers that stay in floats, as they were asked for."""
+    int16: tuple[str, ...]
+    """Layers that read 16 bits, as they were asked for."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """Of the outputs: cosine, max_error and top1; with labels also both accuracies."""
+    """Of the outputs: cosine, max_error and top1; with labels also both accuracies.
+
+    Where only weights are integers also divergence, and with labels both perplexities.
+    """
     seconds: float | None = None
     stored_seconds: float | None = None
+    program_bytes: tuple[int, int] | None = None
+    """Bytes of the constants of the program in floats and in integers, if there are no layers."""
 
     @property
     def weight_bytes(self) -> int:
         """Bytes of the weights of all layers in floats."""
-        return sum(layer.weight_bytes for layer in self.layers)
+        own = sum(layer.weight_bytes for layer in self.layers)
+        return own if self.program_bytes is None else self.program_bytes[0]
 
     @property
     def stored_bytes(self) -> int:
         """Bytes of the same weights as integers."""
-        return sum(layer.stored_bytes for layer in self.layers)
+        own = sum(layer.stored_bytes for layer in self.layers)
+        return own if self.program_bytes is None else self.program_bytes[1]
 
     def data(self) -> dict[str, Any]:
         """All of it, as JSON can hold it: ratios without noise are null."""
@@ -111,18 +123,44 @@ def report_on(measurement: Measurement, title: str, labels: Array | None) -> Qua
     assert options.profile is not None
     expected, found = measurement.expected, measurement.quantized()
     feed = measurement.samples[0].feed
-    floats = replace(options, precision="float32", profile=None, quantization=None)
     measurement.on_run("time", 0, None)
-    times = [layer_times(measurement.source, each, feed) for each in (floats, options)]
+    times = [layer_times(measurement.source, each, feed) for each in (options.in_floats, options)]
     layers = [_layer(measurement, cost, times) for cost in measurement.costs()]
     return QuantizationReport(
         title,
         len(measurement.samples),
         tuple(layers),
         (*measurement.config.keep, *options.profile.keep),
+        (*measurement.config.int16, *options.profile.int16),
         _metrics(expected, found, labels),
-        *(None if each is None else each.total for each in times),
+        *_totals(times),
     )
+
+
+def report_on_weights(
+    comparison: Comparison, title: str, labels: Array | None
+) -> QuantizationReport:
+    """Compare a model whose weights are stored as integers with that in floats, as a whole."""
+    expected, found = comparison.expected, comparison.found
+    metrics = {**_metrics(expected, found, labels), "divergence": divergence(expected, found)}
+    if labels is not None:
+        metrics["perplexity_float"] = perplexity(expected, labels)
+        metrics["perplexity_int"] = perplexity(found, labels)
+    both = comparison.options.in_floats, comparison.options
+    sizes = [comparison.weight_bytes[each.precision] for each in both]
+    comparison.on_run("time", 0, None)
+    feed = comparison.samples[0].feed
+    times = [layer_times(comparison.source, each, feed) for each in both]
+    samples = len(comparison.samples)
+    return QuantizationReport(
+        title, samples, (), (), (), metrics, *_totals(times), program_bytes=(sizes[0], sizes[1])
+    )
+
+
+def _totals(times: Sequence[LayerTimes | None]) -> tuple[float | None, float | None]:
+    """Seconds of a run in floats and in integers."""
+    floats, integers = (None if each is None else each.total for each in times)
+    return floats, integers
 
 
 def _metrics(expected: Outputs, found: Outputs, labels: Array | None) -> dict[str, float]:
@@ -140,8 +178,8 @@ def _metrics(expected: Outputs, found: Outputs, labels: Array | None) -> dict[st
 def _layer(
     measurement: Measurement, cost: LayerCost, times: Sequence[LayerTimes | None]
 ) -> LayerReport:
-    dtype, seen = measurement.config.dtype, measurement.probes.observations
-    layer, parameters = cost.layer, cost.layer.parameters
+    seen, layer = measurement.probes.observations, cost.layer
+    dtype, parameters = layer.dtype, layer.parameters
     observation = seen.get(layer.point, Observation.of(np.zeros(0, np.float32)))
     (scale,), (zero,) = parameters.scales, parameters.offsets
     clipped = [(limit - zero) * scale for limit in dtype.limits]

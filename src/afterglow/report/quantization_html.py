@@ -53,14 +53,20 @@ def quantization_html(report: QuantizationReport) -> str:
         "<dl>",
         *(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in summary(report)),
         "</dl>",
-        f"<p>{_EXPLANATION.strip()}</p>",
-        "<table><thead><tr>",
-        *(_cell("th", name, escape(name)) for name, _ in _COLUMNS),
-        "</tr></thead><tbody>",
-        *(_row(layer) for layer in report.layers),
-        "</tbody></table></body></html>",
+        *(_layers(report) if report.layers else ()),
+        "</body></html>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def _layers(report: QuantizationReport) -> Iterator[str]:
+    """What the columns say, and the table."""
+    yield f"<p>{_EXPLANATION.strip()}</p>"
+    yield "<table><thead><tr>"
+    yield from (_cell("th", name, escape(name)) for name, _ in _COLUMNS)
+    yield "</tr></thead><tbody>"
+    yield from (_row(layer) for layer in report.layers)
+    yield "</tbody></table>"
 
 
 def summary(report: QuantizationReport) -> Iterator[tuple[str, str]]:
@@ -73,13 +79,21 @@ def summary(report: QuantizationReport) -> Iterator[tuple[str, str]]:
     if "accuracy_int8" in metrics:
         both = metrics["accuracy_float"], metrics["accuracy_int8"]
         yield "accuracy, in floats and in integers", f"{both[0]:.2%}, {both[1]:.2%}"
+    if "divergence" in metrics:
+        yield "divergence of the distributions", f"{metrics['divergence']:.4g} nats"
+    if "perplexity_int" in metrics:
+        both = metrics["perplexity_float"], metrics["perplexity_int"]
+        yield "perplexity, in floats and in integers", f"{both[0]:.4g}, {both[1]:.4g}"
     weights = f"{bytes_text(report.weight_bytes)}, {bytes_text(report.stored_bytes)}"
-    yield "weights of the layers, in floats and in integers", weights
+    kind = "weights of the layers" if report.program_bytes is None else "weights"
+    yield f"{kind}, in floats and in integers", weights
     if report.seconds is not None and report.stored_seconds is not None:
         both = report.seconds, report.stored_seconds
         yield "time of a run, in floats and in integers", ", ".join(map(time_text, both))
     if report.kept:
         yield "kept in floats", ", ".join(report.kept)
+    if report.int16:
+        yield "with 16 bits", ", ".join(report.int16)
 
 
 def time_text(seconds: float | None) -> str:

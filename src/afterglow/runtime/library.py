@@ -31,6 +31,7 @@ from afterglow.types.dtype import DTYPES
 from afterglow.types.extent import Dim
 from afterglow.types.extent.text import read_shape
 from afterglow.types.output_form import tensor_forms
+from afterglow.types.quantization import read_quantization
 
 FORMAT = 4
 """Counts changes of the description of a bundle that readers must know about."""
@@ -136,6 +137,7 @@ def _version(
 
 def _port(data: Mapping[str, Any], dims: Sequence[Dim]) -> Port:
     type = TensorType(DTYPES[data["dtype"]], read_shape(data["shape"], dims))
+    type = type.quantized(read_quantization(data.get("quantization")))
     level, filled = data["level"], None
     if level is not None:
         filled = FillLevel(level["axis"], *read_shape([level["before"], level["after"]], dims))

@@ -28,6 +28,7 @@ from afterglow.support.container import (
 from afterglow.support.errors import UsageError
 from afterglow.types.dtype import DTYPES
 from afterglow.types.extent import walk_extents
+from afterglow.types.quantization import read_quantization, spell_quantization
 
 KIND = "afterglow model"
 LAYOUT = 7
@@ -166,17 +167,23 @@ def _source_left(container: Container) -> SourceLeft | None:
 
 def _describe_signature(signature: Signature) -> list[Any]:
     return [
-        [[info.name, info.dtype and info.dtype.name, info.shape] for info in infos]
-        for infos in (signature.inputs, signature.outputs)
+        [_describe_info(info) for info in infos] for infos in (signature.inputs, signature.outputs)
     ]
 
 
+def _describe_info(info: TensorInfo) -> list[Any]:
+    dtype = info.dtype and info.dtype.name
+    return [info.name, dtype, info.shape, spell_quantization(info.quantization)]
+
+
 def _restore_signature(data: list[Any]) -> Signature:
-    inputs, outputs = (
-        tuple(
-            TensorInfo(name, dtype and DTYPES[dtype], None if shape is None else tuple(shape))
-            for name, dtype, shape in infos
-        )
-        for infos in data
-    )
+    inputs, outputs = (tuple(_restore_info(*info) for info in infos) for infos in data)
     return Signature(inputs, outputs)
+
+
+def _restore_info(
+    name: str, dtype: str | None, shape: list[Any] | None, quantization: Any = None
+) -> TensorInfo:
+    found = None if shape is None else tuple(shape)
+    known = DTYPES[dtype] if dtype else None
+    return TensorInfo(name, known, found, read_quantization(quantization))

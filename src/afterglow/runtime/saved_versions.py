@@ -29,6 +29,7 @@ from afterglow.types import (
 from afterglow.types.dtype import DTYPES
 from afterglow.types.extent import Dim, dims_of
 from afterglow.types.extent.text import read_shape, spell_shape
+from afterglow.types.quantization import read_quantization, spell_quantization
 
 AnyVersions: TypeAlias = "Versions[Version | SegmentedVersion]"
 
@@ -108,7 +109,9 @@ def _describe_artifact(artifact: Artifact) -> dict[str, Any]:
 
 def _describe_port(port: Port) -> list[Any]:
     level = port.level and [port.level.axis, spell_shape((port.level.before, port.level.after))]
-    return [port.name, port.type.dtype.name, spell_shape(port.type.shape), port.donated, level]
+    shape = spell_shape(port.type.shape)
+    quantization = spell_quantization(port.type.quantization)
+    return [port.name, port.type.dtype.name, shape, port.donated, level, quantization]
 
 
 def _describe_shapes(shapes: Shapes) -> dict[str, Any]:
@@ -142,9 +145,11 @@ def _restore_interface(data: Mapping[str, Any], dims: Sequence[Dim]) -> Interfac
 
 
 def _restore_port(data: Sequence[Any], dims: Sequence[Dim]) -> Port:
-    name, dtype, shape, donated, level = data
+    name, dtype, shape, donated, level, *quantization = data
     filled = level and FillLevel(level[0], *read_shape(level[1], dims))
-    return Port(name, TensorType(DTYPES[dtype], read_shape(shape, dims)), donated, filled)
+    type = TensorType(DTYPES[dtype], read_shape(shape, dims))
+    type = type.quantized(read_quantization(*quantization))
+    return Port(name, type, donated, filled)
 
 
 class Resumer(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from afterglow.types import DType, TensorType
+from afterglow.types import DType, Quantization, TensorType
 from afterglow.types.extent import is_ranged
 
 
@@ -19,12 +19,14 @@ class TensorInfo:
     name: str
     dtype: DType | None
     shape: tuple[int | str | None, ...] | None
+    quantization: Quantization | None = None
+    """What integers stand for, if they stand for real numbers."""
 
     @staticmethod
     def of(name: str, type: TensorType) -> TensorInfo:
         """What a caller is told of a type; a ranged extent is shown as its expression."""
         shape = (str(extent) if is_ranged(extent) else extent for extent in type.shape)
-        return TensorInfo(name, type.dtype, tuple(shape))
+        return TensorInfo(name, type.dtype, tuple(shape), type.quantization)
 
     @property
     def is_exact(self) -> bool:
@@ -40,7 +42,8 @@ class TensorInfo:
     def __str__(self) -> str:
         shape = self.shape if self.shape is not None else ("…",)
         extents = ", ".join("?" if extent is None else str(extent) for extent in shape)
-        return f"{self.name}: {self.dtype or '?'}[{extents}]"
+        suffix = f"; {self.quantization}" if self.quantization else ""
+        return f"{self.name}: {self.dtype or '?'}[{extents}{suffix}]"
 
 
 @dataclass(frozen=True)

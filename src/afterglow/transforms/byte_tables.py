@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.graph import Builder, Constant, Node, Op, Value
+from afterglow.graph import Builder, Node, Op, Value
 from afterglow.ops import activation
 from afterglow.ops import elementwise as arithmetic
 from afterglow.ops.conversion import Cast
 from afterglow.ops.fixed_point import ENTRIES, ByteTable
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
 from afterglow.passes import RewritePass, rewrite
-from afterglow.types import Array
-from afterglow.types.dtype import i8, u8
+from afterglow.transforms.matching.chains import Chain
+from afterglow.transforms.matching.quantized import BYTES, STORED_TYPES
+from afterglow.types import DType
 
-MOST_NODES = 32
-"""Nodes that a table may stand for; more are no chain of activation functions."""
+ALL = {dtype: np.arange(ENTRIES, dtype=np.uint8).view(dtype.numpy) for dtype in BYTES}
+"""All numbers of a byte, in the order of tables."""
 
 CHEAP: tuple[type[Op], ...] = (
     *(arithmetic.Add, arithmetic.Sub, arithmetic.Mul, arithmetic.Neg, arithmetic.Abs),
@@ -29,82 +30,29 @@ CHEAP: tuple[type[Op], ...] = (
 @rewrite(QuantizeLinear)
 def tabulate_functions(node: Node, b: Builder) -> Value | None:
     """quantize(f(dequantize(x)))  ->  byte_table(x),  f of any nodes, one of them not cheap."""
-    chain = _Chain.before(node)
+    chain = _chain_before(node)
     if chain is None or all(isinstance(op, CHEAP) for op in chain.ops[:-1]):
         return None
-    return chain.tabulated(b)
+    return _tabulated(b, chain)
 
 
 @rewrite(QuantizeLinear)
 def tabulate_all(node: Node, b: Builder) -> Value | None:
     """quantize(f(dequantize(x)))  ->  byte_table(x),  f of any nodes, or none."""
-    chain = _Chain.before(node)
-    return None if chain is None else chain.tabulated(b)
+    chain = _chain_before(node)
+    return None if chain is None else _tabulated(b, chain)
 
 
-class _Chain:
-    """Nodes that compute bytes from other bytes, each from the one at the same place."""
-
-    def __init__(self) -> None:
-        self.source: Value | None = None
-        self.ops: list[Op] = []
-        self.known: dict[Value, Array] = {}
-
-    @staticmethod
-    def before(node: Node) -> _Chain | None:
-        """What a node quantizes, if it is a function of one byte."""
-        chain, result = _Chain(), node.results[0]
-        bytes_only = result.type.dtype in (i8, u8)
-        if not bytes_only or not chain._evaluate(result) or chain.source is None:
-            return None
-        return chain if chain.source.type.shape == result.type.shape else None
-
-    def tabulated(self, b: Builder) -> Value:
-        """The table, applied to the source."""
-        *_, result = self.known.values()
-        numbers = tuple(int(number) for number in result.reshape(-1))
-        dtype = u8 if result.dtype == np.uint8 else i8
-        assert self.source is not None
-        return b.emit(ByteTable(numbers, dtype), self.source)
-
-    def _evaluate(self, value: Value) -> bool:
-        """Find what a value is for each byte; whether that can be said."""
-        if value in self.known:
-            return True
-        if isinstance(value, Constant):
-            if value.type.size != 1:
-                return False
-            self.known[value] = value.data.reshape(())
-            return True
-        node = value.producer
-        if node is None or not _is_elementwise(node) or len(self.ops) >= MOST_NODES:
-            return False
-        if isinstance(node.op, DequantizeLinear) and not self._begin(node.operands[0]):
-            return False
-        if not all(operand is None or self._evaluate(operand) for operand in node.operands):
-            return False
-        operands = [None if operand is None else self.known[operand] for operand in node.operands]
-        with np.errstate(all="ignore"):
-            result = node.op.evaluate(*operands)
-        assert isinstance(result, np.ndarray)
-        self.ops.append(node.op)
-        self.known[value] = result
-        return True
-
-    def _begin(self, stored: Value | None) -> bool:
-        """Take all bytes for what is dequantized, if it holds bytes and is the only such value."""
-        if stored is None or isinstance(stored, Constant) or stored.type.dtype not in (i8, u8):
-            return False
-        if self.source is None:
-            self.source = stored
-            self.known[stored] = np.arange(ENTRIES, dtype=np.uint8).view(stored.type.dtype.numpy)
-        return self.source is stored
+def _chain_before(node: Node) -> Chain | None:
+    """What a node computes, if it stores a function of one byte."""
+    result = node.results[0]
+    return Chain.of(result, ALL) if result.type.dtype in STORED_TYPES else None
 
 
-def _is_elementwise(node: Node) -> bool:
-    quantizes = isinstance(node.op, (QuantizeLinear, DequantizeLinear))
-    single = len(node.results) == 1 and node.predicate is None
-    return single and (quantizes or node.op.elementwise) and node.op.pure
+def _tabulated(b: Builder, chain: Chain) -> Value:
+    """The table, applied to the source."""
+    numbers = tuple(int(number) for number in chain.result.reshape(-1))
+    return b.emit(ByteTable(numbers, DType.of(chain.result.dtype)), chain.source)
 
 
 BYTE_TABLES = RewritePass("byte-tables", (tabulate_functions,))

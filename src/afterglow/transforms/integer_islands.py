@@ -6,14 +6,15 @@ import math
 
 import numpy as np
 
-from afterglow.graph import Builder, Constant, Node, Value
+from afterglow.graph import Builder, Constant, Node, Op, Value
 from afterglow.ops.activation import Clip, Relu
+from afterglow.ops.image import Interpolation, Resize
 from afterglow.ops.movement import Concat, Reshape, Slice, Transpose
 from afterglow.ops.pooling import MaxPool
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
 from afterglow.ops.shuffle import ChannelShuffle, DepthToSpace, SpaceToDepth
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.matching.quantized import Quantized, zero_point_of
+from afterglow.transforms.matching.quantized import STORED_TYPES, Quantized, zero_point_of
 from afterglow.transforms.matching.values import has_one_use
 
 LEAST_SCALE, LARGEST_SCALE = 2.0**-100, 2.0**100
@@ -23,6 +24,13 @@ MOVES = (Reshape, Transpose, Slice, ChannelShuffle, DepthToSpace, SpaceToDepth)
 """Ops that move the elements of their only operand."""
 
 
+def is_move(op: Op) -> bool:
+    """Whether an op moves the elements of its only operand, or repeats them."""
+    if isinstance(op, Resize):
+        return op.is_convex and op.mode is Interpolation.NEAREST
+    return isinstance(op, MOVES)
+
+
 @rewrite(QuantizeLinear)
 def cancel_quantization(node: Node, b: Builder) -> Value | None:
     """quantize(dequantize(x, s, z), s, z)  ->  x:  a multiple of s is as far from z as before."""
@@ -30,7 +38,7 @@ def cancel_quantization(node: Node, b: Builder) -> Value | None:
         case Node(
             QuantizeLinear(dtype=dtype, block_size=0), [Value() as x, Constant() as scale, *rest]
         ):
-            source = Quantized.of(x)
+            source = Quantized.of(x, STORED_TYPES)
             if source is None or source.stored.type.dtype is not dtype:
                 return None
             same = source.has_one_scale and np.array_equal(source.scale.data, scale.data)
@@ -42,28 +50,37 @@ def cancel_quantization(node: Node, b: Builder) -> Value | None:
 
 @rewrite(QuantizeLinear)
 def quantize_before_moving(node: Node, b: Builder) -> Value | None:
-    """quantize(move(x), s, z)  ->  move(quantize(x, s, z)),  s one number: bytes are moved."""
+    """quantize(move(x), s, z)  ->  move(quantize(x, s, z)),  s one number: bytes are moved.
+
+    Not if each of several parts of x would quantize all of it.
+    """
     match node:
         case Node(
             QuantizeLinear(block_size=0) as op,
             [Value(Node(move, [Value() as x])) as y, *parameters],
         ) if (
-            isinstance(move, MOVES)
+            is_move(move)
             and has_one_use(y)
             and all(p is None or p.type.rank == 0 for p in parameters)
         ):
-            return b.emit(move, b.emit(op, x, *parameters))
+            is_part = isinstance(move, Slice) and x.use_count > 1
+            if not is_part or Quantized.of(x, STORED_TYPES) is not None:
+                return b.emit(move, b.emit(op, x, *parameters))
     return None
 
 
-@rewrite(*MOVES)
+@rewrite(*MOVES, Resize)
 def dequantize_after_moving(node: Node, b: Builder) -> Value | None:
     """move(dequantize(x, s, z))  ->  dequantize(move(x), s, z),  s one number."""
     match node:
         case Node(
             move,
             [Value(Node(DequantizeLinear(block_size=0) as op, [Value() as x, *parameters])) as y],
-        ) if has_one_use(y) and all(p is None or p.type.rank == 0 for p in parameters):
+        ) if (
+            is_move(move)
+            and has_one_use(y)
+            and all(p is None or p.type.rank == 0 for p in parameters)
+        ):
             return b.emit(op, b.emit(move, x), *parameters)
     return None
 
@@ -73,7 +90,7 @@ def dequantize_after_pooling(node: Node, b: Builder) -> Value | None:
     """max_pool(dequantize(x, s, z))  ->  dequantize(max_pool(x), s, z),  s > 0 one number."""
     match node:
         case Node(MaxPool() as pool, [Value(Node(op, [_, *parameters])) as y]) if has_one_use(y):
-            source = Quantized.of(y)
+            source = Quantized.of(y, STORED_TYPES)
             if source is None or not source.has_one_scale or not source.scale.data > 0:
                 return None
             return b.emit(op, b.emit(pool, source.stored), *parameters)
@@ -91,7 +108,7 @@ def quantize_before_joining(node: Node, b: Builder) -> Value | None:
             QuantizeLinear(block_size=0) as op,
             [Value(Node(Concat() as concat, parts)) as y, *parameters],
         ) if has_one_use(y) and all(p is None or p.type.rank == 0 for p in parameters):
-            if any(Quantized.of(part) for part in parts if part is not None):
+            if any(Quantized.of(part, STORED_TYPES) for part in parts if part is not None):
                 return b.emit(concat, *(b.emit(op, part, *parameters) for part in parts))
     return None
 

@@ -1,4 +1,8 @@
-"""Recognise quantized ops that are written as ops on dequantized values."""
+"""Recognise quantized ops that are written as ops on dequantized values.
+
+Products of activations of 16 bits are two products of bytes: x is 256 times its high byte, which
+has the sign, plus its low byte. The sums of both are exact in 32 bits.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,15 @@ from afterglow.ops.linear import MatMul
 from afterglow.ops.quantization import DequantizeLinear
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.matching.quantized import Quantized, zero_point_of
+from afterglow.transforms.matching.quantized import (
+    STORED_TYPES,
+    Quantized,
+    emit_high_bytes,
+    emit_low_bytes,
+    zero_point_of,
+)
 from afterglow.transforms.matching.values import has_one_use
-from afterglow.types.dtype import f32, i32
+from afterglow.types.dtype import f32, i16, i32
 
 
 @rewrite(Conv)
@@ -21,7 +31,7 @@ def recognise_conv(node: Node, b: Builder) -> Value | None:
     """conv(dequantize(x), dequantize(w), c)  ->  quantized_conv(x, w) + c,  w a constant."""
     match node:
         case Node(Conv() as op, [Value() as x, Value() as weight, *rest]):
-            lhs, rhs = Quantized.of(x), Quantized.of(weight)
+            lhs, rhs = Quantized.of(x, STORED_TYPES), Quantized.of(weight)
             if lhs is None or rhs is None or not isinstance(rhs.stored, Constant):
                 return None
             if not lhs.has_one_scale or not rhs.fits_columns(0):
@@ -29,9 +39,7 @@ def recognise_conv(node: Node, b: Builder) -> Value | None:
             integers = QuantizedConv(
                 op.strides, op.pads, op.dilations, op.groups, lhs.zero_point, rhs.zero_point
             )
-            scale = _product_of_scales(b, lhs, rhs)
-            product = b.emit(integers, lhs.stored, rhs.stored, scale)
-            return b.emit(Add(), product, rest[0]) if rest and rest[0] is not None else product
+            return _emit_product(b, integers, lhs, rhs, rest[0] if rest else None)
     return None
 
 
@@ -40,7 +48,7 @@ def recognise_matmul(node: Node, b: Builder) -> Value | None:
     """matmul(dequantize(x), dequantize(y))  ->  quantized_matmul(x, y)."""
     match node:
         case Node(MatMul() as op, [Value() as x, Value() as y]):
-            lhs, rhs = Quantized.of(x), Quantized.of(y)
+            lhs, rhs = Quantized.of(x, STORED_TYPES), Quantized.of(y)
             if lhs is None or rhs is None:
                 return None
             columns = y.type.rank - (2 if op.transpose_rhs else 1)
@@ -49,8 +57,7 @@ def recognise_matmul(node: Node, b: Builder) -> Value | None:
             integers = QuantizedMatMul(
                 op.transpose_lhs, op.transpose_rhs, lhs.zero_point, rhs.zero_point
             )
-            scale = _product_of_scales(b, lhs, rhs)
-            return b.emit(integers, lhs.stored, rhs.stored, scale)
+            return _emit_product(b, integers, lhs, rhs)
     return None
 
 
@@ -83,9 +90,49 @@ def take_bias(node: Node, b: Builder) -> Value | None:
     return None
 
 
-def _product_of_scales(b: Builder, lhs: Quantized, rhs: Quantized) -> Value:
-    product = lhs.scale.data * rhs.scale.data
-    return b.constant(np.asarray(product), f"{b.name}.scale")
+@rewrite(Add)
+def add_bias_to_low_bytes(node: Node, b: Builder) -> Value | None:
+    """(quantized(high, w) + quantized(low, w)) + c  ->  quantized(high, w) + (… + c)."""
+    match node:
+        case Node(
+            Add(),
+            [
+                Value(
+                    Node(
+                        Add(),
+                        [
+                            Value(Node(op, [_, Constant() as weight, *_])) as high,
+                            Value(Node(other, [_, Constant() as same, *_])) as low,
+                        ],
+                    )
+                ) as total,
+                Value(Node(DequantizeLinear(), [Constant(), *_])) as bias,
+            ],
+        ) if isinstance(op, (QuantizedConv, QuantizedMatMul)) and has_one_use(total):
+            if op == other and weight is same:
+                return b.emit(Add(), high, b.emit(Add(), low, bias))
+    return None
+
+
+def _emit_product(
+    b: Builder,
+    op: QuantizedConv | QuantizedMatMul,
+    lhs: Quantized,
+    rhs: Quantized,
+    bias: Value | None = None,
+) -> Value | None:
+    """A product of integers, plus a bias; of 16 bits, one of high and one of low bytes."""
+    scales = np.asarray(lhs.scale.data * rhs.scale.data)
+    scale = b.constant(scales, f"{b.name}.scale")
+    if lhs.stored.type.dtype is not i16:
+        product = b.emit(op, lhs.stored, rhs.stored, scale)
+        return product if bias is None else b.emit(Add(), product, bias)
+    if lhs.zero_point:
+        return None
+    coarse = b.constant(scales * np.float32(256), f"{b.name}.scale")
+    high = b.emit(op, emit_high_bytes(b, lhs.stored), rhs.stored, coarse)
+    low = b.emit(op, emit_low_bytes(b, lhs.stored), rhs.stored, scale)
+    return b.emit(Add(), high, low if bias is None else b.emit(Add(), low, bias))
 
 
 def _are_same(scale: Constant, other: Constant, columns: tuple[int, ...]) -> bool:
@@ -101,5 +148,5 @@ def _fits_sums(bias: Constant, weight: Value) -> bool:
 
 
 RECOGNISE_QUANTIZED = RewritePass(
-    "recognise-quantized", (recognise_conv, recognise_matmul, take_bias)
+    "recognise-quantized", (recognise_conv, recognise_matmul, add_bias_to_low_bytes, take_bias)
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -25,3 +27,15 @@ class Quantization:
         if self.axis is None:
             return f"scale {self.scales[0]!r}, offset {self.offsets[0]}"
         return f"axis {self.axis}, scales {self.scales!r}, offsets {self.offsets!r}"
+
+
+def spell_quantization(quantization: Quantization | None) -> dict[str, Any] | None:
+    """Parameters for a whole tensor, as JSON can hold them."""
+    if quantization is None:
+        return None
+    return {"scale": quantization.scales[0], "zero_point": quantization.offsets[0]}
+
+
+def read_quantization(data: Mapping[str, Any] | None = None) -> Quantization | None:
+    """The parameters that were spelled so."""
+    return None if data is None else Quantization((data["scale"],), (data["zero_point"],))

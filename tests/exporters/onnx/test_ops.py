@@ -34,6 +34,7 @@ LACKING = {
     "shift_left",
     "shift_right",
     "requantize",
+    "integer_sqrt",
     "div",
     "if{then_branch = @alone",
     "scan{body = @alone",

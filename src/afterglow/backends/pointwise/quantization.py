@@ -1,15 +1,25 @@
-"""Casts, quantization of values, and back; tables."""
+"""Casts, quantization of values, and back; tables, and roots of integers."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from afterglow.backends.pointwise.conversion import cast
 from afterglow.backends.pointwise.table import expression
 from afterglow.backends.pointwise.value import Value
-from afterglow.backends.pointwise.vocabulary import clamp, convert, look_up, rint
+from afterglow.backends.pointwise.vocabulary import (
+    add_saturating,
+    clamp,
+    convert,
+    look_up,
+    nearest_integer,
+    rint,
+    select,
+)
 from afterglow.ops.conversion import Cast
-from afterglow.ops.fixed_point import ByteTable, Requantize
+from afterglow.ops.fixed_point import ByteTable, IntegerSqrt, Requantize, root_bits
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
-from afterglow.types.dtype import DType, f32, f64, i32, i64
+from afterglow.types.dtype import DType, f32, f64, i16, i32, i64
 
 
 @expression(Cast)
@@ -22,10 +32,20 @@ def cast_(op: Cast, x: Value) -> Value:
 def quantize(op: QuantizeLinear, x: Value, scale: Value, zero_point: Value | None = None) -> Value:
     """x / scale, rounded, plus the zero point; the scale is broadcast already."""
     y = x / scale
+    whole = nearest_integer(y) if op.dtype.is_integer and op.dtype.bits < 32 else None
+    if whole is not None:
+        return _quantized_at_once(whole, zero_point, op.dtype)
     y = rint(y) if op.dtype.is_integer else y
     y = y if zero_point is None else y + convert(zero_point, y.dtype)
     y = clamp(y, *map(float, op.dtype.limits)) if op.dtype.is_integer else y
     return cast(y, Cast(op.dtype, op.saturate))
+
+
+def _quantized_at_once(whole: Value, zero_point: Value | None, dtype: DType) -> Value:
+    """The nearest integer plus the zero point: sums that are not clipped are those of floats."""
+    if zero_point is not None:
+        whole = add_saturating(whole, convert(zero_point, i32))
+    return convert(whole, dtype, saturate=True)
 
 
 @expression(DequantizeLinear)
@@ -42,8 +62,12 @@ def dequantize(
 
 @expression(ByteTable)
 def byte_table(op: ByteTable, x: Value) -> Value:
-    """The entries of a table that the code has beside it."""
-    return look_up(x, op.table)
+    """The entries of a table that the code has beside it; of 16 bits, of one for each byte."""
+    if op.dtype.bits == 8:
+        return look_up(x, op.table)
+    parts = (op.table & 0xFF).astype(np.uint8), (op.table >> 8).astype(np.int8)
+    low, high = (look_up(x, part) for part in parts)
+    return convert(low, i16) | (convert(high, i16) << 8)
 
 
 @expression(Requantize)
@@ -53,6 +77,18 @@ def requantize(op: Requantize, x: Value, multiplier: Value, shift: Value) -> Val
     halves = shifts.like(1) << (shifts - 1)
     rounded = (convert(x, i64) * convert(multiplier, i64) + halves) >> shifts
     return convert(clamp(rounded + op.zero_point, *op.dtype.limits), op.dtype)
+
+
+@expression(IntegerSqrt)
+def integer_sqrt(op: IntegerSqrt, x: Value) -> Value:
+    """Bit by bit: no machine rounds it in another way, and none needs floats for it."""
+    rest, root = x, x.like(0)
+    for bit in root_bits(x.dtype):
+        tried = root + bit
+        fits = tried <= rest
+        rest = select(fits, rest - tried, rest)
+        root = (root >> 1) + select(fits, x.like(bit), x.like(0))
+    return root
 
 
 def _middle(stored: DType, wide: DType) -> DType:

@@ -38,6 +38,8 @@ class Vocabulary:
     floor: Function
     ceil: Function
     rint: Function
+    nearest_integer: Function
+    add_saturating: Function
     look_up: Function
     has_doubles: Callable[[Any], bool]
     functions: Mapping[str, Function]
@@ -164,6 +166,18 @@ def ceil(x: ValueT) -> ValueT:
 def rint(x: ValueT) -> ValueT:
     """The nearest whole number, the even one of two."""
     result: ValueT = _of(x).rint(x)
+    return result
+
+
+def nearest_integer(x: ValueT) -> ValueT | None:
+    """`rint` as i32, saturated; None where no single instruction of the machine gives it."""
+    result: ValueT | None = _of(x).nearest_integer(x)
+    return result
+
+
+def add_saturating(a: ValueT, b: ValueT) -> ValueT:
+    """a + b of integers, saturated to the range of their type."""
+    result: ValueT = _of(a).add_saturating(a, b)
     return result
 
 

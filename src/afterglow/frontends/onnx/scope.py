@@ -55,7 +55,10 @@ class Scope:
     def define(self, name: str, value: Imported | None) -> None:
         """Let a name stand for a value; None for an empty optional."""
         if name in self._entries:
-            raise ModelError(f"the name {name!r} is defined twice")
+            raise ModelError(
+                f"the name {name!r} is defined twice",
+                help="ONNX has every name once: export the model with other names of outputs",
+            )
         self._entries[name] = self._variable(value) if name in self._variables else value
 
     def vary(self, names: Iterable[str]) -> None:

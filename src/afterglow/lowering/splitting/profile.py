@@ -9,7 +9,7 @@ from afterglow.graph import Function, Node, Value
 from afterglow.graph.order import producers
 from afterglow.instr import Alloc, Buffer, Dealloc, DeclareView, Instr, Program, Region, Stack
 from afterglow.lowering.select import Selection, select_instructions
-from afterglow.lowering.splitting.region import types_of
+from afterglow.lowering.splitting.region import Pieces, types_of
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Profile:
 
     def __init__(self, function: Function, memory: Memory) -> None:
         self.function = function
+        self.pieces = Pieces()
         selection = Selection(function)
         program = selection.run()
         memory.tidy(program)

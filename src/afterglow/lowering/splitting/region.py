@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 
 from afterglow.graph import Band, Cut, Node, Value
 from afterglow.types import TensorType
@@ -28,6 +28,27 @@ class Piece:
         """Where what the op computes begins; the part itself may begin behind it."""
         return self.cut.start - self.band.skip
 
+    @cached_property
+    def nbytes(self) -> int:
+        """The bytes of what it computes."""
+        return sum(self.cut.of(result.type).nbytes for result in self.node.results)
+
+
+class Pieces:
+    """The pieces of nodes; remembers them, because bands that end alike have the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Node, Cut], Piece | None] = {}
+
+    def piece(self, node: Node, cuts: Sequence[Cut]) -> Piece | None:
+        """A node's part that holds all cuts; None if it cannot be cut so."""
+        hull = reduce(Cut.hull, cuts)
+        if any(cut.axis != hull.axis for cut in cuts):
+            return None
+        if (node, hull) not in self._known:
+            self._known[node, hull] = _piece(node, hull)
+        return self._known[node, hull]
+
 
 @dataclass(frozen=True)
 class BandOfRegion:
@@ -38,7 +59,7 @@ class BandOfRegion:
 
     def nbytes(self) -> int:
         """The bytes of all that it computes."""
-        return sum(p.cut.of(result.type).nbytes for p in self.pieces for result in p.node.results)
+        return sum(piece.nbytes for piece in self.pieces)
 
     def structure(self) -> Hashable:
         """What its memory depends on: equal for bands that differ only in where they lie."""
@@ -64,8 +85,11 @@ class BandOfRegion:
 class Region:
     """Nodes in an order in which they can run, and which of their results are needed outside."""
 
-    def __init__(self, nodes: Sequence[Node], escaping: Iterable[Value]) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], escaping: Iterable[Value], pieces: Pieces | None = None
+    ) -> None:
         self.nodes = tuple(nodes)
+        self.pieces = pieces or Pieces()
         self.results = {result: node for node in nodes for result in node.results}
         leaving = {value for value in escaping if value in self.results}
         members = {*nodes}
@@ -87,7 +111,7 @@ class Region:
             cuts = [needs[result] for result in node.results if result in needs]
             if not cuts:
                 continue
-            piece = _piece(node, cuts)
+            piece = self.pieces.piece(node, cuts)
             if piece is None or not self._demand(piece, needs):
                 return None
             pieces.append(piece)
@@ -129,10 +153,8 @@ def types_of(node: Node) -> list[TensorType | None]:
     return [None if operand is None else operand.type for operand in node.operands]
 
 
-def _piece(node: Node, cuts: Sequence[Cut]) -> Piece | None:
-    """A node's part that holds all cuts."""
-    if not node.op.pure or len({cut.axis for cut in cuts}) > 1:
+def _piece(node: Node, cut: Cut) -> Piece | None:
+    if not node.op.pure:
         return None
-    hull = reduce(Cut.hull, cuts)
-    band = node.op.band(hull, node.results[0].type, types_of(node))
-    return None if band is None else Piece(node, hull, band)
+    band = node.op.band(cut, node.results[0].type, types_of(node))
+    return None if band is None else Piece(node, cut, band)

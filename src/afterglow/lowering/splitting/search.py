@@ -52,6 +52,7 @@ class Search:
         self._measured: dict[Way, int] = {}
         """The bytes that a band of each way takes."""
         self._possible: dict[Way, bool] = {}
+        self._regions: dict[tuple[int, int], Region] = {}
 
     def within(self, limit: int, most_held: int | None = None) -> Plan | None:
         """The cheapest plan whose parts take no more than a limit; None if there is none.
@@ -137,7 +138,7 @@ class Search:
 
     def _measure(self, way: Way) -> int:
         """The bytes that a band takes; more than there are if it cannot be computed."""
-        region = self._region(way)
+        region = self._region(way.first, way.last)
         middle = widest(self.profile.most_bands(way.last, way.axis), way.count)
         bands = [region.band(way.axis, i, way.count) for i in (0, middle, way.count - 1)]
         largest = max(bands, key=lambda band: NEVER if band is None else band.nbytes())
@@ -151,13 +152,17 @@ class Search:
     def _is_possible(self, way: Way) -> bool:
         """Whether every band can be computed."""
         if way not in self._possible:
-            bands = self._region(way).bands(way.axis, way.count)
+            bands = self._region(way.first, way.last).bands(way.axis, way.count)
             self._possible[way] = all(band is not None for band in bands)
         return self._possible[way]
 
-    def _region(self, way: Way) -> Region:
-        nodes = [n for group in self.profile.groups[way.first : way.last + 1] for n in group]
-        return Region(nodes, self.profile.function.escaping())
+    def _region(self, first: int, last: int) -> Region:
+        profile = self.profile
+        if (first, last) not in self._regions:
+            nodes = [node for group in profile.groups[first : last + 1] for node in group]
+            region = Region(nodes, profile.function.escaping(), profile.pieces)
+            self._regions[first, last] = region
+        return self._regions[first, last]
 
     def _path(self, ways: _Ways, limit: int) -> list[Way] | None:
         """The cheapest sequence of whole groups and stretches, from the first to the last."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from afterglow.graph import Band, Cut, Node, Value
 from afterglow.lowering.splitting.profile import Profile
-from afterglow.lowering.splitting.region import part_of, types_of, widest
+from afterglow.lowering.splitting.region import part_of, widest
 
 
 @dataclass(frozen=True)
@@ -71,13 +70,12 @@ class Walk:
         cuts = list(self._cuts(node))
         if not cuts:
             return self._whole.isdisjoint(node.results)
-        if not node.op.pure or None in cuts or len({cut.axis for cut in cuts if cut}) > 1:
+        known = [cut for cut in cuts if cut is not None]
+        piece = self.profile.pieces.piece(node, known) if len(known) == len(cuts) else None
+        if piece is None:
             return False
-        cut = reduce(Cut.hull, (cut for cut in cuts if cut))
-        band = node.op.band(cut, node.results[0].type, types_of(node))
-        if band is None:
-            return False
-        self._demand(node, band)
+        cut = piece.cut
+        self._demand(node, piece.band)
         extent = node.results[0].type.shape[cut.axis]
         share = self.count * cut.extent / extent + self._narrower
         self._work += int(self.profile.work[node] * max(0.0, share - 1))

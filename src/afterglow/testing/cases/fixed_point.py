@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.ops.fixed_point import ENTRIES, ByteTable, Requantize
-from afterglow.testing.cases.case import Case, case, i8, i32, u8
+from afterglow.ops.fixed_point import ENTRIES, ByteTable, IntegerSqrt, Requantize
+from afterglow.testing.cases.case import Case, case, i8, i32, i64, u8
 from afterglow.types import TensorType
 from afterglow.types import dtype as d
 
 _BYTES = tuple(int(number) for number in np.random.default_rng(3).permutation(ENTRIES))
 _SIGNED = tuple(number - 128 for number in _BYTES)
+_WIDE = tuple(257 * number - 32768 for number in _BYTES)
 _ALL = np.arange(ENTRIES, dtype=np.uint8)
 
 _TIES = np.array([-6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5], np.int32)
+
+_SQUARES = np.array([-5, 0, 1, 3, 4, 8, 9, 46340**2 - 1, 46340**2, 2**31 - 1])
+_LARGE_SQUARES = np.array([3037000499**2 - 1, 3037000499**2, 2**63 - 1, -(2**63)])
 
 
 def _case(op: Requantize, x: TensorType, columns: int | None = None) -> Case:
@@ -38,6 +42,8 @@ CASES = [
     case(ByteTable(_BYTES), i8(2, 5, 9), low=-128, high=127),
     case(ByteTable(_SIGNED, d.i8), i8(ENTRIES), given={0: _ALL.view(np.int8)}),
     case(ByteTable(_BYTES), u8(0, 3)),
+    case(ByteTable(_WIDE, d.i16), u8(ENTRIES), given={0: _ALL}),
+    case(ByteTable(_WIDE, d.i16), i8(2, 70), low=-128, high=127),
     _case(Requantize(), i32(3, 70)),
     _case(Requantize(zero_point=11), i32(2, 5, 37), 37),
     _case(Requantize(zero_point=-4, dtype=d.i8), i32(5, 3, 20), 20),
@@ -45,4 +51,9 @@ CASES = [
     _case(Requantize(), i32(0, 3)),
     _ties(Requantize(zero_point=100)),
     _ties(Requantize(dtype=d.i32)),
+    _case(Requantize(zero_point=3, dtype=d.i16), i32(3, 7)),
+    case(IntegerSqrt(), i32(10), given={0: _SQUARES.astype(np.int32)}),
+    case(IntegerSqrt(), i64(10), given={0: _SQUARES}),
+    case(IntegerSqrt(), i64(4), given={0: _LARGE_SQUARES}),
+    case(IntegerSqrt(), i32(0, 3)),
 ]

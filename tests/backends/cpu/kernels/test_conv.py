@@ -20,7 +20,8 @@ from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
 from afterglow.testing.cases.case import Case
 from afterglow.testing.cases.convolution import CASES
-from afterglow.types import Array
+from afterglow.types import Array, DType
+from afterglow.types.dtype import bf16, f16
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
 
 CONVS = [case for case in CASES if isinstance(case.op, Conv)]
@@ -123,6 +124,21 @@ def test_other_machines(name: str, channels: int) -> None:
     target = Target.of(name)
     assert can_write(bench.job())
     assert compile_module(best_kernel(bench.job(), target).module, target)
+
+
+@pytest.mark.parametrize("dtype", [f16, bf16], ids=str)
+@pytest.mark.parametrize("winograd", [False, True])
+def test_floats_of_16_bits(dtype: DType, winograd: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def only(r: KernelRequest) -> list[Algorithm]:
+        return [winograd_algorithm(r.step, WinogradPlan.of(r.step, r.target, 2))]
+
+    if winograd:
+        monkeypatch.setitem(ENTRIES, Conv, replace(ENTRIES[Conv], algorithms=only))
+    bench = Bench()
+    x = bench.input(random(1, 6, 5, 21).astype(dtype.numpy))
+    weight = bench.constant(random(19, 3, 3, 21).astype(dtype.numpy))
+    bench.step(conv((3, 3), 1, 1), x, weight, stored=True)
+    bench.check(rtol=2.0 ** (-10 if dtype is f16 else -7), atol=1e-2)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -58,6 +58,30 @@ def test_sums_of_two_products_that_exceed_16_bits_are_exact(target: str) -> None
     np.testing.assert_array_equal(result, x.astype(np.int32) @ weight.astype(np.int32))
 
 
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v2"])
+@pytest.mark.parametrize("op", [QuantizedMatMul(), QuantizedMatMul(False, False, 7, 3)], ids=str)
+def test_weights_that_exceed_16_bits_in_some_places_are_exact(
+    op: QuantizedMatMul, target: str
+) -> None:
+    """A pair of weights may add up to 128 of either sign: 129 is too much, in any column."""
+    rng = np.random.default_rng(0)
+    weight = rng.integers(-64, 65, (150, 70)).astype(np.int8)
+    weight[20:22, 3], weight[40:42, 50], weight[60:62, 69] = (64, 65), (-64, -65), (-128, -127)
+    weight[82:84, 17], weight[90:92, 18] = (127, -128), (1, 127)
+    x = rng.choice(np.array([0, 1, 254, 255], np.uint8), (11, 150), p=[0.1, 0.1, 0.1, 0.7])
+    bench = Bench(Target.of(target))
+    bench.step(op, bench.input(x), bench.constant(weight), stored=True)
+    assert_exact(bench, 2)
+
+
+def test_small_weights_are_multiplied_as_bytes_where_that_is_exact() -> None:
+    machine = Target.of("x86-64-v3")
+    bench = Bench(machine)
+    x, weight = np.zeros((8, 64), np.uint8), np.zeros((64, 32), np.int8)
+    bench.step(QuantizedMatMul(), bench.input(x), bench.constant(weight), stored=True)
+    assert "vpmaddubsw" in assembly(best_kernel(bench.job(), machine).module, machine)
+
+
 CONVS = {
     "1x1": (QuantizedConv((1, 1), (0,) * 4, (1, 1), 1, 120), (1, 9, 11, 24), (72, 1, 1, 24)),
     "3x3": (QuantizedConv((2, 2), (1,) * 4, (1, 1), 1, 3), (2, 9, 8, 3), (20, 3, 3, 3)),
@@ -90,6 +114,21 @@ def test_residual_rectifier_and_quantization_follow(name: str, target: str) -> N
             stored=True,
         )
         assert_exact(bench, pieces)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("rows", [3, 5])
+def test_windows_of_one_channel_whose_rows_are_multiplied_four_at_a_time(
+    rows: int, dtype: type[np.integer]
+) -> None:
+    rng, limits = np.random.default_rng(0), np.iinfo(dtype)
+    op = QuantizedConv((2, 1), (1, 2, 1, 0), (1, 2), 37, limits.max - 9)
+    x = rng.choice(np.array([limits.min, 3, limits.max], dtype), (2, 9, 12, 37))
+    weight = rng.choice(np.array([-128, 1, 127], np.int8), (37, rows, 3, 1))
+    bench = Bench()
+    bias = bench.constant(rng.integers(-1000, 1000, 37).astype(np.int32))
+    bench.step(op, bench.input(x), bench.constant(weight), None, bias, stored=True)
+    assert_exact(bench, 2)
 
 
 @pytest.mark.parametrize("zero_points", [(0, 0), (131, -3)])

@@ -10,10 +10,13 @@ from afterglow.backends.cpu.micro.fusion import _leading_to, chain_strides
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Stack
 from afterglow.ops.activation import Relu
+from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, Mul
 from afterglow.ops.functions import Exp
 from afterglow.ops.linear import MatMul
 from afterglow.ops.softmax import Softmax
+from afterglow.types import DType
+from afterglow.types.dtype import bf16, f16, f32
 from tests.backends.cpu.kernels.harness import Bench
 
 TARGETS = [Target.host(), Target.of("x86-64-v3")]
@@ -115,3 +118,18 @@ def test_a_stack_without_locals_is_one_job() -> None:
     bench.step(Add(), a, x, stored=True)
     assert bench.job().steps == Stack(tuple(bench.steps), ()).body
     bench.check(pieces=2)
+
+
+@pytest.mark.parametrize("dtype", [f16, bf16], ids=str)
+def test_narrow_floats_are_rounded_where_they_are_stored_or_become_others(dtype: DType) -> None:
+    bench = Bench()
+    x = bench.input(np.array([2048.0, 1.0, -3.0], dtype.numpy))
+    one = bench.input(np.array([1.0], dtype.numpy))
+    sum = bench.step(Add(), x, one)  # 2049 is none of f16
+    twice = bench.step(Add(), sum, one, stored=True)
+    bench.step(Cast(f32), sum, stored=True)
+    bench.step(Cast(f32), twice, stored=True)
+    (rounded, wide, end) = bench.run()
+    assert rounded.tolist() == np.array([2050, 3, -1], dtype.numpy).tolist()
+    assert wide.tolist() == [2048, 2, -2]
+    assert end.tolist() == rounded.astype(np.float32).tolist()

@@ -29,11 +29,13 @@ from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelReque
 from afterglow.backends.cpu.micro.rows import Row, split
 from afterglow.backends.cpu.micro.sliding import Channels, each_row, load
 from afterglow.instr import OpInstr
-from afterglow.ops.image import Coordinates, Interpolation, Resize
+from afterglow.ops.image import WEIGHT_BITS, WEIGHT_ONE, Coordinates, Interpolation, Resize
 from afterglow.types import Array
-from afterglow.types.dtype import DType, f32, f64, i64
+from afterglow.types.dtype import DType, f32, f64, i8, i32, i64, u8
 from afterglow.types.extent import is_ranged, largest
 
+MOST_FIXED = 2
+"""Axes along which weighted sums of bytes fit 32 bits."""
 TABLE_ENTRY = 64.0
 """FLOPs that take about as long as an entry of a table."""
 MOST_TAPS = 4
@@ -78,13 +80,14 @@ def write_resize(k: Kernel) -> None:
 def _write_tables(k: Kernel, plan: _Plan, axis: int) -> None:
     """Write a phase that fills the tables of a ranged axis, up to whole vectors."""
     own = axis - plan.missing
-    ranged = RangedAxis(plan.op, own, plan.x.type.shape[own], plan.strides[axis])
+    whole = plan.x.type.dtype.is_integer
+    ranged = RangedAxis(plan.op, own, plan.x.type.shape[own], plan.strides[axis], whole)
     entries = plan.filled(ranged.size)
     with k.phase(entries, TABLE_ENTRY * largest(entries), f"table{axis}") as p:
         offsets = p.workspace(f"offsets{axis}")
         weights = p.workspace(f"weights{axis}") if plan.weighs else None
         with p.units() as place:
-            write_table(p.e, ranged, place, plan.row(axis), offsets, weights)
+            write_table(p.e, ranged, place, plan.row(axis), offsets, weights, plan.one)
 
 
 class _Plan:
@@ -99,11 +102,23 @@ class _Plan:
         self.strides = (*(0,) * missing, *x.strides)
         self.resized = [axis + missing for axis in op.resized_axes(x.type.shape)]
         self.weighs = op.mode is not Interpolation.NEAREST
+        self.fixed = self._has_fixed_point()
         self.dtype = _computed(x.type.dtype) if self.weighs else x.type.dtype
+        self.dtype = i32 if self.fixed else self.dtype
         self.lines = math.prod(self.sizes[:-2])
         self.channels = Channels.of(k.target, self.sizes[-1], self.dtype, x.type.dtype, self.lines)
         taps = math.prod(self.taps(axis) for axis in self.resized)
         self.work = RESIZED_TAP * k.step.outs[0].type.size * taps
+
+    def _has_fixed_point(self) -> bool:
+        """Whether weights are integers, and sums of bytes fit 32 bits."""
+        bytes = self.x.type.dtype in (i8, u8)
+        return bytes and self.op.has_whole_weights and len(self.resized) <= MOST_FIXED
+
+    @property
+    def one(self) -> int:
+        """The weight that stands for 1."""
+        return WEIGHT_ONE if self.fixed else 1
 
     def is_ranged(self, axis: int) -> bool:
         """Whether the tables of an axis depend on extents."""
@@ -126,7 +141,9 @@ class _Plan:
     def table(self, axis: int) -> tuple[Array, Array]:
         """For each element along an axis the elements of x that count, and their weights."""
         own = axis - self.missing
-        return self.op.table(own, self.x.type.shape[own])
+        whole = self.x.type.dtype.is_integer
+        indices, weights = self.op.table(own, self.x.type.shape[own], whole=whole)
+        return indices, weights * self.one
 
 
 def _computed(dtype: DType) -> DType:
@@ -216,6 +233,7 @@ class _Resampling:
         self, number: Index, start: Pointer, near: list[_Near], bounds: tuple[Index, Index]
     ) -> None:
         plan, row, last = self.plan, self.sink.row(number), len(self.plan.sizes) - 1
+        dtype = plan.x.type.dtype
 
         def write_vector(channel: Value, lanes: int, mask: Value | None) -> None:
             across = None
@@ -225,11 +243,18 @@ class _Resampling:
             else:
                 place = start + channel * plan.strides[-1]
             found = _Sum(self.e, plan, lanes, mask, across).over(near, place)
-            if plan.weighs and plan.x.type.dtype.is_integer:
-                found = convert(rint(found), plan.x.type.dtype, saturate=True)
+            if plan.fixed:
+                found = convert(_halves_to_even(found, WEIGHT_BITS * len(plan.resized)), dtype)
+            elif plan.weighs and dtype.is_integer:
+                found = convert(rint(found), dtype, saturate=True)
             row.put(channel, found, mask)
 
         plan.channels.each(self.e, bounds, write_vector)
+
+
+def _halves_to_even(x: Value, bits: int) -> Value:
+    """x / 2^bits, rounded to the nearest integer, of two to the even one."""
+    return (x + ((1 << (bits - 1)) - 1) + ((x >> bits) & 1)) >> bits if bits else x
 
 
 @dataclass(frozen=True)

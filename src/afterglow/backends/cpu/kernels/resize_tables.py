@@ -21,9 +21,10 @@ from afterglow.backends.cpu.llvm.emitter import (
     equal,
     floor,
     larger,
+    rint,
     select,
 )
-from afterglow.ops.image import Coordinates, Interpolation, Resize, Rounding
+from afterglow.ops.image import WEIGHT_ONE, Coordinates, Interpolation, Resize, Rounding
 from afterglow.types.dtype import f32, f64, i64
 
 ROUNDING: dict[Rounding, Callable[[Value], Value]] = {
@@ -44,6 +45,8 @@ class RangedAxis:
     axis: int
     extent: int
     stride: int
+    whole: bool = False
+    """Whether x has integers."""
 
     @property
     def size(self) -> int:
@@ -71,7 +74,11 @@ class RangedAxis:
             weights.append(self._kept(e, indices[-1], self._weight(distance)))
         total = reduce(add, weights)
         divisor = select(equal(total, 0.0), total.like(1.0), total)
-        return [self._offset(e, index) for index in indices], [w / divisor for w in weights]
+        weights = [w / divisor for w in weights]
+        if self.whole and self.op.has_whole_weights:
+            first = rint(weights[0] * float(WEIGHT_ONE)) * (1 / WEIGHT_ONE)
+            weights = [first, 1.0 - first]
+        return [self._offset(e, index) for index in indices], weights
 
     def _offset(self, e: Emitter, index: Value) -> Value:
         last = convert(e.index(self.extent), i64) - 1
@@ -136,12 +143,21 @@ class RangedAxis:
 
 
 def write_table(
-    e: Emitter, axis: RangedAxis, place: Value, row: int, offsets: Pointer, weights: Pointer | None
+    e: Emitter,
+    axis: RangedAxis,
+    place: Value,
+    row: int,
+    offsets: Pointer,
+    weights: Pointer | None,
+    one: float,
 ) -> None:
-    """Write the entries of an element of the result, those of each tap a row apart."""
+    """Write the entries of an element of the result, those of each tap a row apart.
+
+    Weights are multiples of 1 / `one`, where they are integers.
+    """
     found, factors = axis.neighbours(e, place)
     for tap, offset in enumerate(found):
         offsets.store(offset, place + tap * row)
     for tap, factor in enumerate(factors):
         if weights is not None:
-            weights.store(convert(factor, weights.dtype), place + tap * row)
+            weights.store(convert(factor * one, weights.dtype), place + tap * row)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from afterglow.backends.cpu.llvm.emitter import Index, Value, convert
-from afterglow.backends.cpu.micro.fusion import Chain, ChainRow, chain_strides
+from afterglow.backends.cpu.micro.fusion import Chain, ChainRow, as_declared, chain_strides
 from afterglow.backends.cpu.micro.kernel import KernelRequest, Phase
 from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.layout import Placed, lay_out
@@ -55,7 +55,7 @@ class _ComputedRow:
     buffer: Buffer
 
     def load(self, column: Index, lanes: int, mask: Value | None = None) -> Value:
-        return self.row.run({}, column, lanes, mask)[self.buffer]
+        return as_declared(self.row.run({}, column, lanes, mask)[self.buffer], self.buffer)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from afterglow.backends.cpu.llvm.emitter import Index, Value, convert
 from afterglow.backends.cpu.micro.rows import Row, Rows, Strides, own_axis, strides_within
 from afterglow.backends.cpu.pointwise import compute
 from afterglow.instr import Buffer, OpInstr, Region
-from afterglow.types.dtype import DType
+from afterglow.types.dtype import DType, f32
 
 if TYPE_CHECKING:
     from afterglow.backends.cpu.micro.kernel import Phase
@@ -100,15 +100,27 @@ class ChainRow:
     def run(
         self, given: Mapping[Buffer, Value], column: Index, lanes: int, mask: Value | None
     ) -> dict[Buffer, Value]:
-        """Compute the steps on neighbouring columns, write what is stored, return all values."""
+        """Compute the steps on neighbouring columns, write what is stored, return all values.
+
+        Narrow floats stay in f32 from step to step: they are rounded where they are stored, or
+        read as another type.
+        """
         values = dict(given)
         for step in self.chain.steps:
             operands = [
                 None if b is None else self._value(b, values, column, lanes, mask) for b in step.ins
             ]
-            values[step.outs[0]] = compute(step.op, step.outs[0].type.dtype, operands)
+            dtype = step.outs[0].type.dtype
+            if not dtype.is_narrow_float or step.op.moves_only:
+                operands = [
+                    x if x is None or b is None else as_declared(x, b)
+                    for x, b in zip(operands, step.ins, strict=True)
+                ]
+            else:
+                dtype = f32
+            values[step.outs[0]] = compute(step.op, dtype, operands)
         for buffer, row in self.written.items():
-            row.store(values[buffer].splat(lanes), column, mask)
+            row.store(as_declared(values[buffer], buffer).splat(lanes), column, mask)
         return values
 
     def _value(
@@ -125,6 +137,12 @@ class ChainRow:
             loaded = self.read[buffer].load(column, lanes, mask)
             values[buffer] = loaded.splat(lanes)
         return values[buffer]
+
+
+def as_declared(value: Value, buffer: Buffer) -> Value:
+    """A value in the type of its buffer, if it was computed in a wider one."""
+    dtype = buffer.type.dtype
+    return convert(value, dtype) if dtype.is_narrow_float and value.dtype is f32 else value
 
 
 class Sink:
@@ -176,7 +194,9 @@ class SinkRow:
 
         A value of another type is converted to that of the result, as `convert` does it.
         """
-        made = value if value.dtype is self.sink.dtype else convert(value, self.sink.dtype)
+        dtype = self.sink.dtype
+        exact = value.dtype is dtype or (dtype.is_narrow_float and value.dtype is f32)
+        made = value if exact else convert(value, dtype)
         self.row.run({self.sink.buffer: made}, column, made.lanes, mask)
 
 
@@ -221,7 +241,9 @@ class SourceRow:
         """Neighbouring elements, where the mask holds."""
         if self.plain is not None:
             return self.plain.load(column, lanes, mask).splat(lanes)
-        return self.row.run({}, column, lanes, mask)[self.source.buffer]
+        return as_declared(
+            self.row.run({}, column, lanes, mask)[self.source.buffer], self.source.buffer
+        )
 
 
 def _leading_to(buffer: Buffer, before: Sequence[OpInstr]) -> tuple[OpInstr, ...]:

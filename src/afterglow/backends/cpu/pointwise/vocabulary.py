@@ -14,6 +14,7 @@ from afterglow.backends.cpu.pointwise.fast import (
 from afterglow.backends.cpu.pointwise.remainder import fmod
 from afterglow.backends.pointwise.vocabulary import Vocabulary
 from afterglow.types import Array
+from afterglow.types.dtype import f32
 
 
 def _look_up(x: Value, table: Array) -> Value:
@@ -21,6 +22,11 @@ def _look_up(x: Value, table: Array) -> Value:
     code = x.code
     assert isinstance(code, Emitter)
     return emitter.look_up(code.module.table(code, "table", table), x)
+
+
+def _nearest_integer(x: Value) -> Value | None:
+    single = x.dtype is f32 and x.lanes == 1
+    return emitter.nearest_integer(x) if single and x.code.target.rounding_conversion else None
 
 
 def _has_doubles(x: Value) -> bool:
@@ -43,6 +49,8 @@ LLVM = Vocabulary(
     floor=emitter.floor,
     ceil=emitter.ceil,
     rint=emitter.rint,
+    nearest_integer=_nearest_integer,
+    add_saturating=emitter.add_saturating,
     look_up=_look_up,
     has_doubles=_has_doubles,
     functions={

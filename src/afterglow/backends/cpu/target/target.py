@@ -57,6 +57,8 @@ class Facts:
     """Whether instructions convert between f16 and f32."""
     rounding: bool = True
     """Whether instructions round floats to whole numbers."""
+    rounding_conversion: bool = False
+    """Whether an instruction makes the nearest i32 of an f32, rather than cut its fraction off."""
     subnormals: bool = True
     """Whether vectors of f32 compute with subnormal numbers, rather than take them for zero."""
     double_precision: bool = True
@@ -67,6 +69,8 @@ class Facts:
     """Whether an instruction adds four products of i8, or of u8, into each 32-bit integer."""
     dot_pairs: bool = False
     """Whether an instruction adds two products of i16 into each i32."""
+    saturation: bool = False
+    """Whether an instruction makes the nearest number of fewer bits of a 32-bit integer."""
     byte_pairs: bool = False
     """Whether an instruction multiplies u8 and i8 and adds neighbouring products into i16."""
     byte_tables: bool = False
@@ -211,9 +215,11 @@ def _arm_facts(features: set[str]) -> Facts:
         fma=fused,
         half_conversions=fused,
         rounding=any(name.startswith("fp-armv8") for name in units),
+        rounding_conversion=bool(units) and not neon,
         subnormals=not neon,
         double_precision=any(not name.endswith("sp") for name in units),
         dot_pairs="dsp" in features and not neon,
+        saturation="dsp" in features,
     )
 
 

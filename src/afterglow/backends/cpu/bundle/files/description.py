@@ -12,6 +12,7 @@ from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
 from afterglow.runtime.library import FORMAT
 from afterglow.types import FillLevel
 from afterglow.types.extent.text import spell_shape
+from afterglow.types.quantization import spell_quantization
 
 
 def digest_of(code: BundleCode) -> str:
@@ -90,6 +91,7 @@ def _describe_field(field: Field) -> dict[str, Any]:
         "dtype": field.type.dtype.name,
         "shape": spell_shape(field.type.shape),
         "bytes": field.type.nbytes,
+        "quantization": spell_quantization(field.type.quantization),
         "donated": field.role == "input" and field.written,
         "level": _describe_level(field.level),
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode
 from afterglow.backends.cpu.bundle.files.choosing import write_choosing
 from afterglow.backends.cpu.bundle.files.extents import parameter, write_extents
@@ -178,12 +180,30 @@ def _member(field: Field) -> str:
     declared = f"    {constant}{field.c_type} *{field.member};"
     donated = ", may be overwritten" if field.role == "input" and field.written else ""
     called = name_in_model(field.name, field.member)
-    return f"{declared} /* {field.role} {field.shape}{called}{donated} */"
+    stands = _meaning(field)
+    return f"{declared} /* {field.role} {field.shape}{called}{donated}{stands} */"
+
+
+def _meaning(field: Field) -> str:
+    """What the integers of a tensor stand for."""
+    quantization = field.type.quantization
+    if quantization is None:
+        return ""
+    scale, zero = quantization.scales[0], quantization.offsets[0]
+    return f", stands for {scale:.6g} * (element - {zero})"
 
 
 def _sizes(upper: str, field: Field) -> list[str]:
     most = "MAX_" if field.type.is_ranged else ""
-    return [
+    sizes = [
         f"#define {upper}_{field.macro}_{most}COUNT {field.count}",
         f"#define {upper}_{field.macro}_{most}BYTES {field.type.nbytes}",
+    ]
+    quantization = field.type.quantization
+    if quantization is None:
+        return sizes
+    return [
+        *sizes,
+        f"#define {upper}_{field.macro}_SCALE {np.float32(quantization.scales[0])!s}f",
+        f"#define {upper}_{field.macro}_ZERO_POINT ({quantization.offsets[0]})",
     ]

@@ -12,6 +12,7 @@ from afterglow.backends.cpu.micro.cost import PACKED_ELEMENT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Pack, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Axes, split
+from afterglow.backends.cpu.micro.storage_format import storage_type
 from afterglow.backends.cpu.micro.tile import sum_type
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.types import Array
@@ -99,6 +100,8 @@ class ConvWeights:
     ) -> Pointer:
         dtype = sum_type(buffer.type.dtype)
         if buffer.region is Region.CONSTANT:
+            if buffer is self.weight:
+                dtype = storage_type(buffer.type.dtype, p.target)
             way = pack(self.panels, self.groups, dtype.numpy)
             return p.packed(buffer, f"{name}{self.panels.width}", way, dtype)
         return p.workspace(name)

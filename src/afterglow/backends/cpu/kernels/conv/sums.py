@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from afterglow.backends.cpu.kernels.conv.columns import starts
-from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value
+from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value, convert
 from afterglow.backends.cpu.micro.accumulate import (
     Accumulation,
     Factors,
@@ -13,7 +13,7 @@ from afterglow.backends.cpu.micro.accumulate import (
     even_unroll,
 )
 from afterglow.backends.cpu.micro.rows import Axes
-from afterglow.backends.cpu.micro.tile import LINE
+from afterglow.backends.cpu.micro.tile import LINE, sum_type
 
 MOST_PRODUCTS = 112
 """Multiplications in one turn of the innermost loop."""
@@ -38,18 +38,19 @@ def sums_over(
     Lines are vectors with `widths` lanes. A panel that is not in a cache yet is fetched while it
     is read. Addresses that follow from ranged extents are settled: LLVM would take long.
     """
-    dtype, places, line = panel.dtype, starts(widths), sum(widths)
+    dtype, places, line = sum_type(panel.dtype), starts(widths), sum(widths)
     zeros = [e.constant(dtype, 0, lanes) for lanes in widths] * len(rows)
     most = max(2, min(MOST_STEPS, MOST_PRODUCTS // max(len(zeros), 1)))
     unroll = even_unroll((taps.extents or (1,))[-1], most, LEAST_STEPS)
 
     def load(line: Pointer) -> list[Value]:
-        return [line.load(start, lanes) for start, lanes in places]
+        return [convert(line.load(start, lanes), dtype) for start, lanes in places]
 
     def fetch(place: Value, at: Factors) -> None:
         here = at.panel + place * line
-        for element in range(0, unroll * line, LINE // dtype.itemsize):
-            here.prefetch(AHEAD // dtype.itemsize + element)
+        itemsize = panel.dtype.itemsize
+        for element in range(0, unroll * line, LINE // itemsize):
+            here.prefetch(AHEAD // itemsize + element)
 
     core = Accumulation(broadcast_step(dtype, load), unroll, fetch=fetch if fetches else None)
     factors = Factors(rows, panel, line=line)

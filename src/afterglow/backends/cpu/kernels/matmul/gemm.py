@@ -21,6 +21,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
+    convert,
     first_lanes,
     load_masked,
     smaller,
@@ -49,6 +50,8 @@ from afterglow.backends.cpu.micro.tile import (
 )
 from afterglow.types.extent import is_ranged, largest, smallest
 
+ROW_GAP = 16
+"""Elements that are left between converted rows."""
 MOST_TILES = 4
 """Tiles that are worth comparing: those with the least estimates."""
 
@@ -65,6 +68,8 @@ def _algorithm(r: KernelRequest, problem: GemmProblem, plan: GemmPlan, cost: flo
     scratch = {}
     if plan.reading is PanelReading.PACKED:
         scratch["panel"] = Storage(plan.panel_dtype, largest(problem.depth) * tile.columns)
+    if widens_rows(problem):
+        scratch["rows"] = Storage(dtype, tile.rows * row_room(problem))
     if keeps_tiles(r, problem, tile):
         scratch["tile"] = Storage(dtype, tile.rows * tile.columns)
     packed = (1,) if plan.reading is PanelReading.CONSTANT else ()
@@ -75,6 +80,21 @@ def _algorithm(r: KernelRequest, problem: GemmProblem, plan: GemmPlan, cost: flo
         KernelNeeds(scratch=scratch, packed=packed),
         {"tile": (tile.rows, tile.vectors, tile.lanes), "blocks": largest(plan.blocks)},
     )
+
+
+def widens_rows(problem: GemmProblem) -> bool:
+    """Whether the rows of a tile are converted to the type of sums before they are multiplied.
+
+    Single elements of narrow floats would take longer to convert than to multiply.
+    """
+    lhs = problem.lhs
+    known = not (is_ranged(problem.rows) or is_ranged(problem.depth))
+    return known and problem.rows > 1 and lhs.dtype.is_narrow_float and lhs.column_stride == 1
+
+
+def row_room(problem: GemmProblem) -> int:
+    """Elements between the converted rows of a tile: no power of two, which collides in caches."""
+    return -(-problem.depth // ROW_GAP) * ROW_GAP + ROW_GAP
 
 
 def keeps_tiles(r: KernelRequest, problem: GemmProblem, tile: RegisterTile) -> bool:
@@ -132,6 +152,7 @@ class Gemm:
         self.panel_size = depth * self.tile.columns
         self.rhs = self.find_rhs()
         self.panel = self._own_panel()
+        self.wide = p.scratch("rows") if widens_rows(problem) else None
 
     def find_rhs(self) -> Pointer:
         """Where rhs, or what is packed of it, begins."""
@@ -200,6 +221,8 @@ class Gemm:
     ) -> list[list[Value]]:
         """The sums of a tile, or of a block of them."""
         rows = at.lhs + row * self.problem.lhs.row_stride
+        if self.wide is not None:
+            rows = self._widened(rows, height, self.wide)
         if is_ranged(self.problem.rows):
             rows = rows.settled()
         ahead: list[Ahead] = []
@@ -207,6 +230,20 @@ class Gemm:
             ahead += self._next_panel(height, tile - at.first, at)
             ahead += self._next_rows(height, rows)
         return self._sums(height, rows, at, ahead, span)
+
+    def _widened(self, rows: Pointer, height: int, to: Pointer) -> Pointer:
+        """A tile of rows in the type of sums, in memory of this thread."""
+        e, depth = self.e, self.problem.depth
+        lanes = e.lanes(to.dtype)
+        whole = depth - depth % lanes
+        with e.loop(height, name="row") as row:
+            source = rows + row * self.problem.lhs.row_stride
+            target = to + row * row_room(self.problem)
+            with e.loop(whole, step=lanes, name="k") as k:
+                target.store(convert((source + k).load(0, lanes), to.dtype), k)
+            with e.loop(depth, start=whole, name="k") as k:
+                target.store(convert((source + k).load(), to.dtype), k)
+        return to
 
     def _is_alone(self, height: int) -> bool:
         """Whether a tile of that height is the only one, or the lower of two."""
@@ -232,10 +269,11 @@ class Gemm:
         """The sums of one tile, whose first row begins at `first`."""
         rhs, panel = at.rhs, at.panel
         direct = self.plan.reading is PanelReading.DIRECT
+        stride = self.problem.lhs.row_stride if self.wide is None else row_room(self.problem)
         return accumulate(
             self.e,
             self.tile.with_rows(height),
-            [first + r * self.problem.lhs.row_stride for r in range(height)],
+            [first + r * stride for r in range(height)],
             rhs,
             self.problem.depth,
             self.dtype,
@@ -271,7 +309,7 @@ class Gemm:
         """The rows of the next tile, if there are more than the second cache holds."""
         matrix, depth = self.problem.lhs, self.problem.depth
         size = self.most_rows * largest(depth) * matrix.dtype.itemsize
-        dense = matrix.column_stride == 1 and matrix.row_stride == depth
+        dense = matrix.column_stride == 1 and matrix.row_stride == depth and self.wide is None
         if not dense or size <= self.p.target.caches.l2:
             return []
         turn = height * self.tile.with_rows(height).unroll * matrix.dtype.itemsize

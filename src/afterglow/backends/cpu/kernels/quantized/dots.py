@@ -78,14 +78,18 @@ class QuadDots(Dots):
         weights = [line.load(v * width, width) for v in range(vectors)]
         added = []
         for number, row in enumerate(rows):
-            x = reinterpret(_quad(row, sums[0].lanes), row.dtype)
+            x = reinterpret(quad_of(row, sums[0].lanes), row.dtype)
             for v, weight in enumerate(weights):
                 added.append(add_dot_quads(sums[number * vectors + v], x, weight))
         return added
 
 
 class PairDots(Dots):
-    """One instruction adds two products of 16 bits: even weights, then odd ones."""
+    """One instruction adds two products of 16 bits: even weights, then odd ones.
+
+    Weights are negative, and their products subtracted: sums LLVM would reorder, so that they wait
+    for fewer others, and run out of registers.
+    """
 
     name = "pairs"
     weight = i16
@@ -93,12 +97,12 @@ class PairDots(Dots):
 
     def pack(self, quads: Array) -> Array:
         """See the class."""
-        wide = quads.astype(np.int16)
+        wide = -quads.astype(np.int16)
         return np.stack([wide[..., ::2], wide[..., 1::2]], axis=-3)
 
     def packed(self, rows: Sequence[Value]) -> list[Value]:
         """See the class."""
-        return [convert(interleave(rows[i], rows[i + 2]), i16) for i in range(2)]
+        return [0 - convert(interleave(rows[i], rows[i + 2]), i16) for i in range(2)]
 
     def add(
         self, sums: Sequence[Value], rows: Sequence[Pointer], line: Pointer, vectors: int
@@ -107,12 +111,12 @@ class PairDots(Dots):
         width = 2 * sums[0].lanes
         added = []
         for number, row in enumerate(rows):
-            even, odd = _halves(_quad(row, sums[0].lanes), row.dtype)
+            even, odd = _halves(quad_of(row, sums[0].lanes), row.dtype)
             for v in range(vectors):
                 total = sums[number * vectors + v]
-                total = total + multiply_add_pairs(even, line.load(v * width, width))
+                total = total - multiply_add_pairs(even, line.load(v * width, width))
                 odds = line.load((vectors + v) * width, width)
-                added.append(total + multiply_add_pairs(odd, odds))
+                added.append(total - multiply_add_pairs(odd, odds))
         return added
 
 
@@ -141,7 +145,7 @@ class WordDots(Dots):
             for v in range(vectors)
         ]
         for number, row in enumerate(rows):
-            x = widen_word(_quad(row, 1), signed=row.dtype is i8)
+            x = widen_word(quad_of(row, 1), signed=row.dtype is i8)
             for v, weight in enumerate(weights):
                 place = number * vectors + v
                 for part, factor in zip(x, weight, strict=True):
@@ -189,14 +193,19 @@ def dots_of(target: Target) -> Dots:
     return PairDots() if target.has_vectors else WordDots()
 
 
-def read_type(target: Target, stored: DType) -> DType:
-    """The type of bytes that a machine's instructions multiply by signed weights."""
-    if target.dot_mixed_signs:
+def lists_lines(target: Target) -> bool:
+    """Whether the best that a machine has for bytes is exact for small weights only."""
+    return target.byte_pairs and target.has_vectors and not target.dot_mixed_signs
+
+
+def read_type(target: Target, stored: DType, *, constant: bool) -> DType:
+    """The type of bytes that a machine's instructions multiply by signed, constant weights."""
+    if target.dot_mixed_signs or (constant and lists_lines(target)):
         return u8
     return i8 if target.dot_same_sign else stored
 
 
-def _quad(row: Pointer, lanes: int) -> Value:
+def quad_of(row: Pointer, lanes: int) -> Value:
     """Four bytes, in all lanes."""
     return row.cast(i32).load(align=1).splat(lanes)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
-from afterglow.backends.cpu.kernels.quantized.dots import QUAD, dots_of
+from afterglow.backends.cpu.kernels.quantized.dots import QUAD, dots_of, lists_lines
+from afterglow.backends.cpu.kernels.quantized.listed import ListedPanels, can_list
 from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem
 from afterglow.backends.cpu.kernels.quantized.weights import BytePanels
 from afterglow.backends.cpu.micro.cost import BYTE_RESULT_VECTOR, BYTE_UNIT
@@ -68,13 +70,15 @@ def plan_of(problem: QuantizedProblem, target: Target) -> QuantizedPlan:
     """The plan for a problem."""
     full, dots = max(1, target.vector_bits // 32), dots_of(target)
     registers = target.vector_registers if target.has_vectors else target.general_registers
+    listed = lists_lines(target) and can_list(problem)
+    make = ListedPanels.of_listed if listed else partial(BytePanels.of, dots)
     plans = []
     most = FEW_ROWS if any(map(is_ranged, problem.pixels.extents[-1:])) else MOST_ROWS
     for lanes in _lanes(full, problem.columns):
         for vectors in range(1, MOST_VECTORS + 1):
             if vectors == 1 or (vectors - 1) * lanes < problem.columns:
                 rows = (registers - vectors - dots.spare) // vectors
-                panels = BytePanels.of(problem, dots, vectors, lanes)
+                panels = make(problem, vectors, lanes)
                 plans.append(_cut(problem, panels, max(1, min(rows, most)), target))
     return min(plans, key=lambda plan: _cost(plan, full))
 

@@ -60,7 +60,7 @@ class ByteWeight:
     @property
     def is_constant(self) -> bool:
         """Whether it is known when the code is made."""
-        return self.buffer.root.region is Region.CONSTANT
+        return is_constant(self.buffer)
 
     @property
     def is_unsigned(self) -> bool:
@@ -118,6 +118,11 @@ def problem_of(step: OpInstr, target: Target) -> QuantizedProblem:
     return _of_matmul(step, step.op, target)
 
 
+def is_constant(weight: Buffer) -> bool:
+    """Whether the elements of a weight are known when the code is made."""
+    return weight.root.region is Region.CONSTANT
+
+
 def operands(step: OpInstr) -> tuple[Buffer, Buffer]:
     """The two factors of a step."""
     x, weight = step.required[:2]
@@ -166,7 +171,8 @@ def _run(op: QuantizedConv, weight: tuple[int, ...], strides: Strides) -> int:
 
 def _of_conv(step: OpInstr, op: QuantizedConv, target: Target) -> QuantizedProblem:
     x, weight = operands(step)
-    reading = reading_of_conv(step, op, read_type(target, x.type.dtype), QUAD)
+    dtype = read_type(target, x.type.dtype, constant=is_constant(weight))
+    reading = reading_of_conv(step, op, dtype, QUAD)
     shape, result, strides = weight.type.shape, step.outs[0].type.shape, reading.strides
     run = _run(op, shape, strides)
     spatial = strides[1:-1]
@@ -205,7 +211,7 @@ def _of_matmul(step: OpInstr, op: QuantizedMatMul, target: Target) -> QuantizedP
     shape = step.outs[0].type.shape
     left = _matrix_last(lhs.type.shape, op.transpose_lhs)
     own = _matrix_last(strides_within(lhs, lhs.type.shape), op.transpose_lhs)
-    dtype = read_type(target, lhs.type.dtype)
+    dtype = read_type(target, lhs.type.dtype, constant=is_constant(rhs))
     odd = left[-1] % QUAD != 0
     reading = _reading(lhs, own, left, left, op.lhs_zero_point, dtype, odd)
     *batch, rows, columns = shape

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,23 +10,18 @@ import numpy as np
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.quantized.copying import copy_storage, pointer_to_x, write_copy
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD
+from afterglow.backends.cpu.kernels.quantized.lines import EvenLines, Lines
 from afterglow.backends.cpu.kernels.quantized.output import QuantizedOutput, Side
 from afterglow.backends.cpu.kernels.quantized.plan import QuantizedPlan, plan_of
 from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem, problem_of
 from afterglow.backends.cpu.kernels.table import DIRECT
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
-from afterglow.backends.cpu.micro.accumulate import Accumulation, Factors, even_unroll
 from afterglow.backends.cpu.micro.cost import BYTE_FLOP, PACKED_ELEMENT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
-from afterglow.backends.cpu.micro.rows import Axes, split
+from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.micro.tile import TileRun, each_height, ranged_tile, tiles_of_block
 from afterglow.types.dtype import i32
 from afterglow.types.extent import is_ranged, largest
-
-MOST_PRODUCTS = 64
-"""Multiplications in one turn of the innermost loop."""
-MOST_QUADS = 4
-"""Quads of each row in one turn of the innermost loop."""
 
 
 def product_algorithm(r: KernelRequest) -> Algorithm:
@@ -77,28 +71,13 @@ class _Rows:
         offset = self.problem.batch.offset(batch)
         return self.x + offset + group * self.problem.group_stride
 
-    def products(
-        self, rows: Sequence[Pointer], panel: Pointer, sums: Sequence[Value], vectors: int
-    ) -> list[Value]:
-        """Add the products of rows with a panel to sums, a loop for each axis of the taps."""
-        outer, quads = self.problem.outer, self.problem.quads
-        taps = Axes((*outer.extents, quads), (*outer.strides, QUAD))
-        most = max(1, min(MOST_QUADS, MOST_PRODUCTS // max(len(sums), 1), quads))
-
-        def add(at: Factors, sums: Sequence[Value]) -> list[Value]:
-            return self.panels.dots.add(sums, at.rows, at.panel, vectors)
-
-        core = Accumulation(add, even_unroll(quads, most, 2))
-        factors = Factors(rows, panel, QUAD, vectors * sums[0].lanes * QUAD)
-        return core.over(self.e, taps, factors, list(sums))
-
 
 class _Product(_Rows):
     """The function that multiplies blocks of rows by panels."""
 
     def __init__(self, p: Phase, problem: QuantizedProblem, plan: QuantizedPlan) -> None:
         super().__init__(p, problem, plan)
-        self.factors, self.starts = plan.panels.pointer(p), plan.panels.starts(p)
+        self.lines, self.starts = plan.panels.lines_in(p), plan.panels.starts(p)
         self.shifts = _shifts(p, problem)
         self.output = QuantizedOutput(p, plan.panels)
 
@@ -109,7 +88,7 @@ class _Product(_Rows):
             weight = self.problem.numbers.offset(batch) + group
             place = self.e.index(weight) * self.panels.count + panel
             start = self.starts + place * self.panels.width
-            factors = (self.factors + place * self.panels.size).aligned(self._alignment)
+            lines = self.lines(place)
             column = self.e.index(group) * self.problem.columns + panel * self.panels.width
             side = self.output.panel(panel, column, start)
             rows, number = (
@@ -122,13 +101,8 @@ class _Product(_Rows):
                 row, x = self.e.index(line) * self.plan.extent, rows + self.plan.outer.offset(line)
                 shifts = _further(self.shifts, number * self.problem.rows + row)
                 first_row = batch * self.problem.rows + row
-                task = _Task(x, factors, side, first_row, shifts)
+                task = _Task(x, lines, side, first_row, shifts)
                 self._write_tile(task, self.e.index(at))
-
-    @property
-    def _alignment(self) -> int:
-        line = self.panels.line * self.panels.dots.weight.itemsize
-        return min(64, line & -line)
 
     def _place_of(self, unit: Value) -> tuple[Index, Index, Index, Index]:
         """Batch, group, panel and block of a unit."""
@@ -172,8 +146,7 @@ class _Product(_Rows):
         """The sums of a tile of some height."""
         base = task.x + first * self.plan.stride
         rows = [base + r * self.plan.stride for r in range(height)]
-        initial = task.side.initial * height
-        return self.products(rows, task.factors, initial, self.panels.vectors)
+        return task.lines.add(self.e, rows, task.side.initial * height)
 
 
 @dataclass(frozen=True)
@@ -181,7 +154,7 @@ class _Task:
     """A line of rows times a panel: where both lie, its first row, and what to subtract if any."""
 
     x: Pointer
-    factors: Pointer
+    lines: Lines
     side: Side
     row: Value
     shifts: Pointer | None
@@ -210,7 +183,8 @@ def _write_sums_of_rows(k: Kernel, problem: QuantizedProblem, plan: QuantizedPla
             batch, group = split(rest, problem.groups)
             place = rows.place(batch, group) + problem.pixels.offset(row)
             zeros = [p.e.constant(i32, 0, lanes)]
-            (total,) = rows.products([place], panel, zeros, 1)
+            lines = EvenLines(panel, problem, plan.panels.dots, 1)
+            (total,) = lines.add(p.e, [place], zeros)
             shifts.store(total.lane(0) * problem.weight.zero_point, unit)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD, Dots
+from afterglow.backends.cpu.kernels.quantized.lines import EvenLines, Lines, LinesOf
 from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
@@ -28,8 +29,9 @@ from afterglow.backends.cpu.micro.cost import PACKED_ELEMENT
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import split
+from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.types import Array
-from afterglow.types.dtype import i8, i32
+from afterglow.types.dtype import DType, i8, i32
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class BytePanels(Panels):
     dots: Dots = field(kw_only=True)
 
     @staticmethod
-    def of(problem: QuantizedProblem, dots: Dots, vectors: int, lanes: int) -> BytePanels:
+    def of(dots: Dots, problem: QuantizedProblem, vectors: int, lanes: int) -> BytePanels:
         """The weight of a problem in panels of some vectors."""
         cut = Panels.filled(problem.columns, lanes, vectors)
         return BytePanels(cut.columns, cut.whole, cut.widths, problem=problem, dots=dots)
@@ -54,6 +56,21 @@ class BytePanels(Panels):
     def size(self) -> int:
         """Elements of a panel."""
         return self.problem.lines * self.line
+
+    def alignment(self, dtype: DType) -> int:
+        """What the addresses of lines of an element type are multiples of, in bytes."""
+        line = self.line * dtype.itemsize
+        return min(ALIGNMENT, line & -line)
+
+    def lines_in(self, p: Phase) -> LinesOf:
+        """The lines of a panel by its number. Ask before loops."""
+        factors, alignment = self.pointer(p), self.alignment(self.dots.weight)
+
+        def lines(place: Value) -> Lines:
+            panel = (factors + place * self.size).aligned(alignment)
+            return EvenLines(panel, self.problem, self.dots, self.vectors)
+
+        return lines
 
     def pointer(self, p: Phase) -> Pointer:
         """Where the panels lie."""
@@ -91,11 +108,15 @@ class BytePanels(Panels):
         return problem.depth * shift * problem.weight.zero_point - sums * shift
 
     def _pack(self, weight: Array) -> Array:
+        return self.dots.pack(self.in_quads(weight))
+
+    def in_quads(self, weight: Array) -> Array:
+        """Signed weights [count, panels, lines, width, 4] in 16 bits."""
         problem = self.problem
         rest = problem.quads * QUAD - problem.run
         padded = np.pad(self._columns(weight), ((0, 0), (0, 0), (0, 0), (0, rest)))
         quads = padded.reshape(problem.weight.count, self.count, self.width, problem.lines, QUAD)
-        return self.dots.pack(np.ascontiguousarray(quads.swapaxes(2, 3)))
+        return np.ascontiguousarray(quads.swapaxes(2, 3))
 
     def _pack_starts(self, weight: Array) -> Array:
         sums = self._columns(weight).sum((2, 3), dtype=np.int64)

@@ -66,7 +66,14 @@ from afterglow.backends.cpu.llvm.emitter.reduction import (
     reduce_product,
     reduce_sum,
 )
-from afterglow.backends.cpu.llvm.emitter.rounding import ceil, floor, rint, round_half_away, trunc
+from afterglow.backends.cpu.llvm.emitter.rounding import (
+    ceil,
+    floor,
+    nearest_integer,
+    rint,
+    round_half_away,
+    trunc,
+)
 from afterglow.backends.cpu.llvm.emitter.shuffle import (
     concat,
     constant_vector,
@@ -128,6 +135,7 @@ __all__ = [
     "minimum",
     "multiply_add_byte_pairs",
     "multiply_add_pairs",
+    "nearest_integer",
     "part",
     "quotient",
     "reduce",

@@ -6,7 +6,7 @@ from afterglow.backends.cpu.llvm.emitter.arithmetic import clamp, select
 from afterglow.backends.cpu.llvm.emitter.narrow import decode, encode, round_to_odd
 from afterglow.backends.cpu.llvm.emitter.value import Value, differ
 from afterglow.backends.cpu.llvm.types import mangle, spell
-from afterglow.types.dtype import DType, boolean, f32, f64, i8, u8
+from afterglow.types.dtype import DType, boolean, f32, f64, i8, i32, u8
 
 
 def convert(x: Value, dtype: DType, *, saturate: bool = False) -> Value:
@@ -76,13 +76,22 @@ def _float_to_integer(x: Value, dtype: DType, *, saturate: bool) -> Value:
 
 def _between_integers(x: Value, dtype: DType, *, saturate: bool) -> Value:
     if saturate:
-        low, high = _range(dtype)
-        least, most = _range(x.dtype)
-        x = clamp(x, low if low > least else None, high if high < most else None)
+        x = _saturated(x, dtype)
     if dtype.bits == x.dtype.bits:
         return Value(x.code, dtype, x.lanes, x.text)
     widening = "sext" if x.dtype.is_signed else "zext"
     return _cast(x, "trunc" if dtype.bits < x.dtype.bits else widening, dtype)
+
+
+def _saturated(x: Value, dtype: DType) -> Value:
+    """The nearest integers that another type has."""
+    target = x.code.target
+    if target.saturation and x.dtype is i32 and x.lanes == 1 and dtype.bits < 32:
+        name = "ssat" if dtype.is_signed else "usat"
+        return x.derive(f"call i32 @llvm.arm.{name}({x.typed}, i32 {dtype.bits})")
+    low, high = _range(dtype)
+    least, most = _range(x.dtype)
+    return clamp(x, low if low > least else None, high if high < most else None)
 
 
 def _range(dtype: DType) -> tuple[int, int]:

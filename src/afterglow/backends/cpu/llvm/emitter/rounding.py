@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.llvm.emitter.arithmetic import absolute, copy_sign, intrinsic, select
+from afterglow.backends.cpu.llvm.emitter.arithmetic import (
+    absolute,
+    copy_sign,
+    intrinsic,
+    reinterpret,
+    select,
+)
 from afterglow.backends.cpu.llvm.emitter.value import Value
-from afterglow.types.dtype import f64
+from afterglow.types.dtype import f64, i32
 
 
 def rint(x: Value) -> Value:
@@ -16,6 +22,14 @@ def rint(x: Value) -> Value:
     size = absolute(x)
     rounded = (size + huge) - huge
     return copy_sign(select(size < huge, rounded, size), x)
+
+
+def nearest_integer(x: Value) -> Value:
+    """The nearest i32, the even one of two; what is beyond them becomes the last: of one f32.
+
+    Only where the target has a `rounding_conversion`.
+    """
+    return reinterpret(x.derive(f"call float @llvm.arm.vcvtr.f32({x.typed})"), i32)
 
 
 def floor(x: Value) -> Value:

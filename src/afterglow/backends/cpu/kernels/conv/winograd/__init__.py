@@ -49,7 +49,8 @@ def winograd_algorithm(step: OpInstr, plan: WinogradPlan) -> Algorithm:
     if plan.shares_panels != 1:
         scratch["matrices"] = Storage(f32, matrices)
     if has_edges(step, plan):
-        scratch["patch"] = Storage(f32, plan.places * plan.channels)
+        x = step.required[0]
+        scratch["patch"] = Storage(x.type.dtype, plan.places * plan.channels)
     return Algorithm(
         "winograd",
         float(plan.cost_of([largest(n) for n in (plan.batch, *plan.extents)])),
@@ -116,7 +117,7 @@ class _Products:
         self.module, self.name = p.kernel.module, p.kernel.name
         weight = p.step.required[1]
         pack = pack_transformed(plan.panels, plan.points)
-        self.weight = p.packed(weight, f"winograd{plan.size}", pack)
+        self.weight = p.packed(weight, f"winograd{plan.size}", pack, f32)
         self.products = p.scratch("products")
         self.output = OutputTransform(p, plan, factors.bias_in(p))
 

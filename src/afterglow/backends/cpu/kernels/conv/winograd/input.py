@@ -10,6 +10,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,
     Value,
+    convert,
     first_lanes,
     larger,
     load_masked,
@@ -18,7 +19,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.backends.cpu.micro.kernel import Phase
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.instr import OpInstr
-from afterglow.types.dtype import f32
+from afterglow.types.dtype import DType, f32
 from afterglow.types.extent import smallest
 
 
@@ -34,7 +35,9 @@ class InputTransform:
         self.pads = conv_of(p.step).pads
         self.pointer = p.pointer(x)
         name = f"{p.kernel.name}_tile{plan.size}"
-        self.function = p.kernel.module.helper(name, lambda e: _write_function(e, plan))
+        self.function = p.kernel.module.helper(
+            name, lambda e: _write_function(e, plan, x.type.dtype)
+        )
         self.patch = p.scratch("patch") if has_edges(p.step, plan) else None
 
     def write(self, tile: Index, to: Pointer) -> None:
@@ -92,9 +95,9 @@ def has_edges(step: OpInstr, plan: WinogradPlan) -> bool:
     return short or any(conv_of(step).pads)
 
 
-def _write_function(e: Emitter, plan: WinogradPlan) -> None:
+def _write_function(e: Emitter, plan: WinogradPlan, dtype: DType) -> None:
     """Transform a tile: columns into memory of its own, then rows into the matrices."""
-    source = e.pointer("source", f32)
+    source = e.pointer("source", dtype)
     down, across = e.count("down"), e.count("across")
     to = e.pointer("to", f32)
     between = e.scratch(f32, plan.places * plan.lanes)
@@ -121,7 +124,8 @@ def _write_vector(
         for row in range(side):
             place = top + steps[0] * row
             (place + steps[1] * plan.size).prefetch()
-            line.append(place.load(0, lanes) if mask is None else load_masked(place, mask))
+            loaded = place.load(0, lanes) if mask is None else load_masked(place, mask)
+            line.append(convert(loaded, f32))
         for row, value in enumerate(transform_input(line, plan.points)):
             (between + column * lanes).store(value, row * side * lanes)
     with e.loop(side, name="row") as below:

@@ -18,7 +18,7 @@ from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.tile import TileRun, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr, Region
-from afterglow.types.dtype import f32
+from afterglow.types.dtype import bf16, f16, f32
 from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent
 
 VECTORS = 2
@@ -173,7 +173,7 @@ def can_transform(step: OpInstr) -> bool:
     """Whether Winograd's algorithm applies to a convolution: 3 x 3, without dilation or strides."""
     conv, (x, weight, *_) = conv_of(step), step.required
     plain = (conv.strides, conv.dilations, conv.groups) == ((1, 1), (1, 1), 1)
-    in_lines = x.type.dtype is f32 and x.strides[-1] == 1
+    in_lines = x.type.dtype in (f32, f16, bf16) and x.strides[-1] == 1
     return (
         plain
         and weight.type.shape[1:-1] == (3, 3)
