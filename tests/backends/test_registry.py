@@ -110,7 +110,7 @@ def test_without_its_device_a_saved_model_is_an_error(saved: tuple[Path, str]) -
     code = "import afterglow as ag\ntry: ag.load(sys.argv[1])\nexcept ag.UsageError as e: print(e)"
     assert played(code, arguments=saved[:1]) == (
         f"error: {saved[0]}: there is no device 'toychip'\n"
-        "  help: there are cpu, interpreter; install the package that brings it\n"
+        "  help: there are cpu, interpreter, opencl; install the package that brings it\n"
     )
 
 
@@ -191,5 +191,5 @@ def test_an_unknown_backend_is_an_error_that_lists_those_there_are() -> None:
     with pytest.raises(UsageError) as caught:
         afterglow.compile(MODEL, backend="toychip", cache=False)
     assert str(caught.value) == (
-        "error: no backend 'toychip'\n  help: there are cpu, interpreter, primitives"
+        "error: no backend 'toychip'\n  help: there are cpu, interpreter, primitives, opencl"
     )

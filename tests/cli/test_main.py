@@ -268,7 +268,7 @@ def test_an_unknown_backend(command):
         2,
         """
         error: invalid value for '--backend': 'gpu' is not one of 'cpu', 'interpreter', \
-'primitives'
+'primitives', 'opencl'
           help: see afterglow run --help
         """,
         *("run", "model.onnx", "--backend", "gpu"),

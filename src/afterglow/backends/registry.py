@@ -5,13 +5,14 @@ from __future__ import annotations
 from afterglow.backends.backend import BackendFactory
 from afterglow.backends.cpu.backend import CPU
 from afterglow.backends.interpreter.backend import INTERPRETER, PRIMITIVES
+from afterglow.backends.opencl.backend import OPENCL
 from afterglow.support.errors import UsageError
 from afterglow.support.plugins import BACKENDS, load_plugin, plugin_names
 
 _NEEDS = ("name", "device", "targets", "__call__")
 """The attributes of a `BackendFactory`."""
 _BUILT_IN: dict[str, BackendFactory] = {
-    factory.name: factory for factory in (CPU, INTERPRETER, PRIMITIVES)
+    factory.name: factory for factory in (CPU, INTERPRETER, PRIMITIVES, OPENCL)
 }
 
 

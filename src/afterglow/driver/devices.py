@@ -16,8 +16,15 @@ from afterglow.types import Array
 
 _NEEDS = ("name", "describe", "identity", "load", "allocate")
 """The attributes of a `Device`."""
-_OF_BACKENDS = {"cpu": "cpu", "interpreter": "interpreter", "primitives": "interpreter"}
+_OF_BACKENDS = {
+    "cpu": "cpu",
+    "interpreter": "interpreter",
+    "primitives": "interpreter",
+    "opencl": "opencl",
+}
 """The devices of our own backends, known here so that cached models are found without those."""
+_OPTIONAL = ("opencl",)
+"""Our own devices that need more than Afterglow brings."""
 
 
 def is_own_backend(backend: str) -> bool:
@@ -38,14 +45,16 @@ def device_of(backend: str) -> str:
 def devices() -> list[DeviceInfo]:
     """What there is to run compiled models on, with the memory and the speed of each.
 
-    Of a device that a package brings and that cannot be used, a warning says why.
+    Of a device that a package brings and that cannot be used, a warning says why; OpenCL is left
+    out where it is not installed.
     """
     found = []
     for name in device_names():
         try:
             found.append(find_device(name).describe())
         except AfterglowError as error:
-            warn(error.what)
+            if name not in _OPTIONAL:
+                warn(error.what)
     return found
 
 
@@ -74,6 +83,11 @@ def _own_device(name: str) -> Device | None:
         from afterglow.backends.interpreter.device import InterpreterDevice  # noqa: PLC0415
 
         return InterpreterDevice()
+    if name == "opencl":
+        # here, because it imports the catalogue of ops
+        from afterglow.backends.opencl.device import OpenClDevice  # noqa: PLC0415
+
+        return OpenClDevice()
     return None
 
 

@@ -1,20 +1,10 @@
-"""Element-wise ops as expressions of values in registers.
+"""Element-wise ops on the CPU: what the expressions that all code generators share are made of."""
 
-Kernels of element-wise ops are made of them, and so is what other kernels do to elements as they
-read and write them. An op has one expression, in the file of its family; `compute` converts around
-it, so that each result is rounded as the op's own `evaluate` rounds it.
-"""
+from afterglow.backends.cpu.llvm.emitter import Value
+from afterglow.backends.cpu.pointwise.vocabulary import LLVM
+from afterglow.backends.pointwise import compute, has_expression, supports
+from afterglow.backends.pointwise.vocabulary import declare
 
-from afterglow.backends.cpu.pointwise import (
-    activations,
-    arithmetic,
-    functions,
-    logic,
-    quantization,
-)
-from afterglow.backends.cpu.pointwise.table import Expression, compute, has_expression, supports
+declare(Value, LLVM)
 
-_FAMILIES = (activations, arithmetic, functions, logic, quantization)
-"""The modules that fill the table when they are imported."""
-
-__all__ = ["Expression", "compute", "has_expression", "supports"]
+__all__ = ["compute", "has_expression", "supports"]

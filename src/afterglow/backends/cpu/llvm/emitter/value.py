@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from afterglow.backends.cpu.llvm.emitter.code import Code
 from afterglow.backends.cpu.llvm.types import is_arithmetic, literal, spell
+from afterglow.backends.pointwise import value as pointwise
 from afterglow.types.dtype import DType, boolean, i32
 from afterglow.types.extent import RangedExtent
 
@@ -32,12 +31,8 @@ _COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
 _LOGIC = {"&", "|", "^", "==", "!="}
 
 
-class Value:
-    """A value of `lanes` elements; one lane is a scalar.
-
-    Beside a vector, a scalar and a Python number stand for a vector with that number in all lanes.
-    `constant` is the number itself where it is known while the code is being written.
-    """
+class Value(pointwise.Value):
+    """A value in registers, by LLVM's name for it."""
 
     __slots__ = ("code", "constant", "dtype", "lanes", "text")
 
@@ -67,9 +62,9 @@ class Value:
         """As an operand whose type must be said."""
         return f"{self.type} {self.text}"
 
-    def like(self, number: float) -> Value:
-        """A constant of the same type and as many lanes."""
-        return Value.of(self.code, self.dtype, number, self.lanes)
+    def of_type(self, dtype: DType, number: float) -> Value:
+        """See the base."""
+        return Value.of(self.code, dtype, number, self.lanes)
 
     def derive(self, text: str, dtype: DType | None = None, lanes: int | None = None) -> Value:
         """The result of an instruction; what is not said is as in this value."""
@@ -98,67 +93,13 @@ class Value:
         place = index.typed if isinstance(index, Value) else f"i64 {index}"
         return self.derive(f"extractelement {self.typed}, {place}", lanes=1)
 
-    def __add__(self, other: Operand) -> Value:
-        return combine("+", self, other)
+    def combined(self, symbol: str, other: Operand, *, swapped: bool = False) -> Value:
+        """See the base."""
+        return combine(symbol, other, self) if swapped else combine(symbol, self, other)
 
-    def __radd__(self, other: Operand) -> Value:
-        return combine("+", self, other)
-
-    def __sub__(self, other: Operand) -> Value:
-        return combine("-", self, other)
-
-    def __rsub__(self, other: Operand) -> Value:
-        return combine("-", other, self)
-
-    def __mul__(self, other: Operand) -> Value:
-        return combine("*", self, other)
-
-    def __rmul__(self, other: Operand) -> Value:
-        return combine("*", self, other)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return combine("/", self, other)
-
-    def __rtruediv__(self, other: Operand) -> Value:
-        return combine("/", other, self)
-
-    def __and__(self, other: Operand) -> Value:
-        return combine("&", self, other)
-
-    def __or__(self, other: Operand) -> Value:
-        return combine("|", self, other)
-
-    def __xor__(self, other: Operand) -> Value:
-        return combine("^", self, other)
-
-    def __lshift__(self, other: Operand) -> Value:
-        return combine("<<", self, other)
-
-    def __rshift__(self, other: Operand) -> Value:
-        return combine(">>", self, other)
-
-    def __lt__(self, other: Operand) -> Value:
-        return combine("<", self, other)
-
-    def __le__(self, other: Operand) -> Value:
-        return combine("<=", self, other)
-
-    def __gt__(self, other: Operand) -> Value:
-        return combine(">", self, other)
-
-    def __ge__(self, other: Operand) -> Value:
-        return combine(">=", self, other)
-
-    def __neg__(self) -> Value:
-        if self.dtype.is_float:
-            return _checked("-", self).derive(f"fneg {self.typed}")
-        return 0 - self
-
-    def __invert__(self) -> Value:
-        return self ^ (1 if self.dtype is boolean else -1)
-
-    def __bool__(self) -> NoReturn:
-        raise TypeError("its value is known only when the code runs: use select, when or branch")
+    def negated(self) -> Value:
+        """See the base."""
+        return _checked("-", self).derive(f"fneg {self.typed}")
 
     def __repr__(self) -> str:
         return f"<{self.typed}>"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from afterglow.backends.cpu.llvm.emitter import Value, convert
-from afterglow.backends.cpu.pointwise.conversion import to_float
+from afterglow.backends.pointwise.conversion import to_float
+from afterglow.backends.pointwise.vocabulary import ValueT, convert
 from afterglow.graph import Op
 from afterglow.ops.quantization import Quantizing
 from afterglow.types.dtype import DType, Kind, f32, i8
 
-Expression = Callable[..., Value]
+Expression = Callable[..., Any]
 """Takes an op and a value for each operand, all of one number of lanes; returns the result."""
 ExpressionT = TypeVar("ExpressionT", bound=Expression)
 
@@ -54,15 +54,15 @@ def supports(op: Op, result: DType, operands: Sequence[DType | None]) -> bool:
     return type(op) not in _WHOLE_BYTES or not any(map(_is_below_byte, dtypes))
 
 
-def compute(op: Op, result: DType, operands: Sequence[Value | None]) -> Value:
+def compute(op: Op, result: DType, operands: Sequence[ValueT | None]) -> ValueT:
     """The op's result, of the element type `result`; None stands for an operand left out."""
     if not op.moves_only:
         operands = [None if x is None else _computable(x) for x in operands]
-    value = _EXPRESSIONS[type(op)](op, *operands)
+    value: ValueT = _EXPRESSIONS[type(op)](op, *operands)
     return to_float(value, result) if result.is_float else convert(value, result)
 
 
-def _computable(x: Value) -> Value:
+def _computable(x: ValueT) -> ValueT:
     """The same numbers as a type that has arithmetic."""
     if x.dtype.is_narrow_float:
         return convert(x, f32)

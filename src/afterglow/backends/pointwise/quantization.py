@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.backends.cpu.llvm.emitter import (
-    Emitter,
-    Value,
+from afterglow.backends.pointwise.conversion import cast
+from afterglow.backends.pointwise.table import expression
+from afterglow.backends.pointwise.value import Value
+from afterglow.backends.pointwise.vocabulary import (
     add_saturating,
     clamp,
     convert,
-    has_nearest_integers,
     look_up,
     nearest_integer,
     nearest_integers,
     rint,
     select,
-    smaller,
 )
-from afterglow.backends.cpu.pointwise.conversion import cast
-from afterglow.backends.cpu.pointwise.table import expression
 from afterglow.ops.conversion import Cast
 from afterglow.ops.fixed_point import ByteTable, IntegerSqrt, Requantize, root_bits
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
-from afterglow.types import Array
 from afterglow.types.dtype import DType, f32, f64, i16, i32, i64, u8
 
 MOST_WHOLE = 2.0**30
@@ -40,33 +36,27 @@ def cast_(op: Cast, x: Value) -> Value:
 def quantize(op: QuantizeLinear, x: Value, scale: Value, zero_point: Value | None = None) -> Value:
     """x / scale, rounded, plus the zero point; the scale is broadcast already."""
     y = x / scale
-    if _rounds_at_once(y, op.dtype):
-        return _quantized_at_once(y, zero_point, op.dtype)
-    if op.dtype is u8 and has_nearest_integers(y):
-        return _vector_of_bytes(y, zero_point)
+    whole = nearest_integer(y) if op.dtype.is_integer and op.dtype.bits < 32 else None
+    if whole is not None:
+        return _quantized_at_once(whole, zero_point, op.dtype)
+    vector = nearest_integers(y, MOST_WHOLE) if op.dtype is u8 else None
+    if vector is not None:
+        return _vector_of_bytes(vector, zero_point)
     y = rint(y) if op.dtype.is_integer else y
     y = y if zero_point is None else y + convert(zero_point, y.dtype)
     y = clamp(y, *map(float, op.dtype.limits)) if op.dtype.is_integer else y
     return cast(y, Cast(op.dtype, op.saturate))
 
 
-def _rounds_at_once(y: Value, dtype: DType) -> bool:
-    """Whether an instruction makes integers of such numbers, and rounds them."""
-    single = y.dtype is f32 and y.lanes == 1
-    return single and y.code.target.rounding_conversion and dtype.is_integer and dtype.bits < 32
-
-
-def _quantized_at_once(y: Value, zero_point: Value | None, dtype: DType) -> Value:
+def _quantized_at_once(whole: Value, zero_point: Value | None, dtype: DType) -> Value:
     """The nearest integer plus the zero point: sums that are not clipped are those of floats."""
-    whole = nearest_integer(y)
     if zero_point is not None:
         whole = add_saturating(whole, convert(zero_point, i32))
     return convert(whole, dtype, saturate=True)
 
 
-def _vector_of_bytes(y: Value, zero_point: Value | None) -> Value:
+def _vector_of_bytes(whole: Value, zero_point: Value | None) -> Value:
     """The same of vectors, whose integers are limited as they become bytes; NaN is 0."""
-    whole = nearest_integers(smaller(MOST_WHOLE, y))
     whole = whole if zero_point is None else whole + convert(zero_point, i32)
     return convert(clamp(whole, *u8.limits), u8)
 
@@ -87,16 +77,10 @@ def dequantize(
 def byte_table(op: ByteTable, x: Value) -> Value:
     """The entries of a table that the code has beside it; of 16 bits, of one for each byte."""
     if op.dtype.bits == 8:
-        return _entries(op.table, x)
+        return look_up(x, op.table)
     parts = (op.table & 0xFF).astype(np.uint8), (op.table >> 8).astype(np.int8)
-    low, high = (_entries(part, x) for part in parts)
+    low, high = (look_up(x, part) for part in parts)
     return convert(low, i16) | (convert(high, i16) << 8)
-
-
-def _entries(table: Array, x: Value) -> Value:
-    code = x.code
-    assert isinstance(code, Emitter)
-    return look_up(code.module.table(code, "table", table), x)
 
 
 @expression(Requantize)

@@ -6,10 +6,9 @@ from math import pi, sqrt
 
 import numpy as np
 
-from afterglow.backends.cpu.llvm import math
-from afterglow.backends.cpu.llvm.emitter import Value, absolute, clamp, fma, select
-from afterglow.backends.cpu.pointwise import fast
-from afterglow.backends.cpu.pointwise.table import expression
+from afterglow.backends.pointwise.table import expression
+from afterglow.backends.pointwise.value import Value
+from afterglow.backends.pointwise.vocabulary import absolute, call, clamp, fma, select
 from afterglow.ops import activation as ops
 
 _GELU_CUBE = 0.044715
@@ -37,7 +36,7 @@ def prelu(op: ops.PRelu, x: Value, slope: Value) -> Value:
 @expression(ops.Sigmoid)
 def sigmoid(op: ops.Sigmoid, x: Value) -> Value:
     """1 / (1 + e^-x)."""
-    return fast.sigmoid(x)
+    return call("sigmoid", x)
 
 
 @expression(ops.HardSigmoid)
@@ -55,40 +54,40 @@ def hard_swish(op: ops.HardSwish, x: Value) -> Value:
 @expression(ops.Swish)
 def swish(op: ops.Swish, x: Value) -> Value:
     """x sigmoid(alpha x)."""
-    return fast.sigmoid(x if op.alpha == 1 else x * op.alpha, x)
+    return call("sigmoid", x if op.alpha == 1 else x * op.alpha, x)
 
 
 @expression(ops.Gelu)
 def gelu(op: ops.Gelu, x: Value) -> Value:
     """x times the normal distribution, or nearly: (1 + tanh y) / 2 is sigmoid(2 y)."""
     if not op.approximate:
-        return 0.5 * x * fast.normal_distribution_doubled(x)
+        return 0.5 * x * call("normal_distribution_doubled", x)
     linear, cubic = 2 * _GELU_SCALE, 2 * _GELU_SCALE * _GELU_CUBE
-    return fast.sigmoid(x * fma(x * x, cubic, linear), x)
+    return call("sigmoid", x * fma(x * x, cubic, linear), x)
 
 
 @expression(ops.Elu)
 def elu(op: ops.Elu, x: Value) -> Value:
     """alpha (e^x - 1) below 0."""
-    return select(x < 0.0, op.alpha * fast.expm1(clamp(x, None, 0.0)), x)
+    return select(x < 0.0, op.alpha * call("quick_expm1", clamp(x, None, 0.0)), x)
 
 
 @expression(ops.Selu)
 def selu(op: ops.Selu, x: Value) -> Value:
     """gamma elu(x)."""
-    return op.gamma * select(x < 0.0, op.alpha * fast.expm1(clamp(x, None, 0.0)), x)
+    return op.gamma * select(x < 0.0, op.alpha * call("quick_expm1", clamp(x, None, 0.0)), x)
 
 
 @expression(ops.Celu)
 def celu(op: ops.Celu, x: Value) -> Value:
     """alpha (e^(x / alpha) - 1) below 0; of a negative alpha that grows."""
-    return select(x < 0.0, op.alpha * math.expm1(x / op.alpha), x)
+    return select(x < 0.0, op.alpha * call("expm1", x / op.alpha), x)
 
 
 @expression(ops.Softplus)
 def softplus(op: ops.Softplus, x: Value) -> Value:
     """log(1 + e^x), of e^-|x| so that it does not overflow."""
-    return clamp(x, 0.0, None) + fast.log1p_of_fraction(math.exp_down(-absolute(x)))
+    return clamp(x, 0.0, None) + call("log1p_of_fraction", call("exp_down", -absolute(x)))
 
 
 @expression(ops.Softsign)
@@ -100,7 +99,7 @@ def softsign(op: ops.Softsign, x: Value) -> Value:
 @expression(ops.Mish)
 def mish(op: ops.Mish, x: Value) -> Value:
     """x tanh(log(1 + u)) = x v / (v + 2) of v = u (u + 2), u = e^x; x where that is 1."""
-    power = math.exp(clamp(x, None, 20.0))
+    power = call("exp", clamp(x, None, 20.0))
     grown = power * (power + 2.0)
     return x * (grown / (grown + 2.0))
 

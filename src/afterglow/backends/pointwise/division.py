@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.llvm.emitter import (
-    Emitter,
-    Value,
+from afterglow.backends.pointwise.conversion import to_integer
+from afterglow.backends.pointwise.value import Value
+from afterglow.backends.pointwise.vocabulary import (
     absolute,
-    any_lane,
-    clamp,
+    call,
     convert,
     copy_sign,
     differ,
     equal,
-    fma,
+    has_doubles,
     quotient,
     reinterpret,
     select,
-    trunc,
 )
-from afterglow.backends.cpu.llvm.emitter.arithmetic import fuses
-from afterglow.backends.cpu.llvm.math.double_word import two_product
-from afterglow.backends.cpu.llvm.math.float_encoding import scale, split_exponent
-from afterglow.backends.cpu.pointwise.conversion import to_integer
 from afterglow.types.dtype import DType, f32, f64, i64, u64
 
-INFINITY, NAN = float("inf"), float("nan")
-
-_STEP_BITS = 52
-"""How many bits of a quotient of f64 are found at once: as many as are exact."""
 _POWER_BITS = 7
 """Bits of an exponent that count: what is not -1, 0 or 1 overflows after 64."""
 
@@ -57,7 +47,7 @@ def _exact_float(x: Value) -> DType | None:
     """The float whose quotients, without their fraction, are those of the integers."""
     if x.dtype.bits <= 16:
         return f32
-    return f64 if x.dtype.bits == 32 and x.code.target.double_precision else None
+    return f64 if x.dtype.bits == 32 and has_doubles(x) else None
 
 
 def modulo_integers(lhs: Value, rhs: Value, *, truncated: bool) -> Value:
@@ -70,43 +60,11 @@ def modulo_integers(lhs: Value, rhs: Value, *, truncated: bool) -> Value:
 
 def modulo_floats(lhs: Value, rhs: Value, *, truncated: bool) -> Value:
     """The same of floats, exactly; NaN where rhs is 0 or lhs infinite."""
-    rest = _rest(lhs, rhs)
+    rest = call("fmod", lhs, rhs)
     if truncated:
         return rest
     moved = select((rest < 0.0) ^ (rhs < 0.0), rest + rhs, rest)
     return select(equal(rest, 0.0), copy_sign(rest, rhs), moved)
-
-
-def _rest(lhs: Value, rhs: Value) -> Value:
-    """C's fmod, by long division; of f32 in f64, where nothing is too large or too small."""
-    if lhs.dtype is f32:
-        return convert(_rest(convert(lhs, f64), convert(rhs, f64)), f32)
-    code, size, divisor = lhs.code, absolute(lhs), absolute(rhs)
-    assert isinstance(code, Emitter)
-    defined = (size < INFINITY) & (divisor > 0.0)
-    last = split_exponent(divisor)[1]
-
-    def divides(rest: list[Value]) -> Value:
-        return any_lane(rest[0] >= divisor)
-
-    def step(state: list[Value]) -> list[Value]:
-        (rest,) = state
-        places = clamp(split_exponent(rest)[1] - last - _STEP_BITS, 0, None)
-        unit = scale(divisor, places)
-        left = _less_product(rest, trunc(rest / unit), unit)
-        left = select(left < 0.0, left + unit, left)
-        return [select(rest >= divisor, left, rest)]
-
-    (rest,) = code.iterate([select(defined, size, 0.0)], step, while_=divides)
-    return copy_sign(select(defined, rest, NAN), lhs)
-
-
-def _less_product(x: Value, count: Value, unit: Value) -> Value:
-    """x - count * unit, where that is a float."""
-    if fuses(x):
-        return fma(-count, unit, x)
-    product = two_product(count, unit)
-    return (x - product.high) - product.low
 
 
 def power_of_integers(base: Value, exponent: Value) -> Value:

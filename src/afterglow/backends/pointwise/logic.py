@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.llvm.emitter import (
-    Value,
+from afterglow.backends.pointwise.table import expression
+from afterglow.backends.pointwise.value import Value
+from afterglow.backends.pointwise.vocabulary import (
     convert,
     differ,
     equal,
@@ -11,7 +12,6 @@ from afterglow.backends.cpu.llvm.emitter import (
     reinterpret,
     select,
 )
-from afterglow.backends.cpu.pointwise.table import expression
 from afterglow.ops import elementwise as ops
 from afterglow.types.dtype import DType, boolean, i8, u8, u16, u32, u64
 
@@ -97,7 +97,7 @@ def is_nan_(op: ops.IsNaN, x: Value) -> Value:
 @expression(ops.IsInf)
 def is_infinite(op: ops.IsInf, x: Value) -> Value:
     """What equals an infinity that counts."""
-    found = Value.of(x.code, boolean, False, x.lanes)
+    found = x.of_type(boolean, False)
     if op.positive:
         found = found | equal(x, INFINITY)
     return found | equal(x, -INFINITY) if op.negative else found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.llvm.emitter import (
-    Value,
+from afterglow.backends.pointwise.value import Value
+from afterglow.backends.pointwise.vocabulary import (
+    ValueT,
     absolute,
     clamp,
     convert,
@@ -38,7 +39,7 @@ def cast(x: Value, op: Cast) -> Value:
     return convert(x, op.dtype)
 
 
-def to_float(x: Value, dtype: DType) -> Value:
+def to_float(x: ValueT, dtype: DType) -> ValueT:
     """The nearest floats; all below 32 bits but f16 are rounded from f32."""
     if x.dtype is f64 and dtype.is_narrow_float and dtype is not f16:
         x = convert(x, f32)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.llvm import math
-from afterglow.backends.cpu.llvm.emitter import (
-    Value,
+from afterglow.backends.pointwise.division import (
+    divide_integers,
+    modulo_floats,
+    modulo_integers,
+    power_of_integers,
+)
+from afterglow.backends.pointwise.table import expression
+from afterglow.backends.pointwise.value import Value
+from afterglow.backends.pointwise.vocabulary import (
     absolute,
+    call,
     ceil,
     floor,
     larger,
@@ -15,13 +22,6 @@ from afterglow.backends.cpu.llvm.emitter import (
     select,
     smaller,
 )
-from afterglow.backends.cpu.pointwise.division import (
-    divide_integers,
-    modulo_floats,
-    modulo_integers,
-    power_of_integers,
-)
-from afterglow.backends.cpu.pointwise.table import expression
 from afterglow.ops import elementwise as ops
 from afterglow.ops.power import Pow
 
@@ -67,7 +67,7 @@ def power(op: Pow, lhs: Value, rhs: Value) -> Value:
             return lhs * lhs
         case 3:
             return lhs * lhs * lhs
-    return math.pow(lhs, rhs)
+    return call("pow", lhs, rhs)
 
 
 @expression(ops.Max)

@@ -1,0 +1,187 @@
+"""The text of one kernel while it is being written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from afterglow.backends.opencl.clc.types import literal, spell, spell_in_memory
+from afterglow.backends.opencl.clc.value import Value, index_of
+from afterglow.types import Array
+from afterglow.types.dtype import DType, boolean, i32
+
+INDENT = "  "
+
+
+class Code:
+    """Lines of OpenCL C, names that are unique, and what the kernel needs besides.
+
+    `double` says whether the device has f64; `index_type` is the integer that counts elements.
+    """
+
+    def __init__(self, *, double: bool = True, index_type: DType = i32) -> None:
+        self.double = double
+        self.index_type = index_type
+        self.lines: list[str] = []
+        self.helpers: dict[str, str] = {}
+        """Functions and tables that stand before the kernel, by name."""
+        self.widest = 0
+        """Bits of the widest vector."""
+        self._names = 0
+        self._depth = 1
+
+    def fresh(self, hint: str) -> str:
+        """A name that nothing else in the kernel has."""
+        self._names += 1
+        return f"{hint}{self._names}"
+
+    def define(self, text: str, dtype: DType, lanes: int = 1, hint: str = "v") -> Value:
+        """Write an expression as a value of its own."""
+        name = self.fresh(hint)
+        self.widest = max(self.widest, dtype.bits * lanes if lanes > 1 else 0)
+        self.perform(f"const {spell(dtype, lanes)} {name} = {text};")
+        return Value(self, dtype, lanes, name)
+
+    def perform(self, text: str) -> None:
+        """Write a statement."""
+        self.lines.append(INDENT * self._depth + text)
+
+    def constant(self, dtype: DType, number: float, lanes: int = 1) -> Value:
+        """A number known now, the same in all lanes."""
+        return Value(self, dtype, lanes, literal(dtype, number, lanes), number)
+
+    def index(self, number: int) -> Value:
+        """A number of elements that is known now."""
+        return index_of(self, self.index_type, literal(self.index_type, number), number)
+
+    def named(self, index: Value) -> Value:
+        """An index under a name of its own, so that it is computed once."""
+        made = self.define(index.text, self.index_type)
+        return index_of(self, self.index_type, made.text)
+
+    def work_item(self, axis: int = 0) -> Value:
+        """Which work-item this is along an axis."""
+        return self._place("get_global_id", axis)
+
+    def local_item(self, axis: int = 0) -> Value:
+        """Which item of its work-group this is along an axis."""
+        return self._place("get_local_id", axis)
+
+    def group(self, axis: int = 0) -> Value:
+        """Which work-group this is along an axis."""
+        return self._place("get_group_id", axis)
+
+    def _place(self, function: str, axis: int) -> Value:
+        made = self.define(f"({spell(self.index_type)}){function}({axis})", self.index_type)
+        return index_of(self, self.index_type, made.text)
+
+    def variable(self, start: Value, hint: str = "a") -> Value:
+        """A name whose value can be changed by `assign`."""
+        name = self.fresh(hint)
+        self.perform(f"{start.type} {name} = {start.text};")
+        return Value(self, start.dtype, start.lanes, name)
+
+    def assign(self, variable: Value, value: Value) -> None:
+        """Change what a variable holds."""
+        self.perform(f"{variable.text} = {value.text};")
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Statements that belong together, behind a head such as `if (…)`."""
+        self.perform(f"{head} {{")
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self.perform("}")
+
+    @contextmanager
+    def when(self, condition: Value) -> Iterator[None]:
+        """Statements that run where a condition holds."""
+        with self.block(f"if ({condition.text})"):
+            yield
+
+    @contextmanager
+    def loop(self, end: Value | int, start: Value | int = 0, step: int = 1) -> Iterator[Value]:
+        """Statements that run for start, start + step, … below the end."""
+        name, kind = self.fresh("i"), spell(self.index_type)
+        first, last = (x.text if isinstance(x, Value) else str(x) for x in (start, end))
+        with self.block(f"for ({kind} {name} = {first}; {name} < {last}; {name} += {step})"):
+            yield index_of(self, self.index_type, name)
+
+    @contextmanager
+    def fused_loop(self, end: int) -> Iterator[Value]:
+        """A loop in which products may be added without being rounded first, as devices do best."""
+        with self.loop(end) as index:
+            self.perform("#pragma OPENCL FP_CONTRACT ON")
+            yield index
+
+    def barrier(self) -> None:
+        """Wait until all items of the work-group are here, and see what they stored."""
+        self.perform("barrier(CLK_LOCAL_MEM_FENCE);")
+
+    def shared(self, dtype: DType, count: int) -> Pointer:
+        """Memory that the items of a work-group share."""
+        name = self.fresh("shared")
+        self.perform(f"__local {spell_in_memory(dtype)} {name}[{count}];")
+        return Pointer(self, dtype, name, "__local")
+
+    def helper(self, name: str, text: str) -> str:
+        """A function that stands before the kernel; its name."""
+        self.helpers.setdefault(name, text)
+        return name
+
+    def table(self, data: Array) -> Pointer:
+        """Numbers that the kernel has beside it."""
+        dtype = DType.of(data.dtype)
+        numbers = ", ".join(literal(dtype, number) for number in data.reshape(-1).tolist())
+        held = f"[{data.size}] = {{{numbers}}};"
+        name = next((n for n, text in self.helpers.items() if text.endswith(held)), None)
+        if name is None:
+            name = f"table{len(self.helpers)}"
+            self.helpers[name] = f"__constant {spell_in_memory(dtype)} {name}{held}"
+        return Pointer(self, dtype, name, "__constant")
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """Elements in memory, by the name of a pointer to the first."""
+
+    code: Code
+    dtype: DType
+    name: str
+    space: str = "__global"
+
+    def load(self, place: Value | int = 0, lanes: int = 1) -> Value:
+        """The element at a place, or several in a row."""
+        where = place.text if isinstance(place, Value) else str(place)
+        if lanes > 1:
+            text = f"vload{lanes}(0, {self.name} + {where})"
+            if self.dtype is boolean:
+                text = f"convert_int{lanes}({text}) != 0"
+            return self.code.define(text, self.dtype, lanes)
+        text = f"{self.name}[{where}]"
+        if self.dtype is boolean:
+            text = f"{text} != 0"
+        return self.code.define(text, self.dtype)
+
+    def store(self, value: Value, place: Value | int = 0) -> None:
+        """Write an element, or several in a row."""
+        where = place.text if isinstance(place, Value) else str(place)
+        if value.lanes > 1:
+            text = value.text
+            if self.dtype is boolean:
+                text = f"convert_uchar{value.lanes}({text} & 1)"
+            self.code.perform(f"vstore{value.lanes}({text}, 0, {self.name} + {where});")
+            return
+        cast = "(uchar)" if self.dtype is boolean else ""
+        self.code.perform(f"{self.name}[{where}] = {cast}{value.text};")
+
+
+def offset(code: Code, places: Sequence[Value], strides: Sequence[int]) -> Value:
+    """Where an element lies, given its index along each axis."""
+    total = code.index(0)
+    for place, stride in zip(places, strides, strict=True):
+        if stride != 0:
+            total = total + place * stride
+    return total

@@ -1,0 +1,214 @@
+"""From a planned program to kernels in OpenCL C, and the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from afterglow.backends.interpreter.hosted import HostedProgram
+from afterglow.backends.opencl.clc.types import HELD, unsigned_of
+from afterglow.backends.opencl.constants import Constants
+from afterglow.backends.opencl.kernels.kernel import Alarm, KernelSource, Packed, Parameter
+from afterglow.backends.opencl.limits import Limits
+from afterglow.backends.opencl.planner import NOTHING, write
+from afterglow.instr import (
+    ON_HOST,
+    Buffer,
+    Copy,
+    Instr,
+    OpInstr,
+    Program,
+    Region,
+    Stack,
+    interface_of,
+)
+from afterglow.instr.program import dims_of_program
+from afterglow.runtime.artifact import Artifact, Section
+from afterglow.runtime.native.convention import ALARM_BYTES, alarm_bytes
+from afterglow.runtime.native.program import CheckedIndex
+from afterglow.support.errors import CompileError
+from afterglow.types import TensorType
+from afterglow.types.dtype import DType, c128, string
+
+DEVICE = "opencl"
+ARENA, CONSTANTS, ALARMS = "arena", "constants", "alarms"
+SOURCE, BINARY = "source", "binary"
+"""Sections: the text of all kernels, and what a driver made of it."""
+PRELUDE = "#pragma OPENCL FP_CONTRACT OFF\n"
+"""Sums and products are rounded as they are written."""
+DOUBLES = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
+
+
+@dataclass
+class Generated:
+    """A program as kernels, and what runs in which order: launches, and steps of the host."""
+
+    program: Program
+    limits: Limits
+    constants: Constants = field(default_factory=Constants)
+    kernels: dict[str, KernelSource] = field(default_factory=dict)
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    hosted: list[int] = field(default_factory=list)
+    host_constants: dict[str, int] = field(default_factory=dict)
+    checks: list[CheckedIndex] = field(default_factory=list)
+    """What each alarm is about."""
+
+    def _alarm(self, alarm: Alarm) -> int:
+        """Where the next alarm lies."""
+        step = alarm.step
+        origin = step.origin or step.outs[0].name
+        self.checks.append(CheckedIndex(origin, step.op.mnemonic, alarm.operand, alarm.allowed))
+        return alarm_bytes(len(self.checks)) - ALARM_BYTES
+
+    @property
+    def source(self) -> str:
+        """The text of all kernels."""
+        prelude = PRELUDE + (DOUBLES if self.limits.double else "")
+        texts = [kernel.text for kernel in self.kernels.values()]
+        return "\n".join([prelude, *_once(texts)])
+
+    def place(self, buffer: Parameter) -> tuple[str, int]:
+        """The memory in which a buffer lies, and the bytes before it."""
+        if isinstance(buffer, Packed):
+            return CONSTANTS, self.constants.packed(buffer)
+        if isinstance(buffer, Alarm):
+            return ALARMS, self._alarm(buffer)
+        root, start = buffer.root, buffer.start * buffer.type.dtype.itemsize
+        match root.region:
+            case Region.ARENA:
+                assert root.address is not None
+                return ARENA, root.address + start
+            case Region.CONSTANT:
+                return CONSTANTS, self.constants.raw(root) + start
+            case Region.INPUT:
+                return f"input {self.program.inputs.index(root)}", start
+            case Region.OUTPUT:
+                return f"output {self.program.outputs.index(root)}", start
+        return f"state {root.name}", start
+
+
+def generate(program: Program, limits: Limits) -> Generated:
+    """The kernels of a planned program."""
+    dims = dims_of_program(program)
+    if dims:
+        names = ", ".join(sorted(dim.name for dim in dims))
+        raise CompileError(
+            f"the backend opencl has no programs for ranges of extents, here of {names}",
+            help="give each dimension one extent, or compile for the cpu",
+        )
+    generated = Generated(program, limits)
+    for index, step in enumerate(program.body):
+        if not isinstance(step, (OpInstr, Stack, Copy)):
+            continue
+        if runs_on_host(step):
+            _add_host_step(generated, index, step)
+        elif not _is_nothing(step):
+            _add_launch(generated, write(_as_held(step), limits))
+    return generated
+
+
+def runs_on_host(step: Instr) -> bool:
+    """Whether the host runs an instruction: its plan says so, or it moves strings."""
+    if isinstance(step, Copy):
+        return step.dest.type.dtype in (string, c128)
+    plan = step.plan if isinstance(step, (OpInstr, Stack)) else None
+    return plan is not None and plan.algorithm == ON_HOST
+
+
+def _as_held(step: OpInstr | Stack | Copy) -> OpInstr | Stack | Copy:
+    """A step; a copy moves bits, so that its elements may be integers of the same size."""
+    if not isinstance(step, Copy) or step.dest.type.dtype in HELD:
+        return step
+    dtype = unsigned_of(8 * step.dest.type.dtype.itemsize)
+    return Copy(_with_elements(step.dest, dtype), _with_elements(step.src, dtype))
+
+
+def _with_elements(buffer: Buffer, dtype: DType) -> Buffer:
+    """The memory of a buffer, as elements of another type of the same size."""
+    type = TensorType(dtype, buffer.type.shape)
+    root = buffer.root
+    return Buffer(
+        buffer.name, type, root.region, base=root, start=buffer.start, strides=buffer.strides
+    )
+
+
+def _is_nothing(step: OpInstr | Stack | Copy) -> bool:
+    if isinstance(step, Copy):
+        return step.dest.type.size == 0
+    return step.plan == NOTHING
+
+
+def _add_launch(generated: Generated, kernel: KernelSource) -> None:
+    generated.kernels.setdefault(kernel.name, kernel)
+    places = [generated.place(parameter) for parameter in kernel.parameters]
+    generated.parts.append(
+        {
+            "kernel": kernel.name,
+            "memory": [[memory, offset] for memory, offset in places],
+            "items": list(kernel.items),
+            "group": list(kernel.group),
+        }
+    )
+
+
+def _add_host_step(generated: Generated, index: int, step: Instr) -> None:
+    """A step of the host, with the bytes that it reads and writes of each memory."""
+    reads: list[list[str | int]] = []
+    writes: list[list[str | int]] = []
+    for access, buffer in step.accesses():
+        root = buffer.root
+        if root.type.dtype is string:
+            continue
+        if root.region is Region.CONSTANT:
+            generated.host_constants[root.name] = generated.constants.raw(root)
+            continue
+        memory, start = generated.place(buffer)
+        below, size = _span(buffer)
+        span: list[str | int] = [memory, start - below, size]
+        reads.append(span)  # what is written may have gaps, between which something else lies
+        if access.writes:
+            writes.append(span)
+    generated.hosted.append(index)
+    generated.parts.append({"host": index, "reads": reads, "writes": writes})
+
+
+def _span(buffer: Buffer) -> tuple[int, int]:
+    """Bytes before the first element of a buffer that belong to it, and from there to its end."""
+    size = buffer.type.dtype.itemsize
+    if buffer.type.size == 0:
+        return 0, 0
+    steps = [(n - 1) * s for n, s in zip(buffer.type.shape, buffer.strides, strict=True)]
+    below = -sum(step for step in steps if step < 0)
+    return below * size, (sum(map(abs, steps)) + 1) * size
+
+
+def to_artifact(generated: Generated, *, unchecked: bool) -> Artifact:
+    """The program as data."""
+    program = generated.program
+    sections: dict[str, Section] = {SOURCE: generated.source.encode()}
+    manifest: dict[str, Any] = {
+        "device": generated.limits.to_json(),
+        "arena_bytes": program.arena_bytes or 0,
+        "parts": generated.parts,
+        "checks": [check.describe() for check in generated.checks],
+        "unchecked": unchecked,
+    }
+    if generated.hosted:
+        hosted = HostedProgram(
+            program, tuple(generated.hosted), generated.host_constants, unchecked=unchecked
+        )
+        manifest["host"] = hosted.describe()
+        sections.update({f"host.{name}": data for name, data in hosted.sections().items()})
+    sections[CONSTANTS] = generated.constants.block().data
+    return Artifact(DEVICE, interface_of(program), program.planned, manifest, sections)
+
+
+def _once(texts: list[str]) -> Iterator[str]:
+    """Kernels with their helpers, each function once in all."""
+    seen: set[str] = set()
+    for text in texts:
+        for part in text.split("\n\n"):
+            if part not in seen:
+                seen.add(part)
+                yield part

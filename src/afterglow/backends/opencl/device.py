@@ -1,0 +1,50 @@
+"""The OpenCL devices of this machine, as the device that loads what the backend compiles."""
+
+from __future__ import annotations
+
+from afterglow.backends.opencl.codegen import DEVICE
+from afterglow.backends.opencl.driver import context, devices, find
+from afterglow.backends.opencl.executable import OpenClExecutable
+from afterglow.backends.opencl.limits import Limits
+from afterglow.backends.opencl.memory import OpenClBuffer
+from afterglow.runtime.artifact import Artifact
+from afterglow.runtime.buffers import HostBuffer
+from afterglow.runtime.device import DeviceBuffer, DeviceInfo, LoadOptions
+from afterglow.runtime.native.device import host_info
+from afterglow.types import TensorType
+from afterglow.types.dtype import string
+
+OF_UNIT = 16e9
+"""Floating-point operations a second of one lane of one compute unit, about."""
+BANDWIDTH = 20e9
+"""Bytes a second of a device's memory, as long as nobody measured it."""
+
+
+class OpenClDevice:
+    """Runs programs on the device that each was compiled for; buffers are on the first."""
+
+    name = DEVICE
+
+    def describe(self) -> DeviceInfo:
+        """The first device; its rates are what the host has if it is the host's processor."""
+        limits = devices()[0][1]
+        text = f"{limits.device} ({limits.platform})"
+        if limits.is_processor:
+            return host_info(self.name, text)
+        flops = limits.units * limits.lanes * OF_UNIT
+        return DeviceInfo(self.name, text, limits.memory_bytes, BANDWIDTH, flops, BANDWIDTH)
+
+    def identity(self) -> str:
+        """The first device and its driver."""
+        return devices()[0][1].identity
+
+    def load(self, artifact: Artifact, options: LoadOptions | None = None) -> OpenClExecutable:
+        """Give the kernels to the driver, and the constants to the device."""
+        name = Limits.of_json(artifact.manifest["device"]).name
+        return OpenClExecutable(artifact, find(name)[1])
+
+    def allocate(self, type: TensorType) -> DeviceBuffer:
+        """A buffer of zeros."""
+        if type.dtype is string:
+            return HostBuffer(type)
+        return OpenClBuffer(*context(devices()[0][1].name), type)

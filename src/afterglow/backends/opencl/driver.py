@@ -1,0 +1,89 @@
+"""The devices that OpenCL has on this machine, through pyopencl."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from afterglow.backends.opencl.limits import Limits
+from afterglow.support.errors import UsageError
+
+INSTALL = "pip install pyopencl and a driver; for CPUs, pip install pocl-binary-distribution"
+FIRST = ("host", "opencl")
+"""Targets that mean the first device."""
+_NARROW_POCL = "PoCL 3.0"
+"""Its LLVM fails on vectors of 16 floats."""
+
+
+def library() -> Any:
+    """The module `pyopencl`."""
+    try:
+        return import_module("pyopencl")
+    except ImportError as error:
+        raise UsageError("OpenCL needs pyopencl, which is not installed", help=INSTALL) from error
+
+
+@cache
+def devices() -> tuple[tuple[Any, Limits], ...]:
+    """All devices of all drivers, with what each can do."""
+    cl = library()
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error as error:
+        raise UsageError(f"OpenCL finds no driver: {error}", help=INSTALL) from error
+    found = [(device, _limits(cl, device)) for p in platforms for device in p.get_devices()]
+    if not found:
+        raise UsageError("OpenCL finds no device", help=INSTALL)
+    return tuple(found)
+
+
+def find(target: str) -> tuple[Any, Limits]:
+    """The device that a target names: `opencl` for the first, or `opencl:platform/device`."""
+    if target in FIRST:
+        return devices()[0]
+    prefix, _, rest = target.partition(":")
+    platform, _, device = rest.partition("/")
+    if prefix == "opencl":
+        for each in devices():
+            if each[1].matches(platform, device):
+                return each
+    names = ", ".join(limits.name for _, limits in devices())
+    raise UsageError(f"opencl has no target {target!r}", help=f"there are {names}")
+
+
+@cache
+def context(target: str) -> tuple[Any, Any]:
+    """A context of a device and an in-order queue, which all programs on it share."""
+    cl = library()
+    device, _ = find(target)
+    made = cl.Context([device])
+    return made, cl.CommandQueue(made, device)
+
+
+def _limits(cl: Any, device: Any) -> Limits:
+    extensions = device.extensions.split()
+    exact = cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
+    version = f"{device.platform.version} {device.driver_version}"
+    widest = 8 if _NARROW_POCL in version else 16
+    return Limits(
+        platform=device.platform.name.strip(),
+        device=device.name.strip(),
+        vendor=device.platform.vendor.strip(),
+        version=version,
+        kind=_kind(cl, device.type),
+        double="cl_khr_fp64" in extensions,
+        half="cl_khr_fp16" in extensions,
+        units=device.max_compute_units,
+        work_group=device.max_work_group_size,
+        local_bytes=device.local_mem_size,
+        memory_bytes=device.global_mem_size,
+        buffer_bytes=device.max_mem_alloc_size,
+        lanes=max(1, min(device.native_vector_width_float, widest)),
+        exact_division=bool(device.single_fp_config & exact),
+    )
+
+
+def _kind(cl: Any, kind: int) -> str:
+    known = {"cpu": cl.device_type.CPU, "gpu": cl.device_type.GPU}
+    return next((name for name, bit in known.items() if kind & bit), "accelerator")

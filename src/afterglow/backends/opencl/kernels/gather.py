@@ -1,0 +1,70 @@
+"""Elements that indices name; an index out of range raises an alarm, and becomes the nearest."""
+
+from __future__ import annotations
+
+from afterglow.backends.job import Job
+from afterglow.backends.opencl.clc import Value
+from afterglow.backends.opencl.kernels.anchors import anchor
+from afterglow.backends.opencl.kernels.around import read, write_result
+from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
+from afterglow.backends.opencl.kernels.movement import begin
+from afterglow.backends.opencl.limits import Limits
+from afterglow.backends.pointwise.vocabulary import clamp, convert, differ, select
+from afterglow.instr import OpInstr
+from afterglow.ops.indexing import Gather, GatherElements
+from afterglow.types.dtype import i64, u64
+
+
+def _accepts(step: OpInstr, limits: Limits) -> bool:
+    """Whether all indices are meant: where a predicate may be false, they may be rubbish."""
+    kind = step.operand(1).type.dtype
+    return step.predicate is None and kind.is_integer and kind is not u64
+
+
+def in_range(kernel: Kernel, operand: str, number: Value) -> Value:
+    """A number of an operand as a count from the front, in the range that the op tells."""
+    step, code = kernel.job.anchor, kernel.code
+    assert step is not None
+    types = [None if b is None else b.type for b in step.ins]
+    allowed = step.op.index_ranges(types)[operand][0]
+    assert allowed is not None
+    given = convert(number, i64)
+    counted = select(given < 0, given + -allowed.low, given) if allowed.low < 0 else given
+    near = clamp(counted, 0, allowed.high)
+    alarm = kernel.alarm(operand, allowed)
+    with code.when(differ(near, counted)):
+        alarm.store(given, 1)
+        alarm.store(code.constant(i64, 1), 0)
+    return code.named(near)
+
+
+@anchor(Gather, accepts=_accepts)
+def write_gather(job: Job, limits: Limits) -> KernelSource:
+    """Slices along an axis."""
+    kernel = Kernel(job, limits)
+    step = kernel.job.anchor
+    assert step is not None
+    assert isinstance(step.op, Gather)
+    data, indices = step.operand(0), step.operand(1)
+    first = step.op.axis % data.type.rank
+    last = first + indices.type.rank
+    places = begin(kernel, step)
+    index = in_range(kernel, "indices", read(kernel, indices, places[first:last]))
+    value = read(kernel, data, [*places[:first], index, *places[last:]])
+    write_result(kernel, value, places)
+    return kernel.finish()
+
+
+@anchor(GatherElements, accepts=_accepts)
+def write_gather_elements(job: Job, limits: Limits) -> KernelSource:
+    """An index for each result, along one axis."""
+    kernel = Kernel(job, limits)
+    step = kernel.job.anchor
+    assert step is not None
+    assert isinstance(step.op, GatherElements)
+    data, indices = step.operand(0), step.operand(1)
+    axis = step.op.axis % data.type.rank
+    places = begin(kernel, step)
+    index = in_range(kernel, "indices", read(kernel, indices, places))
+    write_result(kernel, read(kernel, data, [*places[:axis], index, *places[axis + 1 :]]), places)
+    return kernel.finish()

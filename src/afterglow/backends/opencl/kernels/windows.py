@@ -1,0 +1,87 @@
+"""Windows that slide over x: where each begins, which of its places are in x."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from afterglow.backends.opencl.clc import Value
+from afterglow.backends.opencl.kernels.kernel import Kernel
+from afterglow.instr import Buffer, OpInstr
+from afterglow.ops.windows import Windows
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """The windows of a convolution or a pooling, as loops of a kernel."""
+
+    kernel: Kernel
+    step: OpInstr
+    windows: Windows
+
+    @property
+    def x(self) -> Buffer:
+        """What the windows slide over."""
+        return self.step.operand(0)
+
+    @property
+    def spatial(self) -> tuple[int, ...]:
+        """The extents along which they slide."""
+        return self.x.type.shape[1:-1]
+
+    def corner(self, where: Sequence[Value]) -> list[Value]:
+        """Where a window begins along each axis, which may be before x."""
+        windows, code = self.windows, self.kernel.code
+        return [
+            code.named(place * stride - begin)
+            for place, stride, begin in zip(where, windows.strides, windows.begins, strict=True)
+        ]
+
+    @contextmanager
+    def taps(self) -> Iterator[list[Value]]:
+        """Loops over the places of a window; none along an axis where it has one."""
+        code = self.kernel.code
+        with ExitStack() as loops:
+            yield [
+                code.index(0) if n == 1 else loops.enter_context(code.loop(n))
+                for n in self.windows.kernel
+            ]
+
+    def number(self, taps: Sequence[Value]) -> Value:
+        """The number of a place of a window, in row-major order."""
+        number = self.kernel.code.index(0)
+        for tap, extent in zip(taps, self.windows.kernel, strict=True):
+            number = number * extent + tap
+        return number
+
+    def seen(self, corner: Sequence[Value], taps: Sequence[Value]) -> list[Value]:
+        """Where in x a place of a window is."""
+        steps = zip(corner, taps, self.windows.dilations, strict=True)
+        return [start + tap * dilation for start, tap, dilation in steps]
+
+    def inside(self, seen: Sequence[Value]) -> Value | None:
+        """Whether a place is in x, rather than in the padding; None if all are."""
+        checks = [
+            f"{place.text} >= 0 && {place.text} < {self.spatial[axis]}"
+            for axis, place in enumerate(seen)
+            if self._reaches_beyond(axis)
+        ]
+        if not checks:
+            return None
+        return self.kernel.code.define(" && ".join(checks), self.kernel.code.index_type)
+
+    @contextmanager
+    def when_inside(self, seen: Sequence[Value]) -> Iterator[None]:
+        """Statements for places that are in x."""
+        mask = self.inside(seen)
+        with ExitStack() as stack:
+            if mask is not None:
+                stack.enter_context(self.kernel.code.when(mask))
+            yield
+
+    def _reaches_beyond(self, axis: int) -> bool:
+        windows = self.windows
+        count = self.step.outs[0].type.shape[1 + axis]
+        last = (count - 1) * windows.strides[axis] - windows.begins[axis] + windows.reach[axis]
+        return windows.begins[axis] > 0 or last > self.spatial[axis]

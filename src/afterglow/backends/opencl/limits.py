@@ -1,0 +1,71 @@
+"""What an OpenCL device can do: the facts that kernels are written for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+PROCESSOR = "cpu"
+_UNSPELLABLE = re.compile(r"[^a-z0-9.]+")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A device by name, and what it has and has not."""
+
+    platform: str
+    device: str
+    vendor: str
+    version: str
+    """Of OpenCL and of the driver: code that one made may be wrong for another."""
+    kind: str
+    """`cpu`, `gpu`, or what else it calls itself."""
+    double: bool
+    half: bool
+    units: int
+    work_group: int
+    """Items of a work-group at most."""
+    local_bytes: int
+    memory_bytes: int
+    buffer_bytes: int
+    """Bytes of one buffer at most."""
+    lanes: int
+    """Floats in a vector that the device computes with at once, and compiles."""
+    exact_division: bool
+    """Whether quotients and roots of f32 can be had rounded right."""
+
+    @property
+    def name(self) -> str:
+        """What a user writes to name it."""
+        return f"opencl:{slug(self.platform)}/{slug(self.device)}"
+
+    @property
+    def is_processor(self) -> bool:
+        """Whether it is the host's processor: few units, each of which likes much work at once."""
+        return self.kind == PROCESSOR
+
+    @property
+    def identity(self) -> str:
+        """A text that differs where compiled code may."""
+        return f"{self.platform} {self.device} {self.version}"
+
+    def matches(self, platform: str, device: str) -> bool:
+        """Whether words of a user mean this device: parts of names, or of what kind it is."""
+        of_platform = slug(f"{self.platform} {self.vendor}")
+        of_device = slug(f"{self.device} {self.kind}")
+        return slug(platform) in of_platform and slug(device) in of_device
+
+    def to_json(self) -> dict[str, Any]:
+        """All facts, as JSON can hold them."""
+        return asdict(self)
+
+    @staticmethod
+    def of_json(data: dict[str, Any]) -> Limits:
+        """What was written so."""
+        return Limits(**{field.name: data[field.name] for field in fields(Limits)})
+
+
+def slug(text: str) -> str:
+    """A name in small letters, digits and dashes."""
+    return _UNSPELLABLE.sub("-", text.lower()).strip("-")

@@ -1,0 +1,101 @@
+"""Which kernel computes a step, if there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import afterglow.backends.opencl.kernels  # noqa: F401  fills the table
+from afterglow.backends.job import Job
+from afterglow.backends.opencl.clc.types import HELD
+from afterglow.backends.opencl.kernels.anchors import ANCHORS
+from afterglow.backends.opencl.kernels.chain import has_own_expression, reads_alike
+from afterglow.backends.opencl.kernels.elementwise import write_elementwise
+from afterglow.backends.opencl.kernels.kernel import KernelSource
+from afterglow.backends.opencl.limits import Limits
+from afterglow.instr import ON_HOST, Copy, KernelPlan, OpInstr, Stack
+from afterglow.types.dtype import DType, f64
+from afterglow.types.extent import is_ranged
+
+HOST = KernelPlan(ON_HOST)
+"""The plan of a step that the host runs, by the definition of its op, as it has no kernel."""
+NOTHING = KernelPlan("nothing")
+"""The plan of a step whose results are empty."""
+KERNEL = "kernel"
+"""The algorithm of everything that has a kernel."""
+
+
+def plans(step: OpInstr | Stack, limits: Limits) -> list[KernelPlan]:
+    """The plan of a step; none for a stack that one kernel cannot do."""
+    job = Job.of(step)
+    if job.is_empty:
+        return [NOTHING]
+    if isinstance(step, Stack):
+        return [_plan(job)] if can_fuse(job, limits) else []
+    return [HOST] if refusal(job, limits) else [_plan(job)]
+
+
+def write(step: OpInstr | Stack | Copy, limits: Limits) -> KernelSource:
+    """The kernel of a step that has one."""
+    job = Job.of(step)
+    if job.anchor is None:
+        return write_elementwise(job, limits)
+    return ANCHORS[type(job.anchor.op)].write(job, limits)
+
+
+def refusal(job: Job, limits: Limits) -> str:
+    """Why there is no kernel for a job; an empty string if there is one."""
+    dtypes = {b.type.dtype for step in job.steps for b in (*step.outs, *step.ins) if b is not None}
+    refused = [dtype for dtype in dtypes if not _is_held(dtype, limits)]
+    if refused:
+        return f"the device has no elements of {', '.join(sorted(map(str, refused)))}"
+    if any(is_ranged(n) for b in job.buffers for n in b.type.shape):
+        return "its extents are known only when it runs"
+    for step in (*job.before, *job.after):
+        if not has_own_expression(step):
+            return f"there is no kernel for {step.op.mnemonic}"
+    anchor = job.anchor
+    if anchor is None:
+        return ""
+    entry = ANCHORS.get(type(anchor.op))
+    if entry is None:
+        return f"there is no kernel for {anchor.op.mnemonic}"
+    if not entry.accepts(anchor, limits):
+        return f"the kernel for {anchor.op.mnemonic} does not take these operands"
+    return ""
+
+
+def can_fuse(job: Job, limits: Limits) -> bool:
+    """Whether one kernel can do all steps of a stack."""
+    if refusal(job, limits) or not all(map(_read_alike, (job.before, job.after))):
+        return False
+    return job.anchor is None or _fits_around(job, job.anchor)
+
+
+def _read_alike(steps: Sequence[OpInstr]) -> bool:
+    return not steps or reads_alike(steps, steps[0].outs[0].type.shape)
+
+
+def _fits_around(job: Job, anchor: OpInstr) -> bool:
+    """Whether the steps around an anchor can run inside its kernel."""
+    entry = ANCHORS[type(anchor.op)]
+    named = zip(anchor.op.operand_names, anchor.ins, strict=False)
+    fused = {b for name, b in named if name in entry.fuses}
+    made_before = {out for step in job.before for out in step.outs}
+    read_after = {b for step in job.after for b in step.ins}
+    shape = anchor.outs[0].type.shape
+    return (
+        made_before <= job.locals
+        and not made_before & ((set(anchor.ins) - fused) | read_after)
+        and (entry.epilogue or not job.after)
+        and all(step.outs[0].type.shape == shape for step in job.after)
+        and not read_after.intersection(anchor.outs[1:])
+    )
+
+
+def _is_held(dtype: DType, limits: Limits) -> bool:
+    return dtype in HELD and (dtype is not f64 or limits.double)
+
+
+def _plan(job: Job) -> KernelPlan:
+    moved = sum(buffer.type.nbytes for buffer in job.buffers)
+    return KernelPlan(KERNEL, cost=float(moved))

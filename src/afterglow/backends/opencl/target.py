@@ -1,0 +1,39 @@
+"""OpenCL devices as targets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from afterglow.backends.opencl.driver import find
+from afterglow.backends.opencl.limits import Limits
+from afterglow.memory import MAIN_MEMORY, MemorySpace
+from afterglow.types import DType
+
+
+@dataclass(frozen=True)
+class OpenClTarget:
+    """A device of this machine."""
+
+    limits: Limits
+
+    @staticmethod
+    def of(text: str) -> OpenClTarget:
+        """The device that a text names."""
+        return OpenClTarget(find(text)[1])
+
+    @property
+    def memories(self) -> tuple[MemorySpace, ...]:
+        """The device's own memory."""
+        return (MAIN_MEMORY,)
+
+    def missing_here(self) -> Sequence[str]:
+        """Nothing: only devices that are there are targets."""
+        return ()
+
+    def reads(self, storage: DType) -> bool:
+        """No: weights of 16 bits are converted as they are read."""
+        return False
+
+    def __str__(self) -> str:
+        return self.limits.name

@@ -1,0 +1,98 @@
+"""Values whose elements are known only when code runs: what every code generator has of its own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NoReturn, Self
+
+from afterglow.types.dtype import DType, boolean
+
+
+class Value(ABC):
+    """A value of `lanes` elements; one lane is a scalar.
+
+    Beside a vector, a scalar and a Python number stand for a vector with that number in all lanes.
+    """
+
+    __slots__ = ()
+
+    dtype: DType
+    lanes: int
+    constant: float | None
+    """The number itself where it is known while the code is being written."""
+
+    @abstractmethod
+    def of_type(self, dtype: DType, number: float) -> Self:
+        """A constant of a type, of as many lanes as this value has."""
+
+    @abstractmethod
+    def combined(self, symbol: str, other: Self | float, *, swapped: bool = False) -> Self:
+        """An operator applied to this value and another; `swapped`, this is the right one."""
+
+    @abstractmethod
+    def negated(self) -> Self:
+        """A float with its sign turned."""
+
+    def like(self, number: float) -> Self:
+        """A constant of the same type and as many lanes."""
+        return self.of_type(self.dtype, number)
+
+    def __add__(self, other: Self | float) -> Self:
+        return self.combined("+", other)
+
+    def __radd__(self, other: Self | float) -> Self:
+        return self.combined("+", other)
+
+    def __sub__(self, other: Self | float) -> Self:
+        return self.combined("-", other)
+
+    def __rsub__(self, other: Self | float) -> Self:
+        return self.combined("-", other, swapped=True)
+
+    def __mul__(self, other: Self | float) -> Self:
+        return self.combined("*", other)
+
+    def __rmul__(self, other: Self | float) -> Self:
+        return self.combined("*", other)
+
+    def __truediv__(self, other: Self | float) -> Self:
+        return self.combined("/", other)
+
+    def __rtruediv__(self, other: Self | float) -> Self:
+        return self.combined("/", other, swapped=True)
+
+    def __and__(self, other: Self | float) -> Self:
+        return self.combined("&", other)
+
+    def __or__(self, other: Self | float) -> Self:
+        return self.combined("|", other)
+
+    def __xor__(self, other: Self | float) -> Self:
+        return self.combined("^", other)
+
+    def __lshift__(self, other: Self | float) -> Self:
+        return self.combined("<<", other)
+
+    def __rshift__(self, other: Self | float) -> Self:
+        return self.combined(">>", other)
+
+    def __lt__(self, other: Self | float) -> Self:
+        return self.combined("<", other)
+
+    def __le__(self, other: Self | float) -> Self:
+        return self.combined("<=", other)
+
+    def __gt__(self, other: Self | float) -> Self:
+        return self.combined(">", other)
+
+    def __ge__(self, other: Self | float) -> Self:
+        return self.combined(">=", other)
+
+    def __neg__(self) -> Self:
+        return self.negated() if self.dtype.is_float else 0 - self
+
+    def __invert__(self) -> Self:
+        return self ^ (1 if self.dtype is boolean else -1)
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("its value is known only when the code runs: use select, when or branch")
