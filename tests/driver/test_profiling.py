@@ -252,7 +252,7 @@ def test_a_saved_profile_is_of_the_public_class(tmp_path: Path) -> None:
         ),
         (
             {"quantization": afterglow.QuantizationConfig(method="mse")},
-            "precision 'float32' takes no profile\n  help: use precision 'int8'",
+            "precision 'float32' takes no options of quantization\n  help: use precision 'int8'",
         ),
         (
             {"precision": "int8", "profile": True, "optimize": False},

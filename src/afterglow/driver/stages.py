@@ -488,8 +488,9 @@ def _check_precision(options: Options, backend: Backend) -> None:
     if precision.by_profile:
         _check_profile(options)
     elif options.quantization is not None or (options.profile and not precision.floats):
+        what = "profile" if options.quantization is None else "options of quantization"
         raise UsageError(
-            f"precision {options.precision!r} takes no profile", help="use precision 'int8'"
+            f"precision {options.precision!r} takes no {what}", help="use precision 'int8'"
         )
     if options.keep and not (precision.by_profile or precision.floats):
         raise UsageError(

@@ -72,7 +72,7 @@ def search(
     raise UsageError(
         f"the tolerance {tolerance:g} cannot be met with {most} of {count} layers {place}",
         excerpt=[f"{before:.3g} with none, {best[0]:.3g} with {', '.join(best[1])}"],
-        help="allow more, or try another method of calibration, such as minmax or percentile",
+        help="allow more, or try activations of 16 bits, or another method of calibration",
     )
 
 
