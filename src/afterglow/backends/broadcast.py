@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from afterglow.graph import Op
-from afterglow.instr import Buffer
+from afterglow.instr import Buffer, OpInstr
 
 Strides = tuple[int, ...]
 
@@ -46,3 +46,27 @@ def merge_alike(
     extents = tuple(math.prod(shape[axis] for axis in group) for group in groups) or (1,)
     merged = [tuple(s[group[-1]] for group in groups) or (0,) for s in strides]
     return extents, merged
+
+
+def chain_strides(steps: Sequence[OpInstr], shape: Sequence[int]) -> dict[Buffer, Strides]:
+    """The strides, in a shape, of everything that element-wise steps read and write."""
+    strides: dict[Buffer, Strides] = {}
+    for step in steps:
+        for out in step.outs:
+            strides[out] = strides_within(out, shape)
+        for name, operand in zip(step.op.operand_names, step.ins, strict=False):
+            if operand is not None and operand not in strides:
+                strides[operand] = strides_within(operand, shape, own_axis(step.op, name))
+    return strides
+
+
+def reads_alike(steps: Sequence[OpInstr], shape: Sequence[int]) -> bool:
+    """Whether every operand that several steps read is broadcast to the shape alike."""
+    strides: dict[Buffer, Strides] = {}
+    return all(
+        strides.setdefault(b, own) == own
+        for step in steps
+        for name, b in zip(step.op.operand_names, step.ins, strict=False)
+        if b is not None
+        for own in (strides_within(b, shape, own_axis(step.op, name)),)
+    )

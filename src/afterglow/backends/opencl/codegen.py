@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from afterglow.backends import blocks
 from afterglow.backends.interpreter.hosted import HostedProgram
 from afterglow.backends.opencl.clc.types import HELD, unsigned_of
 from afterglow.backends.opencl.constants import Constants
@@ -13,7 +14,6 @@ from afterglow.backends.opencl.kernels.kernel import Alarm, KernelSource, Packed
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.opencl.planner import NOTHING, write
 from afterglow.instr import (
-    ON_HOST,
     Buffer,
     Copy,
     Instr,
@@ -109,11 +109,8 @@ def generate(program: Program, limits: Limits) -> Generated:
 
 
 def runs_on_host(step: Instr) -> bool:
-    """Whether the host runs an instruction: its plan says so, or it moves strings."""
-    if isinstance(step, Copy):
-        return step.dest.type.dtype in (string, c128)
-    plan = step.plan if isinstance(step, (OpInstr, Stack)) else None
-    return plan is not None and plan.algorithm == ON_HOST
+    """Whether the host runs an instruction: also a copy of elements that no integer holds."""
+    return blocks.runs_on_host(step) or (isinstance(step, Copy) and step.dest.type.dtype is c128)
 
 
 def _as_held(step: OpInstr | Stack | Copy) -> OpInstr | Stack | Copy:

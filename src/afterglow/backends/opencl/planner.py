@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import afterglow.backends.opencl.kernels  # noqa: F401  fills the table
+from afterglow.backends.fusion import can_join, refusal_of
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc.types import HELD
-from afterglow.backends.opencl.kernels.anchors import ANCHORS
-from afterglow.backends.opencl.kernels.chain import has_own_expression, reads_alike
+from afterglow.backends.opencl.kernels.anchors import ANCHORS, Anchor
 from afterglow.backends.opencl.kernels.elementwise import write_elementwise
 from afterglow.backends.opencl.kernels.kernel import KernelSource
 from afterglow.backends.opencl.limits import Limits
@@ -50,46 +48,17 @@ def refusal(job: Job, limits: Limits) -> str:
         return f"the device has no elements of {', '.join(sorted(map(str, refused)))}"
     if any(is_ranged(n) for b in job.buffers for n in b.type.shape):
         return "its extents are known only when it runs"
-    for step in (*job.before, *job.after):
-        if not has_own_expression(step):
-            return f"there is no kernel for {step.op.mnemonic}"
-    anchor = job.anchor
-    if anchor is None:
-        return ""
-    entry = ANCHORS.get(type(anchor.op))
-    if entry is None:
-        return f"there is no kernel for {anchor.op.mnemonic}"
-    if not entry.accepts(anchor, limits):
-        return f"the kernel for {anchor.op.mnemonic} does not take these operands"
-    return ""
+    entry = _anchor_of(job)
+    return refusal_of(job, None if entry is None else lambda step: entry.accepts(step, limits))
 
 
 def can_fuse(job: Job, limits: Limits) -> bool:
     """Whether one kernel can do all steps of a stack."""
-    if refusal(job, limits) or not all(map(_read_alike, (job.before, job.after))):
-        return False
-    return job.anchor is None or _fits_around(job, job.anchor)
+    return not refusal(job, limits) and can_join(job, _anchor_of(job))
 
 
-def _read_alike(steps: Sequence[OpInstr]) -> bool:
-    return not steps or reads_alike(steps, steps[0].outs[0].type.shape)
-
-
-def _fits_around(job: Job, anchor: OpInstr) -> bool:
-    """Whether the steps around an anchor can run inside its kernel."""
-    entry = ANCHORS[type(anchor.op)]
-    named = zip(anchor.op.operand_names, anchor.ins, strict=False)
-    fused = {b for name, b in named if name in entry.fuses}
-    made_before = {out for step in job.before for out in step.outs}
-    read_after = {b for step in job.after for b in step.ins}
-    shape = anchor.outs[0].type.shape
-    return (
-        made_before <= job.locals
-        and not made_before & ((set(anchor.ins) - fused) | read_after)
-        and (entry.epilogue or not job.after)
-        and all(step.outs[0].type.shape == shape for step in job.after)
-        and not read_after.intersection(anchor.outs[1:])
-    )
+def _anchor_of(job: Job) -> Anchor | None:
+    return None if job.anchor is None else ANCHORS.get(type(job.anchor.op))
 
 
 def _is_held(dtype: DType, limits: Limits) -> bool:

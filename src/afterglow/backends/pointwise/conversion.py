@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from afterglow.backends.pointwise.value import Value
+from afterglow.backends.pointwise.value import Value, ValueT
 from afterglow.backends.pointwise.vocabulary import (
-    ValueT,
     absolute,
     clamp,
     convert,

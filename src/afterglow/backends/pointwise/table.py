@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from afterglow.backends.pointwise.conversion import to_float
-from afterglow.backends.pointwise.vocabulary import ValueT, convert
+from afterglow.backends.pointwise.value import ValueT
+from afterglow.backends.pointwise.vocabulary import convert
 from afterglow.graph import Op
 from afterglow.ops.quantization import Quantizing
 from afterglow.types.dtype import DType, Kind, f32, i8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NoReturn, Self
+from typing import NoReturn, Self, TypeVar
 
 from afterglow.types.dtype import DType, boolean
 
@@ -96,3 +96,28 @@ class Value(ABC):
 
     def __bool__(self) -> NoReturn:
         raise TypeError("its value is known only when the code runs: use select, when or branch")
+
+
+ValueT = TypeVar("ValueT", bound=Value)
+
+
+def folded(symbol: str, lhs: ValueT, rhs: ValueT) -> ValueT | None:
+    """The result of an operator, if it is known now: kernels write index arithmetic freely."""
+    if not lhs.dtype.is_integer or rhs.constant is None:
+        swapped = symbol in "+*" and lhs.dtype.is_integer and lhs.constant is not None
+        return folded(symbol, rhs, lhs) if swapped else None
+    number = int(rhs.constant)
+    if lhs.constant is not None and symbol in "+-*":
+        known = int(lhs.constant)
+        result = {"+": known + number, "-": known - number, "*": known * number}[symbol]
+        return lhs.like(_wrapped(result, lhs.dtype))
+    if number == 0 and symbol in ("+", "-", "|", "^", "<<", ">>"):
+        return lhs
+    if number == 1 and symbol == "*":
+        return lhs
+    return lhs.like(0) if number == 0 and symbol in "&*" else None
+
+
+def _wrapped(number: int, dtype: DType) -> int:
+    low, _ = dtype.limits
+    return (number - low) % (1 << dtype.bits) + low

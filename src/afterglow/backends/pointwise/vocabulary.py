@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from afterglow.backends.pointwise.value import Value
+from afterglow.backends.pointwise.value import Value, ValueT
 from afterglow.types import Array
 from afterglow.types.dtype import DType
 
-ValueT = TypeVar("ValueT", bound=Value)
 Function = Callable[..., Any]
 """Takes values of one code generator, and numbers beside them; returns such a value."""
 

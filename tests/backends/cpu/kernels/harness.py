@@ -10,7 +10,6 @@ import numpy as np
 from afterglow.backends.cpu import Target, compile_module, load_host
 from afterglow.backends.cpu.codegen.constants import Constants
 from afterglow.backends.cpu.codegen.write import can_write, plans_for, write_kernel
-from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.micro.kernel import (
     Alarm,
     Kernel,
@@ -20,6 +19,7 @@ from afterglow.backends.cpu.micro.kernel import (
     Table,
     Workspace,
 )
+from afterglow.backends.job import Job
 from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.graph import Op, run_op
 from afterglow.graph.op import result_types

@@ -8,7 +8,7 @@ import pytest
 import afterglow
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.codegen.write import can_write
-from afterglow.backends.cpu.micro.job import Job
+from afterglow.backends.job import Job
 from afterglow.graph import Builder, Function, Module
 from afterglow.ops.elementwise import Add
 from afterglow.ops.trees import Aggregate, NodeKind, TreeEnsemble

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from afterglow.backends.broadcast import chain_strides
 from afterglow.backends.cpu.codegen.write import can_fuse
-from afterglow.backends.cpu.micro.fusion import _leading_to, chain_strides
+from afterglow.backends.cpu.micro.fusion import _leading_to
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Stack
 from afterglow.ops.activation import Relu

@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afterglow.backends.cpu.micro.rows import Axes, merge_alike, own_axis, split, strides_within
+from afterglow.backends.broadcast import merge_alike, own_axis, strides_within
+from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.instr import Buffer, Region
 from afterglow.ops.activation import Relu
 from afterglow.types import TensorType

@@ -29,7 +29,6 @@ from afterglow.backends.cpu.codegen.frame import Frame
 from afterglow.backends.cpu.codegen.write import refusal, symbol_of, write_kernel
 from afterglow.backends.cpu.kernels.table import DIRECT
 from afterglow.backends.cpu.llvm.emitter import FunctionSymbol, Module
-from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.micro.kernel import (
     Alarm,
     DimExtent,
@@ -40,6 +39,7 @@ from afterglow.backends.cpu.micro.kernel import (
     Table,
 )
 from afterglow.backends.cpu.target import Target
+from afterglow.backends.job import Job
 from afterglow.instr import (
     ON_HOST,
     Buffer,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from afterglow.backends.cpu.codegen.control import is_control_flow, plan_control
 from afterglow.backends.cpu.codegen.generate import HOST, WHOLE_ON_HOST, host_reason
 from afterglow.backends.cpu.codegen.write import can_fuse, can_write, is_left_to_host, plans_for
-from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.target import Target
+from afterglow.backends.job import Job
 from afterglow.backends.policy import Policy
 from afterglow.instr import KernelPlan, OpInstr, Stack
 

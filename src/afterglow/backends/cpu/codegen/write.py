@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
 
 import afterglow.backends.cpu.kernels  # noqa: F401  fills the table
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.elementwise import write_elementwise
-from afterglow.backends.cpu.kernels.table import ENTRIES, check_exact, has_machine_types
+from afterglow.backends.cpu.kernels.table import (
+    ENTRIES,
+    KernelEntry,
+    check_exact,
+    has_machine_types,
+)
 from afterglow.backends.cpu.micro.cost import plain_cost, surrounding_cost
-from afterglow.backends.cpu.micro.fusion import reads_alike
-from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelRequest
-from afterglow.backends.cpu.pointwise import has_expression, supports
+from afterglow.backends.cpu.pointwise import has_expression
 from afterglow.backends.cpu.target import Target
+from afterglow.backends.fusion import can_join, refusal_of
+from afterglow.backends.job import Job
 from afterglow.backends.policy import Policy
 from afterglow.graph import Op
-from afterglow.instr import KernelPlan, OpInstr
+from afterglow.instr import KernelPlan
 from afterglow.ops.signal import Dft
 from afterglow.support.errors import CompileError
 
@@ -43,13 +47,6 @@ def is_left_to_host(op: Op) -> bool:
     return isinstance(op, Dft) and op.inverse
 
 
-def has_own_expression(step: OpInstr) -> bool:
-    """Whether a step is an expression of the elements at one place."""
-    operands = [None if b is None else b.type.dtype for b in step.ins]
-    known = has_expression(type(step.op)) and len(step.outs) == 1
-    return known and supports(step.op, step.outs[0].type.dtype, operands)
-
-
 def can_write(job: Job) -> bool:
     """Whether there is a kernel for a job."""
     return not refusal(job)
@@ -59,46 +56,17 @@ def refusal(job: Job) -> str:
     """Why there is no kernel for a job; an empty string if there is one."""
     if not has_machine_types(job):
         return "its elements are not of the machine's types"
-    for step in (*job.before, *job.after):
-        if not has_own_expression(step):
-            return f"there is no kernel for {step.op.mnemonic}"
-    anchor = job.anchor
-    if anchor is None:
-        return ""
-    entry = ENTRIES.get(type(anchor.op))
-    if entry is None:
-        return f"there is no kernel for {anchor.op.mnemonic}"
-    if not entry.accepts(anchor):
-        return f"the kernel for {anchor.op.mnemonic} does not take these operands"
-    return ""
+    entry = _entry_of(job)
+    return refusal_of(job, None if entry is None else entry.accepts)
 
 
 def can_fuse(job: Job) -> bool:
     """Whether one kernel can do all steps of a stack."""
-    if not can_write(job) or not all(map(_read_alike, (job.before, job.after))):
-        return False
-    return job.anchor is None or _fits_around(job, job.anchor)
+    return can_write(job) and can_join(job, _entry_of(job))
 
 
-def _read_alike(steps: Sequence[OpInstr]) -> bool:
-    return not steps or reads_alike(steps, steps[0].outs[0].type.shape)
-
-
-def _fits_around(job: Job, anchor: OpInstr) -> bool:
-    """Whether the steps around an anchor can run inside its kernel."""
-    entry = ENTRIES[type(anchor.op)]
-    named = zip(anchor.op.operand_names, anchor.ins, strict=False)
-    fused = {b for name, b in named if name in entry.fuses}
-    made_before = {out for step in job.before for out in step.outs}
-    read_after = {b for step in job.after for b in step.ins}
-    shape = anchor.outs[0].type.shape
-    return (
-        made_before <= job.locals
-        and not made_before & ((set(anchor.ins) - fused) | read_after)
-        and (entry.epilogue or not job.after)
-        and all(step.outs[0].type.shape == shape for step in job.after)
-        and not read_after.intersection(anchor.outs[1:])
-    )
+def _entry_of(job: Job) -> KernelEntry | None:
+    return None if job.anchor is None else ENTRIES.get(type(job.anchor.op))
 
 
 def algorithms_for(request: KernelRequest) -> list[Algorithm]:

@@ -15,11 +15,11 @@ from functools import cached_property
 
 import numpy as np
 
+from afterglow.backends.broadcast import Strides
 from afterglow.backends.cpu.llvm.emitter import Index
 from afterglow.backends.cpu.llvm.types import is_arithmetic
 from afterglow.backends.cpu.micro.lanes import fitting_lanes, full_lanes
 from afterglow.backends.cpu.micro.partial_sums import block_size
-from afterglow.backends.cpu.micro.rows import Strides
 from afterglow.backends.cpu.micro.sliding import Tail
 from afterglow.backends.cpu.micro.tile import (
     RegisterTile,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 
+from afterglow.backends.broadcast import Strides, chain_strides, merge_alike
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Value, first_lanes, smaller
 from afterglow.backends.cpu.micro.cost import ELEMENTWISE_STEP, work_of
-from afterglow.backends.cpu.micro.fusion import Chain, ChainRow, chain_strides
+from afterglow.backends.cpu.micro.fusion import Chain, ChainRow
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.lanes import fitting_lanes
-from afterglow.backends.cpu.micro.rows import Strides, merge_alike, split
+from afterglow.backends.cpu.micro.rows import split
 from afterglow.instr import Buffer
 from afterglow.types.extent import is_ranged, largest
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
+from afterglow.backends.broadcast import Strides
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import convert
 from afterglow.backends.cpu.micro.index_check import IndexCheck
 from afterglow.backends.cpu.micro.kernel import Kernel
 from afterglow.backends.cpu.micro.move import StridedMove, Term, write_gathered
-from afterglow.backends.cpu.micro.rows import Strides
 from afterglow.instr import OpInstr
 from afterglow.ops.indexing import Gather, GatherElements, GatherND
 from afterglow.ops.lengths import CheckLengths

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from afterglow.backends.broadcast import strides_within
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.micro.kernel import Kernel
 from afterglow.backends.cpu.micro.move import StridedMove, write_move
-from afterglow.backends.cpu.micro.rows import strides_within
 from afterglow.instr import OpInstr
 from afterglow.ops.movement import Expand, Transpose, taken
 

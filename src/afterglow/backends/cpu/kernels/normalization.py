@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import add
 
+from afterglow.backends.broadcast import Strides, strides_within
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.group_norm import has_small_groups, small_groups_algorithm
 from afterglow.backends.cpu.kernels.table import DIRECT, algorithms
@@ -28,7 +29,7 @@ from afterglow.backends.cpu.micro.reduction_lines import (
     arithmetic_type,
     lanes_of,
 )
-from afterglow.backends.cpu.micro.rows import Rows, Strides, strides_within
+from afterglow.backends.cpu.micro.rows import Rows
 from afterglow.backends.cpu.micro.staged import (
     Fold,
     FoldStages,

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from afterglow.backends.broadcast import Strides, merge_alike
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, maximum, minimum
 from afterglow.backends.cpu.micro.cost import MOVED_BYTE, UPDATED_ELEMENT, work_of
@@ -22,7 +23,7 @@ from afterglow.backends.cpu.micro.move.gather import IndexTuples, Term
 from afterglow.backends.cpu.micro.move.place import MemoryLine, MemoryPlace, load_first
 from afterglow.backends.cpu.micro.move.run import RowMove
 from afterglow.backends.cpu.micro.move.write import UNIT, Loops
-from afterglow.backends.cpu.micro.rows import Row, Strides, merge_alike
+from afterglow.backends.cpu.micro.rows import Row
 from afterglow.instr import Buffer, OpInstr
 from afterglow.instr.buffer import row_major
 from afterglow.ops.indexing import ScatterND, ScatterReduction

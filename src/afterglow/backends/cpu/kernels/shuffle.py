@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from afterglow.backends.broadcast import Strides
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.micro.kernel import Kernel
 from afterglow.backends.cpu.micro.move import StridedMove, write_move
-from afterglow.backends.cpu.micro.rows import Strides
 from afterglow.instr import Buffer
 from afterglow.ops.movement import taken
 from afterglow.ops.shuffle import ChannelShuffle, DepthToSpace, Shuffle, SpaceToDepth

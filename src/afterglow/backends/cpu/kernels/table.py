@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from afterglow.backends.cpu.kernels.algorithm import Algorithm, Writer
 from afterglow.backends.cpu.llvm.types import spell
 from afterglow.backends.cpu.micro.cost import plain_cost
-from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.micro.kernel import KernelNeeds, KernelRequest
+from afterglow.backends.job import Job
 from afterglow.graph import Op
 from afterglow.instr import OpInstr
 from afterglow.types.extent import is_ranged, undecided

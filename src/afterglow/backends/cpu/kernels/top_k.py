@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from afterglow.backends.broadcast import Strides, strides_within
 from afterglow.backends.cpu.kernels.quickselect import Before, Entries, Entry, part_best
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import (
@@ -39,7 +40,7 @@ from afterglow.backends.cpu.micro.cost import TOP_K_ELEMENT, work_of
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.reduction_lines import arithmetic_type
-from afterglow.backends.cpu.micro.rows import Rows, Strides, strides_within
+from afterglow.backends.cpu.micro.rows import Rows
 from afterglow.ops.search import TopK
 from afterglow.types.dtype import DType, i32, i64
 from afterglow.types.extent import largest, smaller_extent

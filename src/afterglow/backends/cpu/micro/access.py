@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from afterglow.backends.broadcast import Strides, chain_strides, strides_within
 from afterglow.backends.cpu.llvm.emitter import Index, Value, convert
-from afterglow.backends.cpu.micro.fusion import Chain, ChainRow, as_declared, chain_strides
+from afterglow.backends.cpu.micro.fusion import Chain, ChainRow, as_declared
 from afterglow.backends.cpu.micro.kernel import KernelRequest, Phase
 from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.layout import Placed, lay_out
@@ -19,7 +20,7 @@ from afterglow.backends.cpu.micro.reduction_lines import (
     arithmetic_type,
     lanes_of,
 )
-from afterglow.backends.cpu.micro.rows import Rows, Strides, strides_within
+from afterglow.backends.cpu.micro.rows import Rows
 from afterglow.instr import Buffer
 
 

@@ -8,7 +8,7 @@ FLOP of a product in registers. They are the same for all targets; where an esti
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.micro.job import Job
+from afterglow.backends.job import Job
 from afterglow.instr import OpInstr
 from afterglow.types.extent import is_ranged, larger_extent
 

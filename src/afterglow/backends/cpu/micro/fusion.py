@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from afterglow.backends.broadcast import Strides, chain_strides, strides_within
 from afterglow.backends.cpu.llvm.emitter import Index, Value, convert
-from afterglow.backends.cpu.micro.rows import Row, Rows, Strides, own_axis, strides_within
+from afterglow.backends.cpu.micro.rows import Row, Rows
 from afterglow.backends.cpu.pointwise import compute
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.types.dtype import DType, f32
@@ -63,30 +64,6 @@ class Chain:
 
 def _is_known_scalar(buffer: Buffer) -> bool:
     return buffer.root.region is Region.CONSTANT and buffer.type.size == 1
-
-
-def chain_strides(steps: Sequence[OpInstr], shape: Sequence[int]) -> dict[Buffer, Strides]:
-    """The strides, in a shape, of everything that element-wise steps read and write."""
-    strides: dict[Buffer, Strides] = {}
-    for step in steps:
-        for out in step.outs:
-            strides[out] = strides_within(out, shape)
-        for name, operand in zip(step.op.operand_names, step.ins, strict=False):
-            if operand is not None and operand not in strides:
-                strides[operand] = strides_within(operand, shape, own_axis(step.op, name))
-    return strides
-
-
-def reads_alike(steps: Sequence[OpInstr], shape: Sequence[int]) -> bool:
-    """Whether every operand that several steps read is broadcast to the shape alike."""
-    strides: dict[Buffer, Strides] = {}
-    return all(
-        strides.setdefault(b, own) == own
-        for step in steps
-        for name, b in zip(step.op.operand_names, step.ins, strict=False)
-        if b is not None
-        for own in (strides_within(b, shape, own_axis(step.op, name)),)
-    )
 
 
 @dataclass(frozen=True)

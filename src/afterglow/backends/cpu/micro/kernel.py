@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Module, Pointer, Value, convert
 from afterglow.backends.cpu.micro.fusion import Sink, Source
-from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.target import Target
+from afterglow.backends.job import Job
 from afterglow.instr import Buffer, OpInstr
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.types import Array, IndexRange

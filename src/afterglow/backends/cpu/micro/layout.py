@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from afterglow.backends.broadcast import Strides, merge_alike
 from afterglow.backends.cpu.micro.cost import LANE_REDUCTION
-from afterglow.backends.cpu.micro.rows import Strides, merge_alike
 from afterglow.instr import Buffer
 from afterglow.types.extent import largest
 

@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from afterglow.backends.broadcast import Strides as Strides
-from afterglow.backends.broadcast import merge_alike as merge_alike
-from afterglow.backends.broadcast import own_axis as own_axis
-from afterglow.backends.broadcast import strides_within as strides_within
+from afterglow.backends.broadcast import Strides
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
     Pointer,

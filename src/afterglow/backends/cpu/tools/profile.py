@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from afterglow.backends.capabilities import StepSeconds
 from afterglow.backends.cpu.codegen.generate import as_step, kernel_name
-from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.tools.step_times import StepTimer
+from afterglow.backends.job import Job
 from afterglow.instr import OpInstr, Program
 from afterglow.memory.timeline import work_of
 from afterglow.runtime.buffers import HostBuffer

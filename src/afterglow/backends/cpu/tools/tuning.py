@@ -14,9 +14,9 @@ from afterglow.backends.cpu.codegen.build import build
 from afterglow.backends.cpu.codegen.planner import Planner
 from afterglow.backends.cpu.codegen.write import symbol_of
 from afterglow.backends.cpu.llvm.compile import Compile
-from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.tools.step_times import StepTimer
+from afterglow.backends.job import Job
 from afterglow.backends.policy import Policy
 from afterglow.instr import OpInstr, Program, Stack
 from afterglow.memory.cancellation import cancellation_sensitive

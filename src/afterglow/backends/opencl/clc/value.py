@@ -75,7 +75,7 @@ class Value(pointwise.Value):
         lhs, rhs = (their, mine) if swapped else (mine, their)
         if not is_arithmetic(lhs.dtype) and not (lhs.dtype is boolean and symbol in _LOGIC):
             raise TypeError(f"{lhs.dtype} has no operator {symbol}: convert it first")
-        known = _folded(symbol, lhs, rhs)
+        known = pointwise.folded(symbol, lhs, rhs)
         if known is not None:
             return known
         if symbol in _COMPARISONS:
@@ -140,28 +140,6 @@ def _of_integers(symbol: str, lhs: Value, rhs: Value) -> Value:
 def _narrowed(text: str, like: Value) -> Value:
     """C computes with small integers as with `int`: cut the result."""
     return like.derive(text if like.lanes > 1 else f"({like.type})({text})")
-
-
-def _folded(symbol: str, lhs: Value, rhs: Value) -> Value | None:
-    """The result where it is known now: index arithmetic mostly, which kernels write freely."""
-    if not lhs.dtype.is_integer or rhs.constant is None:
-        swapped = symbol in "+*" and lhs.dtype.is_integer and lhs.constant is not None
-        return _folded(symbol, rhs, lhs) if swapped else None
-    number = int(rhs.constant)
-    if lhs.constant is not None and symbol in "+-*":
-        known = int(lhs.constant)
-        result = {"+": known + number, "-": known - number, "*": known * number}[symbol]
-        return lhs.like(_wrapped(result, lhs.dtype))
-    if number == 0 and symbol in ("+", "-", "|", "^", "<<", ">>"):
-        return lhs
-    if number == 1 and symbol == "*":
-        return lhs
-    return lhs.like(0) if number == 0 and symbol in "&*" else None
-
-
-def _wrapped(number: int, dtype: DType) -> int:
-    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
-    return (number - low) % (1 << dtype.bits) + low
 
 
 def mask_of(condition: Value, bits: int) -> str:

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from afterglow.backends.broadcast import strides_within
+from afterglow.backends.broadcast import chain_strides, strides_within
 from afterglow.backends.opencl.clc import Value
-from afterglow.backends.opencl.kernels.chain import (
-    chain_strides,
-    load,
-    run_chain,
-    store_results,
-)
+from afterglow.backends.opencl.kernels.chain import load, run_chain, store_results
 from afterglow.backends.opencl.kernels.kernel import Kernel
 from afterglow.instr import Buffer
 

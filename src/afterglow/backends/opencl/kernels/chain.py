@@ -4,43 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from afterglow.backends.broadcast import Strides, own_axis, strides_within
+from afterglow.backends.broadcast import Strides
 from afterglow.backends.opencl.clc import Value
 from afterglow.backends.opencl.clc.code import offset
 from afterglow.backends.opencl.kernels.kernel import Kernel
-from afterglow.backends.pointwise import compute, has_expression, supports
+from afterglow.backends.pointwise import compute
 from afterglow.instr import Buffer, OpInstr
-
-
-def has_own_expression(step: OpInstr) -> bool:
-    """Whether a step is an expression of the elements at one place."""
-    operands = [None if b is None else b.type.dtype for b in step.ins]
-    known = has_expression(type(step.op)) and len(step.outs) == 1
-    return known and supports(step.op, step.outs[0].type.dtype, operands)
-
-
-def chain_strides(steps: Sequence[OpInstr], shape: Sequence[int]) -> dict[Buffer, Strides]:
-    """The strides, in a shape, of everything that element-wise steps read and write."""
-    strides: dict[Buffer, Strides] = {}
-    for step in steps:
-        for out in step.outs:
-            strides[out] = strides_within(out, shape)
-        for name, operand in zip(step.op.operand_names, step.ins, strict=False):
-            if operand is not None and operand not in strides:
-                strides[operand] = strides_within(operand, shape, own_axis(step.op, name))
-    return strides
-
-
-def reads_alike(steps: Sequence[OpInstr], shape: Sequence[int]) -> bool:
-    """Whether every operand that several steps read is broadcast to the shape alike."""
-    strides: dict[Buffer, Strides] = {}
-    return all(
-        strides.setdefault(b, own) == own
-        for step in steps
-        for name, b in zip(step.op.operand_names, step.ins, strict=False)
-        if b is not None
-        for own in (strides_within(b, shape, own_axis(step.op, name)),)
-    )
 
 
 def run_chain(

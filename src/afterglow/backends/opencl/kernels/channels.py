@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+from afterglow.backends.broadcast import chain_strides
 from afterglow.backends.opencl.clc import Value
-from afterglow.backends.opencl.kernels.chain import chain_strides, places_of
+from afterglow.backends.opencl.kernels.chain import places_of
 from afterglow.backends.opencl.kernels.kernel import Kernel
 from afterglow.instr import Buffer
 
@@ -14,8 +15,7 @@ FLOAT_BITS = 32
 
 def begin_channels(kernel: Kernel) -> tuple[list[Value], Value, int]:
     """The place of a work-item without its channel, its first channel, and how many it has."""
-    step = kernel.job.anchor
-    assert step is not None
+    step = kernel.step
     shape = step.outs[0].type.shape
     lanes = _lanes(kernel, shape)
     wide = (*shape[:-1], shape[-1] // lanes)

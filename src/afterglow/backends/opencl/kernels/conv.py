@@ -45,8 +45,7 @@ def write_conv(job: Job, limits: Limits) -> KernelSource:
 
 
 def _sliding(kernel: Kernel) -> Sliding:
-    step = kernel.job.anchor
-    assert step is not None
+    step = kernel.step
     assert isinstance(step.op, Conv)
     return Sliding(kernel, step, step.op.windows(step.operand(1).type.shape))
 
@@ -54,8 +53,7 @@ def _sliding(kernel: Kernel) -> Sliding:
 def _write_tiled(job: Job, limits: Limits) -> KernelSource:
     """Rows are the places of results, columns their channels, terms the elements of windows."""
     kernel = Kernel(job, limits)
-    step = kernel.job.anchor
-    assert step is not None
+    step = kernel.step
     assert isinstance(step.op, Conv)
     sliding, code = _sliding(kernel), kernel.code
     out, groups = step.outs[0], step.op.groups
@@ -195,8 +193,7 @@ def _write_depthwise(job: Job, limits: Limits) -> KernelSource:
 def _write_plain(job: Job, limits: Limits) -> KernelSource:
     """Each result by an item of its own."""
     kernel = Kernel(job, limits)
-    step = kernel.job.anchor
-    assert step is not None
+    step = kernel.step
     assert isinstance(step.op, Conv)
     sliding, code = _sliding(kernel), kernel.code
     x, weight, bias, out = step.operand(0), step.operand(1), step.optional(2), step.outs[0]

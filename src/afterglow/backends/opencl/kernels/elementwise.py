@@ -5,14 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from afterglow.backends.broadcast import Strides, merge_alike
+from afterglow.backends.broadcast import Strides, chain_strides, merge_alike
 from afterglow.backends.job import Job
-from afterglow.backends.opencl.kernels.chain import (
-    chain_strides,
-    places_of,
-    run_chain,
-    store_results,
-)
+from afterglow.backends.opencl.kernels.chain import places_of, run_chain, store_results
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.opencl.limits import Limits
 

@@ -42,8 +42,7 @@ def in_range(kernel: Kernel, operand: str, number: Value) -> Value:
 def write_gather(job: Job, limits: Limits) -> KernelSource:
     """Slices along an axis."""
     kernel = Kernel(job, limits)
-    step = kernel.job.anchor
-    assert step is not None
+    step = kernel.step
     assert isinstance(step.op, Gather)
     data, indices = step.operand(0), step.operand(1)
     first = step.op.axis % data.type.rank
@@ -59,8 +58,7 @@ def write_gather(job: Job, limits: Limits) -> KernelSource:
 def write_gather_elements(job: Job, limits: Limits) -> KernelSource:
     """An index for each result, along one axis."""
     kernel = Kernel(job, limits)
-    step = kernel.job.anchor
-    assert step is not None
+    step = kernel.step
     assert isinstance(step.op, GatherElements)
     data, indices = step.operand(0), step.operand(1)
     axis = step.op.axis % data.type.rank

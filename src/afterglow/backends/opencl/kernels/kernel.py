@@ -68,6 +68,12 @@ class Kernel:
         self.group: tuple[int, ...] = (1,)
         self._parameters: dict[Hashable, tuple[Parameter, Pointer]] = {}
 
+    @property
+    def step(self) -> OpInstr:
+        """The anchor of its job, if there is one."""
+        assert self.job.anchor is not None
+        return self.job.anchor
+
     def pointer(self, buffer: Buffer) -> Pointer:
         """The elements of a buffer in memory."""
         return self._declare(buffer, buffer, buffer.type.dtype)
@@ -78,8 +84,7 @@ class Kernel:
 
     def alarm(self, operand: str, allowed: IndexRange) -> Pointer:
         """Where the kernel says that an index is out of range."""
-        assert self.job.anchor is not None
-        return self._declare(operand, Alarm(self.job.anchor, operand, allowed), i64)
+        return self._declare(operand, Alarm(self.step, operand, allowed), i64)
 
     def _declare(self, key: Hashable, parameter: Parameter, dtype: DType) -> Pointer:
         if key not in self._parameters:

@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from afterglow.backends.broadcast import strides_within
+from afterglow.backends.broadcast import chain_strides, strides_within
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc import Value
 from afterglow.backends.opencl.clc.types import is_arithmetic
 from afterglow.backends.opencl.kernels.anchors import anchor
 from afterglow.backends.opencl.kernels.around import read as read_operand
 from afterglow.backends.opencl.kernels.around import write_result
-from afterglow.backends.opencl.kernels.chain import chain_strides, load, places_of
+from afterglow.backends.opencl.kernels.chain import load, places_of
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.pointwise.vocabulary import call, maximum
@@ -35,8 +35,7 @@ class Line:
 
     def __init__(self, job: Job, limits: Limits, axes: tuple[int, ...]) -> None:
         self.kernel = Kernel(job, limits)
-        step = self.kernel.job.anchor
-        assert step is not None
+        step = self.kernel.step
         self.step, self.axes = step, axes
         self.shape = step.outs[0].type.shape
         outer = tuple(1 if axis in axes else n for axis, n in enumerate(self.shape))

@@ -64,8 +64,7 @@ def _is_packed(rhs: Buffer) -> bool:
 
 def _write_tiled(job: Job, limits: Limits, tile: Tile) -> KernelSource:
     kernel = Kernel(job, limits)
-    step = kernel.job.anchor
-    assert step is not None
+    step = kernel.step
     assert isinstance(step.op, MatMul)
     lhs, out = step.operand(0), step.outs[0]
     *batch, rows, columns = out.type.shape
@@ -134,8 +133,7 @@ def _pack(columns: int, transposed: bool, data: Array) -> Array:
 def _write_plain(job: Job, limits: Limits) -> KernelSource:
     """Each result by an item of its own."""
     kernel = Kernel(job, limits)
-    step = kernel.job.anchor
-    assert step is not None
+    step = kernel.step
     assert isinstance(step.op, MatMul)
     lhs, rhs, out = step.operand(0), step.operand(1), step.outs[0]
     *where, m, n = begin(kernel, step)

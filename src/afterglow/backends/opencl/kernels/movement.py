@@ -29,8 +29,7 @@ def begin(kernel: Kernel, step: OpInstr) -> list[Value]:
 def write_move(job: Job, limits: Limits) -> KernelSource:
     """Each element from where it was."""
     kernel = Kernel(job, limits)
-    step = kernel.job.anchor
-    assert step is not None
+    step = kernel.step
     places = begin(kernel, step)
     write_result(kernel, read(kernel, step.operand(0), _source(step, places)), places)
     return kernel.finish()
@@ -49,8 +48,7 @@ def _source(step: OpInstr, places: Sequence[Value]) -> list[Value]:
 def write_fill(job: Job, limits: Limits) -> KernelSource:
     """One number everywhere."""
     kernel = Kernel(job, limits)
-    step = kernel.job.anchor
-    assert step is not None
+    step = kernel.step
     assert isinstance(step.op, Fill)
     places = begin(kernel, step)
     write_result(kernel, kernel.code.constant(step.op.dtype, step.op.value), places)
@@ -61,8 +59,7 @@ def write_fill(job: Job, limits: Limits) -> KernelSource:
 def write_iota(job: Job, limits: Limits) -> KernelSource:
     """The index along an axis."""
     kernel = Kernel(job, limits)
-    step = kernel.job.anchor
-    assert step is not None
+    step = kernel.step
     assert isinstance(step.op, Iota)
     places = begin(kernel, step)
     place = places[step.op.axis]

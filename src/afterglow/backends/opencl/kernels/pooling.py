@@ -25,8 +25,7 @@ def _accepts(step: OpInstr, limits: Limits) -> bool:
 def write_max_pool(job: Job, limits: Limits) -> KernelSource:
     """The largest of what each window sees."""
     kernel = Kernel(job, limits)
-    step = kernel.job.anchor
-    assert step is not None
+    step = kernel.step
     assert isinstance(step.op, MaxPool)
     sliding = Sliding(kernel, step, step.op.windows)
     where, channel, lanes = begin_channels(kernel)
@@ -46,8 +45,7 @@ def write_max_pool(job: Job, limits: Limits) -> KernelSource:
 def write_avg_pool(job: Job, limits: Limits) -> KernelSource:
     """The sum of each window, times one by how many elements count, which a table tells."""
     kernel = Kernel(job, limits)
-    step = kernel.job.anchor
-    assert step is not None
+    step = kernel.step
     assert isinstance(step.op, AvgPool)
     sliding = Sliding(kernel, step, step.op.windows)
     where, channel, lanes = begin_channels(kernel)

@@ -44,8 +44,7 @@ def _accepts(step: OpInstr, limits: Limits) -> bool:
 def write_reduction(job: Job, limits: Limits) -> KernelSource:
     """One result after the other along the reduced axes."""
     kernel = Kernel(job, limits)
-    step = kernel.job.anchor
-    assert step is not None
+    step = kernel.step
     kind, dtype = type(step.op), step.outs[0].type.dtype
     places = begin(kernel, step)
     x = step.operand(0)

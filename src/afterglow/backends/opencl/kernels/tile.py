@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from afterglow.backends.broadcast import chain_strides
 from afterglow.backends.opencl.clc import Pointer, Value
 from afterglow.backends.opencl.kernels.around import write_result
-from afterglow.backends.opencl.kernels.chain import chain_strides
 from afterglow.backends.opencl.kernels.kernel import Kernel
 from afterglow.types import Array
 from afterglow.types.dtype import DType

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from afterglow.backends.broadcast import strides_within
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
 from afterglow.backends.cpu.micro.cost import work_of
 from afterglow.backends.cpu.micro.fusion import Sink, SinkRow
 from afterglow.backends.cpu.micro.lanes import full_lanes
-from afterglow.backends.cpu.micro.rows import split, strides_within
+from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.micro.tile import sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from afterglow.backends.broadcast import Strides, merge_alike
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.geometry import Geometry, conv_of
 from afterglow.backends.cpu.kernels.conv.padding import (
@@ -35,7 +36,7 @@ from afterglow.backends.cpu.micro.accumulate import Accumulation, Factors, fold_
 from afterglow.backends.cpu.micro.cost import CONV_UNIT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Pack, Phase
 from afterglow.backends.cpu.micro.partial_sums import FEW_TERMS, sum_blocks
-from afterglow.backends.cpu.micro.rows import Axes, Strides, merge_alike, split
+from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.tile import sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr, Region

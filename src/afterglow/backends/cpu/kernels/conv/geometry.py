@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from afterglow.backends.cpu.micro.rows import Axes, Strides
+from afterglow.backends.broadcast import Strides
+from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.instr import OpInstr, row_major
 from afterglow.ops.convolution import Conv
 from afterglow.types.extent import is_ranged

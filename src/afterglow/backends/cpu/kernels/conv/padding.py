@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
+from afterglow.backends.broadcast import Strides
 from afterglow.backends.cpu.kernels.conv.geometry import conv_of, padded_shape, padded_strides
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, convert, equal
 from afterglow.backends.cpu.llvm.types import is_arithmetic
 from afterglow.backends.cpu.micro.cost import PACKED_ELEMENT
 from afterglow.backends.cpu.micro.kernel import PADDED, Kernel, Phase, Storage
-from afterglow.backends.cpu.micro.rows import Axes, Strides, split
+from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.instr import Buffer, OpInstr
 from afterglow.types.dtype import f32
 from afterglow.types.extent import largest

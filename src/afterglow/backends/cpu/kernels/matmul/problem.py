@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from afterglow.backends.cpu.micro.rows import Axes, strides_within
+from afterglow.backends.broadcast import strides_within
+from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.linear import MatMul
 from afterglow.types.dtype import DType

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from afterglow.backends.broadcast import strides_within
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.quantized.dots import ColumnDots
 from afterglow.backends.cpu.kernels.quantized.line_copy import LineCopy
@@ -29,7 +30,7 @@ from afterglow.backends.cpu.llvm.emitter import Pointer, Value
 from afterglow.backends.cpu.micro.accumulate import Accumulation, Factors, even_unroll
 from afterglow.backends.cpu.micro.cost import BYTE_FLOP
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
-from afterglow.backends.cpu.micro.rows import Axes, split, strides_within
+from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.tile import TileRun, split_rows
 from afterglow.instr import OpInstr
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from afterglow.backends.broadcast import Strides, strides_within
 from afterglow.backends.cpu.kernels.conv.geometry import pixel_axes
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD, read_type
-from afterglow.backends.cpu.micro.rows import Axes, Strides, strides_within
+from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr, Region, row_major
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul

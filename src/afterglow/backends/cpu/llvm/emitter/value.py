@@ -137,7 +137,7 @@ def combine(symbol: str, lhs: Operand, rhs: Operand) -> Value:
     """Apply an operator to two operands, one of which is a value."""
     lhs, rhs = unify(lhs, rhs)
     _checked(symbol, lhs)
-    known = _folded(symbol, lhs, rhs)
+    known = pointwise.folded(symbol, lhs, rhs)
     if known is not None:
         return known
     opcode = _OPCODES[symbol][_row(lhs.dtype)]
@@ -156,25 +156,3 @@ def _checked(symbol: str, value: Value) -> Value:
     if not is_arithmetic(value.dtype) and not (value.dtype is boolean and symbol in _LOGIC):
         raise TypeError(f"{value.dtype} has no operator {symbol}: convert it first")
     return value
-
-
-def _folded(symbol: str, lhs: Value, rhs: Value) -> Value | None:
-    """The result where it is known now: index arithmetic mostly, which kernels write freely."""
-    if not lhs.dtype.is_integer or rhs.constant is None:
-        swapped = symbol in "+*" and lhs.dtype.is_integer and lhs.constant is not None
-        return _folded(symbol, rhs, lhs) if swapped else None
-    number = int(rhs.constant)
-    if lhs.constant is not None and symbol in "+-*":
-        known = int(lhs.constant)
-        result = {"+": known + number, "-": known - number, "*": known * number}[symbol]
-        return lhs.like(_wrapped(result, lhs.dtype))
-    if number == 0 and symbol in ("+", "-", "|", "^", "<<", ">>"):
-        return lhs
-    if number == 1 and symbol == "*":
-        return lhs
-    return lhs.like(0) if number == 0 and symbol in "&*" else None
-
-
-def _wrapped(number: int, dtype: DType) -> int:
-    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
-    return (number - low) % (1 << dtype.bits) + low

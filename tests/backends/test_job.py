@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.backends.cpu.micro.job import Job
 from afterglow.backends.cpu.target import Target
+from afterglow.backends.job import Job
 from afterglow.instr import Buffer, Copy, OpInstr, Region, Stack
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add, Mul
