@@ -52,8 +52,7 @@ def test_two_devices_get_the_best_placement(problem):
 def test_three_devices_are_never_worse_than_one(problem):
     found = assign(problem)
     alone = min(
-        problem.seconds([d if d in task.seconds else 0 for task in problem.tasks])
-        for d in range(3)
+        problem.seconds([d if d in task.seconds else 0 for task in problem.tasks]) for d in range(3)
     )
     assert problem.allows(found)
     assert best(problem) - 1e-9 <= problem.seconds(found) <= alone + 1e-9
@@ -61,9 +60,7 @@ def test_three_devices_are_never_worse_than_one(problem):
 
 def test_a_value_that_two_tasks_read_crosses_once():
     tasks = [Task("a", {0: 0.0}), Task("b", {0: 4.0, 1: 0.0}), Task("c", {0: 4.0, 1: 0.0})]
-    problem = Problem(
-        ["cpu", "gpu"], tasks, [Edge(4, 0, (1, 2))], {(0, 1): LINK, (1, 0): LINK}
-    )
+    problem = Problem(["cpu", "gpu"], tasks, [Edge(4, 0, (1, 2))], {(0, 1): LINK, (1, 0): LINK})
     assert assign(problem) == (0, 1, 1)
     assert problem.seconds((0, 1, 1)) == 5.0
 

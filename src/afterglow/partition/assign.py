@@ -69,10 +69,10 @@ class _Redistribution:
         for edge in self.problem.edges:
             self._add(edge)
         here = self.network.cut(0, 1)
-        return tuple(
-            device if t not in self.vertex else self.first if self.vertex[t] in here else self.second
-            for t, device in enumerate(self.placement)
-        )
+        placement = [*self.placement]
+        for task, vertex in self.vertex.items():
+            placement[task] = self.first if vertex in here else self.second
+        return tuple(placement)
 
     def _charge(self, vertex: int, first: float | None, second: float | None) -> None:
         """What it costs to have a vertex on either side; None if it cannot be there."""
