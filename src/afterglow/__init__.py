@@ -26,6 +26,7 @@ if _typing.TYPE_CHECKING:
         AfterglowError,
         AfterglowWarning,
         CompileError,
+        DeviceError,
         IndexRangeError,
         ModelError,
         ParseError,
@@ -44,6 +45,7 @@ __all__ = [
     "CompileError",
     "CompiledModel",
     "DType",
+    "DeviceError",
     "DeviceInfo",
     "Function",
     "ImageSamples",
@@ -84,8 +86,8 @@ _HOMES = {
     "afterglow.runtime": ("CompiledModel",),
     "afterglow.runtime.device": ("DeviceInfo",),
     "afterglow.support.errors": (
-        *("AfterglowError", "AfterglowWarning", "CompileError", "IndexRangeError", "ModelError"),
-        *("ParseError", "UnsupportedError", "UsageError", "VerifyError"),
+        *("AfterglowError", "AfterglowWarning", "CompileError", "DeviceError", "IndexRangeError"),
+        *("ModelError", "ParseError", "UnsupportedError", "UsageError", "VerifyError"),
     ),
     "afterglow.types": ("DType", "TensorType"),
 }

@@ -76,6 +76,10 @@ class MemoryLimitError(AfterglowError):
     """A model needs more memory than the limit, or than there is."""
 
 
+class DeviceError(AfterglowError):
+    """A device failed while it ran a program: another one, or a later run, may succeed."""
+
+
 class UnsupportedError(AfterglowError):
     """A model is valid, but uses something that Afterglow or the backend does not support."""
 
