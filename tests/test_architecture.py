@@ -23,6 +23,7 @@ LAYERS = [
     {"transforms", "quantization", "lowering", "frontends"},
     {"memory", "exporters"},
     {"backends"},
+    {"partition"},
     {"driver"},
     {"report"},
     {"onnx_backend"},

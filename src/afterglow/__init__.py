@@ -22,6 +22,7 @@ if _typing.TYPE_CHECKING:
     from afterglow.report.quality import quantization_quality
     from afterglow.runtime import CompiledModel
     from afterglow.runtime.device import DeviceInfo
+    from afterglow.runtime.logical_device import LogicalDevice
     from afterglow.support.errors import (
         AfterglowError,
         AfterglowWarning,
@@ -48,6 +49,7 @@ __all__ = [
     "Function",
     "ImageSamples",
     "IndexRangeError",
+    "LogicalDevice",
     "ModelError",
     "Module",
     "ParseError",
@@ -83,6 +85,7 @@ _HOMES = {
     "afterglow.report.quality": ("quantization_quality",),
     "afterglow.runtime": ("CompiledModel",),
     "afterglow.runtime.device": ("DeviceInfo",),
+    "afterglow.runtime.logical_device": ("LogicalDevice",),
     "afterglow.support.errors": (
         *("AfterglowError", "AfterglowWarning", "CompileError", "IndexRangeError", "ModelError"),
         *("ParseError", "UnsupportedError", "UsageError", "VerifyError"),

@@ -1,0 +1,1 @@
+"""Partitioning: which device computes which part of a graph."""
