@@ -22,10 +22,12 @@ if _typing.TYPE_CHECKING:
     from afterglow.report.quality import quantization_quality
     from afterglow.runtime import CompiledModel
     from afterglow.runtime.device import DeviceInfo
+    from afterglow.runtime.logical_device import LogicalDevice
     from afterglow.support.errors import (
         AfterglowError,
         AfterglowWarning,
         CompileError,
+        DeviceError,
         IndexRangeError,
         ModelError,
         ParseError,
@@ -44,10 +46,12 @@ __all__ = [
     "CompileError",
     "CompiledModel",
     "DType",
+    "DeviceError",
     "DeviceInfo",
     "Function",
     "ImageSamples",
     "IndexRangeError",
+    "LogicalDevice",
     "ModelError",
     "Module",
     "ParseError",
@@ -83,9 +87,10 @@ _HOMES = {
     "afterglow.report.quality": ("quantization_quality",),
     "afterglow.runtime": ("CompiledModel",),
     "afterglow.runtime.device": ("DeviceInfo",),
+    "afterglow.runtime.logical_device": ("LogicalDevice",),
     "afterglow.support.errors": (
-        *("AfterglowError", "AfterglowWarning", "CompileError", "IndexRangeError", "ModelError"),
-        *("ParseError", "UnsupportedError", "UsageError", "VerifyError"),
+        *("AfterglowError", "AfterglowWarning", "CompileError", "DeviceError", "IndexRangeError"),
+        *("ModelError", "ParseError", "UnsupportedError", "UsageError", "VerifyError"),
     ),
     "afterglow.types": ("DType", "TensorType"),
 }

@@ -10,6 +10,8 @@ from afterglow.runtime.artifact import Section
 from afterglow.runtime.device import Device, DeviceInfo
 from afterglow.runtime.native.device import CpuDevice
 from afterglow.runtime.native.program import HostProgram
+from afterglow.runtime.partitioned.executable import PartitionedDevice
+from afterglow.runtime.partitioned.graph import DEVICE as PARTITIONED
 from afterglow.support.errors import AfterglowError, UsageError, warn
 from afterglow.support.plugins import DEVICES, load_plugin, plugin_names
 from afterglow.types import Array
@@ -88,6 +90,8 @@ def _own_device(name: str) -> Device | None:
         from afterglow.backends.opencl.device import OpenClDevice  # noqa: PLC0415
 
         return OpenClDevice()
+    if name == PARTITIONED:
+        return PartitionedDevice(find_device)
     return None
 
 

@@ -187,7 +187,7 @@ class Function:
     def clone(self, name: str, module: Module | None = None) -> Function:
         """A copy under another name, in this module or another one; arrays are shared."""
         target = Function(name, module or self.module)
-        return _Cloner(self, target).run()
+        return Cloner(self, target).run()
 
 
 class Module:
@@ -255,7 +255,7 @@ class Module:
             values[state] = target.state(state.name, _bound(state.type, extents), level)
         copies = {function: Function(function.name, target) for function in self.functions.values()}
         for function, copy in copies.items():
-            _Cloner(function, copy, values, copies, extents).run()
+            Cloner(function, copy, values, copies, extents).run()
         return target
 
 
@@ -266,8 +266,8 @@ def subgraphs_of(op: Op) -> list[Subgraph]:
     return [value for value in (*values, *chain(*several)) if isinstance(value, Subgraph)]
 
 
-class _Cloner:
-    """Copies a function node by node, in order."""
+class Cloner:
+    """Copies a function, or some of its nodes, in order; `values` has the copies made so far."""
 
     def __init__(
         self,
@@ -284,35 +284,38 @@ class _Cloner:
         self.extents = extents or {}
 
     def run(self) -> Function:
+        """Copy all of the function; the target."""
         for placeholder in self.source.inputs:
             copy = self.target.input(placeholder.name, _bound(placeholder.type, self.extents))
             copy.quantization = placeholder.quantization
             self.values[placeholder] = copy
         for node in self.source.nodes:
-            self._copy(node)
+            self.copy(node)
         for output in self.source.outputs:
-            self.target.output(output.name, self._map(output.value))
+            self.target.output(output.name, self.copy_of(output.value))
             self.target.outputs[-1].quantization = output.quantization
         for update in self.source.updates:
-            state = self._map(update.state)
+            state = self.copy_of(update.state)
             assert isinstance(state, Placeholder)
-            self.target.update(state, self._map(update.value))
+            self.target.update(state, self.copy_of(update.value))
         return self.target
 
-    def _map(self, value: Value) -> Value:
+    def copy_of(self, value: Value) -> Value:
+        """What stands for a value in the target."""
         if value not in self.values and isinstance(value, Constant):
             if self.target.module is self.source.module:
                 return value
             self.values[value] = self.target.module.constant(value.name, value.data, value.type)
         return self.values.get(value, value)
 
-    def _copy(self, node: Node) -> None:
-        operands = [None if v is None else self._map(v) for v in node.operands]
+    def copy(self, node: Node) -> None:
+        """Copy a node; what it reads has been copied before, or is a constant."""
+        operands = [None if v is None else self.copy_of(v) for v in node.operands]
         names = [self.target.names.claim(result.name) for result in node.results]
         types = [_bound(result.type, self.extents) for result in node.results]
         copy = Node(self._op(node.op), operands, types, names, node.origin)
         if node.predicate is not None:
-            copy.predicate = self._map(node.predicate)
+            copy.predicate = self.copy_of(node.predicate)
         self.target.insert(copy)
         self.values.update(zip(node.results, copy.results, strict=True))
 

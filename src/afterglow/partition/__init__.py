@@ -1,1 +1,1 @@
-"""Placing a model on several devices: what steps cost on each of them."""
+"""Partitioning: which device computes which part of a graph, and how long that takes."""

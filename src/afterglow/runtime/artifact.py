@@ -54,3 +54,18 @@ class StoredSections(Mapping[str, Section]):
     def locate(self, name: str) -> tuple[int, int]:
         """The file of a section, and where in it the section begins."""
         return self.container.locate(self.prefix + name)
+
+    def within(self, prefix: str) -> StoredSections:
+        """Those of them whose names go on with another prefix."""
+        return StoredSections(self.container, self.prefix + prefix)
+
+
+def sections_within(sections: Mapping[str, Section], prefix: str) -> Mapping[str, Section]:
+    """The sections whose names begin with a prefix, under the rest of their names."""
+    if isinstance(sections, StoredSections):
+        return sections.within(prefix)
+    return {
+        name.removeprefix(prefix): data
+        for name, data in sections.items()
+        if name.startswith(prefix)
+    }

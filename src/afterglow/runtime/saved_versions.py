@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field, fields, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
 from afterglow.runtime.artifact import Artifact, StoredSections
@@ -13,23 +13,17 @@ from afterglow.runtime.device import Device, FindDevice, LoadOptions
 from afterglow.runtime.extents import Shapes, has_ranges
 from afterglow.runtime.micro_batches import MicroBatches
 from afterglow.runtime.segmented import Continuation, SegmentedVersion
+from afterglow.runtime.stored_artifact import describe_artifact, restore_artifact
 from afterglow.runtime.version import SourceLeft, Version
 from afterglow.runtime.versions import Key, Versions
 from afterglow.support.container import Container
 from afterglow.support.errors import UsageError
 from afterglow.types import (
-    FillLevel,
-    Interface,
-    MemoryPlan,
     OutputForm,
     OutputKind,
-    Port,
-    TensorType,
 )
-from afterglow.types.dtype import DTYPES
 from afterglow.types.extent import Dim, dims_of
 from afterglow.types.extent.text import read_shape, spell_shape
-from afterglow.types.quantization import read_quantization, spell_quantization
 
 AnyVersions: TypeAlias = "Versions[Version | SegmentedVersion]"
 
@@ -64,7 +58,7 @@ class VersionWriter:
         self.sections.update((f"{number}.{name}", data) for name, data in sections)
         return {
             "number": number,
-            "artifact": _describe_artifact(artifact),
+            "artifact": describe_artifact(artifact),
             "batches": compiled.batches and compiled.batches.describe(),
             "input_names": compiled.input_names,
             "output_names": compiled.output_names,
@@ -93,27 +87,6 @@ def _artifact(version: Version) -> Artifact:
     return artifact
 
 
-def _describe_artifact(artifact: Artifact) -> dict[str, Any]:
-    """All of an artifact but its sections, as JSON can hold it."""
-    return {
-        "device": artifact.device,
-        "interface": {
-            kind.name: [_describe_port(port) for port in getattr(artifact.interface, kind.name)]
-            for kind in fields(artifact.interface)
-        },
-        "dims": list(map(astuple, artifact.interface.dims)),
-        "plan": asdict(artifact.plan),
-        "manifest": artifact.manifest,
-    }
-
-
-def _describe_port(port: Port) -> list[Any]:
-    level = port.level and [port.level.axis, spell_shape((port.level.before, port.level.after))]
-    shape = spell_shape(port.type.shape)
-    quantization = spell_quantization(port.type.quantization)
-    return [port.name, port.type.dtype.name, shape, port.donated, level, quantization]
-
-
 def _describe_shapes(shapes: Shapes) -> dict[str, Any]:
     """Shapes, and the dimensions that their extents depend on."""
     dims = dims_of(*(extent for shape in shapes for extent in shape or ()))
@@ -124,32 +97,6 @@ def _describe_shapes(shapes: Shapes) -> dict[str, Any]:
 def _restore_shapes(data: Mapping[str, Any]) -> Shapes:
     dims = [Dim(*dim) for dim in data["dims"]]
     return tuple(None if shape is None else read_shape(shape, dims) for shape in data["shapes"])
-
-
-def _restore_artifact(data: Mapping[str, Any], sections: StoredSections) -> Artifact:
-    return Artifact(
-        data["device"],
-        _restore_interface(data["interface"], [Dim(*dim) for dim in data["dims"]]),
-        MemoryPlan(**data["plan"]),
-        data["manifest"],
-        sections,
-    )
-
-
-def _restore_interface(data: Mapping[str, Any], dims: Sequence[Dim]) -> Interface:
-    ports = {
-        kind: tuple(_restore_port(port, dims) for port in described)
-        for kind, described in data.items()
-    }
-    return Interface(**ports)
-
-
-def _restore_port(data: Sequence[Any], dims: Sequence[Dim]) -> Port:
-    name, dtype, shape, donated, level, *quantization = data
-    filled = level and FillLevel(level[0], *read_shape(level[1], dims))
-    type = TensorType(DTYPES[dtype], read_shape(shape, dims))
-    type = type.quantized(read_quantization(*quantization))
-    return Port(name, type, donated, filled)
 
 
 class Resumer(Protocol):
@@ -187,7 +134,7 @@ class VersionReader:
     def whole(self, data: Mapping[str, Any]) -> Version:
         """A version in one piece."""
         sections = StoredSections(self.container, f"{data['number']}.")
-        artifact = _restore_artifact(data["artifact"], sections)
+        artifact = restore_artifact(data["artifact"], sections)
         device = self._device(artifact.device)
         compiled = CompiledFunction(
             artifact.interface,

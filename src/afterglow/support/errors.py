@@ -76,6 +76,10 @@ class MemoryLimitError(AfterglowError):
     """A model needs more memory than the limit, or than there is."""
 
 
+class DeviceError(AfterglowError):
+    """A device failed while it ran a program: another one, or a later run, may succeed."""
+
+
 class UnsupportedError(AfterglowError):
     """A model is valid, but uses something that Afterglow or the backend does not support."""
 
@@ -86,6 +90,18 @@ class InternalError(AfterglowError):
     """A bug in Afterglow itself; `__cause__` is the original exception."""
 
     exit_status = 70
+
+
+class QueueFullError(AfterglowError):
+    """As many requests as may wait are waiting already: this one is refused."""
+
+
+class DeadlineError(AfterglowError):
+    """The deadline of a request passed before it began to run."""
+
+
+class ShutdownError(AfterglowError):
+    """A request was not finished when what was to run it was shut down."""
 
 
 class UsageError(AfterglowError):

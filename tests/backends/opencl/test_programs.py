@@ -12,7 +12,7 @@ from afterglow.testing.arrays import assert_close
 from afterglow.testing.case_functions import owned
 from afterglow.testing.cases import CASES
 
-pytest.importorskip("pyopencl", reason="pyopencl is not installed: pip install afterglow[opencl]")
+pytestmark = pytest.mark.usefixtures("opencl_device")
 
 TRIED = (
     *("add", "where", "gelu", "cast", "mod", "transpose", "iota", "reduce_max", "matmul", "conv"),

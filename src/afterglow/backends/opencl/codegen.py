@@ -10,6 +10,7 @@ from afterglow.backends import blocks
 from afterglow.backends.interpreter.hosted import HostedProgram
 from afterglow.backends.opencl.clc.types import HELD, unsigned_of
 from afterglow.backends.opencl.constants import Constants
+from afterglow.backends.opencl.driver import DEVICE
 from afterglow.backends.opencl.kernels.kernel import Alarm, KernelSource, Packed, Parameter
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.opencl.planner import NOTHING, write
@@ -31,7 +32,6 @@ from afterglow.support.errors import CompileError
 from afterglow.types import TensorType
 from afterglow.types.dtype import DType, c128, string
 
-DEVICE = "opencl"
 ARENA, CONSTANTS, ALARMS = "arena", "constants", "alarms"
 SOURCE, BINARY = "source", "binary"
 """Sections: the text of all kernels, and what a driver made of it."""

@@ -1,0 +1,1 @@
+"""Partitioned programs: parts of a model on several devices, as one artifact."""
