@@ -39,7 +39,7 @@ def best(problem: Problem) -> float:
     return min(problem.seconds(placement) for placement in product(*choices))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(problems(devices=2, most=6))
 def test_two_devices_get_the_best_placement(problem):
     found = assign(problem)

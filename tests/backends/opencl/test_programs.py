@@ -14,7 +14,7 @@ from afterglow.testing.cases import CASES
 from tests.frontends.models import info, node
 from tests.frontends.models import model as model_of
 
-pytest.importorskip("pyopencl", reason="pyopencl is not installed: pip install afterglow[opencl]")
+pytestmark = pytest.mark.usefixtures("opencl_device")
 
 TRIED = (
     *("add", "where", "gelu", "cast", "mod", "transpose", "iota", "reduce_max", "matmul", "conv"),
