@@ -27,6 +27,7 @@ if _typing.TYPE_CHECKING:
         AfterglowError,
         AfterglowWarning,
         CompileError,
+        DeviceError,
         IndexRangeError,
         ModelError,
         ParseError,
@@ -45,6 +46,7 @@ __all__ = [
     "CompileError",
     "CompiledModel",
     "DType",
+    "DeviceError",
     "DeviceInfo",
     "Function",
     "ImageSamples",
@@ -87,8 +89,8 @@ _HOMES = {
     "afterglow.runtime.device": ("DeviceInfo",),
     "afterglow.runtime.logical_device": ("LogicalDevice",),
     "afterglow.support.errors": (
-        *("AfterglowError", "AfterglowWarning", "CompileError", "IndexRangeError", "ModelError"),
-        *("ParseError", "UnsupportedError", "UsageError", "VerifyError"),
+        *("AfterglowError", "AfterglowWarning", "CompileError", "DeviceError", "IndexRangeError"),
+        *("ModelError", "ParseError", "UnsupportedError", "UsageError", "VerifyError"),
     ),
     "afterglow.types": ("DType", "TensorType"),
 }

@@ -6,7 +6,7 @@ import pytest
 
 import afterglow as ag
 from afterglow.backends.opencl import driver
-from afterglow.backends.opencl.backend import OPENCL
+from afterglow.backends.opencl.factory import OPENCL
 from afterglow.backends.opencl.limits import Limits
 from afterglow.support.errors import UsageError
 

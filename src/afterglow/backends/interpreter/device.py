@@ -28,7 +28,7 @@ class InterpreterDevice:
 
     def describe(self) -> DeviceInfo:
         """The host, as far as NumPy can use it."""
-        return host_info(self.name, "NumPy on the host")
+        return host_info(self.name, "NumPy on the host", DEVICE)
 
     def identity(self) -> str:
         """Nothing: programs are the same everywhere."""

@@ -10,6 +10,7 @@ from afterglow.backends import blocks
 from afterglow.backends.interpreter.hosted import HostedProgram
 from afterglow.backends.opencl.clc.types import HELD, unsigned_of
 from afterglow.backends.opencl.constants import Constants
+from afterglow.backends.opencl.driver import DEVICE
 from afterglow.backends.opencl.kernels.kernel import Alarm, KernelSource, Packed, Parameter
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.opencl.planner import NOTHING, write
@@ -27,11 +28,9 @@ from afterglow.instr.program import dims_of_program
 from afterglow.runtime.artifact import Artifact, Section
 from afterglow.runtime.native.convention import ALARM_BYTES, alarm_bytes
 from afterglow.runtime.native.program import CheckedIndex
-from afterglow.support.errors import CompileError
 from afterglow.types import TensorType
 from afterglow.types.dtype import DType, c128, string
 
-DEVICE = "opencl"
 ARENA, CONSTANTS, ALARMS = "arena", "constants", "alarms"
 SOURCE, BINARY = "source", "binary"
 """Sections: the text of all kernels, and what a driver made of it."""
@@ -90,13 +89,7 @@ class Generated:
 
 def generate(program: Program, limits: Limits) -> Generated:
     """The kernels of a planned program."""
-    dims = dims_of_program(program)
-    if dims:
-        names = ", ".join(sorted(dim.name for dim in dims))
-        raise CompileError(
-            f"the backend opencl has no programs for ranges of extents, here of {names}",
-            help="give each dimension one extent, or compile for the cpu",
-        )
+    assert not dims_of_program(program), "refused when the module was optimised"
     generated = Generated(program, limits)
     for index, step in enumerate(program.body):
         if not isinstance(step, (OpInstr, Stack, Copy)):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.backends.opencl.codegen import DEVICE
-from afterglow.backends.opencl.driver import context, devices, find
+from afterglow.backends.opencl.driver import DEVICE, context, devices, find
 from afterglow.backends.opencl.executable import OpenClExecutable
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.opencl.memory import OpenClBuffer

@@ -10,7 +10,9 @@ from afterglow.backends.opencl.limits import Limits
 from afterglow.support.errors import UsageError
 
 INSTALL = "pip install pyopencl and a driver; for CPUs, pip install pocl-binary-distribution"
-FIRST = ("host", "opencl")
+DEVICE = "opencl"
+"""The name of the backend, of its device, and of the first target."""
+FIRST = ("host", DEVICE)
 """Targets that mean the first device."""
 _NARROW_POCL = "PoCL 3.0"
 """Its LLVM fails on vectors of 16 floats."""
@@ -44,7 +46,7 @@ def find(target: str) -> tuple[Any, Limits]:
         return devices()[0]
     prefix, _, rest = target.partition(":")
     platform, _, device = rest.partition("/")
-    if prefix == "opencl":
+    if prefix == DEVICE:
         for each in devices():
             if each[1].matches(platform, device):
                 return each

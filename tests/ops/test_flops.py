@@ -10,7 +10,7 @@ from afterglow.driver.stages import Stages
 from afterglow.instr import Program
 from afterglow.ops.attention import Attention
 from afterglow.ops.recurrent import LSTM
-from afterglow.report.flops import program_flops, step_bytes, step_flops
+from afterglow.ops.flops import program_flops, step_bytes, step_flops
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32
 
