@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from afterglow.backends.opencl.driver import DEVICE, context, devices, find
 from afterglow.backends.opencl.executable import OpenClExecutable
 from afterglow.backends.opencl.limits import Limits
@@ -9,7 +11,6 @@ from afterglow.backends.opencl.memory import OpenClBuffer
 from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.buffers import HostBuffer
 from afterglow.runtime.device import DeviceBuffer, DeviceInfo, LoadOptions
-from afterglow.runtime.native.device import host_info
 from afterglow.types import TensorType
 from afterglow.types.dtype import string
 
@@ -25,13 +26,12 @@ class OpenClDevice:
     name = DEVICE
 
     def describe(self) -> DeviceInfo:
-        """The first device; its rates are what the host has if it is the host's processor."""
-        limits = devices()[0][1]
-        text = f"{limits.device} ({limits.platform})"
-        if limits.is_processor:
-            return host_info(self.name, text)
-        flops = limits.units * limits.lanes * OF_UNIT
-        return DeviceInfo(self.name, text, limits.memory_bytes, BANDWIDTH, flops, BANDWIDTH)
+        """The first device, with usual rates."""
+        return replace(self.describe_each()[0], name=self.name)
+
+    def describe_each(self) -> list[DeviceInfo]:
+        """Every device of every driver, by its target."""
+        return [_info(limits) for _, limits in devices()]
 
     def identity(self) -> str:
         """The first device and its driver."""
@@ -44,6 +44,25 @@ class OpenClDevice:
 
     def allocate(self, type: TensorType) -> DeviceBuffer:
         """A buffer of zeros."""
+        return self.allocate_on(devices()[0][1].name, type)
+
+    def allocate_on(self, target: str, type: TensorType) -> DeviceBuffer:
+        """A buffer of zeros on the device of a target."""
         if type.dtype is string:
             return HostBuffer(type)
-        return OpenClBuffer(*context(devices()[0][1].name), type)
+        return OpenClBuffer(*context(find(target)[1].name), type)
+
+
+def _info(limits: Limits) -> DeviceInfo:
+    return DeviceInfo(
+        limits.name,
+        f"{limits.device} ({limits.platform})",
+        limits.memory_bytes,
+        BANDWIDTH,
+        limits.units * limits.lanes * OF_UNIT,
+        BANDWIDTH,
+        kind=limits.kind,
+        target=limits.name,
+        driver=limits.version,
+        backend=DEVICE,
+    )
