@@ -17,6 +17,7 @@ if _typing.TYPE_CHECKING:
     from afterglow.driver.load import load
     from afterglow.driver.profiling import profile
     from afterglow.graph import Builder, Function, Module, parse_module, print_module
+    from afterglow.partition.config import PartitionConfig
     from afterglow.quantization.config import QuantizationConfig
     from afterglow.quantization.profile import Profile
     from afterglow.report.quality import quantization_quality
@@ -55,6 +56,7 @@ __all__ = [
     "ModelError",
     "Module",
     "ParseError",
+    "PartitionConfig",
     "Profile",
     "QuantizationConfig",
     "TensorType",
@@ -82,6 +84,7 @@ _HOMES = {
     "afterglow.driver.load": ("load",),
     "afterglow.driver.profiling": ("profile",),
     "afterglow.graph": ("Builder", "Function", "Module", "parse_module", "print_module"),
+    "afterglow.partition.config": ("PartitionConfig",),
     "afterglow.quantization.config": ("QuantizationConfig",),
     "afterglow.quantization.profile": ("Profile",),
     "afterglow.report.quality": ("quantization_quality",),

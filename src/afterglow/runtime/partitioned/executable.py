@@ -32,6 +32,13 @@ class LoadedPart:
     device: Device
     executable: Executable
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes on its device: weights, arena, inputs and outputs."""
+        artifact = self.part.artifact
+        ports = sum(port.type.nbytes for port in artifact.interface.ports)
+        return self.executable.footprint.weight_bytes + artifact.plan.arena_bytes + ports
+
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once on arrays of the host."""
         own = {port.name: states[port.name] for port in self.part.artifact.interface.states}
