@@ -11,13 +11,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from afterglow.driver.devices import find_device
+from afterglow.driver.devices import device_of, find_device
 from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
 from afterglow.instr import Program
 from afterglow.partition.fit import LEAST_SECONDS, TimedProbe, fit_rates
 from afterglow.partition.probes import PROBES, Probe
-from afterglow.runtime.device import Device, DeviceInfo, LoadOptions
+from afterglow.runtime.device import Device, DeviceInfo, LoadOptions, SeveralDevices
 from afterglow.runtime.rates import Rates
 from afterglow.support.errors import AfterglowError
 from afterglow.types import TensorType
@@ -32,6 +32,8 @@ ROUNDS = 4
 """How often all programs take turns: others may keep the machine busy for a while."""
 TURN_SECONDS = 0.008
 """Seconds of each turn, in which a program is run again and again; its fastest run counts."""
+MOST_SECONDS = 30.0
+"""Seconds after which no more programs are compiled: a device so slow needs no exact rates."""
 LEAST_RUNS = 2
 MOST_RUNS = 200
 TRANSFERS = (1 << 12, 1 << 24)
@@ -49,11 +51,11 @@ def calibrate(
 
     Programs that the backend cannot compile are left out.
     """
-    device = find_device(info.name)
     rates = fit_rates(_timed(options, clock, on_probe))
     if math.isinf(info.transfer_bandwidth):
         return rates
-    small, large = (_transfer(device, nbytes, clock) for nbytes in TRANSFERS)
+    device = find_device(device_of(options.backend))
+    small, large = (_transfer(device, info.target, nbytes, clock) for nbytes in TRANSFERS)
     bandwidth = (TRANSFERS[1] - TRANSFERS[0]) / max(large - small, LEAST_SECONDS)
     return replace(rates, transfer_seconds=small, transfer_bandwidth=bandwidth)
 
@@ -75,7 +77,10 @@ def _timed(options: Options, clock: Clock, on_probe: OnProbe | None) -> dict[Pro
     """The times of all programs that can be compiled."""
     stages = Stages(options)
     trials: dict[Probe, _Trial] = {}
+    end = clock() + MOST_SECONDS
     for number, probe in enumerate(PROBES):
+        if clock() > end:
+            break
         if on_probe is not None:
             on_probe(number, len(PROBES))
         with suppress(AfterglowError):
@@ -110,9 +115,13 @@ def fastest(run: Callable[[], object], clock: Clock) -> float:
     return best
 
 
-def _transfer(device: Device, nbytes: int, clock: Clock) -> float:
+def _transfer(device: Device, target: str, nbytes: int, clock: Clock) -> float:
     """Seconds of moving some bytes there or back, on average."""
-    buffer = device.allocate(TensorType(u8, (nbytes,)))
+    type = TensorType(u8, (nbytes,))
+    if isinstance(device, SeveralDevices):
+        buffer = device.allocate_on(target, type)
+    else:
+        buffer = device.allocate(type)
     array = np.zeros(nbytes, np.uint8)
     there = fastest(lambda: buffer.write(array).result(), clock)
     back = fastest(lambda: buffer.read().result(), clock)

@@ -20,6 +20,7 @@ from afterglow.instr import (
 from afterglow.instr.bind import bind_program
 from afterglow.instr.program import dims_of_program
 from afterglow.ops.control import If, Scan
+from afterglow.ops.convolution import Convolution
 from afterglow.ops.flops import PRODUCTS, step_flops
 from afterglow.ops.indexing import LOOKUPS
 from afterglow.ops.movement import Transpose
@@ -35,16 +36,14 @@ def estimate_seconds(program: Program, rates: Rates) -> float:
     return rates.run_seconds + sum(estimate_steps(program, rates))
 
 
-def estimate_steps(
-    program: Program, rates: Rates, working_set: int | None = None
-) -> list[float]:
+def estimate_steps(program: Program, rates: Rates, working_set: int | None = None) -> list[float]:
     """Seconds of each instruction of a planned program, in its order.
 
     Extents that are ranges count as their largest. `working_set` are the bytes that are used
     again and again, if there is more of it than the program's own constants and arena: they
     decide from where constants are read.
     """
-    extents = {dim: dim.high for dim in dims_of_program(program)}
+    extents = {dim.name: dim.high for dim in dims_of_program(program)}
     bound = bind_program(program, extents)
     own = sum(b.type.nbytes for b in bound.constants) + (program.arena_bytes or 0)
     estimate = _Estimate(rates, own if working_set is None else working_set)
@@ -79,6 +78,9 @@ class _Estimate:
     def _multiplying(self, step: Instr) -> float:
         """Seconds of the product in a step, while its operands come from memory."""
         product, _ = product_of(step)
+        if not self.rates.products:  # not measured: costs are at the peak that is stated
+            plan = plan_of(step)
+            return (step_flops(step) if plan is None else plan.cost) / self.rates.flops
         if product is None:
             return 0.0
         return product_work(step) / self.rates.product_rate(kind_of(product, plan_of(step)))
@@ -136,8 +138,12 @@ def kind_of(step: OpInstr, plan: KernelPlan | None) -> str:
     algorithm = "" if plan is None else plan.algorithm
     elements = next((b.type.dtype for b in step.ins if b is not None), None)
     width = "" if elements is None else f"{'f' if elements.is_float else 'i'}{elements.bits}"
-    packed = "/packed" if plan is not None and plan.packed else ""
-    return f"{step.op.mnemonic}/{width}/{algorithm}{packed}"
+    words = [step.op.mnemonic, width, algorithm]
+    if isinstance(step.op, Convolution) and step.required[1].type.shape[-1] == 1:
+        words.append("depthwise")
+    if plan is not None and plan.packed:
+        words.append("packed")
+    return "/".join(dict.fromkeys(words))
 
 
 def elements_of(step: OpInstr) -> float:

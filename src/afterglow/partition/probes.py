@@ -7,9 +7,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.graph import Builder, Module, Op
-from afterglow.ops import activation, convolution, elementwise, functions, image, indexing
-from afterglow.ops import linear, movement, normalization, pooling, quantization, reduction
+from afterglow.graph import Builder, Module, Op, Value
+from afterglow.ops import (
+    activation,
+    convolution,
+    elementwise,
+    functions,
+    image,
+    indexing,
+    linear,
+    movement,
+    normalization,
+    pooling,
+    quantization,
+    reduction,
+)
 from afterglow.ops.attention import Attention
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.ops.recurrent import GRU, LSTM
@@ -40,8 +52,10 @@ class Probe:
         module = Module("probe")
         function = module.new_function("main")
         b = Builder(function)
-        operands = [function.input(f"x{i}", type) for i, type in enumerate(self.inputs)]
-        constants = [b.constant(sample(type), f"c{i}") for i, type in enumerate(self.constants)]
+        operands: list[Value] = [
+            function.input(f"x{i}", type) for i, type in enumerate(self.inputs)
+        ]
+        constants = [b.constant(sample(type)) for type in self.constants]
         for _ in range(self.repeat):
             result = b.emit_all(self.op, *operands, *constants)[0]
             operands = [result, *operands[1:]]
@@ -75,10 +89,17 @@ def _conv(kernel: int, channels: int, results: int, size: int, stride: int = 1) 
     return Probe(op, (image,), (weight, f32(results)))
 
 
-def _depthwise(op: Callable[..., Op], x: TensorType, weight: TensorType, *rest: TensorType) -> Probe:
-    return Probe(op((1, 1), (1,) * 4, (1, 1), x.shape[-1]), (x,), (weight, *rest))
+def _depthwise(op: Callable[..., Op], x: TensorType, *constants: TensorType) -> Probe:
+    return Probe(op((1, 1), (1,) * 4, (1, 1), x.shape[-1]), (x,), constants)
 
 
+def _bytes_conv(kernel: int, size: int) -> Probe:
+    """A convolution of bytes, with 128 channels."""
+    op = QuantizedConv((1, 1), (kernel // 2,) * 4, (1, 1))
+    return Probe(op, (u8(1, size, size, 128),), (i8(128, kernel, kernel, 128), f32(128)))
+
+
+_UPSAMPLING = convolution.ConvTranspose((2, 2), (0,) * 4, (1, 1))
 EMPTY_RUN = Probe(elementwise.Neg(), (f32(4),))
 """A program of one small step: what a run takes at least."""
 CHAIN = Probe(Softmax(), (f32(1, 4),), repeat=_CHAIN)
@@ -102,15 +123,15 @@ PRODUCTS = (
     _conv(3, 64, 64, 28, stride=2),
     _conv(1, 64, 1, 56),
     _depthwise(convolution.Conv, f32(1, 28, 28, 192), f32(192, 3, 3, 1), f32(192)),
-    Probe(convolution.ConvTranspose((2, 2), (0,) * 4, (1, 1)), (f32(1, 14, 14, 64),), (f32(64, 2, 2, 64),)),
+    Probe(_UPSAMPLING, (f32(1, 14, 14, 64),), (f32(64, 2, 2, 64),)),
     Probe(Attention(0.125), (f32(1, 6, 128, 64),) * 3),
     Probe(Attention(0.125), (f32(1, 6, 1, 64), *(f32(1, 6, 256, 64),) * 2)),
     Probe(LSTM(), (f32(16, 1, 256),), (f32(1024, 256), f32(1024, 256))),
     Probe(GRU(), (f32(16, 1, 256),), (f32(768, 256), f32(768, 256))),
     Probe(QuantizedMatMul(), (u8(128, 384),), (i8(384, 384), f32(384))),
     Probe(QuantizedMatMul(), (u8(8, 64, 64), u8(8, 64, 64)), (f32(),)),
-    Probe(QuantizedConv((1, 1), (0,) * 4, (1, 1)), (u8(1, 28, 28, 128),), (i8(128, 1, 1, 128), f32(128))),
-    Probe(QuantizedConv((1, 1), (1,) * 4, (1, 1)), (u8(1, 14, 14, 128),), (i8(128, 3, 3, 128), f32(128))),
+    _bytes_conv(1, 28),
+    _bytes_conv(3, 14),
     _depthwise(QuantizedConv, u8(1, 28, 28, 192), i8(192, 3, 3, 1), f32(192)),
 )
 """Ops that multiply matrices, in shapes that take the usual algorithms."""

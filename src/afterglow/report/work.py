@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from afterglow.instr import Access, Buffer, Instr, Program, Region, ops_of
-from afterglow.ops.indexing import LOOKUPS
 from afterglow.ops.flops import program_flops
+from afterglow.ops.indexing import LOOKUPS
 
 
 @dataclass(frozen=True)

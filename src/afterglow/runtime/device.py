@@ -145,7 +145,10 @@ class SeveralDevices(Protocol):
     """A device that stands for several, each with a target of its own."""
 
     def describe_each(self) -> Sequence[DeviceInfo]:
-        """What each of them is, the first of them as `describe` does."""
+        """What each of them is, by its target; `describe` and `allocate` are of the first."""
+
+    def allocate_on(self, target: str, type: TensorType) -> DeviceBuffer:
+        """A buffer of zeros on the one of a target."""
 
 
 FindDevice: TypeAlias = Callable[[str], Device]

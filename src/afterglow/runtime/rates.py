@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from afterglow.runtime.device import DeviceInfo
 from afterglow.support.errors import UsageError
 
 OTHER = "other"
@@ -48,6 +49,28 @@ class Rates:
     transfer_bandwidth: float = math.inf
     """Bytes a second between the host's memory and the device; infinite if they are one."""
 
+    @staticmethod
+    def stated(info: DeviceInfo) -> Rates:
+        """The rates of a device that says how fast it is: every kernel costs what its plan says."""
+        return Rates(
+            flops=info.flops,
+            levels=(MemoryLevel(info.memory_bytes, info.bandwidth),),
+            step_seconds=info.launch_seconds,
+            transfer_seconds=info.transfer_latency,
+            transfer_bandwidth=info.transfer_bandwidth,
+        )
+
+    def described(self, info: DeviceInfo) -> DeviceInfo:
+        """What a device is, with these rates."""
+        return replace(
+            info,
+            bandwidth=self.levels[-1].bandwidth,
+            flops=self.flops,
+            transfer_bandwidth=self.transfer_bandwidth,
+            transfer_latency=self.transfer_seconds,
+            launch_seconds=self.step_seconds,
+        )
+
     def product_rate(self, kind: str) -> float:
         """FLOPs a second of a kind of kernel; of those most like it if it was not measured."""
         words = kind.split("/")
@@ -88,20 +111,27 @@ class Rates:
         """What `to_json` wrote; `UsageError` if it did not."""
         try:
             given = {each.name: data[each.name] for each in fields(Rates)}
-            levels, read_levels = (
-                tuple(MemoryLevel(int(level["nbytes"]), float(level["bandwidth"])) for level in given.pop(name))
-                for name in ("levels", "read_levels")
-            )
-            products, elements = (
-                {name: float(rate) for name, rate in given.pop(table).items()}
-                for table in ("products", "elements")
-            )
+            tables: dict[str, Any] = {
+                "levels": _levels(given.pop("levels")),
+                "read_levels": _levels(given.pop("read_levels")),
+                **{name: _rates(given.pop(name)) for name in ("products", "elements")},
+            }
+            if not tables["levels"]:
+                raise ValueError("there are no levels of memory")
             if given["transfer_bandwidth"] is None:
                 given["transfer_bandwidth"] = math.inf
-            numbers = {name: float(value) for name, value in given.items()}
+            tables |= {name: float(value) for name, value in given.items()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UsageError(f"these are not the rates of a device: {error!r}") from None
-        return Rates(levels=levels, read_levels=read_levels, products=products, elements=elements, **numbers)
+        return Rates(**tables)
+
+
+def _levels(data: Sequence[Mapping[str, Any]]) -> tuple[MemoryLevel, ...]:
+    return tuple(MemoryLevel(int(each["nbytes"]), float(each["bandwidth"])) for each in data)
+
+
+def _rates(data: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(rate) for name, rate in data.items()}
 
 
 def _bandwidth(levels: Sequence[MemoryLevel], nbytes: float) -> float:
@@ -118,4 +148,4 @@ def _between(small: MemoryLevel, large: MemoryLevel, nbytes: float) -> float:
     if nbytes <= small.nbytes:
         return small.bandwidth
     share = math.log(nbytes / small.nbytes) / math.log(large.nbytes / small.nbytes)
-    return small.bandwidth ** (1 - share) * large.bandwidth**share
+    return small.bandwidth * math.pow(large.bandwidth / small.bandwidth, share)
