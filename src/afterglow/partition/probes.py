@@ -135,7 +135,7 @@ PRODUCTS = (
     _depthwise(QuantizedConv, u8(1, 28, 28, 192), i8(192, 3, 3, 1), f32(192)),
 )
 """Ops that multiply matrices, in shapes that take the usual algorithms."""
-_MANY = f32(1, 32, 32, 64)
+_MANY = f32(1, 64, 64, 64)
 CHEAP = Probe(elementwise.Mul(), (_MANY, _MANY), repeat=_CHAIN)
 """Many cheap ops on the same elements, which one step computes."""
 ELEMENTS = (
@@ -152,24 +152,24 @@ ELEMENTS = (
     Probe(functions.Tanh(), (_MANY,)),
     Probe(functions.Sqrt(), (_MANY,)),
     Probe(quantization.QuantizeLinear(dtype=d.u8), (_MANY,), (f32(), u8())),
-    Probe(quantization.DequantizeLinear(dtype=d.f32), (u8(1, 32, 32, 64),), (f32(), u8())),
-    Probe(Softmax(), (f32(512, 128),)),
-    Probe(normalization.LayerNorm(), (f32(170, 384),), (f32(384), f32(384))),
+    Probe(quantization.DequantizeLinear(dtype=d.f32), (u8(1, 64, 64, 64),), (f32(), u8())),
+    Probe(Softmax(), (f32(2048, 128),)),
+    Probe(normalization.LayerNorm(), (f32(680, 384),), (f32(384), f32(384))),
     Probe(reduction.ReduceMean((1, 2), True), (_MANY,)),
     Probe(reduction.ReduceSum((3,), True), (_MANY,)),
     Probe(reduction.ReduceMax((3,), True), (_MANY,)),
     Probe(pooling.MaxPool((2, 2), (2, 2), (0,) * 4, (1, 1)), (_MANY,)),
     Probe(pooling.AvgPool((3, 3), (1, 1), (1,) * 4, (1, 1)), (_MANY,)),
-    Probe(image.Resize((1, 64, 64, 32), (1.0, 2.0, 2.0, 1.0)), (f32(1, 32, 32, 32),)),
+    Probe(image.Resize((1, 128, 128, 32), (1.0, 2.0, 2.0, 1.0)), (f32(1, 64, 64, 32),)),
     Probe(movement.Transpose((0, 3, 1, 2)), (_MANY,)),
-    Probe(indexing.Gather(), (f32(4096, 64), i64(1024))),
+    Probe(indexing.Gather(), (f32(4096, 64), i64(4096))),
 )
 """Ops whose time is that of their elements."""
 PROBES = (
     *(EMPTY_RUN, CHAIN, CHEAP),
     *BANDWIDTHS.values(),
     *READING.values(),
-    *ELEMENTS,
     *PRODUCTS,
+    *ELEMENTS,
 )
-"""All of them."""
+"""All of them, the most telling first."""
