@@ -140,7 +140,7 @@ def kind_of(step: OpInstr, plan: KernelPlan | None) -> str:
     elements = next((b.type.dtype for b in step.ins if b is not None), None)
     width = "" if elements is None else f"{'f' if elements.is_float else 'i'}{elements.bits}"
     words = [step.op.mnemonic, width, algorithm]
-    if isinstance(step.op, Convolution) and step.required[1].type.shape[-1] == 1:
+    if isinstance(step.op, Convolution) and step.op.groups == step.required[0].type.shape[-1] > 1:
         words.append("depthwise")
     if plan is not None and plan.packed:
         words.append("packed")

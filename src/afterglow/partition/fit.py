@@ -84,7 +84,7 @@ class _Fit:
     def levels(self, rates: Rates, sized: Mapping[int, Probe]) -> tuple[MemoryLevel, ...]:
         """The bandwidth of each size of working set; smaller ones are no slower."""
         found: list[MemoryLevel] = []
-        for nbytes, probe in reversed(sized.items()):
+        for nbytes, probe in reversed([*sized.items()]):
             if probe in self.timed:
                 bandwidth = nbytes / _net(self.timed[probe].seconds, rates)
                 slowest = found[-1].bandwidth if found else 0.0

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
+from afterglow.backends.sample_inputs import sample_array
 from afterglow.graph import Builder, Module, Op, Value
 from afterglow.ops import (
     activation,
@@ -31,8 +30,6 @@ from afterglow.types import dtype as d
 
 _LEVELS = tuple(3 << power for power in (16, 19, 21, 23, 25))
 """Bytes that the sums work on which bandwidths are measured by: the last exceeds most caches."""
-_SAMPLES = 1 << 16
-"""Elements that differ in an array; they are repeated in larger ones."""
 _CHAIN = 32
 """Steps of the program that tells what a step takes besides its work."""
 
@@ -55,7 +52,7 @@ class Probe:
         operands: list[Value] = [
             function.input(f"x{i}", type) for i, type in enumerate(self.inputs)
         ]
-        constants = [b.constant(sample(type)) for type in self.constants]
+        constants = [b.constant(sample_array(type)) for type in self.constants]
         for _ in range(self.repeat):
             result = b.emit_all(self.op, *operands, *constants)[0]
             operands = [result, *operands[1:]]
@@ -64,15 +61,7 @@ class Probe:
 
     def arrays(self) -> list[Array]:
         """Inputs to run it on."""
-        return [sample(type) for type in self.inputs]
-
-
-def sample(type: TensorType) -> Array:
-    """Some elements: small integers, and floats around 0.5."""
-    random = np.random.default_rng(0)
-    size = min(type.size, _SAMPLES)
-    few = random.random(size, np.float32) if type.dtype.is_float else random.integers(0, 3, size)
-    return np.resize(few.astype(type.dtype.numpy), type.shape)
+        return [sample_array(type) for type in self.inputs]
 
 
 def _of(dtype: d.DType) -> Callable[..., TensorType]:
