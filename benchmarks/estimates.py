@@ -1,22 +1,24 @@
 """Compare the estimated time of models with the measured one.
 
     python -m benchmarks.estimates MODEL.onnx… [--backend NAME] [--target NAME] [--threads N]
-        [--dim NAME=N] [--extent N] [--seconds S] [--measure] [--kinds]
+        [--shape INPUT=1,3,32,32] [--extent N] [--seconds S] [--measure] [--kinds]
 
 The rates of the device are measured once, by small programs that have nothing to do with the
 models, and cached; `--measure` measures them anew. Then each model is planned, its time is
-estimated, and it is run for some seconds: the fastest run counts. Dimensions that are not given
-have `--extent`. With `--kinds`, the time of each kind of kernel is compared as well, if the backend
-can time steps: where an estimate is wrong, this says which rate is.
+estimated, and it is run for some seconds: the fastest run counts. On one thread of the CPU,
+time of other processes does not count. Dynamic dimensions of inputs
+without `--shape` have the extent of `--extent`. With `--kinds`, the time of each kind of kernel is
+compared as well, if the backend can time steps: where an estimate is wrong, this says which rate
+is.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 import click
@@ -38,11 +40,13 @@ from afterglow.partition.estimate import (
     product_of,
 )
 from afterglow.partition.measure import measure_steps
+from afterglow.runtime import TensorInfo
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.growth import full_states
 from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.runtime.rates import Rates
 from afterglow.support.errors import AfterglowError
+from afterglow.types.extent import is_ranged
 from benchmarks.markdown import milliseconds, table
 
 LEAST_RUNS = 5
@@ -67,9 +71,10 @@ def compare(path: Path, options: Options, extent: int, rates: Rates, seconds: fl
     """Plan a model, estimate its time, and measure it."""
     stages = Stages(options)
     source = open_source(str(path))
-    inputs = source.signature(options).inputs
-    free = {e: extent for info in inputs for e in info.shape or () if isinstance(e, str)}
-    bound = replace(options, dims={**free, **options.dims})
+    shapes = {
+        info.name: _shape(info, options.shapes, extent) for info in source.signature(options).inputs
+    }
+    bound = replace(options, shapes=shapes)
     program, _ = stages.plan(stages.lower(stages.optimise(source.load(bound)[0])))
     name = path.stem if path.stem != "model" else path.parent.name
     return Compared(name, program, estimate_seconds(program, rates), run(stages, program, seconds))
@@ -81,11 +86,12 @@ def run(stages: Stages, program: Program, seconds: float) -> float:
     loading = LoadOptions(stages.options.threads)
     executable = device.load(stages.backend.compile(program), loading)
     inputs, states = sample_inputs(program), full_states(interface_of(program))
-    best, runs, end = math.inf, 0, perf_counter() + seconds
-    while runs < LEAST_RUNS or perf_counter() < end:
-        started = perf_counter()
+    clock = thread_time if stages.options.threads == 1 and device.name == "cpu" else perf_counter
+    best, runs, end = math.inf, 0, clock() + seconds
+    while runs < LEAST_RUNS or clock() < end:
+        started = clock()
         executable.run(inputs, states)
-        best = min(best, perf_counter() - started)
+        best = min(best, clock() - started)
         runs += 1
     return best
 
@@ -130,8 +136,15 @@ def _compared(paths: tuple[Path, ...], *arguments: Any) -> Iterator[Compared]:
             click.echo(f"{path.name}: {error.what}", err=True)
 
 
-def _dims(given: tuple[str, ...]) -> Mapping[str, int]:
-    return {name: int(extent) for name, _, extent in (text.partition("=") for text in given)}
+def _shape(info: TensorInfo, shapes: Mapping[str, Sequence[int]], extent: int) -> Sequence[int]:
+    """The shape of an input: as given, or with the same extent for all dynamic dimensions."""
+    declared = [extent if not isinstance(n, int) or is_ranged(n) else n for n in info.shape or ()]
+    return shapes.get(info.name, declared)
+
+
+def _shapes(given: tuple[str, ...]) -> Mapping[str, Sequence[int]]:
+    pairs = (text.rpartition("=") for text in given)
+    return {name: [*map(int, shape.split(","))] if shape else [] for name, _, shape in pairs}
 
 
 @click.command()
@@ -139,7 +152,7 @@ def _dims(given: tuple[str, ...]) -> Mapping[str, int]:
 @click.option("--backend", default="cpu")
 @click.option("--target", default="host")
 @click.option("--threads", type=int)
-@click.option("--dim", "dims", multiple=True, help="NAME=N")
+@click.option("--shape", "shapes", multiple=True, help="INPUT=1,3,32,32")
 @click.option("--extent", default=1, help="Of dimensions that are not given.")
 @click.option("--seconds", default=2.0, help="How long each model is run.")
 @click.option("--measure", is_flag=True, help="Measure the rates anew.")
@@ -149,8 +162,8 @@ def main(paths: tuple[Path, ...], measure: bool, by_kind: bool, **asked: Any) ->
     cache = cache_folder(True)
     device = LogicalDevice(asked["backend"], "", asked["target"], asked["threads"])
     rates = rates_of(device, cache, measure=measure or None)
-    dims = _dims(asked["dims"])
-    options = Options(device.backend, device.target, device.threads, dims=dims, cache=cache)
+    shapes = _shapes(asked["shapes"])
+    options = Options(device.backend, device.target, device.threads, shapes, cache=cache)
     found = list(_compared(paths, options, asked["extent"], rates, asked["seconds"]))
     rows = [
         (each.name, milliseconds(each.estimated), milliseconds(each.measured), f"{each.ratio:.2f}")
