@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from afterglow.backends.opencl.driver import DEVICE, context, devices, find
+from afterglow.backends.opencl.driver import DEVICE, devices, find
 from afterglow.backends.opencl.executable import OpenClExecutable
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.opencl.memory import OpenClBuffer
+from afterglow.backends.opencl.session import session
+from afterglow.backends.opencl.workspace import buffer_for
 from afterglow.runtime.artifact import Artifact
-from afterglow.runtime.buffers import HostBuffer
 from afterglow.runtime.device import DeviceBuffer, DeviceInfo, LoadOptions
 from afterglow.types import TensorType
-from afterglow.types.dtype import string
 
 OF_UNIT = 16e9
 """Floating-point operations a second of one lane of one compute unit, about."""
@@ -21,7 +21,7 @@ BANDWIDTH = 20e9
 
 
 class OpenClDevice:
-    """Runs programs on the device that each was compiled for; buffers are on the first."""
+    """Runs programs on the device that each was compiled for; buffers go where they are used."""
 
     name = DEVICE
 
@@ -34,8 +34,8 @@ class OpenClDevice:
         return [_info(limits) for _, limits in devices()]
 
     def identity(self) -> str:
-        """The first device and its driver."""
-        return devices()[0][1].identity
+        """All devices and their drivers: what is compiled for one of them depends on no other."""
+        return ", ".join(limits.identity for _, limits in devices())
 
     def load(self, artifact: Artifact, options: LoadOptions | None = None) -> OpenClExecutable:
         """Give the kernels to the driver, and the constants to the device."""
@@ -44,13 +44,14 @@ class OpenClDevice:
 
     def allocate(self, type: TensorType) -> DeviceBuffer:
         """A buffer of zeros."""
-        return self.allocate_on(devices()[0][1].name, type)
+        return buffer_for(type)
 
     def allocate_on(self, target: str, type: TensorType) -> DeviceBuffer:
-        """A buffer of zeros on the device of a target."""
-        if type.dtype is string:
-            return HostBuffer(type)
-        return OpenClBuffer(*context(find(target)[1].name), type)
+        """A buffer of zeros in the memory of the device of a target."""
+        buffer = buffer_for(type)
+        if isinstance(buffer, OpenClBuffer):
+            buffer.on(session(target))
+        return buffer
 
 
 def _info(limits: Limits) -> DeviceInfo:
