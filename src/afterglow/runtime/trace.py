@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -141,6 +142,32 @@ class Trace:
         }
         with writing(path):
             replace_file(path, [json.dumps(data).encode()])
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A trace, and the request in it that something is done for."""
+
+    trace: Trace
+    request: int
+
+
+_CURRENT: ContextVar[Recording | None] = ContextVar("afterglow trace", default=None)
+
+
+def current_recording() -> Recording | None:
+    """The trace that this thread records a request in; None if nobody asked for one."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def recording(trace: Trace, request: int) -> Iterator[None]:
+    """Record in a trace what programs that consist of parts do within."""
+    token = _CURRENT.set(Recording(trace, request))
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
 
 
 class _Places:
