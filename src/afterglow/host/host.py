@@ -22,7 +22,7 @@ from afterglow.host.statistics import DeviceStatistics, HostStatistics, ModelSta
 from afterglow.runtime.logical_device import Devices, LogicalDevice, logical_devices
 from afterglow.runtime.partitioned.graph import DEVICE as PARTITIONED
 from afterglow.runtime.streams import Stream, Streams, checked_count, due
-from afterglow.runtime.trace import Row, Trace, opened_trace, recording
+from afterglow.runtime.trace import Recording, Row, Trace, opened_trace, recording
 from afterglow.support.errors import UsageError
 
 _UNBOUNDED = 1 << 20
@@ -248,12 +248,9 @@ class Host:
         assert isinstance(stream, Stream)
         row = Row(placement.device.name, f"stream {stream.place}")
         waited = round((monotonic() - request.came) * 1e3, 3)
+        here = Recording(self._trace, request.number, row)
         about = {"priority": request.priority, "waited ms": waited}
-        number = request.number
-        with (
-            self._trace.span(row, request.model, kind="run", request=number, **about),
-            recording(self._trace, number),
-        ):
+        with here.span(request.model, "run", **about), recording(here):
             return placement.run(request)
 
     def statistics(self) -> HostStatistics:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,10 +146,16 @@ class Trace:
 
 @dataclass(frozen=True)
 class Recording:
-    """A trace, and the request in it that something is done for."""
+    """A trace, the request in it that something is done for, and the row where that is shown."""
 
     trace: Trace
     request: int
+    row: Row
+
+    def span(self, name: str, kind: str, **details: Any) -> AbstractContextManager[None]:
+        """Add what is done within."""
+        about = {"kind": kind, "request": self.request, **details}
+        return self.trace.span(self.row, name, **about)
 
 
 _CURRENT: ContextVar[Recording | None] = ContextVar("afterglow trace", default=None)
@@ -161,9 +167,9 @@ def current_recording() -> Recording | None:
 
 
 @contextmanager
-def recording(trace: Trace, request: int) -> Iterator[None]:
-    """Record in a trace what programs that consist of parts do within."""
-    token = _CURRENT.set(Recording(trace, request))
+def recording(to: Recording) -> Iterator[None]:
+    """Record what programs that consist of parts do within."""
+    token = _CURRENT.set(to)
     try:
         yield
     finally:
