@@ -37,6 +37,7 @@ class Edge:
     """The task that computes it, None for an input of the model."""
     readers: tuple[int, ...]
     is_output: bool = False
+    name: str = ""
 
 
 @dataclass(frozen=True)
