@@ -11,7 +11,7 @@ if _typing.TYPE_CHECKING:
     from afterglow import onnx_backend
     from afterglow.driver.api import compile
     from afterglow.driver.compile import import_model
-    from afterglow.driver.devices import devices
+    from afterglow.driver.device_rates import devices
     from afterglow.driver.export import export_onnx
     from afterglow.driver.images import ImageSamples
     from afterglow.driver.load import load
@@ -76,7 +76,7 @@ __all__ = [
 _HOMES = {
     "afterglow.driver.api": ("compile",),
     "afterglow.driver.compile": ("import_model",),
-    "afterglow.driver.devices": ("devices",),
+    "afterglow.driver.device_rates": ("devices",),
     "afterglow.driver.export": ("export_onnx",),
     "afterglow.driver.images": ("ImageSamples",),
     "afterglow.driver.load": ("load",),

@@ -7,6 +7,7 @@ import time
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 
+import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.graph import Builder, Function, parse_module
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add

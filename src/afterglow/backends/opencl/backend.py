@@ -39,6 +39,7 @@ class OpenCl:
     device = DEVICE
     preparation: tuple[Pass, ...] = (WidenFloats(),)
     languages = (LANGUAGE,)
+    exact_extents = True
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

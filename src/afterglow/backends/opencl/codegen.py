@@ -29,7 +29,6 @@ from afterglow.memory.timeline import origin_of
 from afterglow.runtime.artifact import Artifact, Section
 from afterglow.runtime.native.convention import ALARM_BYTES, alarm_bytes
 from afterglow.runtime.native.program import CheckedIndex
-from afterglow.support.errors import CompileError
 from afterglow.types import TensorType
 from afterglow.types.dtype import DType, c128, string
 
@@ -93,13 +92,7 @@ class Generated:
 
 def generate(program: Program, limits: Limits) -> Generated:
     """The kernels of a planned program."""
-    dims = dims_of_program(program)
-    if dims:
-        names = ", ".join(sorted(dim.name for dim in dims))
-        raise CompileError(
-            f"the backend opencl has no programs for ranges of extents, here of {names}",
-            help="give each dimension one extent, or compile for the cpu",
-        )
+    assert not dims_of_program(program), "refused when the module was optimised"
     generated = Generated(program, limits)
     for index, step in enumerate(program.body):
         if not isinstance(step, (OpInstr, Stack, Copy)):

@@ -110,9 +110,9 @@ class Code:
             yield index_of(self, self.index_type, name)
 
     @contextmanager
-    def fused_loop(self, end: int) -> Iterator[Value]:
+    def fused_loop(self, end: int, step: int = 1) -> Iterator[Value]:
         """A loop in which products may be added without being rounded first, as devices do best."""
-        with self.loop(end) as index:
+        with self.loop(end, step=step) as index:
             self.perform("#pragma OPENCL FP_CONTRACT ON")
             yield index
 
@@ -125,6 +125,12 @@ class Code:
         name = self.fresh("shared")
         self.perform(f"__local {spell_in_memory(dtype)} {name}[{count}];")
         return Pointer(self, dtype, name, "__local")
+
+    def private(self, dtype: DType, count: int) -> Pointer:
+        """Memory of each item alone."""
+        name = self.fresh("own")
+        self.perform(f"{spell_in_memory(dtype)} {name}[{count}];")
+        return Pointer(self, dtype, name, "__private")
 
     def helper(self, name: str, text: str) -> str:
         """A function that stands before the kernel; its name."""

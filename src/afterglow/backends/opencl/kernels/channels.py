@@ -8,6 +8,7 @@ from afterglow.backends.broadcast import chain_strides
 from afterglow.backends.opencl.clc import Value
 from afterglow.backends.opencl.kernels.chain import places_of
 from afterglow.backends.opencl.kernels.kernel import Kernel
+from afterglow.backends.opencl.kernels.lanes import lanes_within
 from afterglow.instr import Buffer
 
 FLOAT_BITS = 32
@@ -33,7 +34,4 @@ def _lanes(kernel: Kernel, shape: tuple[int, ...]) -> int:
     widest = max(b.type.dtype.bits for each in job.steps for b in (*each.outs, *each.ins) if b)
     if job.before or widest > FLOAT_BITS or any(step not in (0, 1) for step in steps):
         return 1
-    lanes = kernel.limits.lanes
-    while lanes > 1 and shape[-1] % lanes:
-        lanes //= 2
-    return lanes
+    return lanes_within(shape[-1], kernel.limits.lanes)

@@ -15,6 +15,7 @@ from afterglow.backends.opencl.kernels.around import read as read_operand
 from afterglow.backends.opencl.kernels.around import write_result
 from afterglow.backends.opencl.kernels.chain import load, places_of
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
+from afterglow.backends.opencl.kernels.lanes import Combine, combine_lanes, lanes_within
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.pointwise.vocabulary import call, maximum
 from afterglow.instr import OpInstr
@@ -22,7 +23,6 @@ from afterglow.ops.normalization import LayerNorm, RMSNorm
 from afterglow.ops.softmax import LogSoftmax, Softmax
 
 FLOAT_BITS = 32
-Combine = Callable[[Value, Value], Value]
 ValueAt = Callable[[list[Value]], Value]
 
 
@@ -54,10 +54,7 @@ class Line:
         wide = any(b.type.dtype.bits > FLOAT_BITS for b in buffers)
         if wide or last not in self.axes or any(step not in (0, 1) for step in steps):
             return 1
-        lanes = self.kernel.limits.lanes
-        while lanes > 1 and self.shape[-1] % lanes:
-            lanes //= 2
-        return lanes
+        return lanes_within(self.shape[-1], self.kernel.limits.lanes)
 
     def each(self, visit: Callable[[list[Value]], None]) -> None:
         """Write code for every place of the line, in order."""
@@ -90,14 +87,7 @@ class Line:
         code, dtype = self.kernel.code, self.step.outs[0].type.dtype
         total = code.variable(code.constant(dtype, start, self.lanes))
         self.each(lambda places: code.assign(total, combine(total, value_at(places))))
-        if self.lanes == 1:
-            return total
-        parts = [Value(code, dtype, 1, f"{total.text}.s{lane:x}") for lane in range(self.lanes)]
-        while len(parts) > 1:
-            half = len(parts) // 2
-            pairs = zip(parts[:half], parts[half:], strict=True)
-            parts = [combine(first, second) for first, second in pairs]
-        return parts[0]
+        return combine_lanes(total, combine)
 
     def finish(self, result_at: ValueAt) -> KernelSource:
         """Write a result for every place, and end the kernel."""
