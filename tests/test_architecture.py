@@ -48,6 +48,7 @@ ROOMS = {
 DOORS = {
     "afterglow.driver.api": "the compiler, for what was not compiled before",
     "afterglow.backends.cpu.backend": "what writes bundles, for models that are exported",
+    "afterglow.backends.opencl.factory": "its kernels, for compilations that ask for OpenCL",
     "afterglow.driver.devices": "the interpreter, for models of which the host runs something",
     "afterglow.driver.rounding": "the compiler, which runs a model to round its weights",
     "afterglow.driver.loading": "the compiler, for models with data-dependent shapes",

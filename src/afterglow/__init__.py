@@ -11,7 +11,7 @@ if _typing.TYPE_CHECKING:
     from afterglow import onnx_backend
     from afterglow.driver.api import compile
     from afterglow.driver.compile import import_model
-    from afterglow.driver.devices import devices
+    from afterglow.driver.device_rates import devices
     from afterglow.driver.export import export_onnx
     from afterglow.driver.images import ImageSamples
     from afterglow.driver.load import load
@@ -27,6 +27,7 @@ if _typing.TYPE_CHECKING:
         AfterglowError,
         AfterglowWarning,
         CompileError,
+        DeviceError,
         IndexRangeError,
         ModelError,
         ParseError,
@@ -45,6 +46,7 @@ __all__ = [
     "CompileError",
     "CompiledModel",
     "DType",
+    "DeviceError",
     "DeviceInfo",
     "Function",
     "ImageSamples",
@@ -74,7 +76,7 @@ __all__ = [
 _HOMES = {
     "afterglow.driver.api": ("compile",),
     "afterglow.driver.compile": ("import_model",),
-    "afterglow.driver.devices": ("devices",),
+    "afterglow.driver.device_rates": ("devices",),
     "afterglow.driver.export": ("export_onnx",),
     "afterglow.driver.images": ("ImageSamples",),
     "afterglow.driver.load": ("load",),
@@ -87,8 +89,8 @@ _HOMES = {
     "afterglow.runtime.device": ("DeviceInfo",),
     "afterglow.runtime.logical_device": ("LogicalDevice",),
     "afterglow.support.errors": (
-        *("AfterglowError", "AfterglowWarning", "CompileError", "IndexRangeError", "ModelError"),
-        *("ParseError", "UnsupportedError", "UsageError", "VerifyError"),
+        *("AfterglowError", "AfterglowWarning", "CompileError", "DeviceError", "IndexRangeError"),
+        *("ModelError", "ParseError", "UnsupportedError", "UsageError", "VerifyError"),
     ),
     "afterglow.types": ("DType", "TensorType"),
 }

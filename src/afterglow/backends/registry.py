@@ -5,7 +5,7 @@ from __future__ import annotations
 from afterglow.backends.backend import BackendFactory
 from afterglow.backends.cpu.backend import CPU
 from afterglow.backends.interpreter.backend import INTERPRETER, PRIMITIVES
-from afterglow.backends.opencl.backend import OPENCL
+from afterglow.backends.opencl.factory import OPENCL
 from afterglow.support.errors import UsageError
 from afterglow.support.plugins import BACKENDS, load_plugin, plugin_names
 

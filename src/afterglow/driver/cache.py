@@ -54,10 +54,11 @@ class CompileCache:
     """The cache in one folder; where it cannot be written, everything is made anew."""
 
     def __init__(self, folder: Path) -> None:
-        kernels, digests, winners, self.models = (folder / part for part in CACHE_PARTS)
+        kernels, digests, winners, rates, self.models = (folder / part for part in CACHE_PARTS)
         self.kernels = DiskCache(kernels, KERNELS_LIMIT)
         self.digests = DiskCache(digests, 1 << 20, warns=False)
         self.winners = DiskCache(winners, 1 << 20)
+        self.rates = DiskCache(rates, 1 << 20)
 
     def digest_of_file(self, path: Path) -> str:
         """The digest of a file's content; not read again while the file is as it was.
@@ -169,10 +170,15 @@ def model_key(digest: str, options: Options) -> str:
     target = f"{options.backend} {options.target} {_identity(options)}"
     part = repr(options.partition) + _partition_dims(options)
     kept = [f"state {pair}" for pair in sorted(options.state.items())]
-    build = [_build(), *_plugin_states(options.backend)]
+    build = build_of(options.backend)
     return digest_of_texts(
         [digest, *build, target, flags, choice, part, *kept, *bound, *dims, *sorted(values)]
     )
+
+
+def build_of(backend: str) -> list[str]:
+    """What tells this code of Afterglow and of a backend from what it was before."""
+    return [_build(), *_plugin_states(backend)]
 
 
 def _extents(*extents: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from afterglow.backends.backend import Backend, Settings
-from afterglow.backends.capabilities import Caching, Listing, Tuning, Verifying
+from afterglow.backends.capabilities import Caching, ExactExtents, Listing, Tuning, Verifying
 from afterglow.backends.policy import Policy
 from afterglow.backends.registry import backend_factory
 from afterglow.driver.cache import CompileCache
@@ -28,6 +28,7 @@ from afterglow.driver.pipelines import (
     replacing_pipeline,
     tidying_pipeline,
 )
+from afterglow.driver.ranges import NoRangesError
 from afterglow.driver.tuning import tuned_policy
 from afterglow.graph import Function, Module, Node
 from afterglow.graph.function import subgraphs_of
@@ -159,9 +160,20 @@ class Stages:
 
     def optimise(self, module: Module) -> Module:
         """Run the passes of the backend, then those that serve every backend, in place."""
+        self._check_extents(module)
         self._optimise(module)
         self._narrow(module, self.narrowing)
         return module
+
+    def _check_extents(self, module: Module) -> None:
+        """Raise if the backend has no programs for the extents of a module."""
+        backend = self.backend
+        ranged = any(x.type.is_ranged for x in module.main.inputs)
+        if ranged and isinstance(backend, ExactExtents) and backend.exact_extents:
+            raise NoRangesError(
+                f"backend {backend.name!r} has no programs for ranges of extents",
+                help="give each dimension one extent, or use the default backend",
+            )
 
     def convert(self, module: Module) -> Module:
         """The same for other engines: quantized values are pairs of ops around what reads them."""

@@ -7,36 +7,39 @@ any two of them redistribute their tasks by such a cut, the others stay, until n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
-from afterglow.partition.min_cut import Network
-from afterglow.partition.problem import HOST, Edge, Placement, Problem
+from afterglow.partition.problem import HOST, Edge, Placement, Problem, Task
 from afterglow.support.errors import UsageError
+from afterglow.support.min_cut import SINK, SOURCE, UNBOUNDED, Network
 
-TICK = 1e-12
+TICK = 1e-10
 """Seconds that a unit of capacity stands for."""
 
 
 def assign(problem: Problem) -> Placement:
     """A placement that is at least as fast as each in which one device does all it can."""
-    devices = range(len(problem.devices))
-    starts = [_mostly_on(problem, device) for device in devices]
+    count = len(problem.devices)
+    first = range(1 if count == 2 else count)  # two devices come to the best from any placement
+    starts = dict.fromkeys(mostly_on(problem, device) for device in first)
     return min((_improved(problem, start) for start in starts), key=problem.seconds)
 
 
-def _mostly_on(problem: Problem, device: int) -> Placement:
-    """All tasks on one device, but those that it cannot compute."""
-    return tuple(_nearest(problem, task, device) for task in range(len(problem.tasks)))
+def mostly_on(problem: Problem, *devices: int) -> Placement:
+    """Each task on the first of some devices that can compute it, or else where it is fastest."""
+    return tuple(_first_able(task, devices) for task in problem.tasks)
 
 
-def _nearest(problem: Problem, task: int, device: int) -> int:
-    seconds = problem.tasks[task].seconds
+def _first_able(task: Task, devices: Sequence[int]) -> int:
+    seconds = task.seconds
     if not seconds:
         raise UsageError(
-            f"no device computes {problem.tasks[task].name}",
+            f"no device computes {task.name!r}",
             help="add a device that can: the CPU computes everything",
         )
-    return device if device in seconds else min(seconds, key=lambda d: (seconds[d], d))
+    able = (device for device in devices if device in seconds)
+    return next(able, min(seconds, key=lambda device: (seconds[device], device)))
 
 
 def _improved(problem: Problem, placement: Placement) -> Placement:
@@ -58,17 +61,20 @@ class _Redistribution:
         self.problem, self.placement = problem, placement
         self.first, self.second = first, second
         moving = [t for t, device in enumerate(placement) if device in (first, second)]
-        self.vertex = {task: 2 + place for place, task in enumerate(moving)}
-        self.network = Network(2 + len(moving))
+        self.network = Network()
+        self.vertex = {task: self.network.add_node() for task in moving}
 
     def best(self) -> Placement:
-        """The placement of the cheapest cut: the source's side is computed by the first."""
+        """The placement of the cheapest cut: the source's side is computed by the first device.
+
+        Of equally cheap ones it has the most tasks there: the host is the first of all.
+        """
         tasks = self.problem.tasks
         for task, vertex in self.vertex.items():
             self._charge(vertex, *(tasks[task].seconds.get(d) for d in (self.first, self.second)))
         for edge in self.problem.edges:
             self._add(edge)
-        here = self.network.cut(0, 1)
+        here = self.network.cheapest_cut(preferred=self.vertex.values())
         placement = [*self.placement]
         for task, vertex in self.vertex.items():
             placement[task] = self.first if vertex in here else self.second
@@ -76,15 +82,15 @@ class _Redistribution:
 
     def _charge(self, vertex: int, first: float | None, second: float | None) -> None:
         """What it costs to have a vertex on either side; None if it cannot be there."""
-        self.network.connect(0, vertex, _ticks(second))
-        self.network.connect(vertex, 1, _ticks(first))
+        self.network.connect(SOURCE, vertex, _ticks(second))
+        self.network.connect(vertex, SINK, _ticks(first))
 
     def _add(self, edge: Edge) -> None:
         """Charge for the transfers of a value."""
         moving = [self.vertex[reader] for reader in edge.readers if reader in self.vertex]
         staying = self.problem.readers_of(edge, self.placement) - ({self.first, self.second})
         if edge.is_output and HOST in (self.first, self.second):
-            moving.append(0 if self.first == HOST else 1)
+            moving.append(SOURCE if self.first == HOST else SINK)
         if edge.producer is not None and edge.producer in self.vertex:
             self._add_made_here(edge, self.vertex[edge.producer], moving, staying)
         elif moving:
@@ -104,14 +110,14 @@ class _Redistribution:
 
     def _add_read(self, edge: Edge, moving: list[int], source: int) -> None:
         """Charge each of the two devices that reads a value made elsewhere, or by the host."""
-        for device, side, forward in ((self.second, 0, True), (self.first, 1, False)):
+        for device, side, forward in ((self.second, SOURCE, True), (self.first, SINK, False)):
             if device != source:
                 cost = self.problem.crossing(edge, source, device)
                 self._add_once(side, moving, cost, forward=forward)
 
     def _add_once(self, producer: int, readers: list[int], cost: float, *, forward: bool) -> None:
         """A cost if any reader is on the other side than the producer, the sink's if forward."""
-        middle = self.network.add_vertex()
+        middle = self.network.add_node()
         ends = [(producer, middle, _ticks(cost)), *((middle, r, _ticks(None)) for r in readers)]
         for tail, head, capacity in ends:
             self.network.connect(*((tail, head) if forward else (head, tail)), capacity)
@@ -119,4 +125,4 @@ class _Redistribution:
 
 def _ticks(seconds: float | None) -> int:
     """A capacity; what cannot be is dearer than anything that can."""
-    return 10**30 if seconds is None else round(seconds / TICK)
+    return UNBOUNDED if seconds is None else round(seconds / TICK)

@@ -6,9 +6,7 @@ import pytest
 
 from afterglow.testing import BackendConformance
 
-pytest.importorskip("pyopencl", reason="pyopencl is not installed: pip install afterglow[opencl]")
-
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("opencl_device")]
 
 
 class TestOpenCl(BackendConformance):

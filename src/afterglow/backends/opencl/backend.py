@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from afterglow.backends.backend import Settings, TargetInfo
+from afterglow.backends.backend import Settings
 from afterglow.backends.job import Job
-from afterglow.backends.opencl.build import binary_of, build
+from afterglow.backends.opencl.build import compile_kernels
 from afterglow.backends.opencl.codegen import (
     BINARY,
-    DEVICE,
     SOURCE,
     generate,
     runs_on_host,
     to_artifact,
 )
-from afterglow.backends.opencl.driver import devices
+from afterglow.backends.opencl.driver import DEVICE
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.opencl.planner import plans, refusal
+from afterglow.backends.opencl.session import session
 from afterglow.backends.opencl.target import OpenClTarget
 from afterglow.instr import Instr, KernelPlan, OpInstr, Program, Stack
 from afterglow.passes import Pass
 from afterglow.runtime.artifact import Artifact
-from afterglow.support.errors import UsageError
 from afterglow.transforms.widen_floats import WidenFloats
 
 LANGUAGE = "opencl"
@@ -36,10 +35,11 @@ class OpenCl:
     kernels, by the op's own definition.
     """
 
-    name = "opencl"
+    name = DEVICE
     device = DEVICE
     preparation: tuple[Pass, ...] = (WidenFloats(),)
     languages = (LANGUAGE,)
+    exact_extents = True
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -50,13 +50,14 @@ class OpenCl:
         return plans(step, self.target.limits)
 
     def compile(self, program: Program) -> Artifact:
-        """Kernels, as text and as the driver compiled them."""
-        generated = generate(program, self.target.limits)
+        """Kernels, as text and, unless the driver keeps that, as the driver compiled them."""
+        limits = self.target.limits
+        generated = generate(program, limits)
         made = to_artifact(generated, unchecked=self.settings.policy.unchecked)
-        if not generated.kernels:
+        if not generated.kernels or limits.keeps_programs:
             return made
         source = bytes(made.sections[SOURCE]).decode()
-        binary = binary_of(build(source, self.target.limits))
+        binary = compile_kernels(source, session(limits.name), self.settings.kernels)
         return replace(made, sections={**made.sections, BINARY: binary})
 
     def listing(self, program: Program, language: str) -> str:
@@ -73,31 +74,3 @@ def _reason(step: Instr, limits: Limits) -> str:
     if isinstance(step, (OpInstr, Stack)):
         return refusal(Job.of(step), limits)
     return "it moves strings"
-
-
-class OpenClFactory:
-    """Makes the OpenCL backend for a device of this machine."""
-
-    name = OpenCl.name
-    device = OpenCl.device
-
-    def __call__(self, settings: Settings) -> OpenCl:
-        """The backend for `opencl`, the first device, or `opencl:platform/device`."""
-        return OpenCl(settings)
-
-    def targets(self) -> list[TargetInfo]:
-        """Every device of every driver; what is missing, if there is none."""
-        try:
-            return [_info(limits) for _, limits in devices()]
-        except UsageError as error:
-            return [TargetInfo(self.name, f"not here: {error.what}; {error.help}")]
-
-
-def _info(limits: Limits) -> TargetInfo:
-    features = [name for name in ("double", "half") if getattr(limits, name)]
-    units = "1 unit" if limits.units == 1 else f"{limits.units} units"
-    summary = f"{limits.platform}, {limits.device}, {units}"
-    return TargetInfo(limits.name, summary, " ".join(features), limits.to_json())
-
-
-OPENCL = OpenClFactory()

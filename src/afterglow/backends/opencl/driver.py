@@ -10,7 +10,9 @@ from afterglow.backends.opencl.limits import Limits
 from afterglow.support.errors import UsageError
 
 INSTALL = "pip install pyopencl and a driver; for CPUs, pip install pocl-binary-distribution"
-FIRST = ("host", "opencl")
+DEVICE = "opencl"
+"""The name of the backend, of its device, and of the first target."""
+FIRST = ("host", DEVICE)
 """Targets that mean the first device."""
 _NARROW_POCL = "PoCL 3.0"
 """Its LLVM fails on vectors of 16 floats."""
@@ -44,21 +46,12 @@ def find(target: str) -> tuple[Any, Limits]:
         return devices()[0]
     prefix, _, rest = target.partition(":")
     platform, _, device = rest.partition("/")
-    if prefix == "opencl":
+    if prefix == DEVICE:
         for each in devices():
             if each[1].matches(platform, device):
                 return each
     names = ", ".join(limits.name for _, limits in devices())
     raise UsageError(f"opencl has no target {target!r}", help=f"there are {names}")
-
-
-@cache
-def context(target: str) -> tuple[Any, Any]:
-    """A context of a device and an in-order queue, which all programs on it share."""
-    cl = library()
-    device, _ = find(target)
-    made = cl.Context([device])
-    return made, cl.CommandQueue(made, device)
 
 
 def _limits(cl: Any, device: Any) -> Limits:

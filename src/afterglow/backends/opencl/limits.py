@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 PROCESSOR = "cpu"
+POCL = "Portable Computing Language"
 _UNSPELLABLE = re.compile(r"[^a-z0-9.]+")
 
 
@@ -44,6 +45,15 @@ class Limits:
     def is_processor(self) -> bool:
         """Whether it is the host's processor: few units, each of which likes much work at once."""
         return self.kind == PROCESSOR
+
+    @property
+    def keeps_programs(self) -> bool:
+        """Whether its driver keeps on disk what it compiled, so that the artifact need not.
+
+        PoCL does; asked for a binary, it compiles every kernel again for work-groups of any size,
+        and launches do not use that.
+        """
+        return self.platform == POCL
 
     @property
     def identity(self) -> str:

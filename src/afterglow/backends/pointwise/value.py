@@ -26,6 +26,10 @@ class Value(ABC):
         """A constant of a type, of as many lanes as this value has."""
 
     @abstractmethod
+    def splat(self, lanes: int) -> Self:
+        """A vector with this scalar in all lanes."""
+
+    @abstractmethod
     def combined(self, symbol: str, other: Self | float, *, swapped: bool = False) -> Self:
         """An operator applied to this value and another; `swapped`, this is the right one."""
 
@@ -99,6 +103,22 @@ class Value(ABC):
 
 
 ValueT = TypeVar("ValueT", bound=Value)
+
+
+def unify(*operands: ValueT | float) -> list[ValueT]:
+    """Operands of one type: numbers become constants, scalars vectors, and types are checked."""
+    model = max(
+        (operand for operand in operands if isinstance(operand, Value)),
+        key=lambda value: value.lanes,
+    )
+    found = [
+        operand.splat(model.lanes) if isinstance(operand, Value) else model.like(operand)
+        for operand in operands
+    ]
+    if any(value.dtype is not model.dtype for value in found):
+        kinds = ", ".join(str(value.dtype) for value in found)
+        raise TypeError(f"the element types differ: {kinds}")
+    return found
 
 
 def folded(symbol: str, lhs: ValueT, rhs: ValueT) -> ValueT | None:

@@ -58,7 +58,7 @@ class Value(pointwise.Value):
         return self.code.define(text, dtype or self.dtype, lanes or self.lanes)
 
     def splat(self, lanes: int) -> Value:
-        """A vector with this scalar in all lanes."""
+        """See the base."""
         if lanes == self.lanes:
             return self
         if self.lanes != 1:
@@ -71,7 +71,7 @@ class Value(pointwise.Value):
 
     def combined(self, symbol: str, other: Value | float, *, swapped: bool = False) -> Value:
         """See the base."""
-        mine, their = unify(self, other)
+        mine, their = pointwise.unify(self, other)
         lhs, rhs = (their, mine) if swapped else (mine, their)
         if not is_arithmetic(lhs.dtype) and not (lhs.dtype is boolean and symbol in _LOGIC):
             raise TypeError(f"{lhs.dtype} has no operator {symbol}: convert it first")
@@ -99,20 +99,6 @@ def index_of(code: Code, dtype: DType, text: str, constant: float | None = None)
     made = Value(code, dtype, 1, text, constant)
     made.is_index = True
     return made
-
-
-def unify(*operands: Value | float) -> list[Value]:
-    """Operands of one type: numbers become constants, scalars vectors, and types are checked."""
-    values = [operand for operand in operands if isinstance(operand, Value)]
-    model = max(values, key=lambda value: value.lanes)
-    found = [
-        operand.splat(model.lanes) if isinstance(operand, Value) else model.like(operand)
-        for operand in operands
-    ]
-    if any(value.dtype is not model.dtype for value in found):
-        kinds = ", ".join(str(value.dtype) for value in found)
-        raise TypeError(f"the element types differ: {kinds}")
-    return found
 
 
 def _compared(symbol: str, lhs: Value, rhs: Value) -> Value:

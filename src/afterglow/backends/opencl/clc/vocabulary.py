@@ -7,7 +7,8 @@ from functools import partial
 
 from afterglow.backends.opencl.clc.narrow import decode, encode
 from afterglow.backends.opencl.clc.types import spell
-from afterglow.backends.opencl.clc.value import Value, mask_of, unify
+from afterglow.backends.opencl.clc.value import Value, mask_of
+from afterglow.backends.pointwise.value import unify
 from afterglow.backends.pointwise.vocabulary import Vocabulary
 from afterglow.types import Array
 from afterglow.types.dtype import DType, boolean, f32, f64, u8

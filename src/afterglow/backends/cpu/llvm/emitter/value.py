@@ -72,7 +72,7 @@ class Value(pointwise.Value):
         return Value(self.code, dtype, lanes, self.code.define(text))
 
     def splat(self, lanes: int) -> Value:
-        """A vector with this scalar in all lanes."""
+        """See the base."""
         if lanes == self.lanes:
             return self
         if self.lanes != 1:
@@ -119,23 +119,9 @@ def differ(lhs: Value, rhs: Operand) -> Value:
     return combine("!=", lhs, rhs)
 
 
-def unify(*operands: Operand) -> list[Value]:
-    """Operands of one type: numbers become constants, scalars vectors, and types are checked."""
-    values = [operand for operand in operands if isinstance(operand, Value)]
-    model = max(values, key=lambda value: value.lanes)
-    found = [
-        operand.splat(model.lanes) if isinstance(operand, Value) else model.like(operand)
-        for operand in operands
-    ]
-    if any(value.dtype is not model.dtype for value in found):
-        kinds = ", ".join(str(value.dtype) for value in found)
-        raise TypeError(f"the element types differ: {kinds}")
-    return found
-
-
 def combine(symbol: str, lhs: Operand, rhs: Operand) -> Value:
     """Apply an operator to two operands, one of which is a value."""
-    lhs, rhs = unify(lhs, rhs)
+    lhs, rhs = pointwise.unify(lhs, rhs)
     _checked(symbol, lhs)
     known = pointwise.folded(symbol, lhs, rhs)
     if known is not None:
