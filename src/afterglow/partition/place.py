@@ -99,7 +99,8 @@ def refusal(problem: Problem) -> MemoryLimitError:
     largest = max(range(len(alone)), key=alone.__getitem__)
     sizes = ", ".join(
         f"{name} {'any' if memory is None else bytes_text(memory)}"
-        for name, memory in zip(problem.devices, problem.memories, strict=True)
+        for number, (name, memory) in enumerate(zip(problem.devices, problem.memories, strict=True))
+        if any(number in task.seconds for task in problem.tasks)
     )
     return MemoryLimitError(
         f"the model needs {bytes_text(problem.held_by(range(len(alone))))} for weights and values, "
