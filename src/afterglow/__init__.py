@@ -18,6 +18,7 @@ if _typing.TYPE_CHECKING:
     from afterglow.driver.profiling import profile
     from afterglow.graph import Builder, Function, Module, parse_module, print_module
     from afterglow.host.host import Host
+    from afterglow.partition.config import PartitionConfig
     from afterglow.quantization.config import QuantizationConfig
     from afterglow.quantization.profile import Profile
     from afterglow.report.quality import quantization_quality
@@ -62,6 +63,7 @@ __all__ = [
     "ModelError",
     "Module",
     "ParseError",
+    "PartitionConfig",
     "Profile",
     "QuantizationConfig",
     "QueueFullError",
@@ -93,6 +95,7 @@ _HOMES = {
     "afterglow.driver.profiling": ("profile",),
     "afterglow.graph": ("Builder", "Function", "Module", "parse_module", "print_module"),
     "afterglow.host.host": ("Host",),
+    "afterglow.partition.config": ("PartitionConfig",),
     "afterglow.quantization.config": ("QuantizationConfig",),
     "afterglow.quantization.profile": ("Profile",),
     "afterglow.report.quality": ("quantization_quality",),
