@@ -110,6 +110,23 @@ def test_requests_go_to_the_least_loaded_device(
     assert [device.done for device in host.statistics().devices] == [3, 3]
 
 
+def test_a_much_slower_device_gets_only_what_the_faster_has_no_time_for(
+    double: ag.CompiledModel,
+) -> None:
+    def fault(device: str, model: str) -> None:
+        if device == "cpu:1":
+            sleep(0.01)
+
+    with Host(TWO, fault=fault) as host:
+        host.add("double", double)
+        for _ in range(16):
+            host.run("double", X)
+        done = [device.done for device in host.statistics().devices]
+        assert done == [13, 3]  # three to find out
+        wait([host.submit("double", X) for _ in range(100)], WAIT)
+        assert host.statistics().devices[1].done < 20
+
+
 def test_replicas_are_the_runs_at_the_same_time(
     gated: Callable[..., tuple[Host, Gate]],
 ) -> None:

@@ -32,6 +32,7 @@ STANDARD_OUTPUT = "-"
 _GRAPH = re.compile(rb"(const|state) @|func @|program @|; (after|stage) ")
 _PROFILE = re.compile(rb'\{\s*"format": "afterglow profile"')
 _REPORT = re.compile(rb'\{\s*"format": "afterglow quantization report"')
+_TRACE = re.compile(rb'\{\s*"format": "afterglow trace"')
 _DOT = re.compile(rb'digraph "[^"]*" \{\n  node \[fontname="Helvetica"')
 
 
@@ -64,6 +65,7 @@ PICTURE = FileKind("a picture", (".svg",), _is_marked, b"<!-- %s -->\n" % MARK)
 PAGE = FileKind("a page", (".html",), _is_marked, b"<!-- %s -->\n" % MARK)
 REPORT = FileKind("a report", (".json",), _begins(_REPORT))
 PROFILE = FileKind("a profile", (".json",), _begins(_PROFILE))
+TRACE = FileKind("a trace", (".json",), _begins(_TRACE))
 ONNX = FileKind("an ONNX model", (".onnx",), lambda first, _: b"\x12\x09Afterglow" in first[:16])
 ARCHIVE = FileKind("an archive of arrays", (".npz",), _is_marked)
 
