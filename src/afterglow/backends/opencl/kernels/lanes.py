@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from afterglow.backends.broadcast import Strides
 from afterglow.backends.opencl.clc import Value
 from afterglow.backends.opencl.clc.types import spell
+from afterglow.backends.opencl.kernels.kernel import Kernel
+
+FLOAT_BITS = 32
 
 Combine = Callable[[Value, Value], Value]
 
@@ -15,6 +19,15 @@ def lanes_within(extent: int, most: int) -> int:
     while most > 1 and extent % most:
         most //= 2
     return most
+
+
+def lanes_along(kernel: Kernel, extent: int, strides: Iterable[Strides]) -> int:
+    """Neighbours along the last axis that a kernel can read and write together."""
+    if any(each[-1:] not in ((), (0,), (1,)) for each in strides):
+        return 1
+    buffers = (b for step in kernel.job.steps for b in (*step.outs, *step.ins) if b is not None)
+    widest = max(FLOAT_BITS, *(b.type.dtype.bits for b in buffers))
+    return lanes_within(extent, max(1, kernel.limits.lanes * FLOAT_BITS // widest))
 
 
 def combine_lanes(vector: Value, combine: Combine) -> Value:
