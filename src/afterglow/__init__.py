@@ -11,26 +11,32 @@ if _typing.TYPE_CHECKING:
     from afterglow import onnx_backend
     from afterglow.driver.api import compile
     from afterglow.driver.compile import import_model
-    from afterglow.driver.devices import devices
+    from afterglow.driver.device_rates import devices
     from afterglow.driver.export import export_onnx
     from afterglow.driver.images import ImageSamples
     from afterglow.driver.load import load
     from afterglow.driver.profiling import profile
     from afterglow.graph import Builder, Function, Module, parse_module, print_module
+    from afterglow.host.host import Host
+    from afterglow.partition.config import PartitionConfig
     from afterglow.quantization.config import QuantizationConfig
     from afterglow.quantization.profile import Profile
     from afterglow.report.quality import quantization_quality
     from afterglow.runtime import CompiledModel
     from afterglow.runtime.device import DeviceInfo
     from afterglow.runtime.logical_device import LogicalDevice
+    from afterglow.runtime.trace import Trace
     from afterglow.support.errors import (
         AfterglowError,
         AfterglowWarning,
         CompileError,
+        DeadlineError,
         DeviceError,
         IndexRangeError,
         ModelError,
         ParseError,
+        QueueFullError,
+        ShutdownError,
         UnsupportedError,
         UsageError,
         VerifyError,
@@ -46,18 +52,24 @@ __all__ = [
     "CompileError",
     "CompiledModel",
     "DType",
+    "DeadlineError",
     "DeviceError",
     "DeviceInfo",
     "Function",
+    "Host",
     "ImageSamples",
     "IndexRangeError",
     "LogicalDevice",
     "ModelError",
     "Module",
     "ParseError",
+    "PartitionConfig",
     "Profile",
     "QuantizationConfig",
+    "QueueFullError",
+    "ShutdownError",
     "TensorType",
+    "Trace",
     "UnsupportedError",
     "UsageError",
     "VerifyError",
@@ -76,21 +88,25 @@ __all__ = [
 _HOMES = {
     "afterglow.driver.api": ("compile",),
     "afterglow.driver.compile": ("import_model",),
-    "afterglow.driver.devices": ("devices",),
+    "afterglow.driver.device_rates": ("devices",),
     "afterglow.driver.export": ("export_onnx",),
     "afterglow.driver.images": ("ImageSamples",),
     "afterglow.driver.load": ("load",),
     "afterglow.driver.profiling": ("profile",),
     "afterglow.graph": ("Builder", "Function", "Module", "parse_module", "print_module"),
+    "afterglow.host.host": ("Host",),
+    "afterglow.partition.config": ("PartitionConfig",),
     "afterglow.quantization.config": ("QuantizationConfig",),
     "afterglow.quantization.profile": ("Profile",),
     "afterglow.report.quality": ("quantization_quality",),
     "afterglow.runtime": ("CompiledModel",),
     "afterglow.runtime.device": ("DeviceInfo",),
     "afterglow.runtime.logical_device": ("LogicalDevice",),
+    "afterglow.runtime.trace": ("Trace",),
     "afterglow.support.errors": (
         *("AfterglowError", "AfterglowWarning", "CompileError", "DeviceError", "IndexRangeError"),
         *("ModelError", "ParseError", "UnsupportedError", "UsageError", "VerifyError"),
+        *("DeadlineError", "QueueFullError", "ShutdownError"),
     ),
     "afterglow.types": ("DType", "TensorType"),
 }

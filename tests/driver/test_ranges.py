@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 import afterglow
+from afterglow.backends.interpreter.backend import Interpreter
 from afterglow.driver.ranges import Ranges
 from afterglow.driver.stages import Stages
 from afterglow.graph import Module
@@ -215,6 +216,27 @@ def test_what_cannot_be_ranged_is_exact_and_says_why(dims, monkeypatch, finished
     if dims is not None:
         with pytest.raises(UsageError, match="out of its bounds"):
             compiled(np.zeros((65, 6), np.float32))
+
+
+@pytest.mark.parametrize("dims", [{"rows": (1, 64)}, None])
+def test_a_backend_without_ranges_gets_each_extent_and_is_asked_once(
+    dims, monkeypatch, finished
+) -> None:
+    asked = []
+    original = Stages.optimise
+
+    def optimise(self: Stages, module: Module) -> Module:
+        asked.append(str(module.main.inputs[0].type.shape[0]))
+        return original(self, module)
+
+    monkeypatch.setattr(Interpreter, "exact_extents", True, raising=False)
+    monkeypatch.setattr(Stages, "optimise", optimise)
+    compiled = afterglow.compile(wave(), dims=dims, backend="interpreter")
+    check(compiled, 3, 9, 3)
+    assert asked == ["rows", "3", "9"]
+    assert compiled.refused_ranges == {
+        "rows": "backend 'interpreter' has no programs for ranges of extents"
+    }
 
 
 def test_bounds_that_contradict_the_model_are_refused() -> None:

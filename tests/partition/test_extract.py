@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.graph import (
     Function,
     Module,
@@ -19,7 +20,7 @@ from afterglow.graph import (
     run_function,
     verify_module,
 )
-from afterglow.partition.extract import Part, extract, output_values
+from afterglow.partition.extract import PartModule, extract, output_values
 from afterglow.support.errors import InternalError, UnsupportedError
 from afterglow.testing.arrays import random_inputs
 from afterglow.testing.graphs import functions_of_floats
@@ -32,7 +33,7 @@ def groups_of(module: Module, *names: str) -> list[list[Node]]:
     return [[by_name[name] for name in text.split()] for text in names]
 
 
-def parts_of(text: str, *names: str) -> list[Part]:
+def parts_of(text: str, *names: str) -> list[PartModule]:
     module = parse_module(text)
     parts = extract(module, groups_of(module, *names))
     for part in parts:
@@ -40,11 +41,11 @@ def parts_of(text: str, *names: str) -> list[Part]:
     return parts
 
 
-def texts(parts: Sequence[Part]) -> str:
+def texts(parts: Sequence[PartModule]) -> str:
     return "".join(print_module(part.module) for part in parts)
 
 
-def run_parts(parts: Sequence[Part], values: dict[str, Array]) -> dict[str, Array]:
+def run_parts(parts: Sequence[PartModule], values: dict[str, Array]) -> dict[str, Array]:
     """Run parts in order; each finds what it reads among what the ones before gave."""
     for part in parts:
         given = run_function(part.module.main, [values[name] for name in part.reads])
@@ -240,7 +241,7 @@ error: no input tells the extent of dimension 'm' to a part
     )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(functions_of_floats(), st.data())
 def test_parts_in_order_compute_what_the_whole_does(
     function: Function, data: st.DataObject

@@ -9,7 +9,7 @@ from afterglow.driver.stages import Stages
 from afterglow.report.profile import profile
 from afterglow.runtime.device import LoadOptions
 from tests.frontends.models import BOOL, INT64, info, model, node
-from tests.report.test_flops import DIGITS
+from tests.ops.test_flops import DIGITS
 
 
 def test_every_instruction_is_timed():

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
-from afterglow.report.flops import program_flops
+from afterglow.ops.flops import program_flops
 from afterglow.report.work import program_work
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"

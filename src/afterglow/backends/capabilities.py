@@ -45,6 +45,15 @@ class Caching(Protocol):
 
 
 @runtime_checkable
+class ExactExtents(Protocol):
+    """Makes programs for one extent of each dimension, none for ranges of extents."""
+
+    @property
+    def exact_extents(self) -> bool:
+        """Whether it is so."""
+
+
+@runtime_checkable
 class Verifying(Protocol):
     """Runs programs so that each instruction is compared with the definition of its ops."""
 

@@ -30,8 +30,8 @@ from afterglow.frontends.base import (
 from afterglow.frontends.onnx import Parameter, Signature, read_model
 from afterglow.graph import Module, verify_module
 from afterglow.memory.timeline import origin_of, work_of
+from afterglow.ops.flops import program_flops
 from afterglow.report.fates import Fate, Fates, find_fates, origins
-from afterglow.report.flops import program_flops
 from afterglow.support.errors import AfterglowError, UnsupportedError
 from afterglow.types.extent import is_ranged, largest
 

@@ -25,6 +25,7 @@ VERBS = {
     "compile": Verb(
         "compile", "compile_command", "Compile a model; show its memory and compile time."
     ),
+    "devices": Verb("devices", "devices", "List what models can run on, and how fast it is."),
     "dump": Verb("dump", "dump", "Print a model at any stage of the compiler."),
     "explain": Verb(
         "explain", "explain", "Show a model's memory plan and its choice of algorithms."

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from afterglow.runtime.artifact import Section
-from afterglow.runtime.device import Device, DeviceInfo
+from afterglow.runtime.device import Device, DeviceInfo, SeveralDevices
 from afterglow.runtime.native.device import CpuDevice
 from afterglow.runtime.native.program import HostProgram
-from afterglow.runtime.partitioned.executable import PartitionedDevice
 from afterglow.runtime.partitioned.graph import DEVICE as PARTITIONED
-from afterglow.support.errors import AfterglowError, UsageError, warn
+from afterglow.support.errors import AfterglowError, UsageError
 from afterglow.support.plugins import DEVICES, load_plugin, plugin_names
 from afterglow.types import Array
 
@@ -25,7 +24,7 @@ _OF_BACKENDS = {
     "opencl": "opencl",
 }
 """The devices of our own backends, known here so that cached models are found without those."""
-_OPTIONAL = ("opencl",)
+OPTIONAL = ("opencl",)
 """Our own devices that need more than Afterglow brings."""
 
 
@@ -44,20 +43,22 @@ def device_of(backend: str) -> str:
     return backend_factory(backend).device
 
 
-def devices() -> list[DeviceInfo]:
-    """What there is to run compiled models on, with the memory and the speed of each.
-
-    Of a device that a package brings and that cannot be used, a warning says why; OpenCL is left
-    out where it is not installed.
-    """
-    found = []
+def describe_devices() -> tuple[list[DeviceInfo], dict[str, AfterglowError]]:
+    """What all devices say of themselves, and by name why others cannot be used."""
+    found: list[DeviceInfo] = []
+    missing: dict[str, AfterglowError] = {}
     for name in device_names():
         try:
-            found.append(find_device(name).describe())
+            found += infos_of(name)
         except AfterglowError as error:
-            if name not in _OPTIONAL:
-                warn(error.what)
-    return found
+            missing[name] = error
+    return found, missing
+
+
+def infos_of(name: str) -> Sequence[DeviceInfo]:
+    """What a device says of itself, or of each that it stands for."""
+    device = find_device(name)
+    return device.describe_each() if isinstance(device, SeveralDevices) else [device.describe()]
 
 
 def device_names() -> list[str]:
@@ -91,6 +92,9 @@ def _own_device(name: str) -> Device | None:
 
         return OpenClDevice()
     if name == PARTITIONED:
+        # here, because it imports futures and threads
+        from afterglow.runtime.partitioned.executable import PartitionedDevice  # noqa: PLC0415
+
         return PartitionedDevice(find_device)
     return None
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from afterglow.support.errors import FAULTS, AfterglowError
+from afterglow.support.errors import FAULTS, AfterglowError, CompileError
 from afterglow.types.extent import Dim, is_ranged, ranged
 
 FEWEST = 16
@@ -30,6 +30,12 @@ STEP = 32
 """Steps that are tried are divisors of it: image models halve extents up to five times."""
 
 Made = TypeVar("Made")
+
+
+class NoRangesError(CompileError):
+    """No bounds of any dimension will do."""
+
+
 DeclaredShape: TypeAlias = "Sequence[int | str | None] | None"
 """Extents as a model declares them: a number, a name, or None; None for all if the rank is free."""
 Place: TypeAlias = tuple[str, int]
@@ -123,7 +129,8 @@ class Ranges:
         """Try other bounds from now on of those dimensions that an error is about."""
         for name in _blamed(error, [*tried]):
             self._failed[name] = self._failed.get(name, 0) + 1
-            if name in self.given or self._failed[name] >= len(_TRIED):
+            is_last = self._failed[name] >= len(_TRIED) or isinstance(error, NoRangesError)
+            if name in self.given or is_last:
                 self.refused[name] = _reason(error)
 
     def _see(self, arrays: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 
 import numpy as np
 
@@ -12,8 +13,12 @@ from afterglow.graph.value import Constant, Value
 from afterglow.support.names import spell
 
 
-def structural_hash(function: Function) -> str:
-    """Hex digest over ops, wiring, types and constants; names and origins do not count."""
+def structural_hash(function: Function, content: Callable[[Constant], str] | None = None) -> str:
+    """Hex digest over ops, wiring, types and constants; names and origins do not count.
+
+    `content` is what counts of a constant besides its type: by default all elements.
+    """
+    content = _content if content is None else content
     digest = hashlib.sha256()
     numbers: dict[Value, str] = {}
 
@@ -22,8 +27,8 @@ def structural_hash(function: Function) -> str:
             return "none"
         if value not in numbers:
             numbers[value] = f"#{len(numbers)}"
-            content = f"{_content(value)}:" if isinstance(value, Constant) else ""
-            return f"{numbers[value]}={content}{value.type}"
+            known = f"{content(value)}:" if isinstance(value, Constant) else ""
+            return f"{numbers[value]}={known}{value.type}"
         return numbers[value]
 
     def add(text: str) -> None:
@@ -32,10 +37,10 @@ def structural_hash(function: Function) -> str:
     for placeholder in function.inputs:
         add(number(placeholder))
     for node in function.nodes:
-        bodies = {sub.function.name: structural_hash(sub.function) for sub in subgraphs_of(node.op)}
         attributes = attributes_text(node.op)
-        for name, body in bodies.items():
-            attributes = attributes.replace(spell("@", name), body)
+        for sub in subgraphs_of(node.op):
+            body = structural_hash(sub.function, content)
+            attributes = attributes.replace(spell("@", sub.function.name), body)
         operands = ",".join(map(number, node.operands))
         results = ",".join(map(number, node.results))
         predicate = number(node.predicate)

@@ -424,3 +424,7 @@ def combined(
     else:
         _UFUNCS[reduction].at(result, places, updates)
     return result
+
+
+LOOKUPS = (Gather, GatherElements, GatherND)
+"""Ops that read only those elements of their first operand that they return."""

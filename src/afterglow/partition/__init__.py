@@ -1,1 +1,1 @@
-"""Partitioning: which device computes which part of a graph."""
+"""Partitioning: which device computes which part of a graph, and how long that takes."""

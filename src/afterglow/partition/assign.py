@@ -7,9 +7,10 @@ any two of them redistribute their tasks by such a cut, the others stay, until n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
-from afterglow.partition.problem import HOST, Edge, Placement, Problem
+from afterglow.partition.problem import HOST, Edge, Placement, Problem, Task
 from afterglow.support.errors import UsageError
 from afterglow.support.min_cut import SINK, SOURCE, UNBOUNDED, Network
 
@@ -21,23 +22,24 @@ def assign(problem: Problem) -> Placement:
     """A placement that is at least as fast as each in which one device does all it can."""
     count = len(problem.devices)
     first = range(1 if count == 2 else count)  # two devices come to the best from any placement
-    starts = dict.fromkeys(_mostly_on(problem, device) for device in first)
+    starts = dict.fromkeys(mostly_on(problem, device) for device in first)
     return min((_improved(problem, start) for start in starts), key=problem.seconds)
 
 
-def _mostly_on(problem: Problem, device: int) -> Placement:
-    """All tasks on one device, but those that it cannot compute."""
-    return tuple(_nearest(problem, task, device) for task in range(len(problem.tasks)))
+def mostly_on(problem: Problem, *devices: int) -> Placement:
+    """Each task on the first of some devices that can compute it, or else where it is fastest."""
+    return tuple(_first_able(task, devices) for task in problem.tasks)
 
 
-def _nearest(problem: Problem, task: int, device: int) -> int:
-    seconds = problem.tasks[task].seconds
+def _first_able(task: Task, devices: Sequence[int]) -> int:
+    seconds = task.seconds
     if not seconds:
         raise UsageError(
-            f"no device computes {problem.tasks[task].name}",
+            f"no device computes {task.name!r}",
             help="add a device that can: the CPU computes everything",
         )
-    return device if device in seconds else min(seconds, key=lambda d: (seconds[d], d))
+    able = (device for device in devices if device in seconds)
+    return next(able, min(seconds, key=lambda device: (seconds[device], device)))
 
 
 def _improved(problem: Problem, placement: Placement) -> Placement:

@@ -15,7 +15,7 @@ from afterglow.types.extent.solver import solve
 
 
 @dataclass(frozen=True)
-class Part:
+class PartModule:
     """A subgraph as a module: inputs and outputs are named as the values that they stand for."""
 
     module: Module
@@ -31,7 +31,7 @@ class Part:
         return tuple(output.name for output in self.module.main.outputs)
 
 
-def extract(module: Module, groups: Sequence[Sequence[Node]]) -> list[Part]:
+def extract(module: Module, groups: Sequence[Sequence[Node]]) -> list[PartModule]:
     """The subgraphs of a module's main function, which have each of its nodes once, in order.
 
     Arrays of constants are shared. A state belongs to the one part that reads or updates it. What
@@ -154,7 +154,7 @@ class _Extraction:
         self.target = Module(whole.function.module.name)
         self.values: dict[Value, Value] = {}
 
-    def run(self) -> Part:
+    def run(self) -> PartModule:
         """The part."""
         nodes = self.whole.groups[self.number]
         self._copy_shared()
@@ -169,7 +169,7 @@ class _Extraction:
             cloner.copy(node)
         self._finish(cloner, main)
         self._tell_extents(main)
-        return Part(self.target)
+        return PartModule(self.target)
 
     def _copy_shared(self) -> None:
         updated = (u.state for u in self.whole.function.updates)

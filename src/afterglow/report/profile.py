@@ -9,7 +9,7 @@ from afterglow.backends.capabilities import Profiling, StepSeconds
 from afterglow.instr import Instr, Program, interface_of
 from afterglow.instr.bind import bind_program
 from afterglow.memory.timeline import origin_of
-from afterglow.report.flops import step_bytes, step_flops
+from afterglow.ops.flops import step_bytes, step_flops
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.extents import ExtentReader
 from afterglow.runtime.growth import filled_states

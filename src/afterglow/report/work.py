@@ -6,11 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from afterglow.instr import Access, Buffer, Instr, Program, Region, ops_of
-from afterglow.ops.indexing import Gather, GatherElements, GatherND
-from afterglow.report.flops import program_flops
-
-LOOKUPS = (Gather, GatherElements, GatherND)
-"""Ops that read only those elements of their first operand that they return."""
+from afterglow.ops.flops import program_flops
+from afterglow.ops.indexing import LOOKUPS
 
 
 @dataclass(frozen=True)

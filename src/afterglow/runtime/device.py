@@ -27,6 +27,20 @@ class DeviceInfo:
     """Floating-point operations of f32 a second, multiplications and additions counted."""
     transfer_bandwidth: float
     """Bytes a second between the host's memory and its own; infinite if they are one."""
+    kind: str = "accelerator"
+    """What it is: `cpu`, `gpu`, `accelerator`, or `interpreter`."""
+    target: str = "host"
+    """The target that code for it is compiled for."""
+    driver: str = ""
+    """The driver that it is reached by, with its version."""
+    backend: str = ""
+    """The backend that compiles for it; the one of its name if empty."""
+    transfer_latency: float = 0.0
+    """Seconds that moving anything between the host's memory and its own takes at least."""
+    launch_seconds: float = 0.0
+    """Seconds that every step of a program takes besides its work."""
+    is_simulated: bool = False
+    """Whether the figures are its own: runs on this machine take another time."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +138,17 @@ class Device(Protocol):
 
     def allocate(self, type: TensorType) -> DeviceBuffer:
         """A buffer of zeros."""
+
+
+@runtime_checkable
+class SeveralDevices(Protocol):
+    """A device that stands for several, each with a target of its own."""
+
+    def describe_each(self) -> Sequence[DeviceInfo]:
+        """What each of them is, by its target; `describe` and `allocate` are of the first."""
+
+    def allocate_on(self, target: str, type: TensorType) -> DeviceBuffer:
+        """A buffer of zeros on the one of a target."""
 
 
 FindDevice: TypeAlias = Callable[[str], Device]

@@ -27,7 +27,7 @@ _MAGIC = b"AGCACHE1"
 _FOOTER = struct.Struct("<8sQI4x")
 _KEY = re.compile(r"[0-9a-f]{8,128}")
 _SUFFIX = ".entry"
-CACHE_PARTS = ("kernels", "digests", "winners", "models")
+CACHE_PARTS = ("kernels", "digests", "winners", "rates", "models")
 """Names of the subfolders of the cache."""
 _ABANDONED_AFTER = 3600.0
 """Seconds after which an unfinished file is considered abandoned."""

@@ -11,6 +11,8 @@ from afterglow.support.errors import IndexRangeError
 from afterglow.testing.arrays import assert_close
 from afterglow.testing.case_functions import owned
 from afterglow.testing.cases import CASES
+from tests.frontends.models import info, node
+from tests.frontends.models import model as model_of
 
 pytestmark = pytest.mark.usefixtures("opencl_device")
 
@@ -82,6 +84,21 @@ def test_a_product_and_what_follows_it_are_one_kernel(model):
 def test_a_saved_model_gives_the_same(model, tmp_path):
     model.save(tmp_path / "model.agc")
     assert np.array_equal(ag.load(tmp_path / "model.agc")(X), model(X))
+
+
+def test_a_model_with_a_dynamic_dimension_is_compiled_for_each_extent_and_says_why():
+    source = model_of(
+        [node("Softmax", ["x"], ["y"])],
+        inputs=[info("x", ("rows", 3))],
+        outputs=[info("y", ("rows", 3))],
+    )
+    model = ag.compile(source, backend="opencl", cache=False)
+    for rows in (4, 2, 0):
+        np.testing.assert_allclose(model(X[:rows]).sum(1), np.ones(rows), rtol=1e-6)
+    assert model.dims == {}
+    assert model.refused_ranges == {
+        "rows": "backend 'opencl' has no programs for ranges of extents"
+    }
 
 
 def test_an_index_out_of_range_is_an_error_of_that_run_alone():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from afterglow.backends.interpreter.machine import Machine
 from afterglow.backends.interpreter.stored import restore_program, store_program
 from afterglow.instr import Program, interface_of
@@ -12,6 +14,12 @@ from afterglow.runtime.native.device import host_info
 from afterglow.types import MemoryPlan, TensorType
 
 DEVICE = "interpreter"
+BANDWIDTH = 2e9
+"""Bytes a second that definitions of ops read and write, about."""
+FLOPS = 1e10
+"""Floating-point operations a second of NumPy's products, about."""
+STEP_SECONDS = 2e-5
+"""What calling the definition of an op takes, about."""
 
 
 def to_artifact(program: Program, plan: MemoryPlan, *, unchecked: bool) -> Artifact:
@@ -28,7 +36,8 @@ class InterpreterDevice:
 
     def describe(self) -> DeviceInfo:
         """The host, as far as NumPy can use it."""
-        return host_info(self.name, "NumPy on the host")
+        info = host_info(self.name, "NumPy on the host", DEVICE)
+        return replace(info, bandwidth=BANDWIDTH, flops=FLOPS, launch_seconds=STEP_SECONDS)
 
     def identity(self) -> str:
         """Nothing: programs are the same everywhere."""

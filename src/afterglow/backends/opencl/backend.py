@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from afterglow.backends.backend import Settings
 from afterglow.backends.job import Job
-from afterglow.backends.opencl.build import binary_of, build
+from afterglow.backends.opencl.build import compile_kernels
 from afterglow.backends.opencl.codegen import (
     BINARY,
     SOURCE,
@@ -18,6 +18,7 @@ from afterglow.backends.opencl.codegen import (
 from afterglow.backends.opencl.driver import DEVICE
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.opencl.planner import plans, refusal
+from afterglow.backends.opencl.session import session
 from afterglow.backends.opencl.target import OpenClTarget
 from afterglow.instr import Instr, KernelPlan, OpInstr, Program, Stack
 from afterglow.passes import Pass
@@ -38,6 +39,7 @@ class OpenCl:
     device = DEVICE
     preparation: tuple[Pass, ...] = (WidenFloats(),)
     languages = (LANGUAGE,)
+    exact_extents = True
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -55,7 +57,7 @@ class OpenCl:
         if not generated.kernels or limits.keeps_programs:
             return made
         source = bytes(made.sections[SOURCE]).decode()
-        binary = binary_of(build(source, limits))
+        binary = compile_kernels(source, session(limits.name), self.settings.kernels)
         return replace(made, sections={**made.sections, BINARY: binary})
 
     def listing(self, program: Program, language: str) -> str:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from afterglow.backends.opencl.driver import context, library
+from afterglow.backends.backend import KernelCache
+from afterglow.backends.opencl.codegen import BINARY, SOURCE
+from afterglow.backends.opencl.driver import library
 from afterglow.backends.opencl.limits import Limits
+from afterglow.backends.opencl.session import Session
+from afterglow.runtime.artifact import Section
+from afterglow.support.digest import digest_of_texts
 from afterglow.support.errors import InternalError
 
 _ROUNDED = "-cl-fp32-correctly-rounded-divide-sqrt"
@@ -16,21 +21,50 @@ _MOST_LINES = 20
 """Lines of what a driver says about a program that it refuses."""
 
 
+def compile_kernels(source: str, on: Session, cache: KernelCache | None) -> bytes:
+    """What the driver makes of kernels, from the cache if it has made that before."""
+    key = digest_of_texts([on.limits.identity, *options_for(on.limits), source])
+    found = None if cache is None else cache.get(key)
+    if found is None:
+        (found,) = build(source, on).get_info(library().program_info.BINARIES)
+        if cache is not None:
+            cache.put(key, bytes(found))
+    return bytes(found)
+
+
+def load_kernels(sections: Mapping[str, Section], compiled_for: Limits, on: Session) -> Any:
+    """Kernels in a context: the binary, if this device and this driver made it, or the text."""
+    source = bytes(sections[SOURCE]).decode()
+    if BINARY in sections and compiled_for.identity == on.limits.identity:
+        return restore(bytes(sections[BINARY]), source, on)
+    return build(source, on)
+
+
+def restore(binary: bytes, source: str, on: Session) -> Any:
+    """The kernels that a binary is of; compiled anew if the driver does not take that."""
+    cl = library()
+    try:
+        with _quiet(cl):
+            return cl.Program(on.context, [on.device], [binary]).build(options_for(on.limits))
+    except (cl.Error, ValueError):
+        return build(source, on)
+
+
+def build(source: str, on: Session) -> Any:
+    """Kernels that the driver compiled from text."""
+    cl = library()
+    try:
+        with _quiet(cl):
+            program = cl.Program(on.context, source)
+            return program.build(options_for(on.limits), cache_dir=False)
+    except cl.Error as error:
+        said = "\n".join(str(error).splitlines()[:_MOST_LINES])
+        raise InternalError(f"{on.limits.name} does not compile the kernels: {said}") from error
+
+
 def options_for(limits: Limits) -> list[str]:
     """What the driver is told."""
     return ["-cl-std=CL1.2", *([_ROUNDED] if limits.exact_division else [])]
-
-
-def build(source: str, limits: Limits) -> Any:
-    """A program that the driver compiled from text."""
-    cl = library()
-    program = cl.Program(context(limits.name)[0], source)
-    try:
-        with _quiet(cl):
-            return program.build(options_for(limits), cache_dir=False)
-    except cl.Error as error:
-        said = "\n".join(str(error).splitlines()[:_MOST_LINES])
-        raise InternalError(f"{limits.name} does not compile the kernels: {said}") from error
 
 
 @contextmanager
@@ -39,20 +73,3 @@ def _quiet(cl: Any) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cl.CompilerWarning)
         yield
-
-
-def binary_of(program: Any) -> bytes:
-    """What the driver made of a program, for the next process."""
-    (binary,) = program.get_info(library().program_info.BINARIES)
-    return bytes(binary)
-
-
-def restore(binary: bytes, source: str, limits: Limits) -> Any:
-    """The program that a binary is of; compiled anew if the driver does not take that."""
-    cl = library()
-    made, queue = context(limits.name)
-    try:
-        with _quiet(cl):
-            return cl.Program(made, [queue.device], [binary]).build(options_for(limits))
-    except cl.Error:
-        return build(source, limits)

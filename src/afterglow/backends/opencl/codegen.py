@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from afterglow.backends import blocks
 from afterglow.backends.interpreter.hosted import HostedProgram
@@ -25,10 +25,10 @@ from afterglow.instr import (
     interface_of,
 )
 from afterglow.instr.program import dims_of_program
+from afterglow.memory.timeline import origin_of
 from afterglow.runtime.artifact import Artifact, Section
 from afterglow.runtime.native.convention import ALARM_BYTES, alarm_bytes
 from afterglow.runtime.native.program import CheckedIndex
-from afterglow.support.errors import CompileError
 from afterglow.types import TensorType
 from afterglow.types.dtype import DType, c128, string
 
@@ -37,6 +37,8 @@ SOURCE, BINARY = "source", "binary"
 """Sections: the text of all kernels, and what a driver made of it."""
 PRELUDE = "#pragma OPENCL FP_CONTRACT OFF\n"
 """Sums and products are rounded as they are written."""
+_Span: TypeAlias = tuple[str, int, int, int, int]
+"""Bytes of a memory, as a `Span` of dependencies."""
 DOUBLES = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
 
 
@@ -90,13 +92,7 @@ class Generated:
 
 def generate(program: Program, limits: Limits) -> Generated:
     """The kernels of a planned program."""
-    dims = dims_of_program(program)
-    if dims:
-        names = ", ".join(sorted(dim.name for dim in dims))
-        raise CompileError(
-            f"the backend opencl has no programs for ranges of extents, here of {names}",
-            help="give each dimension one extent, or compile for the cpu",
-        )
+    assert not dims_of_program(program), "refused when the module was optimised"
     generated = Generated(program, limits)
     for index, step in enumerate(program.body):
         if not isinstance(step, (OpInstr, Stack, Copy)):
@@ -104,7 +100,7 @@ def generate(program: Program, limits: Limits) -> Generated:
         if runs_on_host(step):
             _add_host_step(generated, index, step)
         elif not _is_nothing(step):
-            _add_launch(generated, write(_as_held(step), limits))
+            _add_launch(generated, index, step, write(_as_held(step), limits))
     return generated
 
 
@@ -136,38 +132,54 @@ def _is_nothing(step: OpInstr | Stack | Copy) -> bool:
     return step.plan == NOTHING
 
 
-def _add_launch(generated: Generated, kernel: KernelSource) -> None:
+def _add_launch(generated: Generated, index: int, step: Instr, kernel: KernelSource) -> None:
     generated.kernels.setdefault(kernel.name, kernel)
     places = [generated.place(parameter) for parameter in kernel.parameters]
+    reads, writes = _spans(generated, step)
+    writes += [(name, start, ALARM_BYTES, 0, 0) for name, start in places if name == ALARMS]
     generated.parts.append(
         {
             "kernel": kernel.name,
+            "place": index,
+            "origin": origin_of(step),
             "memory": [[memory, offset] for memory, offset in places],
             "items": list(kernel.items),
             "group": list(kernel.group),
+            "reads": reads,
+            "writes": writes,
         }
     )
 
 
 def _add_host_step(generated: Generated, index: int, step: Instr) -> None:
     """A step of the host, with the bytes that it reads and writes of each memory."""
-    reads: list[list[str | int]] = []
-    writes: list[list[str | int]] = []
+    for _, buffer in step.accesses():
+        root = buffer.root
+        if root.region is Region.CONSTANT and root.type.dtype is not string:
+            generated.host_constants[root.name] = generated.constants.raw(root)
+    reads, writes = _spans(generated, step)
+    generated.hosted.append(index)
+    # what is written may have gaps, between which something else lies: it is read, too
+    reads += [span for span in writes if span not in reads]
+    generated.parts.append({"host": index, "reads": reads, "writes": writes})
+
+
+def _spans(generated: Generated, step: Instr) -> tuple[list[_Span], list[_Span]]:
+    """The bytes that a step reads and writes, besides constants, strings and what is its own."""
+    reads: list[_Span] = []
+    writes: list[_Span] = []
     for access, buffer in step.accesses():
         root = buffer.root
-        if root.type.dtype is string:
-            continue
-        if root.region is Region.CONSTANT:
-            generated.host_constants[root.name] = generated.constants.raw(root)
+        if root.region in (Region.CONSTANT, Region.LOCAL) or root.type.dtype is string:
             continue
         memory, start = generated.place(buffer)
         below, size = _span(buffer)
-        span: list[str | int] = [memory, start - below, size]
-        reads.append(span)  # what is written may have gaps, between which something else lies
+        span = memory, start - below, size, *_rows(buffer)
+        if access.reads:
+            reads.append(span)
         if access.writes:
             writes.append(span)
-    generated.hosted.append(index)
-    generated.parts.append({"host": index, "reads": reads, "writes": writes})
+    return reads, writes
 
 
 def _span(buffer: Buffer) -> tuple[int, int]:
@@ -178,6 +190,20 @@ def _span(buffer: Buffer) -> tuple[int, int]:
     steps = [(n - 1) * s for n, s in zip(buffer.type.shape, buffer.strides, strict=True)]
     below = -sum(step for step in steps if step < 0)
     return below * size, (sum(map(abs, steps)) + 1) * size
+
+
+def _rows(buffer: Buffer) -> tuple[int, int]:
+    """The bytes from row to row of a buffer that is some columns of rows, and those of a row.
+
+    Both are 0 of other buffers: every byte between its first and its last may be its own.
+    """
+    size = width = buffer.type.dtype.itemsize
+    steps = [(n, s * size) for n, s in zip(buffer.type.shape, buffer.strides, strict=True) if n > 1]
+    while steps and steps[-1][1] == width:
+        width *= steps.pop()[0]
+    period = steps[-1][1] if steps else 0
+    is_regular = period > width and all(step > 0 and step % period == 0 for _, step in steps)
+    return (period, width) if is_regular else (0, 0)
 
 
 def to_artifact(generated: Generated, *, unchecked: bool) -> Artifact:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from afterglow.backends.opencl.driver import DEVICE, context, devices, find
+from dataclasses import replace
+
+from afterglow.backends.opencl.driver import DEVICE, devices, find
 from afterglow.backends.opencl.executable import OpenClExecutable
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.opencl.memory import OpenClBuffer
+from afterglow.backends.opencl.session import session
+from afterglow.backends.opencl.workspace import buffer_for
 from afterglow.runtime.artifact import Artifact
-from afterglow.runtime.buffers import HostBuffer
 from afterglow.runtime.device import DeviceBuffer, DeviceInfo, LoadOptions
-from afterglow.runtime.native.device import host_info
 from afterglow.types import TensorType
-from afterglow.types.dtype import string
 
 OF_UNIT = 16e9
 """Floating-point operations a second of one lane of one compute unit, about."""
@@ -20,22 +21,21 @@ BANDWIDTH = 20e9
 
 
 class OpenClDevice:
-    """Runs programs on the device that each was compiled for; buffers are on the first."""
+    """Runs programs on the device that each was compiled for; buffers go where they are used."""
 
     name = DEVICE
 
     def describe(self) -> DeviceInfo:
-        """The first device; its rates are what the host has if it is the host's processor."""
-        limits = devices()[0][1]
-        text = f"{limits.device} ({limits.platform})"
-        if limits.is_processor:
-            return host_info(self.name, text)
-        flops = limits.units * limits.lanes * OF_UNIT
-        return DeviceInfo(self.name, text, limits.memory_bytes, BANDWIDTH, flops, BANDWIDTH)
+        """The first device, with usual rates."""
+        return replace(self.describe_each()[0], name=self.name)
+
+    def describe_each(self) -> list[DeviceInfo]:
+        """Every device of every driver, by its target."""
+        return [_info(limits) for _, limits in devices()]
 
     def identity(self) -> str:
-        """The first device and its driver."""
-        return devices()[0][1].identity
+        """All devices and their drivers: what is compiled for one of them depends on no other."""
+        return ", ".join(limits.identity for _, limits in devices())
 
     def load(self, artifact: Artifact, options: LoadOptions | None = None) -> OpenClExecutable:
         """Give the kernels to the driver, and the constants to the device."""
@@ -44,6 +44,26 @@ class OpenClDevice:
 
     def allocate(self, type: TensorType) -> DeviceBuffer:
         """A buffer of zeros."""
-        if type.dtype is string:
-            return HostBuffer(type)
-        return OpenClBuffer(*context(devices()[0][1].name), type)
+        return buffer_for(type)
+
+    def allocate_on(self, target: str, type: TensorType) -> DeviceBuffer:
+        """A buffer of zeros in the memory of the device of a target."""
+        buffer = buffer_for(type)
+        if isinstance(buffer, OpenClBuffer):
+            buffer.on(session(target))
+        return buffer
+
+
+def _info(limits: Limits) -> DeviceInfo:
+    return DeviceInfo(
+        limits.name,
+        f"{limits.device} ({limits.platform})",
+        limits.memory_bytes,
+        BANDWIDTH,
+        limits.units * limits.lanes * OF_UNIT,
+        BANDWIDTH,
+        kind=limits.kind,
+        target=limits.name,
+        driver=limits.version,
+        backend=DEVICE,
+    )

@@ -52,15 +52,6 @@ def find(target: str) -> tuple[Any, Limits]:
     raise UsageError(f"opencl has no target {target!r}", help=f"there are {names}")
 
 
-@cache
-def context(target: str) -> tuple[Any, Any]:
-    """A context of a device and an in-order queue, which all programs on it share."""
-    cl = library()
-    device, _ = find(target)
-    made = cl.Context([device])
-    return made, cl.CommandQueue(made, device)
-
-
 def _limits(cl: Any, device: Any) -> Limits:
     extensions = device.extensions.split()
     exact = cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT

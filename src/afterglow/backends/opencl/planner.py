@@ -11,6 +11,7 @@ from afterglow.backends.opencl.kernels.elementwise import write_elementwise
 from afterglow.backends.opencl.kernels.kernel import KernelSource
 from afterglow.backends.opencl.limits import Limits
 from afterglow.instr import ON_HOST, Copy, KernelPlan, OpInstr, Stack
+from afterglow.ops.flops import step_flops
 from afterglow.types.dtype import DType, f64
 from afterglow.types.extent import is_ranged
 
@@ -18,6 +19,8 @@ HOST = KernelPlan(ON_HOST)
 """The plan of a step that the host runs, by the definition of its op, as it has no kernel."""
 NOTHING = KernelPlan("nothing")
 """The plan of a step whose results are empty."""
+FLOPS_PER_BYTE = 4.0
+"""FLOPs in the time in which a byte comes from memory, about."""
 KERNEL = "kernel"
 """The algorithm of everything that has a kernel."""
 
@@ -67,4 +70,5 @@ def _is_held(dtype: DType, limits: Limits) -> bool:
 
 def _plan(job: Job) -> KernelPlan:
     moved = sum(buffer.type.nbytes for buffer in job.buffers)
-    return KernelPlan(KERNEL, cost=float(moved))
+    flops = sum(map(step_flops, job.steps))
+    return KernelPlan(KERNEL, cost=max(flops, FLOPS_PER_BYTE * moved))

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from time import perf_counter
-
-import numpy as np
 
 from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.buffers import HostBuffer
@@ -22,11 +19,10 @@ from afterglow.runtime.native.machine import (
 from afterglow.runtime.native.stored import DEVICE, RestoreHost, from_artifact
 from afterglow.types import TensorType
 
-_COPIED_BYTES = 1 << 26
-"""Bytes that are copied to measure bandwidth: more than caches hold."""
-_MATRIX = 512
-"""Rows and columns of the matrices that are multiplied to measure arithmetic."""
-_TRIALS = 3
+_BANDWIDTH = 2e10
+"""Bytes a second of memory, as long as nobody measured it."""
+_CORE_FLOPS = 5e10
+"""Floating-point operations a second of a core, as long as nobody measured it."""
 
 
 class CpuDevice:
@@ -38,10 +34,10 @@ class CpuDevice:
         self.restore_host = restore_host
 
     def describe(self) -> DeviceInfo:
-        """The processor, the memory that this process may have, and measured rates."""
+        """The processor, the memory that this process may have, and usual rates."""
         cores = usable_cores()
         counted = "1 core" if cores == 1 else f"{cores} cores"
-        return host_info(self.name, f"{processor_name()}, {counted}")
+        return host_info(self.name, f"{processor_name()}, {counted}", "cpu")
 
     def identity(self) -> str:
         """The processor, its caches and the cores that may be used."""
@@ -58,27 +54,12 @@ class CpuDevice:
         return HostBuffer(type)
 
 
-def host_info(name: str, description: str) -> DeviceInfo:
+def host_info(name: str, description: str, kind: str) -> DeviceInfo:
     """What a device is that computes in the host's memory."""
-    return DeviceInfo(name, description, usable_memory(), *_rates(), math.inf)
+    flops = usable_cores() * _CORE_FLOPS
+    return DeviceInfo(name, description, usable_memory(), _BANDWIDTH, flops, math.inf, kind)
 
 
 @cache
 def _identity() -> str:
     return f"{processor()} {cache_sizes()} {usable_cores()}"
-
-
-@cache
-def _rates() -> tuple[float, float]:
-    """Bytes and floating-point operations a second, by NumPy's copies and products."""
-    source, copied = np.zeros(_COPIED_BYTES, np.uint8), np.empty(_COPIED_BYTES, np.uint8)
-    matrix, product = np.ones((_MATRIX, _MATRIX), np.float32), np.empty((_MATRIX,) * 2, np.float32)
-    copying, multiplying = math.inf, math.inf
-    for _ in range(_TRIALS):
-        started = perf_counter()
-        np.copyto(copied, source)
-        copying = min(copying, perf_counter() - started)
-        started = perf_counter()
-        np.matmul(matrix, matrix, out=product)
-        multiplying = min(multiplying, perf_counter() - started)
-    return 2 * _COPIED_BYTES / copying, 2 * _MATRIX**3 / multiplying

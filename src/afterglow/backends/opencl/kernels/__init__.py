@@ -1,6 +1,7 @@
 """Kernels of the OpenCL backend, one file per family; importing them fills the table."""
 
 from afterglow.backends.opencl.kernels import (
+    attention,
     conv,
     gather,
     lines,
@@ -10,4 +11,4 @@ from afterglow.backends.opencl.kernels import (
     reduction,
 )
 
-_FAMILIES = (conv, gather, lines, matmul, movement, pooling, reduction)
+_FAMILIES = (attention, conv, gather, lines, matmul, movement, pooling, reduction)

@@ -28,3 +28,17 @@ def write_result(kernel: Kernel, result: Value, places: Sequence[Value], lanes: 
     strides = {**chain_strides(steps, shape), out: strides_within(out, shape)}
     values = run_chain(kernel, steps, {out: result}, places, strides, lanes)
     store_results(kernel, values, places, strides, lanes)
+
+
+def lanes_of_results(kernel: Kernel, lanes: int) -> int:
+    """So many, if the steps after the anchor read and write vectors of results, else one."""
+    job = kernel.job
+    assert job.anchor is not None
+    out = job.anchor.outs[0]
+    strides = chain_strides(job.after, out.type.shape)
+    results = [out, *(each for step in job.after for each in step.outs)]
+    used = {b for step in job.after for b in (*step.outs, *step.ins) if b is not None}
+    wide = any(b.type.dtype.bits > out.type.dtype.bits for b in used)
+    written = all(b.strides[-1] == 1 for b in results if b not in job.locals)
+    alike = all(each[-1] in (0, 1) for each in strides.values())
+    return lanes if written and alike and not wide else 1

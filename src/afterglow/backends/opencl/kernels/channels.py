@@ -8,9 +8,8 @@ from afterglow.backends.broadcast import chain_strides
 from afterglow.backends.opencl.clc import Value
 from afterglow.backends.opencl.kernels.chain import places_of
 from afterglow.backends.opencl.kernels.kernel import Kernel
+from afterglow.backends.opencl.kernels.lanes import lanes_along
 from afterglow.instr import Buffer
-
-FLOAT_BITS = 32
 
 
 def begin_channels(kernel: Kernel) -> tuple[list[Value], Value, int]:
@@ -27,13 +26,8 @@ def lanes_of(kernel: Kernel, shape: tuple[int, ...]) -> int:
     """Neighbouring channels that can be read and written together, at most as many as fit."""
     job = kernel.job
     assert job.anchor is not None
-    strides = chain_strides(job.after, shape)
-    own: list[Buffer] = [*job.anchor.outs, job.anchor.operand(0)]
-    steps = [each[-1] for each in strides.values()] + [b.strides[-1] for b in own]
-    widest = max(b.type.dtype.bits for each in job.steps for b in (*each.outs, *each.ins) if b)
-    if job.before or widest > FLOAT_BITS or any(step not in (0, 1) for step in steps):
+    if job.before:
         return 1
-    lanes = kernel.limits.lanes
-    while lanes > 1 and shape[-1] % lanes:
-        lanes //= 2
-    return lanes
+    own: list[Buffer] = [*job.anchor.outs, job.anchor.operand(0)]
+    strides = [*chain_strides(job.after, shape).values(), *(b.strides for b in own)]
+    return lanes_along(kernel, shape[-1], strides)

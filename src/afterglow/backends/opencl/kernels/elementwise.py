@@ -9,6 +9,7 @@ from afterglow.backends.broadcast import Strides, chain_strides, merge_alike
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.kernels.chain import places_of, run_chain, store_results
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
+from afterglow.backends.opencl.kernels.lanes import lanes_within
 from afterglow.backends.opencl.limits import Limits
 
 FLOAT_BITS = 32
@@ -46,6 +47,4 @@ def _lanes(shape: Sequence[int], strides: Sequence[Strides], most: int) -> int:
     """Neighbouring elements that one work-item can compute: 1, 2, 4, 8 or 16."""
     if any(each[-1] not in (0, 1) for each in strides):
         return 1
-    while most > 1 and shape[-1] % most:
-        most //= 2
-    return most
+    return lanes_within(shape[-1], most)

@@ -1,4 +1,4 @@
-"""Softmax and norms: a work-item for each line of elements, which it goes through a few times."""
+"""Softmax and norms: whoever computes a line of elements goes through it a few times."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from afterglow.backends.opencl.kernels.around import read as read_operand
 from afterglow.backends.opencl.kernels.around import write_result
 from afterglow.backends.opencl.kernels.chain import load, places_of
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
+from afterglow.backends.opencl.kernels.lanes import Combine, combine_lanes, lanes_along
+from afterglow.backends.opencl.kernels.team import Team
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.pointwise.vocabulary import call, maximum
 from afterglow.instr import OpInstr
 from afterglow.ops.normalization import LayerNorm, RMSNorm
 from afterglow.ops.softmax import LogSoftmax, Softmax
 
-FLOAT_BITS = 32
-Combine = Callable[[Value, Value], Value]
 ValueAt = Callable[[list[Value]], Value]
 
 
@@ -41,34 +41,23 @@ class Line:
         outer = tuple(1 if axis in axes else n for axis, n in enumerate(self.shape))
         self.size = math.prod(self.shape[axis] for axis in axes)
         self.lanes = self._lanes()
-        self.outer = places_of(self.kernel, self.kernel.each(math.prod(outer)), outer)
+        self.team = Team.of(self.kernel, math.prod(outer), self.size // self.lanes)
+        self.outer = places_of(self.kernel, self.team.result, outer)
 
     def _lanes(self) -> int:
         """Neighbouring elements of the line that are read and written together."""
-        job, last = self.kernel.job, len(self.shape) - 1
+        job = self.kernel.job
+        if len(self.shape) - 1 not in self.axes:
+            return 1
         strides = {**chain_strides(job.after, self.shape), **chain_strides(job.before, self.shape)}
         own = [b for b in (*self.step.outs, *self.step.ins) if b is not None]
-        steps = [s[-1] for s in strides.values()]
-        steps += [strides_within(b, self.shape)[-1] for b in own]
-        buffers = [b for each in job.steps for b in (*each.outs, *each.ins) if b]
-        wide = any(b.type.dtype.bits > FLOAT_BITS for b in buffers)
-        if wide or last not in self.axes or any(step not in (0, 1) for step in steps):
-            return 1
-        lanes = self.kernel.limits.lanes
-        while lanes > 1 and self.shape[-1] % lanes:
-            lanes //= 2
-        return lanes
+        beside = [strides_within(b, self.shape) for b in own]
+        return lanes_along(self.kernel, self.shape[-1], [*strides.values(), *beside])
 
     def each(self, visit: Callable[[list[Value]], None]) -> None:
         """Write code for every place of the line, in order."""
-        last = self.axes[-1]
         with ExitStack() as loops:
-            inner = {
-                axis: loops.enter_context(
-                    self.kernel.code.loop(self.shape[axis], step=self.lanes if axis == last else 1)
-                )
-                for axis in self.axes
-            }
+            inner = self.team.loops(loops, self.shape, self.axes, self.lanes)
             visit([inner.get(axis, place) for axis, place in enumerate(self.outer)])
 
     def read(self, places: list[Value]) -> Value:
@@ -90,14 +79,7 @@ class Line:
         code, dtype = self.kernel.code, self.step.outs[0].type.dtype
         total = code.variable(code.constant(dtype, start, self.lanes))
         self.each(lambda places: code.assign(total, combine(total, value_at(places))))
-        if self.lanes == 1:
-            return total
-        parts = [Value(code, dtype, 1, f"{total.text}.s{lane:x}") for lane in range(self.lanes)]
-        while len(parts) > 1:
-            half = len(parts) // 2
-            pairs = zip(parts[:half], parts[half:], strict=True)
-            parts = [combine(first, second) for first, second in pairs]
-        return parts[0]
+        return self.team.combined(combine_lanes(total, combine), combine)
 
     def finish(self, result_at: ValueAt) -> KernelSource:
         """Write a result for every place, and end the kernel."""

@@ -1,22 +1,26 @@
-"""Reductions: a work-item for each result, which goes through the elements in order."""
+"""Reductions: sums, products, largest and least elements along some axes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
+from afterglow.backends.broadcast import chain_strides
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc import Value
 from afterglow.backends.opencl.clc.types import is_arithmetic
 from afterglow.backends.opencl.kernels.anchors import anchor
 from afterglow.backends.opencl.kernels.around import read, write_result
+from afterglow.backends.opencl.kernels.chain import places_of
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
-from afterglow.backends.opencl.kernels.movement import begin
+from afterglow.backends.opencl.kernels.lanes import combine_lanes, lanes_along
+from afterglow.backends.opencl.kernels.team import Team
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.pointwise.vocabulary import maximum, minimum
 from afterglow.graph import Op
 from afterglow.instr import OpInstr
-from afterglow.ops.reduction import ReduceMax, ReduceMin, ReduceProd, ReduceSum
+from afterglow.ops.reduction import ReduceMax, ReduceMin, ReduceProd, ReduceSum, Reduction
 from afterglow.types.dtype import DType
 
 _COMBINE: dict[type[Op], Callable[[Value, Value], Value]] = {
@@ -42,20 +46,53 @@ def _accepts(step: OpInstr, limits: Limits) -> bool:
 
 @anchor(*_COMBINE, accepts=_accepts, fuses=("x",))
 def write_reduction(job: Job, limits: Limits) -> KernelSource:
-    """One result after the other along the reduced axes."""
+    """Vectors of neighbouring results, or of the elements of one."""
     kernel = Kernel(job, limits)
     step = kernel.step
-    kind, dtype = type(step.op), step.outs[0].type.dtype
-    places = begin(kernel, step)
-    x = step.operand(0)
-    axes = sorted(axis % x.type.rank for axis in getattr(step.op, "axes", ()))
-    total = kernel.code.variable(kernel.code.constant(dtype, start_of(kind, dtype)))
+    assert isinstance(step.op, Reduction)
+    x, out, combine = step.operand(0).type, step.outs[0].type, _COMBINE[type(step.op)]
+    axes = sorted(axis % x.rank for axis in step.op.axes)
+    keeps_last = x.rank > 0 and x.rank - 1 not in axes
+    lanes = _lanes(kernel, keeps_last=keeps_last)
+    team, places = _begin(kernel, axes, lanes, keeps_last=keeps_last)
+    start = start_of(type(step.op), out.dtype)
+    total = kernel.code.variable(kernel.code.constant(out.dtype, start, lanes))
     with ExitStack() as loops:
-        inner = {axis: loops.enter_context(kernel.code.loop(x.type.shape[axis])) for axis in axes}
-        where = _source(places, inner, x.type.rank, keeps=step.outs[0].type.rank == x.type.rank)
-        kernel.code.assign(total, _COMBINE[kind](total, read(kernel, x, where)))
-    write_result(kernel, total, places)
+        inner = team.loops(loops, x.shape, axes, 1 if keeps_last else lanes)
+        where = _source(places, inner, x.rank, keeps=out.rank == x.rank)
+        value = read(kernel, step.operand(0), where, lanes).splat(lanes)
+        kernel.code.assign(total, combine(total, value))
+    found = team.combined(total if keeps_last else combine_lanes(total, combine), combine)
+    with team.once():
+        write_result(kernel, found, places, found.lanes)
     return kernel.finish()
+
+
+def _lanes(kernel: Kernel, *, keeps_last: bool) -> int:
+    """Neighbouring elements, of one result or of several, that are read together."""
+    job, step = kernel.job, kernel.step
+    x, out = step.operand(0), step.outs[0]
+    if not x.type.rank:
+        return 1
+    strides = [x.strides, *chain_strides(job.before, x.type.shape).values()]
+    if keeps_last:
+        strides += [out.strides, *chain_strides(job.after, out.type.shape).values()]
+    return lanes_along(kernel, x.type.shape[-1], strides)
+
+
+def _begin(
+    kernel: Kernel, axes: Sequence[int], lanes: int, *, keeps_last: bool
+) -> tuple[Team, list[Value]]:
+    """Who computes a result, or `lanes` of them, and its place."""
+    x, shape = kernel.step.operand(0).type, kernel.step.outs[0].type.shape
+    elements = math.prod(x.shape[axis] for axis in axes)
+    if not keeps_last:
+        team = Team.of(kernel, math.prod(shape), elements // lanes)
+        return team, places_of(kernel, team.result, shape)
+    wide = (*shape[:-1], shape[-1] // lanes)
+    team = Team.of(kernel, math.prod(wide), elements)
+    *outer, vector = places_of(kernel, team.result, wide)
+    return team, [*outer, kernel.code.named(vector * lanes)]
 
 
 def _source(

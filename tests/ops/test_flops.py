@@ -9,8 +9,8 @@ from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
 from afterglow.instr import Program
 from afterglow.ops.attention import Attention
+from afterglow.ops.flops import program_flops, step_bytes, step_flops
 from afterglow.ops.recurrent import LSTM
-from afterglow.report.flops import program_flops, step_bytes, step_flops
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32
 

@@ -8,6 +8,7 @@ from afterglow.ops.convolution import Conv, ConvTranspose
 from afterglow.ops.linear import MatMul
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.ops.recurrent import Recurrent
+from afterglow.ops.stored import StoredMatMul
 
 PRODUCTS = (
     Attention,
@@ -17,6 +18,7 @@ PRODUCTS = (
     QuantizedConv,
     QuantizedMatMul,
     Recurrent,
+    StoredMatMul,
 )
 """The ops whose multiplications are counted, whatever algorithm their kernel uses."""
 

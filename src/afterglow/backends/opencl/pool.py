@@ -1,0 +1,54 @@
+"""A few things that are lent to one user at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Condition
+from typing import Generic, TypeVar
+
+from afterglow.support.errors import DeviceError
+
+Thing = TypeVar("Thing")
+
+
+class Pool(Generic[Thing]):
+    """Things that are made when they are needed, up to a number; then users wait for one.
+
+    Where there is no memory for a further one, those that are there must do.
+    """
+
+    def __init__(self, make: Callable[[], Thing], most: int) -> None:
+        self._make = make
+        self._most = most
+        self._made = 0
+        self._free: list[Thing] = []
+        self._changed = Condition()
+
+    @contextmanager
+    def lent(self) -> Iterator[Thing]:
+        """One of them, for as long as it is used."""
+        thing = self._take()
+        try:
+            yield thing
+        finally:
+            with self._changed:
+                self._free.append(thing)
+                self._changed.notify()
+
+    def _take(self) -> Thing:
+        with self._changed:
+            self._changed.wait_for(lambda: self._free or self._made < self._most)
+            if self._free:
+                return self._free.pop()
+            self._made += 1
+        try:
+            return self._make()
+        except BaseException as error:
+            with self._changed:
+                self._made -= 1
+                if not self._made or not isinstance(error, DeviceError):
+                    self._changed.notify()
+                    raise
+                self._most = self._made
+        return self._take()
