@@ -110,7 +110,7 @@ class Code:
             yield index_of(self, self.index_type, name)
 
     @contextmanager
-    def fused_loop(self, end: int, step: int = 1) -> Iterator[Value]:
+    def fused_loop(self, end: Value | int, step: int = 1) -> Iterator[Value]:
         """A loop in which products may be added without being rounded first, as devices do best."""
         with self.loop(end, step=step) as index:
             self.perform("#pragma OPENCL FP_CONTRACT ON")
@@ -127,9 +127,10 @@ class Code:
         return Pointer(self, dtype, name, "__local")
 
     def private(self, dtype: DType, count: int) -> Pointer:
-        """Memory of each item alone."""
-        name = self.fresh("own")
-        self.perform(f"{spell_in_memory(dtype)} {name}[{count}];")
+        """Memory that a work-item has for itself."""
+        name = self.fresh("held")
+        aligned = "__attribute__((aligned(64)))"
+        self.perform(f"{spell_in_memory(dtype)} {name}[{count}] {aligned};")
         return Pointer(self, dtype, name, "__private")
 
     def helper(self, name: str, text: str) -> str:
