@@ -25,6 +25,7 @@ LAYERS = [
     {"backends"},
     {"partition"},
     {"driver"},
+    {"host"},
     {"report"},
     {"onnx_backend"},
     {"testing"},

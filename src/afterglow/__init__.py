@@ -17,20 +17,26 @@ if _typing.TYPE_CHECKING:
     from afterglow.driver.load import load
     from afterglow.driver.profiling import profile
     from afterglow.graph import Builder, Function, Module, parse_module, print_module
+    from afterglow.host.host import Host
+    from afterglow.partition.config import PartitionConfig
     from afterglow.quantization.config import QuantizationConfig
     from afterglow.quantization.profile import Profile
     from afterglow.report.quality import quantization_quality
     from afterglow.runtime import CompiledModel
     from afterglow.runtime.device import DeviceInfo
     from afterglow.runtime.logical_device import LogicalDevice
+    from afterglow.runtime.trace import Trace
     from afterglow.support.errors import (
         AfterglowError,
         AfterglowWarning,
         CompileError,
+        DeadlineError,
         DeviceError,
         IndexRangeError,
         ModelError,
         ParseError,
+        QueueFullError,
+        ShutdownError,
         UnsupportedError,
         UsageError,
         VerifyError,
@@ -46,18 +52,24 @@ __all__ = [
     "CompileError",
     "CompiledModel",
     "DType",
+    "DeadlineError",
     "DeviceError",
     "DeviceInfo",
     "Function",
+    "Host",
     "ImageSamples",
     "IndexRangeError",
     "LogicalDevice",
     "ModelError",
     "Module",
     "ParseError",
+    "PartitionConfig",
     "Profile",
     "QuantizationConfig",
+    "QueueFullError",
+    "ShutdownError",
     "TensorType",
+    "Trace",
     "UnsupportedError",
     "UsageError",
     "VerifyError",
@@ -82,15 +94,19 @@ _HOMES = {
     "afterglow.driver.load": ("load",),
     "afterglow.driver.profiling": ("profile",),
     "afterglow.graph": ("Builder", "Function", "Module", "parse_module", "print_module"),
+    "afterglow.host.host": ("Host",),
+    "afterglow.partition.config": ("PartitionConfig",),
     "afterglow.quantization.config": ("QuantizationConfig",),
     "afterglow.quantization.profile": ("Profile",),
     "afterglow.report.quality": ("quantization_quality",),
     "afterglow.runtime": ("CompiledModel",),
     "afterglow.runtime.device": ("DeviceInfo",),
     "afterglow.runtime.logical_device": ("LogicalDevice",),
+    "afterglow.runtime.trace": ("Trace",),
     "afterglow.support.errors": (
         *("AfterglowError", "AfterglowWarning", "CompileError", "DeviceError", "IndexRangeError"),
         *("ModelError", "ParseError", "UnsupportedError", "UsageError", "VerifyError"),
+        *("DeadlineError", "QueueFullError", "ShutdownError"),
     ),
     "afterglow.types": ("DType", "TensorType"),
 }

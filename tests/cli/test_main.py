@@ -267,9 +267,8 @@ def test_an_unknown_backend(command):
     command.fails(
         2,
         """
-        error: invalid value for '--backend': 'gpu' is not one of 'cpu', 'interpreter', \
-'primitives', 'opencl'
-          help: see afterglow run --help
+        error: there is no backend 'gpu'
+          help: there are cpu, interpreter, primitives, opencl; several with commas between; or auto
         """,
         *("run", "model.onnx", "--backend", "gpu"),
     )

@@ -17,7 +17,7 @@ def best(problem: Problem) -> float:
     return min(map(problem.seconds, all_placements(problem)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(problems(devices=2, most=6))
 def test_two_devices_get_the_best_placement(problem):
     found = assign(problem)
@@ -25,7 +25,7 @@ def test_two_devices_get_the_best_placement(problem):
     assert problem.seconds(found) == pytest.approx(best(problem))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(problems(devices=3, most=5))
 def test_three_devices_are_never_worse_than_one(problem):
     found = assign(problem)

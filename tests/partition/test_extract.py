@@ -241,7 +241,7 @@ error: no input tells the extent of dimension 'm' to a part
     )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(functions_of_floats(), st.data())
 def test_parts_in_order_compute_what_the_whole_does(
     function: Function, data: st.DataObject

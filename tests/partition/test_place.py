@@ -10,7 +10,7 @@ from afterglow.partition.problem import Edge, Link, Problem, Task
 from afterglow.support.errors import MemoryLimitError
 from tests.partition.problems import all_stages, alone, problems
 
-QUICK = settings(max_examples=30, deadline=None)
+QUICK = settings(max_examples=20, deadline=None)
 
 
 @QUICK

@@ -10,7 +10,7 @@ from afterglow.partition.problem import Edge, Link, Problem, Task
 from afterglow.partition.stages import balanced_stages, fastest_stages
 from tests.partition.problems import all_stages, problems
 
-QUICK = settings(max_examples=30, deadline=None)
+QUICK = settings(max_examples=20, deadline=None)
 
 
 @QUICK

@@ -103,7 +103,7 @@ func @main(%x: f32[2]) {
     assert [[node.name for node in task.nodes] for task in found] == [["a", "b"], ["c"]]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(functions_of_floats(most_steps=16))
 def test_tasks_can_be_computed_one_after_the_other(function: Function) -> None:
     groups = [task.nodes for task in tasks_of(function)]

@@ -59,12 +59,17 @@ def _show(session: Session, infos: list[DeviceInfo], notes: list[str]) -> None:
             f"{info.flops / 1e9:.0f}",
             f"{info.bandwidth / 1e9:.1f}",
             _transfer(info),
-            duration(info.launch_seconds),
+            _step(info.launch_seconds),
             info.description,
         )
     session.show(rows)
     for note in notes:
         session.say(note)
+
+
+def _step(seconds: float) -> str:
+    """A time that may be as short as a call."""
+    return f"{seconds * 1e9:.0f} ns" if seconds < 1e-6 else duration(seconds)
 
 
 def _transfer(info: DeviceInfo) -> str:

@@ -11,8 +11,8 @@ from typing import Any, Protocol, TypeVar
 
 import click
 
-from afterglow.backends.registry import backend_names
 from afterglow.cli.parameters import Dim, ImageSize, Kept, Number, Numbers, Shape, Size, Value
+from afterglow.cli.placement import PLACEMENT_OPTIONS, placed_by
 from afterglow.cli.progress import StageClock
 from afterglow.cli.session import Session, general_options
 from afterglow.driver.dims import DimExtents, DimOptions
@@ -36,6 +36,7 @@ from afterglow.quantization.profile import Profile
 from afterglow.quantization.scheme import Method, Scheme
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.load import is_saved_model
+from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.support.errors import UsageError
 from afterglow.types import OutputForm
 from afterglow.types.extent import is_ranged
@@ -169,14 +170,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--value", "values", type=Value(), multiple=True, help="Bind an input to a constant."
     ),
-    click.option(
-        "--backend",
-        type=click.Choice(backend_names()),
-        default=Options.backend,
-        show_default=True,
-        help="cpu generates machine code; interpreter runs the reference definition of every op, "
-        "primitives does so after lowering everything to primitive ops.",
-    ),
+    *PLACEMENT_OPTIONS,
     click.option(
         "--target", default="host", show_default=True, help="The machine to generate code for."
     ),
@@ -286,9 +280,13 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         shapes: tuple[tuple[str, tuple[int, ...]], ...],
         dims: tuple[tuple[str, DimExtents], ...],
         values: tuple[tuple[str, Any], ...],
-        backend: str,
+        backend: Any,
         target: str,
         threads: int | None,
+        devices: tuple[LogicalDevice, ...],
+        place: tuple[tuple[str, str], ...],
+        objective: str | None,
+        split_batch: bool,
         no_cache: bool,
         max_arena: int | None,
         max_memory: int | None,
@@ -317,9 +315,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         dim_options = DimOptions.of(_once("--dim", dims))
         floats = PRECISIONS[precision].floats is not None
         options = Options(
-            backend=backend,
-            target=target,
-            threads=threads,
+            **placed_by(backend, target, threads, devices, place, objective, split_batch),
             cache=cache_folder(not no_cache),
             shapes=_once("--shapes", shapes),
             dims=dim_options.bound,

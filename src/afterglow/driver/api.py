@@ -16,12 +16,15 @@ from afterglow.driver.environment import (
     verify_by_default,
 )
 from afterglow.driver.options import Options, Progress, check_bindings, name_list, policy_of
+from afterglow.driver.placed import placed_on
 from afterglow.driver.rounding import rounding_by
 from afterglow.runtime import CompiledModel
+from afterglow.runtime.logical_device import Devices
 from afterglow.support.sizes import as_size
 from afterglow.types import Array
 
 if TYPE_CHECKING:  # what quantizes is imported with the compiler
+    from afterglow.partition.config import PartitionConfig
     from afterglow.quantization.config import QuantizationConfig
     from afterglow.quantization.profile import Profile
 
@@ -29,9 +32,10 @@ if TYPE_CHECKING:  # what quantizes is imported with the compiler
 def compile(
     source: Any,
     *,
-    backend: str = "cpu",
+    backend: Devices = "cpu",
     target: str = "host",
     threads: int | None = None,
+    partition: PartitionConfig | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Dims | None = None,
     values: Mapping[str, Array] | None = None,
@@ -61,9 +65,12 @@ def compile(
 
     Args:
         source: the model.
-        backend: "cpu", "interpreter", "primitives", or the name of a plug-in.
+        backend: "cpu", "opencl", "interpreter", "primitives", or the name of a plug-in; a list of
+            these or of `LogicalDevice`s, over which the model is partitioned; or "auto" for all
+            devices of this machine: docs/partitioning.md.
         target: the machine to generate code for, such as "host" or "x86-64-v3".
         threads: number of threads; by default all cores that this process may use.
+        partition: how a model is partitioned over several devices; None for the fastest run.
         shapes: shapes of inputs by name, to bind dynamic dimensions.
         dims: extents of dimensions by name: a number; a text such as "past + 1" for an expression
             over other dimensions; a tuple of the smallest and largest extent that calls may have,
@@ -101,12 +108,10 @@ def compile(
         verify: check the program after each pass, and each instruction as it runs.
         progress: called with the name of each stage when it begins.
     """
-    check_bindings(shapes, dims, values, state=state, backend=backend, target=target)
+    check_bindings(shapes, dims, values, state=state, target=target)
     dim_options = DimOptions.of(dims or {})
     options = Options(
-        backend=backend,
-        target=target,
-        threads=threads,
+        **placed_on(backend, target, threads, partition),
         shapes=shapes or {},
         dims=dim_options.bound,
         values=values or {},

@@ -152,8 +152,14 @@ class CompileCache:
 
 def is_cacheable(options: Options) -> bool:
     """Whether a model that is compiled with options is cached."""
-    is_lasting = not is_added(BACKENDS, options.backend)
-    return is_lasting and not options.verify and not options.instruments
+    is_lasting = not any(is_added(BACKENDS, backend) for backend in _backends(options))
+    is_known = options.placing is None or options.placing.is_data
+    return is_lasting and is_known and not options.verify and not options.instruments
+
+
+def _backends(options: Options) -> list[str]:
+    """The backends that compile a model."""
+    return [options.backend, *(device.backend for device in options.devices)]
 
 
 def model_key(digest: str, options: Options) -> str:
@@ -168,11 +174,13 @@ def model_key(digest: str, options: Options) -> str:
     precision = f"{precision} {options.keep} {options.allow}"
     choice = f"{options.policy} {precision} {options.tune}"
     target = f"{options.backend} {options.target} {_identity(options)}"
+    placed = [f"{device} {_identity(options.on(device))}" for device in options.devices]
     part = repr(options.partition) + _partition_dims(options)
     kept = [f"state {pair}" for pair in sorted(options.state.items())]
-    build = build_of(options.backend)
+    build = [state for backend in _backends(options) for state in build_of(backend)]
+    where = [target, *placed, str(options.placing)]
     return digest_of_texts(
-        [digest, *build, target, flags, choice, part, *kept, *bound, *dims, *sorted(values)]
+        [digest, *build, *where, flags, choice, part, *kept, *bound, *dims, *sorted(values)]
     )
 
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from time import perf_counter
+from functools import partial
+from time import perf_counter, thread_time
 from typing import TypeAlias
 
 import numpy as np
@@ -14,17 +15,26 @@ import numpy as np
 from afterglow.driver.devices import device_of, find_device
 from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
-from afterglow.instr import Program
+from afterglow.instr import Program, interface_of
 from afterglow.partition.fit import LEAST_SECONDS, TimedProbe, fit_rates
 from afterglow.partition.probes import PROBES, Probe
-from afterglow.runtime.device import Device, DeviceInfo, LoadOptions, SeveralDevices
+from afterglow.runtime.device import (
+    Device,
+    DeviceBuffer,
+    DeviceInfo,
+    Executable,
+    LoadOptions,
+    SeveralDevices,
+)
 from afterglow.runtime.rates import Rates
 from afterglow.support.errors import AfterglowError
-from afterglow.types import TensorType
+from afterglow.types import Interface, TensorType
 from afterglow.types.dtype import u8
 
 Clock: TypeAlias = Callable[[], float]
 """Seconds since some moment."""
+Allocate: TypeAlias = Callable[[TensorType], DeviceBuffer]
+"""Makes a buffer in the memory of a device."""
 OnProbe: TypeAlias = Callable[[int, int], None]
 """Called with the number of programs that are done, and that of all."""
 
@@ -44,18 +54,22 @@ def calibrate(
     options: Options,
     info: DeviceInfo,
     *,
-    clock: Clock = perf_counter,
+    clock: Clock | None = None,
     on_probe: OnProbe | None = None,
 ) -> Rates:
     """The rates of the device that options name, with as many threads as they say.
 
-    Programs that the backend cannot compile are left out.
+    Programs that the backend cannot compile are left out. On one thread of the host, time in which
+    other processes have the processor does not count.
     """
-    rates = fit_rates(_timed(options, clock, on_probe))
-    if math.isinf(info.transfer_bandwidth):
-        return rates
+    shared = math.isinf(info.transfer_bandwidth)
+    clock = clock or (thread_time if shared and options.threads == 1 else perf_counter)
     device = find_device(device_of(options.backend))
-    small, large = (_transfer(device, info.target, nbytes, clock) for nbytes in TRANSFERS)
+    allocate = None if shared else partial(_allocate, device, info.target)
+    rates = fit_rates(_timed(options, allocate, clock, on_probe))
+    if allocate is None:
+        return rates
+    small, large = (_transfer(allocate, nbytes, clock) for nbytes in TRANSFERS)
     bandwidth = (TRANSFERS[1] - TRANSFERS[0]) / max(large - small, LEAST_SECONDS)
     return replace(rates, transfer_seconds=small, transfer_bandwidth=bandwidth)
 
@@ -73,7 +87,9 @@ class _Trial:
         self.best = min(self.best, fastest(self.run, clock))
 
 
-def _timed(options: Options, clock: Clock, on_probe: OnProbe | None) -> dict[Probe, TimedProbe]:
+def _timed(
+    options: Options, allocate: Allocate | None, clock: Clock, on_probe: OnProbe | None
+) -> dict[Probe, TimedProbe]:
     """The times of all programs that can be compiled."""
     stages = Stages(options)
     trials: dict[Probe, _Trial] = {}
@@ -84,7 +100,7 @@ def _timed(options: Options, clock: Clock, on_probe: OnProbe | None) -> dict[Pro
         if on_probe is not None:
             on_probe(number, len(PROBES))
         with suppress(AfterglowError):
-            trials[probe] = _compiled(stages, probe)
+            trials[probe] = _compiled(stages, probe, allocate)
     for _ in range(ROUNDS):
         for trial in trials.values():
             trial.take_turn(clock)
@@ -93,15 +109,30 @@ def _timed(options: Options, clock: Clock, on_probe: OnProbe | None) -> dict[Pro
     return {probe: TimedProbe(trial.program, trial.best) for probe, trial in trials.items()}
 
 
-def _compiled(stages: Stages, probe: Probe) -> _Trial:
+def _compiled(stages: Stages, probe: Probe, allocate: Allocate | None) -> _Trial:
     """A probe, ready to run; it has run once, and what the driver puts off is done."""
     program, _ = stages.plan(stages.lower(stages.optimise(probe.module())))
     device = find_device(stages.backend.device)
     loading = LoadOptions(stages.options.threads)
     executable = device.load(stages.backend.compile(program), loading)
+    run = _runner(executable, probe, interface_of(program), allocate)
+    run()
+    return _Trial(program, run)
+
+
+def _runner(
+    executable: Executable, probe: Probe, interface: Interface, allocate: Allocate | None
+) -> Callable[[], object]:
+    """Runs a probe on arrays of the host, or on buffers of the device if it has its own memory."""
     arrays = probe.arrays()
-    executable.run(arrays, {})
-    return _Trial(program, lambda: executable.run(arrays, {}))
+    if allocate is None:
+        return lambda: executable.run(arrays, {})
+    inputs, outputs = (
+        [allocate(port.type) for port in ports] for ports in (interface.inputs, interface.outputs)
+    )
+    for buffer, array in zip(inputs, arrays, strict=True):
+        buffer.write(array).result()
+    return lambda: executable.start(inputs, outputs, {}).result()
 
 
 def fastest(run: Callable[[], object], clock: Clock) -> float:
@@ -115,13 +146,16 @@ def fastest(run: Callable[[], object], clock: Clock) -> float:
     return best
 
 
-def _transfer(device: Device, target: str, nbytes: int, clock: Clock) -> float:
-    """Seconds of moving some bytes there or back, on average."""
-    type = TensorType(u8, (nbytes,))
+def _allocate(device: Device, target: str, type: TensorType) -> DeviceBuffer:
+    """A buffer on the device of a target."""
     if isinstance(device, SeveralDevices):
-        buffer = device.allocate_on(target, type)
-    else:
-        buffer = device.allocate(type)
+        return device.allocate_on(target, type)
+    return device.allocate(type)
+
+
+def _transfer(allocate: Allocate, nbytes: int, clock: Clock) -> float:
+    """Seconds of moving some bytes there or back, on average."""
+    buffer = allocate(TensorType(u8, (nbytes,)))
     array = np.zeros(nbytes, np.uint8)
     there = fastest(lambda: buffer.write(array).result(), clock)
     back = fastest(lambda: buffer.read().result(), clock)

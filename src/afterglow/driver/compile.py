@@ -16,11 +16,12 @@ from afterglow.driver.cache import CompileCache, is_cacheable, model_key
 from afterglow.driver.described import describe_options
 from afterglow.driver.dims import DimOptions, Dims
 from afterglow.driver.options import Options, check_bindings, model_title
+from afterglow.driver.partitioning import check_devices, compile_module
 from afterglow.driver.profiled import open_profiled
 from afterglow.driver.ranges import Ranges, given_ranges
 from afterglow.driver.sources import Source, open_source
 from afterglow.driver.specialise import CallSpecialiser
-from afterglow.driver.stages import Stages, find_backend
+from afterglow.driver.stages import Stages
 from afterglow.driver.state import check_kept, import_with_state
 from afterglow.frontends.base import NeedsValuesError, UnboundDimensionsError
 from afterglow.frontends.partition import remainder_of
@@ -49,7 +50,7 @@ def compile_with(
     source: Any, options: Options, dim_options: DimOptions | None = None
 ) -> CompiledModel:
     """Compile a model; `dim_options` lists and limits extents that `options` leave dynamic."""
-    find_backend(options)
+    check_devices(options)
     recipe = Recipe(open_profiled(source, options), options)
     return compile_recipe(recipe, dim_options or DimOptions())
 
@@ -126,7 +127,7 @@ class Recipe(Specialiser):
             options.progress("import")
         try:
             module, forms = import_with_state(self.source, options)
-            version = Version(Stages(options).finish(module), forms, frozenset(value_inputs))
+            version = Version(compile_module(module, options), forms, frozenset(value_inputs))
         except (MemoryError, ValueError) as error:
             if not lacks_memory(error):
                 raise

@@ -14,6 +14,7 @@ from afterglow.driver.calibrate import calibrate
 from afterglow.driver.devices import OPTIONAL, describe_devices, device_of, find_device, infos_of
 from afterglow.driver.environment import cache_folder
 from afterglow.driver.options import Options
+from afterglow.driver.placed import INTERPRETER
 from afterglow.runtime.device import DeviceInfo
 from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.runtime.rates import Rates
@@ -23,8 +24,6 @@ from afterglow.support.plugins import DEVICES, is_added
 
 OnMeasure: TypeAlias = Callable[[str, int, int], None]
 """Called with the name of a device, the number of programs done on it, and that of all."""
-INTERPRETER = "interpreter"
-"""A kind of device that is not measured: it is for checking others, never the fastest."""
 
 
 def devices(

@@ -10,7 +10,6 @@ from afterglow.runtime.artifact import Section
 from afterglow.runtime.device import Device, DeviceInfo, SeveralDevices
 from afterglow.runtime.native.device import CpuDevice
 from afterglow.runtime.native.program import HostProgram
-from afterglow.runtime.partitioned.executable import PartitionedDevice
 from afterglow.runtime.partitioned.graph import DEVICE as PARTITIONED
 from afterglow.support.errors import AfterglowError, UsageError
 from afterglow.support.plugins import DEVICES, load_plugin, plugin_names
@@ -93,6 +92,9 @@ def _own_device(name: str) -> Device | None:
 
         return OpenClDevice()
     if name == PARTITIONED:
+        # here, because it imports futures and threads
+        from afterglow.runtime.partitioned.executable import PartitionedDevice  # noqa: PLC0415
+
         return PartitionedDevice(find_device)
     return None
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from afterglow.backends.policy import DEFAULT, Policy
+from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.runtime.threads import checked_threads
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, DType
@@ -17,6 +18,7 @@ from afterglow.types.dtype import bf16, f16, i8, u4
 if TYPE_CHECKING:  # options are read where the compiler is not imported
     from afterglow.driver.rounding import RoundingSamples
     from afterglow.frontends.base import Partition
+    from afterglow.partition.config import PartitionConfig
     from afterglow.passes import Instrument
     from afterglow.quantization.config import QuantizationConfig
     from afterglow.quantization.profile import Profile
@@ -67,6 +69,10 @@ class Options:
     backend: str = "cpu"
     target: str = "host"
     threads: int | None = None
+    devices: tuple[LogicalDevice, ...] = ()
+    """What a model is partitioned over; nothing if one backend compiles all of it."""
+    placing: PartitionConfig | None = None
+    """How it is partitioned; None for the defaults."""
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
     values: Mapping[str, Array] = field(default_factory=dict)
@@ -112,6 +118,19 @@ class Options:
     def in_floats(self) -> Options:
         """The same, for the model in floats."""
         return replace(self, precision="float32", profile=None, quantization=None, rounding=None)
+
+    def on(self, device: LogicalDevice) -> Options:
+        """The same, for what one of the devices computes."""
+        threads = self.threads if device.threads is None else device.threads
+        return replace(
+            self,
+            backend=device.backend,
+            target=device.target,
+            threads=threads,
+            devices=(),
+            placing=None,
+            donate_inputs=False,  # other parts may read them, too
+        )
 
     @property
     def unchecked(self) -> bool:
@@ -172,6 +191,8 @@ _EXAMPLES = {"shapes": "(1, 3, 224, 224)", "dims": "8", "values": "array", "stat
 def model_title(source: Any, options: Options) -> str:
     """The file of a model, if it has one, and what it is compiled for."""
     name = f"{Path(source).name}, " if isinstance(source, (str, Path)) else ""
+    if options.devices:
+        return f"{name}on {', '.join(device.name for device in options.devices)}"
     return f"{name}backend {options.backend}, target {options.target}"
 
 

@@ -56,6 +56,7 @@ from afterglow.quantization.convert_floats import ConvertFloats
 from afterglow.quantization.mixed_precision import MixedPrecision, choose_halves
 from afterglow.quantization.rounding import Rounding
 from afterglow.runtime import CompiledFunction
+from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.micro_batches import MicroBatches
 from afterglow.support.errors import UnsupportedError, UsageError, VerifyError
@@ -203,7 +204,7 @@ class Stages:
     def _optimise(self, module: Module) -> None:
         self._tell("optimise")
         self._check_indices(module)
-        Pipeline("prepare", self.backend.preparation).run(module, self._instruments())
+        self._prepare(module)
         if self.options.optimize:
             optimising_pipeline().run(module, self._instruments())
             self._check_indices(module)  # again: more is constant by now
@@ -354,6 +355,28 @@ class Stages:
         check_run(function, program, self.options.max_memory)
         return function
 
+    def compile_part(self, module: Module) -> tuple[Program, Artifact]:
+        """The program of a part of an optimised module, and what its device loads."""
+        program = self.plan_part(module)
+        self._tell("emit")
+        return program, self.backend.compile(program)
+
+    def plan_part(self, module: Module) -> Program:
+        """The program of a part of an optimised module."""
+        self._prepare(module)
+        self.lower(module)
+        return self._tuned(module).plan(module)[0]
+
+    def finish_part(
+        self, module: Module, inputs: Sequence[str], outputs: Sequence[str]
+    ) -> CompiledFunction:
+        """All stages from a module on that was optimised for other devices, too."""
+        self._prepare(module)
+        return self.finish_optimised(module, inputs, outputs)
+
+    def _prepare(self, module: Module) -> None:
+        Pipeline("prepare", self.backend.preparation).run(module, self._instruments())
+
     def divide_batches(self, module: Module) -> tuple[Module, MicroBatches | None]:
         """The module for micro-batches, where large batches would not stay in the cache."""
         options, backend = self.options, self.backend
@@ -476,6 +499,11 @@ def kernels_of(backend: Backend) -> HasKernel:
 
 def find_backend(options: Options) -> Backend:
     """The backend that options ask for, which can do what they ask."""
+    if options.devices:
+        raise UsageError(
+            f"this is for one backend, got {', '.join(each.name for each in options.devices)}",
+            help="name one backend: each device plans its own part of a model",
+        )
     kernels = None if options.cache is None else CompileCache(options.cache).kernels
     settings = Settings(options.target, options.policy, options.threads, kernels)
     backend = backend_factory(options.backend)(settings)

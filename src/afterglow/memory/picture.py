@@ -15,7 +15,7 @@ _HEIGHT = 460
 _NARROWEST, _WIDEST, _STEP_WIDTH = 760, 2000, 14
 _LETTER = 6.5
 """Width of a letter of a name, about."""
-_COLOURS = (
+COLOURS = (
     "#4e79a7",
     "#d9772b",
     "#4f9146",
@@ -25,6 +25,7 @@ _COLOURS = (
     "#c8505f",
     "#8a6d5b",
 )
+"""Colours that can be told apart, and under white letters."""
 _OTHER_COLOUR = "#8f8a87"
 
 _STYLE = """
@@ -108,8 +109,8 @@ class _Picture:
     def _heading(self) -> Iterator[str]:
         total = sum(allocation.nbytes for allocation in self.timeline.allocations)
         ratio = self.arena / self.bound if self.bound else 1
-        yield _text(_LEFT, 24, self.title, "title")
-        yield _text(
+        yield svg_text(_LEFT, 24, self.title, "title")
+        yield svg_text(
             _LEFT,
             42,
             f"arena {self.arena:,} B, {ratio:.3f} times the lower bound; "
@@ -120,7 +121,7 @@ class _Picture:
         for address in _address_ticks(max(self.arena, self.bound)):
             y = self._y(address)
             yield _line(_LEFT, y, _LEFT + self.width, y, "grid")
-            yield _text(_LEFT - 6, y + 4, bytes_text(address), anchor="end")
+            yield svg_text(_LEFT - 6, y + 4, bytes_text(address), anchor="end")
         yield _line(_LEFT, _TOP, _LEFT, _TOP + _HEIGHT, "axis")
 
     def _time_axis(self) -> Iterator[str]:
@@ -129,8 +130,8 @@ class _Picture:
         for time in range(0, self.times, _time_step(self.times)):
             x = self._x(time + 0.5)
             yield _line(x, y, x, y + 4, "axis")
-            yield _text(x, y + 16, str(time), anchor="middle")
-        yield _text(_LEFT + self.width / 2, y + 34, "instruction", anchor="middle")
+            yield svg_text(x, y + 16, str(time), anchor="middle")
+        yield svg_text(_LEFT + self.width / 2, y + 34, "instruction", anchor="middle")
 
     def _buffer(self, allocation: Allocation) -> str:
         box = self._box(allocation)
@@ -173,7 +174,7 @@ class _Picture:
         yield _line(_LEFT, bound, right, bound, "bound")
         text = f"lower bound {self.bound:,} B"
         inside = bound - arena >= 14
-        yield _text(right, bound - 5 if inside else arena - 5, text, "red", anchor="end")
+        yield svg_text(right, bound - 5 if inside else arena - 5, text, "red", anchor="end")
         if not self.timeline.steps:
             return
         peak = self.timeline.peak
@@ -182,7 +183,7 @@ class _Picture:
         live = f"peak: {self.timeline.live_bytes[peak]:,} B live at instruction {peak}"
         half = len(live) * _LETTER / 2
         x = min(max(x, _LEFT + half), right - half - (0 if inside else len(text) * _LETTER + 12))
-        yield _text(x, _TOP - 8, live, "red", anchor="middle")
+        yield svg_text(x, _TOP - 8, live, "red", anchor="middle")
 
     def _legend(self, y: float) -> Iterator[str]:
         x = float(_LEFT)
@@ -192,10 +193,10 @@ class _Picture:
             entries.pop()
         for kind, colour in entries:
             yield f'<rect x="{x:.1f}" y="{y - 9}" width="11" height="11" fill="{colour}"/>'
-            yield _text(x + 15, y, kind)
+            yield svg_text(x + 15, y, kind)
             x += 32 + len(kind) * 7
         yield f'<rect class="live" x="{x:.1f}" y="{y - 9}" width="11" height="11"/>'
-        yield _text(x + 15, y, "bytes live")
+        yield svg_text(x + 15, y, "bytes live")
 
 
 def bytes_text(count: int) -> str:
@@ -213,7 +214,7 @@ def _colours_of(allocations: Sequence[Allocation]) -> dict[str, str]:
         kind = kind_of(allocation.maker)
         made[kind] = made.get(kind, 0) + allocation.nbytes
     largest = sorted(made, key=lambda kind: (-made[kind], kind))
-    return dict(zip(largest, _COLOURS, strict=False))
+    return dict(zip(largest, COLOURS, strict=False))
 
 
 def _tooltip(allocation: Allocation) -> str:
@@ -250,6 +251,7 @@ def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
     return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
 
 
-def _text(x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> str:
+def svg_text(x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> str:
+    """A text on a page, in the style of a class."""
     style = f' class="{kind}"' if kind else ""
     return f'<text{style} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'

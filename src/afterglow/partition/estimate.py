@@ -32,8 +32,9 @@ TRANSPOSED = "transpose"
 
 
 def estimate_seconds(program: Program, rates: Rates) -> float:
-    """Seconds of one run of a planned program on a device."""
-    return rates.run_seconds + sum(estimate_steps(program, rates))
+    """Seconds of one run of a planned program on a device, on arrays of the host."""
+    moved = sum(map(rates.transfer, (b.type.nbytes for b in (*program.inputs, *program.outputs))))
+    return rates.run_seconds + moved + sum(estimate_steps(program, rates))
 
 
 def estimate_steps(program: Program, rates: Rates, working_set: int | None = None) -> list[float]:
@@ -78,7 +79,7 @@ class _Estimate:
     def _multiplying(self, step: Instr) -> float:
         """Seconds of the product in a step, while its operands come from memory."""
         product, _ = product_of(step)
-        if not self.rates.products:  # not measured: costs are at the peak that is stated
+        if self.rates.is_stated:
             plan = plan_of(step)
             return (step_flops(step) if plan is None else plan.cost) / self.rates.flops
         if product is None:
@@ -139,7 +140,7 @@ def kind_of(step: OpInstr, plan: KernelPlan | None) -> str:
     elements = next((b.type.dtype for b in step.ins if b is not None), None)
     width = "" if elements is None else f"{'f' if elements.is_float else 'i'}{elements.bits}"
     words = [step.op.mnemonic, width, algorithm]
-    if isinstance(step.op, Convolution) and step.required[1].type.shape[-1] == 1:
+    if isinstance(step.op, Convolution) and step.op.groups == step.required[0].type.shape[-1] > 1:
         words.append("depthwise")
     if plan is not None and plan.packed:
         words.append("packed")

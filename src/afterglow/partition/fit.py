@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import geometric_mean, quantiles
@@ -25,6 +24,8 @@ NOMINAL = Rates(flops=1e10, levels=(MemoryLevel(1 << 30, 1e10),))
 """What a device is taken for that none of the programs could be run on."""
 LEAST_SECONDS = 1e-9
 """What is shorter cannot be told from nothing."""
+MOST_ELEMENTS = 1e12
+"""Elements a second of the cheapest ops at most: more cannot be told from none."""
 MAIN_SHARE = 0.5
 """The share of a program's time that a step has at least to be judged by it."""
 
@@ -81,14 +82,14 @@ class _Fit:
         )
 
     def levels(self, rates: Rates, sized: Mapping[int, Probe]) -> tuple[MemoryLevel, ...]:
-        """The bandwidth of each size of working set; larger ones are no faster."""
+        """The bandwidth of each size of working set; smaller ones are no slower."""
         found: list[MemoryLevel] = []
-        for nbytes, probe in sized.items():
+        for nbytes, probe in reversed([*sized.items()]):
             if probe in self.timed:
                 bandwidth = nbytes / _net(self.timed[probe].seconds, rates)
-                fastest = found[-1].bandwidth if found else math.inf
-                found.append(MemoryLevel(nbytes, min(bandwidth, fastest)))
-        return tuple(found)
+                slowest = found[-1].bandwidth if found else 0.0
+                found.append(MemoryLevel(nbytes, max(bandwidth, slowest)))
+        return tuple(reversed(found))
 
     def elements(self, rates: Rates) -> dict[str, float]:
         """Elements a second by op, once they are at hand; none is faster than the cheapest."""
@@ -105,8 +106,8 @@ class _Fit:
         """Elements a second of the cheapest op, of which many are one step."""
         for main in self._main(probes.CHEAP, rates):
             computed = max(main.seconds - main.moving, LEAST_SECONDS)
-            return sum(map(elements_of, ops_of(main.step))) / computed
-        return rates.flops
+            return min(sum(map(elements_of, ops_of(main.step))) / computed, MOST_ELEMENTS)
+        return MOST_ELEMENTS
 
     def products(self, rates: Rates) -> dict[str, float]:
         """FLOPs a second by kind of kernel."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
+from afterglow.backends.sample_inputs import sample_array
 from afterglow.graph import Builder, Module, Op, Value
 from afterglow.ops import (
     activation,
@@ -31,8 +30,6 @@ from afterglow.types import dtype as d
 
 _LEVELS = tuple(3 << power for power in (16, 19, 21, 23, 25))
 """Bytes that the sums work on which bandwidths are measured by: the last exceeds most caches."""
-_SAMPLES = 1 << 16
-"""Elements that differ in an array; they are repeated in larger ones."""
 _CHAIN = 32
 """Steps of the program that tells what a step takes besides its work."""
 
@@ -55,7 +52,7 @@ class Probe:
         operands: list[Value] = [
             function.input(f"x{i}", type) for i, type in enumerate(self.inputs)
         ]
-        constants = [b.constant(sample(type)) for type in self.constants]
+        constants = [b.constant(sample_array(type)) for type in self.constants]
         for _ in range(self.repeat):
             result = b.emit_all(self.op, *operands, *constants)[0]
             operands = [result, *operands[1:]]
@@ -64,15 +61,7 @@ class Probe:
 
     def arrays(self) -> list[Array]:
         """Inputs to run it on."""
-        return [sample(type) for type in self.inputs]
-
-
-def sample(type: TensorType) -> Array:
-    """Some elements: small integers, and floats around 0.5."""
-    random = np.random.default_rng(0)
-    size = min(type.size, _SAMPLES)
-    few = random.random(size, np.float32) if type.dtype.is_float else random.integers(0, 3, size)
-    return np.resize(few.astype(type.dtype.numpy), type.shape)
+        return [sample_array(type) for type in self.inputs]
 
 
 def _of(dtype: d.DType) -> Callable[..., TensorType]:
@@ -135,7 +124,7 @@ PRODUCTS = (
     _depthwise(QuantizedConv, u8(1, 28, 28, 192), i8(192, 3, 3, 1), f32(192)),
 )
 """Ops that multiply matrices, in shapes that take the usual algorithms."""
-_MANY = f32(1, 32, 32, 64)
+_MANY = f32(1, 64, 64, 64)
 CHEAP = Probe(elementwise.Mul(), (_MANY, _MANY), repeat=_CHAIN)
 """Many cheap ops on the same elements, which one step computes."""
 ELEMENTS = (
@@ -152,24 +141,24 @@ ELEMENTS = (
     Probe(functions.Tanh(), (_MANY,)),
     Probe(functions.Sqrt(), (_MANY,)),
     Probe(quantization.QuantizeLinear(dtype=d.u8), (_MANY,), (f32(), u8())),
-    Probe(quantization.DequantizeLinear(dtype=d.f32), (u8(1, 32, 32, 64),), (f32(), u8())),
-    Probe(Softmax(), (f32(512, 128),)),
-    Probe(normalization.LayerNorm(), (f32(170, 384),), (f32(384), f32(384))),
+    Probe(quantization.DequantizeLinear(dtype=d.f32), (u8(1, 64, 64, 64),), (f32(), u8())),
+    Probe(Softmax(), (f32(2048, 128),)),
+    Probe(normalization.LayerNorm(), (f32(680, 384),), (f32(384), f32(384))),
     Probe(reduction.ReduceMean((1, 2), True), (_MANY,)),
     Probe(reduction.ReduceSum((3,), True), (_MANY,)),
     Probe(reduction.ReduceMax((3,), True), (_MANY,)),
     Probe(pooling.MaxPool((2, 2), (2, 2), (0,) * 4, (1, 1)), (_MANY,)),
     Probe(pooling.AvgPool((3, 3), (1, 1), (1,) * 4, (1, 1)), (_MANY,)),
-    Probe(image.Resize((1, 64, 64, 32), (1.0, 2.0, 2.0, 1.0)), (f32(1, 32, 32, 32),)),
+    Probe(image.Resize((1, 128, 128, 32), (1.0, 2.0, 2.0, 1.0)), (f32(1, 64, 64, 32),)),
     Probe(movement.Transpose((0, 3, 1, 2)), (_MANY,)),
-    Probe(indexing.Gather(), (f32(4096, 64), i64(1024))),
+    Probe(indexing.Gather(), (f32(4096, 64), i64(4096))),
 )
 """Ops whose time is that of their elements."""
 PROBES = (
     *(EMPTY_RUN, CHAIN, CHEAP),
     *BANDWIDTHS.values(),
     *READING.values(),
-    *ELEMENTS,
     *PRODUCTS,
+    *ELEMENTS,
 )
-"""All of them."""
+"""All of them, the most telling first."""

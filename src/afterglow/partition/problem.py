@@ -172,6 +172,15 @@ class Problem:
         return max((self.crossing(edge, other, device) for other in others), default=0.0)
 
     @cached_property
+    def follows(self) -> list[list[int]]:
+        """The tasks from which each task reads."""
+        read: list[set[int]] = [set() for _ in self.tasks]
+        for edge in self.edges:
+            for reader in edge.readers:
+                read[reader].update(() if edge.producer is None else (edge.producer,))
+        return [sorted(tasks) for tasks in read]
+
+    @cached_property
     def edges_of(self) -> list[list[Edge]]:
         """The values that each task makes or reads."""
         found: list[list[Edge]] = [[] for _ in self.tasks]

@@ -48,6 +48,8 @@ class Rates:
     """What moving anything between the host's memory and the device takes at least."""
     transfer_bandwidth: float = math.inf
     """Bytes a second between the host's memory and the device; infinite if they are one."""
+    is_stated: bool = False
+    """Whether nothing was measured: kernels take what their plans cost, at `flops`."""
 
     @staticmethod
     def stated(info: DeviceInfo) -> Rates:
@@ -58,6 +60,7 @@ class Rates:
             step_seconds=info.launch_seconds,
             transfer_seconds=info.transfer_latency,
             transfer_bandwidth=info.transfer_bandwidth,
+            is_stated=True,
         )
 
     def described(self, info: DeviceInfo) -> DeviceInfo:
@@ -115,6 +118,7 @@ class Rates:
                 "levels": _levels(given.pop("levels")),
                 "read_levels": _levels(given.pop("read_levels")),
                 **{name: _rates(given.pop(name)) for name in ("products", "elements")},
+                "is_stated": bool(given.pop("is_stated")),
             }
             if not tables["levels"]:
                 raise ValueError("there are no levels of memory")

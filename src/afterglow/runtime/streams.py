@@ -45,8 +45,8 @@ class Streams:
         Raises a `QueueFullError` if too much is waiting.
         """
         item = _Item(priority, self._queue.next_number(), work, due(deadline))
-        self._queue.put(item)
         self._start()
+        self._queue.put(item)
         return item.future
 
     @property
@@ -85,7 +85,7 @@ class Streams:
             return
         with self._starting:
             for place in range(len(self._threads), self.number):
-                stream = Stream(f"{self.device} stream {place}", self._queue)
+                stream = Stream(self.device, place, self._queue)
                 stream.start()
                 self._threads.append(stream)
 
@@ -93,8 +93,9 @@ class Streams:
 class Stream(threading.Thread):
     """A thread that takes work from a queue until the queue is closed and empty."""
 
-    def __init__(self, name: str, queue: _Queue) -> None:
-        super().__init__(name=name, daemon=True)
+    def __init__(self, device: str, place: int, queue: _Queue) -> None:
+        super().__init__(name=f"{device} stream {place}", daemon=True)
+        self.place = place
         self.worked = 0.0
         """Seconds of work that is done."""
         self.since: float | None = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -141,6 +142,38 @@ class Trace:
         }
         with writing(path):
             replace_file(path, [json.dumps(data).encode()])
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A trace, the request in it that something is done for, and the row where that is shown."""
+
+    trace: Trace
+    request: int
+    row: Row
+
+    def span(self, name: str, kind: str, **details: Any) -> AbstractContextManager[None]:
+        """Add what is done within."""
+        about = {"kind": kind, "request": self.request, **details}
+        return self.trace.span(self.row, name, **about)
+
+
+_CURRENT: ContextVar[Recording | None] = ContextVar("afterglow trace", default=None)
+
+
+def current_recording() -> Recording | None:
+    """The trace that this thread records a request in; None if nobody asked for one."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def recording(to: Recording) -> Iterator[None]:
+    """Record what programs that consist of parts do within."""
+    token = _CURRENT.set(to)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
 
 
 class _Places:

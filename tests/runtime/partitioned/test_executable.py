@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import afterglow as ag
+from afterglow import ops  # noqa: F401  for the parser
 from afterglow.driver.devices import find_device
 from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.runtime.partitioned.graph import Part, PartGraph, Rows, of_artifact, to_artifact

@@ -38,8 +38,8 @@ SOURCE, BINARY = "source", "binary"
 """Sections: the text of all kernels, and what a driver made of it."""
 PRELUDE = "#pragma OPENCL FP_CONTRACT OFF\n"
 """Sums and products are rounded as they are written."""
-_Span: TypeAlias = tuple[str, int, int]
-"""Bytes of a memory: its name, where they begin, and how many."""
+_Span: TypeAlias = tuple[str, int, int, int, int]
+"""Bytes of a memory, as a `Span` of dependencies."""
 DOUBLES = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
 
 
@@ -143,7 +143,7 @@ def _add_launch(generated: Generated, index: int, step: Instr, kernel: KernelSou
     generated.kernels.setdefault(kernel.name, kernel)
     places = [generated.place(parameter) for parameter in kernel.parameters]
     reads, writes = _spans(generated, step)
-    writes += [(name, start, ALARM_BYTES) for name, start in places if name == ALARMS]
+    writes += [(name, start, ALARM_BYTES, 0, 0) for name, start in places if name == ALARMS]
     generated.parts.append(
         {
             "kernel": kernel.name,
@@ -181,7 +181,7 @@ def _spans(generated: Generated, step: Instr) -> tuple[list[_Span], list[_Span]]
             continue
         memory, start = generated.place(buffer)
         below, size = _span(buffer)
-        span = memory, start - below, size
+        span = memory, start - below, size, *_rows(buffer)
         if access.reads:
             reads.append(span)
         if access.writes:
@@ -197,6 +197,20 @@ def _span(buffer: Buffer) -> tuple[int, int]:
     steps = [(n - 1) * s for n, s in zip(buffer.type.shape, buffer.strides, strict=True)]
     below = -sum(step for step in steps if step < 0)
     return below * size, (sum(map(abs, steps)) + 1) * size
+
+
+def _rows(buffer: Buffer) -> tuple[int, int]:
+    """The bytes from row to row of a buffer that is some columns of rows, and those of a row.
+
+    Both are 0 of other buffers: every byte between its first and its last may be its own.
+    """
+    size = width = buffer.type.dtype.itemsize
+    steps = [(n, s * size) for n, s in zip(buffer.type.shape, buffer.strides, strict=True) if n > 1]
+    while steps and steps[-1][1] == width:
+        width *= steps.pop()[0]
+    period = steps[-1][1] if steps else 0
+    is_regular = period > width and all(step > 0 and step % period == 0 for _, step in steps)
+    return (period, width) if is_regular else (0, 0)
 
 
 def to_artifact(generated: Generated, *, unchecked: bool) -> Artifact:

@@ -8,15 +8,31 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """Some bytes of a memory, by its name."""
+    """Some bytes of a memory, by its name: all from `start` on, or the first of every `period`."""
 
     memory: str
     start: int
     size: int
+    period: int = 0
+    width: int = 0
 
-    def meets(self, start: int, end: int) -> bool:
-        """Whether it has bytes in common with a range."""
-        return self.start < end and start < self.start + self.size
+    @property
+    def end(self) -> int:
+        """The first byte behind it."""
+        return self.start + self.size
+
+    def meets(self, other: Span) -> bool:
+        """Whether it has bytes in common with another span of the same memory."""
+        if self.start >= other.end or other.start >= self.end:
+            return False
+        if not self.period or self.period != other.period:
+            return True
+        behind = (other.start - self.start) % self.period
+        return behind < self.width or behind + other.width > self.period
+
+    def covers(self, other: Span) -> bool:
+        """Whether every byte of another span of the same memory is in it."""
+        return not self.period and self.start <= other.start and other.end <= self.end
 
 
 @dataclass(frozen=True)
@@ -55,8 +71,7 @@ def is_chain(waits: Iterable[Sequence[int]]) -> bool:
 
 
 class _Use(NamedTuple):
-    start: int
-    end: int
+    span: Span
     command: int
     writes: bool
 
@@ -69,25 +84,23 @@ class _History:
 
     def add(self, number: int, command: Command) -> set[int]:
         """Note what a command does; which earlier ones it must wait for."""
-        needed: set[int] = set()
-        for span in filter(_is_some, command.reads):
-            uses = self.uses.get(span.memory, ())
-            needed |= {use.command for use in uses if use.writes and span.meets(use.start, use.end)}
-        for span in filter(_is_some, command.writes):
-            uses = self.uses.get(span.memory, ())
-            needed |= {use.command for use in uses if span.meets(use.start, use.end)}
-        for span in filter(_is_some, command.reads):
-            self._note(span, number, writes=False)
-        for span in filter(_is_some, command.writes):
-            self._note(span, number, writes=True)
+        reads, writes = (filter(_is_some, each) for each in (command.reads, command.writes))
+        given = [*((span, False) for span in reads), *((span, True) for span in writes)]
+        needed = {
+            use.command
+            for span, is_written in given
+            for use in self.uses.get(span.memory, ())
+            if (is_written or use.writes) and span.meets(use.span)
+        }
+        for span, is_written in given:
+            self._note(_Use(span, number, is_written))
         return needed
 
-    def _note(self, span: Span, number: int, *, writes: bool) -> None:
-        start, end = span.start, span.start + span.size
-        uses = self.uses.setdefault(span.memory, [])
-        if writes:  # whoever meets what it covers meets it too, and waits for it
-            uses[:] = [use for use in uses if not (start <= use.start and use.end <= end)]
-        uses.append(_Use(start, end, number, writes))
+    def _note(self, use: _Use) -> None:
+        uses = self.uses.setdefault(use.span.memory, [])
+        if use.writes:  # whoever meets what it covers meets it too, and waits for it
+            uses[:] = [each for each in uses if not use.span.covers(each.span)]
+        uses.append(use)
 
 
 def _is_some(span: Span) -> bool:

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from afterglow.backends.opencl.limits import Limits
+from afterglow.backends.opencl.limits import OLD_POCL, Limits
 from afterglow.support.errors import UsageError
 
 INSTALL = "pip install pyopencl and a driver; for CPUs, pip install pocl-binary-distribution"
@@ -14,8 +14,6 @@ DEVICE = "opencl"
 """The name of the backend, of its device, and of the first target."""
 FIRST = ("host", DEVICE)
 """Targets that mean the first device."""
-_NARROW_POCL = "PoCL 3.0"
-"""Its LLVM fails on vectors of 16 floats."""
 
 
 def library() -> Any:
@@ -58,7 +56,7 @@ def _limits(cl: Any, device: Any) -> Limits:
     extensions = device.extensions.split()
     exact = cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
     version = f"{device.platform.version} {device.driver_version}"
-    widest = 8 if _NARROW_POCL in version else 16
+    widest = 8 if OLD_POCL in version else 16
     return Limits(
         platform=device.platform.name.strip(),
         device=device.name.strip(),

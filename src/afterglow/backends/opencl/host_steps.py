@@ -42,12 +42,12 @@ class HostSteps:
     def execute(self, part: Mapping[str, Any]) -> None:
         """Fetch what a step reads, run it, and send back what it wrote."""
         cl = library()
-        for name, start, size in part["reads"]:
+        for name, start, size, *_ in part["reads"]:
             if size:
                 host, memory = self.arrays[name][start : start + size], self.memories[name]
                 cl.enqueue_copy(self.queue, host, memory, src_offset=start, is_blocking=True)
         self.run.execute(part["host"])
-        for name, start, size in part["writes"]:
+        for name, start, size, *_ in part["writes"]:
             if size:
                 host, memory = self.arrays[name][start : start + size], self.memories[name]
                 cl.enqueue_copy(self.queue, memory, host, dst_offset=start, is_blocking=True)

@@ -8,6 +8,8 @@ from typing import Any
 
 PROCESSOR = "cpu"
 POCL = "Portable Computing Language"
+OLD_POCL = "PoCL 3.0"
+"""Its LLVM fails on vectors of 16 floats, and calls a function for `fma` of each lane."""
 _UNSPELLABLE = re.compile(r"[^a-z0-9.]+")
 
 
@@ -54,6 +56,11 @@ class Limits:
         and launches do not use that.
         """
         return self.platform == POCL
+
+    @property
+    def fast_fma(self) -> bool:
+        """Whether `fma` is one instruction."""
+        return OLD_POCL not in self.version
 
     @property
     def identity(self) -> str:

@@ -2,55 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import replace
 
 from afterglow.runtime.artifact import Artifact
-from afterglow.runtime.buffers import HostBuffer, HostExecutable, host_buffer
+from afterglow.runtime.buffers import HostBuffer, HostExecutable
 from afterglow.runtime.device import (
-    Device,
     DeviceBuffer,
     DeviceInfo,
-    Executable,
     FindDevice,
     Footprint,
     LoadOptions,
 )
 from afterglow.runtime.native.machine import usable_memory
+from afterglow.runtime.partitioned.executor import Executor
 from afterglow.runtime.partitioned.graph import DEVICE, Part, PartGraph, of_artifact
+from afterglow.runtime.partitioned.loaded import LoadedPart, Values, count_uses
 from afterglow.types import Array, TensorType
-
-
-@dataclass(frozen=True)
-class LoadedPart:
-    """A part whose program is on its device."""
-
-    part: Part
-    device: Device
-    executable: Executable
-
-    def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
-        """Run once on arrays of the host."""
-        own = {port.name: states[port.name] for port in self.part.artifact.interface.states}
-        if not own:
-            return self.executable.run(inputs, {})
-        there = {name: self._on_device(host_buffer(state)) for name, state in own.items()}
-        outputs = self.executable.run(inputs, there)
-        for name, state in own.items():
-            if there[name] is not state:
-                state.write(there[name].read().result()).result()
-        return outputs
-
-    def _on_device(self, state: HostBuffer) -> DeviceBuffer:
-        """State as the device holds it: the same memory, if it computes in the host's."""
-        buffer = self.device.allocate(state.type)
-        if isinstance(buffer, HostBuffer):
-            return state
-        buffer.write(state.array).result()
-        return buffer
 
 
 class PartitionedExecutable(HostExecutable):
@@ -59,9 +27,9 @@ class PartitionedExecutable(HostExecutable):
     def __init__(self, graph: PartGraph, parts: Sequence[LoadedPart]) -> None:
         self.graph = graph
         self.parts = tuple(parts)
-        reads = (name for part in graph.parts for name in graph.reads(part))
-        kept = (name for value in graph.outputs for name in graph.sources(value))
-        self._uses = Counter([*reads, *kept])
+        self._uses = count_uses(graph)
+        is_shared = len({part.name for part in parts}) > 1
+        self._executor = Executor(graph, parts) if is_shared else None
 
     @property
     def footprint(self) -> Footprint:
@@ -74,36 +42,14 @@ class PartitionedExecutable(HostExecutable):
         )
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
-        """Run the parts in their order; a value is dropped once nothing reads it any more."""
-        values = Values(self.graph, dict(zip(self.graph.inputs, inputs, strict=True)))
-        left = self._uses.copy()
+        """Run the parts on the streams of their devices; of one device, here and in order."""
+        values = Values(self.graph, inputs, self._uses)
+        if self._executor is not None:
+            return self._executor.run(values, states)
         for loaded in self.parts:
             part = loaded.part
-            results = loaded.run([values[name] for name in part.inputs], states)
-            values.made.update(zip(part.outputs, results, strict=True))
-            for name in self.graph.reads(part):
-                left[name] -= 1
-                if not left[name]:
-                    del values.made[name]
+            values.add(part, loaded.run([values[name] for name in part.inputs], states))
         return [values[name] for name in self.graph.outputs]
-
-
-@dataclass(frozen=True)
-class Values:
-    """The values of one run, by name."""
-
-    graph: PartGraph
-    made: dict[str, Array]
-    """Inputs of the model, and results of parts."""
-
-    def __getitem__(self, name: str) -> Array:
-        """A value, which may be items of another one, or those of several."""
-        if name in self.graph.rows:
-            rows = self.graph.rows[name]
-            return self[rows.value][rows.start : rows.stop]
-        if name in self.graph.joined:
-            return np.concatenate([self[part] for part in self.graph.joined[name]])
-        return self.made[name]
 
 
 class PartitionedDevice:

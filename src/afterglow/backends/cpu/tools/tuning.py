@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-import numpy as np
-
 from afterglow.backends.capabilities import Choice, PlanProgram
 from afterglow.backends.cpu.codegen.build import build
 from afterglow.backends.cpu.codegen.planner import Planner
@@ -18,12 +16,11 @@ from afterglow.backends.cpu.target import Target
 from afterglow.backends.cpu.tools.step_times import StepTimer
 from afterglow.backends.job import Job
 from afterglow.backends.policy import Policy
+from afterglow.backends.sample_inputs import sample_inputs
 from afterglow.instr import OpInstr, Program, Stack
 from afterglow.memory.cancellation import cancellation_sensitive
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.growth import full_states
-from afterglow.types import Array, TensorType
-from afterglow.types.dtype import string
 
 MOST_TRIED = 4
 """Plans of a job that are tried: those with the least estimates."""
@@ -91,7 +88,7 @@ class _Round:
         self.variants = variants
         native = build(program, trial.target, trial.compiled, apart=True, unchecked=True)
         states = full_states(native.interface)
-        self.timer = StepTimer(native, made_inputs(program), states, trial.options.threads)
+        self.timer = StepTimer(native, sample_inputs(program), states, trial.options.threads)
         self.places: dict[str, list[int]] = {}
         for place, step in enumerate(program.body):
             if isinstance(step, (OpInstr, Stack)):
@@ -109,17 +106,3 @@ def _variants(choices: Sequence[Choice]) -> Iterator[Mapping[str, str]]:
         yield {
             choice.key: choice.plans[turn].variant for choice in choices if turn < len(choice.plans)
         }
-
-
-def made_inputs(program: Program) -> list[Array]:
-    """Arrays to try a program on: small numbers, since integers may be places."""
-    random = np.random.default_rng(0)
-    return [_made(buffer.type, random) for buffer in program.inputs]
-
-
-def _made(type: TensorType, random: np.random.Generator) -> Array:
-    if type.dtype is string:
-        return np.full(type.shape, "text", object)
-    is_integer = type.dtype.is_integer
-    values = random.integers(0, 2, type.shape) if is_integer else random.random(type.shape)
-    return np.asarray(values).astype(type.dtype.numpy)

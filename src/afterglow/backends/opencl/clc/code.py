@@ -133,6 +133,11 @@ class Code:
         self.perform(f"{spell_in_memory(dtype)} {name}[{count}] {aligned};")
         return Pointer(self, dtype, name, "__private")
 
+    def smaller(self, index: Value, other: Value | int) -> Value:
+        """The smaller one of two indices."""
+        text = other.text if isinstance(other, Value) else literal(self.index_type, other)
+        return index_of(self, self.index_type, f"min({index.text}, {text})")
+
     def helper(self, name: str, text: str) -> str:
         """A function that stands before the kernel; its name."""
         self.helpers.setdefault(name, text)
@@ -158,6 +163,13 @@ class Pointer:
     dtype: DType
     name: str
     space: str = "__global"
+
+    def shifted(self, place: Value) -> Pointer:
+        """The elements from a place on."""
+        name = self.code.fresh("q")
+        kind = spell_in_memory(self.dtype)
+        self.code.perform(f"{self.space} {kind}* {name} = {self.name} + {place.text};")
+        return Pointer(self.code, self.dtype, name, self.space)
 
     def load(self, place: Value | int = 0, lanes: int = 1) -> Value:
         """The element at a place, or several in a row."""

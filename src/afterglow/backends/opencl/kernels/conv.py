@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,16 +16,21 @@ from afterglow.backends.opencl.kernels.anchors import anchor
 from afterglow.backends.opencl.kernels.around import read, write_result
 from afterglow.backends.opencl.kernels.chain import places_of
 from afterglow.backends.opencl.kernels.channels import begin_channels
+from afterglow.backends.opencl.kernels.copying import copy_line, fill_line
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.opencl.kernels.movement import begin
-from afterglow.backends.opencl.kernels.tile import Sums, Tile, panels
+from afterglow.backends.opencl.kernels.product import Extents, Work, write_product
+from afterglow.backends.opencl.kernels.tile import Panel, Rows, Tile, panels
 from afterglow.backends.opencl.kernels.windows import Sliding
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.pointwise.vocabulary import convert
-from afterglow.instr import Buffer, OpInstr, Region
+from afterglow.instr import OpInstr, Region
 from afterglow.ops.convolution import Conv
 from afterglow.types import Array
 from afterglow.types.dtype import f32
+
+LINE = 16
+"""Floats of a cache line."""
 
 
 def _accepts(step: OpInstr, limits: Limits) -> bool:
@@ -35,9 +42,9 @@ def write_conv(job: Job, limits: Limits) -> KernelSource:
     """The kernel that suits its channels."""
     step = job.anchor
     assert step is not None
-    weight = step.operand(1)
-    constant = weight.root.region is Region.CONSTANT
-    if not constant or any(b.type.dtype is not f32 for b in (*step.outs, *step.ins) if b):
+    weight, operands = step.operand(1), [b for b in (*step.outs, *step.ins) if b is not None]
+    constant = all(b.root.region is Region.CONSTANT for b in operands[2:])
+    if not constant or any(b.type.dtype is not f32 for b in operands):
         return _write_plain(job, limits)
     if weight.type.shape[-1] == 1 and weight.type.shape[0] == step.operand(0).type.shape[-1]:
         return _write_depthwise(job, limits)
@@ -55,110 +62,118 @@ def _write_tiled(job: Job, limits: Limits) -> KernelSource:
     kernel = Kernel(job, limits)
     step = kernel.step
     assert isinstance(step.op, Conv)
-    sliding, code = _sliding(kernel), kernel.code
-    out, groups = step.outs[0], step.op.groups
-    rows, columns = math.prod(out.type.shape[:-1]), out.type.shape[-1] // groups
-    tile = Tile.of(rows, columns, limits.lanes)
-    kernel.items = (-(-rows // tile.rows), -(-columns // tile.columns), groups)
-    kernel.group = (1, 1, 1)
-    first, panel, group = (
-        code.named(code.work_item(0) * tile.rows),
-        code.work_item(1),
-        code.work_item(2),
+    out, weight, groups = step.outs[0], step.operand(1), step.op.groups
+    extents = Extents(
+        math.prod(out.type.shape[:-1]),
+        out.type.shape[-1] // groups,
+        math.prod(weight.type.shape[1:]),
+        groups,
     )
-    wheres = [_place(kernel, first, m, rows, tile, out) for m in range(tile.rows)]
-    sums = Sums(kernel, tile, f32)
-    _accumulate(kernel, sliding, sums, wheres, panel, group, groups)
-
-    def at(row: Value, column: Value) -> list[Value]:
-        return [*places_of(kernel, code.named(row), out.type.shape[:-1]), group * columns + column]
-
-    sums.store(first, rows, panel * tile.columns, columns, at)
+    tile = Tile.of(extents.rows, extents.columns, limits, f32)
+    sliding = _sliding(kernel)
+    if sliding.is_matrix:
+        work = Work.by_panels(extents, tile, limits)
+        write_product(kernel, work, _Places(kernel, sliding, work), f32)
+        return kernel.finish()
+    while tile.rows * _pitch(extents.terms) * f32.itemsize > limits.local_bytes:
+        if tile.rows == 1:
+            return _write_plain(job, limits)
+        tile = replace(tile, rows=-(-tile.rows // 2))
+    work = Work.by_rows(extents, tile, limits)
+    write_product(kernel, work, _Windows(kernel, sliding, work), f32)
     return kernel.finish()
 
 
-def _place(
-    kernel: Kernel, first: Value, number: int, rows: int, tile: Tile, out: Buffer
-) -> list[Value]:
-    """The place of a row of the tile, without its channel; the last row for those beyond."""
-    row = first + number
-    if rows % tile.rows and number:
-        row = Value(kernel.code, row.dtype, 1, f"min({row.text}, {rows - 1})")
-    return places_of(kernel, kernel.code.named(row), out.type.shape[:-1])
+class _Weights:
+    """Weights in panels, group by group, and what the loops of a product want besides."""
+
+    def __init__(self, kernel: Kernel, sliding: Sliding, work: Work) -> None:
+        self.kernel = kernel
+        self.sliding = sliding
+        self.work = work
+        self.group = kernel.code.work_item(2)
+
+    def panel(self, panel: Value) -> Panel:
+        """Weights of some channels of a group."""
+        groups, width = self.work.extents.count, self.work.tile.columns
+        room = self.work.extents.terms * width
+
+        def pack(data: Array) -> Array:
+            rows = data.reshape(groups, data.shape[0] // groups, -1)
+            return panels(width)(rows.transpose(0, 2, 1))
+
+        weight = self.sliding.step.operand(1)
+        source = self.kernel.packed(weight, f"panels of {width} in {groups} groups", pack)
+        return Panel(source.shifted(self._panel_of_group(panel) * room), width)
+
+    def start(self, panel: Value) -> Panel | None:
+        """The bias, from a copy with zeros behind each group."""
+        bias = self.sliding.step.optional(2)
+        if bias is None:
+            return None
+        width, columns = self.work.tile.columns, self.work.extents.columns
+        groups, padded = self.work.extents.count, width * self.work.all_panels
+
+        def pack(data: Array) -> Array:
+            room = np.zeros((groups, padded), data.dtype)
+            room[:, :columns] = data.reshape(groups, columns)
+            return room
+
+        source = self.kernel.packed(bias, f"panels of {width} in {groups} groups", pack)
+        return Panel(source.shifted(self._panel_of_group(panel) * width), width)
+
+    def place(self, row: Value, column: Value) -> list[Value]:
+        """Where a window is, and a channel of the group."""
+        shape, channel = self.sliding.step.outs[0].type.shape, self.work.extents.columns
+        return [*places_of(self.kernel, row, shape[:-1]), self.group * channel + column]
+
+    def _panel_of_group(self, panel: Value) -> Value:
+        return self.group * self.work.all_panels + panel
 
 
-def _accumulate(
-    kernel: Kernel,
-    sliding: Sliding,
-    sums: Sums,
-    wheres: Sequence[Sequence[Value]],
-    panel: Value,
-    group: Value,
-    groups: int,
-) -> None:
-    """Add up all elements of the windows at some places."""
-    code, x, weight = kernel.code, sliding.x, sliding.step.operand(1)
-    channels = weight.type.shape[-1]
-    terms, width = math.prod(weight.type.shape[1:]), sums.tile.columns
-    source = _packed_weight(kernel, weight, groups, width)
-    per_group = -(-(weight.type.shape[0] // groups) // width) * terms * width
-    start = code.named(group * per_group + panel * (terms * width))
-    corners = [sliding.corner(where[1:]) for where in wheres]
-    given = kernel.pointer(x)
-    bias = sliding.step.optional(2)
-    if bias is not None:
-        _begin_with_bias(kernel, sums, bias, panel, group, groups)
-    with sliding.taps() as taps:
-        term = code.named(start + sliding.number(taps) * (channels * width))
-        starts, masks = [], []
-        for where, corner in zip(wheres, corners, strict=True):
-            seen = sliding.seen(corner, taps)
-            masks.append(sliding.inside(seen))
-            places = [where[0], *seen, group * channels]
-            starts.append(code.named(_dot(places, x.strides)))
-        with code.fused_loop(channels) as c:
-            numbers = [
-                _masked(given, begins + c * x.strides[-1], mask)
-                for begins, mask in zip(starts, masks, strict=True)
-            ]
-            sums.add(source, term + c * width, numbers)
+class _Places(_Weights):
+    """Windows of one place each, one after the other: the input itself is the matrix."""
+
+    def rows(self, first: Value) -> Rows:
+        """The channels of the group at each place."""
+        x = self.sliding.x
+        start = first * x.strides[-2] + self.group * (self.work.extents.terms * x.strides[-1])
+        return Rows(self.kernel.pointer(x).shifted(start), x.strides[-2], x.strides[-1])
 
 
-def _begin_with_bias(
-    kernel: Kernel, sums: Sums, bias: Buffer, panel: Value, group: Value, groups: int
-) -> None:
-    """Let the sums of each column begin with its bias, from a padded copy of it."""
-    width, columns = sums.tile.columns, bias.type.shape[0] // groups
-    padded = -(-columns // width) * width
+class _Windows(_Weights):
+    """Windows of which each is copied into a row, with zeros for what lies in the padding."""
 
-    def pack(data: Array) -> Array:
-        room = np.zeros((groups, padded), data.dtype)
-        room[:, :columns] = data.reshape(groups, columns)
-        return room
+    def rows(self, first: Value) -> Rows:
+        """A row of elements for each window of a tile."""
+        code, tile, sliding = self.kernel.code, self.work.tile, self.sliding
+        pitch, shape = _pitch(self.work.extents.terms), sliding.step.outs[0].type.shape
+        copy = code.shared(f32, tile.rows * pitch)
+        with code.loop(tile.rows) as row:
+            where = places_of(self.kernel, code.named(first + row), shape[:-1])
+            corner = sliding.corner(where[1:])
+            with sliding.taps() as taps:
+                term = sliding.number(taps) * sliding.step.operand(1).type.shape[-1]
+                self._copy(where[0], sliding.seen(corner, taps), copy, row * pitch + term)
+        return Rows(copy, pitch, 1)
 
-    source = kernel.packed(bias, f"panels of {width} in {groups} groups", pack)
-    start = group * padded + panel * width
-    for row in sums.sums:
-        for n, total in enumerate(row):
-            lanes = sums.tile.lanes
-            kernel.code.assign(total, source.load(start + n * lanes, lanes))
+    def _copy(self, batch: Value, seen: list[Value], copy: Pointer, place: Value) -> None:
+        """Copy the channels of one place, or zeros."""
+        x, code, sliding = self.sliding.x, self.kernel.code, self.sliding
+        channels = sliding.step.operand(1).type.shape[-1]
+        source, to = self.kernel.pointer(x), code.named(place)
+        inside = sliding.inside(seen)
+        start = code.named(_dot([batch, *seen, self.group * channels], x.strides))
+        with code.when(inside) if inside is not None else nullcontext():
+            copy_line(source, start, x.strides[-1], copy, to, channels, self.work.tile.lanes)
+        if inside is not None:
+            with code.block("else"):
+                fill_line(copy, to, channels, self.work.tile.lanes)
 
 
-def _masked(given: Pointer, place: Value, mask: Value | None) -> Value:
-    if mask is None:
-        return given.load(place)
-    text = f"{mask.text} ? {given.name}[{place.text}] : 0.0f"
-    return given.code.define(text, given.dtype)
-
-
-def _packed_weight(kernel: Kernel, weight: Buffer, groups: int, width: int) -> Pointer:
-    """The weights in panels, group by group."""
-
-    def pack(data: Array) -> Array:
-        rows = data.reshape(groups, data.shape[0] // groups, -1)
-        return panels(width)(rows.transpose(0, 2, 1))
-
-    return kernel.packed(weight, f"panels of {width} in {groups} groups", pack)
+def _pitch(terms: int) -> int:
+    """Elements from one row to the next: rows a power of two apart would share a cache line."""
+    return -(-terms // LINE) * LINE + LINE
 
 
 def _dot(places: Sequence[Value], strides: Sequence[int]) -> Value:

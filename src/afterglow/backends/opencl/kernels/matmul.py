@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from afterglow.backends.broadcast import strides_within
+from afterglow.backends.broadcast import merge_alike, strides_within
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc import Pointer, Value
 from afterglow.backends.opencl.clc.code import offset
@@ -17,13 +17,16 @@ from afterglow.backends.opencl.kernels.around import read, write_result
 from afterglow.backends.opencl.kernels.chain import places_of
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.opencl.kernels.movement import begin
-from afterglow.backends.opencl.kernels.tile import Sums, Tile, panels
+from afterglow.backends.opencl.kernels.product import Extents, Work, write_product
+from afterglow.backends.opencl.kernels.tile import Panel, Rows, Tile, panels
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.pointwise.vocabulary import convert
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.linear import MatMul
 from afterglow.types import Array
-from afterglow.types.dtype import f32
+from afterglow.types.dtype import f32, f64
+
+TILED = (f32, f64)
 
 
 def _accepts(step: OpInstr, limits: Limits) -> bool:
@@ -32,97 +35,137 @@ def _accepts(step: OpInstr, limits: Limits) -> bool:
 
 @anchor(MatMul, accepts=_accepts)
 def write_matmul(job: Job, limits: Limits) -> KernelSource:
-    """In tiles of registers where vectors of columns can be read, else one result an item."""
-    step = job.anchor
-    assert step is not None
-    tile = _tile(step, limits)
-    return _write_plain(job, limits) if tile is None else _write_tiled(job, limits, tile)
-
-
-def _tile(step: OpInstr, limits: Limits) -> Tile | None:
-    """The tile of a product of f32; None if its columns are no vectors in memory."""
-    assert isinstance(step.op, MatMul)
-    lhs, rhs, out = step.operand(0), step.operand(1), step.outs[0]
-    if any(b.type.dtype is not f32 for b in (lhs, rhs, out)):
-        return None
-    rows, columns = out.type.shape[-2:]
-    tile = Tile.of(rows, columns, limits.lanes)
-    if _is_packed(rhs):
-        return tile
-    if step.op.transpose_rhs or rhs.strides[-1] != 1:
-        return None
-    vectors, lanes = tile.vectors, tile.lanes
-    while lanes > 1 and columns % (vectors * lanes):
-        vectors, lanes = (1, lanes) if vectors > 1 else (1, lanes // 2)
-    return Tile(tile.rows, vectors, lanes) if lanes > 1 else None
-
-
-def _is_packed(rhs: Buffer) -> bool:
-    """Whether the columns are packed when the program is compiled."""
-    return rhs.root.region is Region.CONSTANT and math.prod(rhs.type.shape[:-2]) == 1
-
-
-def _write_tiled(job: Job, limits: Limits, tile: Tile) -> KernelSource:
+    """In tiles of registers where panels of columns can be had, else one result an item."""
     kernel = Kernel(job, limits)
-    step = kernel.step
-    assert isinstance(step.op, MatMul)
-    lhs, out = step.operand(0), step.outs[0]
-    *batch, rows, columns = out.type.shape
-    inner = lhs.type.shape[-2 if step.op.transpose_lhs else -1]
-    kernel.items = (-(-rows // tile.rows), -(-columns // tile.columns), math.prod(batch))
-    kernel.group = (1, 1, 1)
-    code = kernel.code
-    row = code.named(code.work_item(0) * tile.rows)
-    panel = code.work_item(1)
-    where = places_of(kernel, code.work_item(2), batch)
-    base, (along_rows, along_terms) = _lhs(kernel, step, where)
-    source, start, pitch = _columns(kernel, step, tile, where, panel)
-    starts = [
-        code.named(base + _bounded(row, m, rows, tile) * along_rows) for m in range(tile.rows)
-    ]
-    sums = Sums(kernel, tile, f32)
-    with code.fused_loop(inner) as k:
-        given = kernel.pointer(lhs)
-        numbers = [given.load(each + k * along_terms) for each in starts]
-        sums.add(source, start + k * pitch, numbers)
-    sums.store(row, rows, panel * tile.columns, columns, lambda m, n: [*where, m, n])
+    product = _Product(kernel)
+    work = product.work()
+    if work is None:
+        return _write_plain(job, limits)
+    write_product(kernel, work, _Operands(product, work.tile), product.dtype)
     return kernel.finish()
 
 
-def _bounded(first: Value, number: int, rows: int, tile: Tile) -> Value:
-    """A row of the tile; the last row in place of those that there are not."""
-    row = first + number
-    if rows % tile.rows == 0 or number == 0:
-        return row
-    return first.code.named(Value(first.code, first.dtype, 1, f"min({row.text}, {rows - 1})"))
+class _Product:
+    """What a product multiplies, and how that lies in memory."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        op = kernel.step.op
+        assert isinstance(op, MatMul)
+        self.op = op
+        self.lhs, self.rhs = kernel.step.operand(0), kernel.step.operand(1)
+        out = kernel.step.outs[0]
+        self.dtype, self.shape = out.type.dtype, out.type.shape
+        self.packed = self.rhs.root.region is Region.CONSTANT and _is_one_matrix(self.rhs)
+        """Whether the columns are packed when the program is compiled."""
+        own = self.lhs.strides[-2:]
+        self.along_rows, self.along_terms = own[::-1] if op.transpose_lhs else own
+        rhs = self.rhs.strides[-2:]
+        self.pitch, self.along_columns = rhs[::-1] if op.transpose_rhs else rhs
+        self.terms = self.lhs.type.shape[-2 if op.transpose_lhs else -1]
+        self.merged = self.packed and self._merges()
+        """Whether the rows of all matrices are rows of one."""
+
+    def _merges(self) -> bool:
+        batch = strides_within(self.lhs, self.shape)[:-2]
+        extents, strides = merge_alike(self.shape[:-1], [(*batch, self.along_rows)])
+        return len(extents) == 1 and strides[0][0] in (0, self.along_rows)
+
+    @property
+    def extents(self) -> Extents:
+        """Of one product, or of all as one."""
+        *batch, rows, columns = self.shape
+        count = math.prod(batch)
+        if self.merged:
+            return Extents(rows * count, columns, self.terms)
+        return Extents(rows, columns, self.terms, count)
+
+    def work(self) -> Work | None:
+        """How it is divided; None if it has no tiles."""
+        operands = (self.lhs, self.rhs)
+        if self.dtype not in TILED or any(b.type.dtype is not self.dtype for b in operands):
+            return None
+        limits, extents = self.kernel.limits, self.extents
+        tile = Tile.of(extents.rows, extents.columns, limits, self.dtype)
+        while not self.packed and not self.fits(tile):
+            if tile.columns == 1:
+                return None
+            tile = tile.narrower
+        return Work.by_panels(extents, tile, limits)
+
+    def is_direct(self, tile: Tile) -> bool:
+        """Whether columns are read from where they are: few rows use them, or all are in place."""
+        in_place = self.along_columns == 1 and self.shape[-1] % tile.columns == 0
+        return in_place and self.extents.rows <= tile.rows
+
+    def fits(self, tile: Tile) -> bool:
+        """Whether a panel is in place, or there is room for a copy."""
+        copied = self.terms * tile.columns * self.dtype.itemsize
+        return self.is_direct(tile) or copied <= self.kernel.limits.local_bytes
 
 
-def _lhs(kernel: Kernel, step: OpInstr, where: list[Value]) -> tuple[Value, tuple[int, int]]:
-    """Where the matrix of a batch begins, and how far apart its rows and its terms lie."""
-    assert isinstance(step.op, MatMul)
-    lhs = step.operand(0)
-    strides = strides_within(lhs, step.outs[0].type.shape)
-    base = offset(kernel.code, where, strides[:-2])
-    first, second = lhs.strides[-2:]
-    return base, (second, first) if step.op.transpose_lhs else (first, second)
+def _is_one_matrix(buffer: Buffer) -> bool:
+    return math.prod(buffer.type.shape[:-2]) == 1
 
 
-def _columns(
-    kernel: Kernel, step: OpInstr, tile: Tile, where: list[Value], panel: Value
-) -> tuple[Pointer, Value, int]:
-    """Where the columns of a panel are, its first element, and how far apart its terms lie."""
-    assert isinstance(step.op, MatMul)
-    rhs = step.operand(1)
-    transposed = step.op.transpose_rhs
-    if _is_packed(rhs):
-        terms = rhs.type.shape[-1 if transposed else -2]
+class _Operands:
+    """The numbers of a product as its loops want them."""
 
-        order = f"panels of {tile.columns}, {'transposed' if transposed else 'straight'}"
-        source = kernel.packed(rhs, order, partial(_pack, tile.columns, transposed))
-        return source, kernel.code.named(panel * (terms * tile.columns)), tile.columns
-    strides = strides_within(rhs, step.outs[0].type.shape)
-    start = offset(kernel.code, where, strides[:-2]) + panel * tile.columns
-    return kernel.pointer(rhs), kernel.code.named(start), rhs.strides[-2]
+    def __init__(self, product: _Product, tile: Tile) -> None:
+        self.product = product
+        self.tile = tile
+        self.kernel = product.kernel
+        self.batch = product.shape[:-2]
+        item = None if product.merged else self.kernel.code.work_item(2)
+        self.where = [] if item is None else places_of(self.kernel, item, self.batch)
+
+    def rows(self, first: Value) -> Rows:
+        """Rows of lhs, from where they are."""
+        product = self.product
+        start = first * product.along_rows + self._base(product.lhs)
+        source = self.kernel.pointer(product.lhs).shifted(start)
+        return Rows(source, product.along_rows, product.along_terms)
+
+    def panel(self, panel: Value) -> Panel:
+        """Columns of rhs: packed, in place, or copied."""
+        product, code, width = self.product, self.kernel.code, self.tile.columns
+        if product.packed:
+            transposed = product.op.transpose_rhs
+            order = f"panels of {width}, {'transposed' if transposed else 'straight'}"
+            source = self.kernel.packed(product.rhs, order, partial(_pack, width, transposed))
+            return Panel(source.shifted(panel * (product.terms * width)), width)
+        first = code.named(panel * width)
+        source = self.kernel.pointer(product.rhs).shifted(self._base(product.rhs))
+        if product.is_direct(self.tile):
+            return Panel(source.shifted(first), product.pitch)
+        return Panel(self._copied(source, first), width)
+
+    def start(self, panel: Value) -> Panel | None:
+        """Zeros."""
+        return None
+
+    def place(self, row: Value, column: Value) -> list[Value]:
+        """In the batch of this work-item, or of the row."""
+        if not self.product.merged:
+            return [*self.where, row, column]
+        if math.prod(self.batch) == 1:
+            return [*(self.kernel.code.index(0) for _ in self.batch), row, column]
+        return [*places_of(self.kernel, row, self.product.shape[:-1]), column]
+
+    def _base(self, operand: Buffer) -> Value:
+        """Where the matrix of this work-item begins."""
+        strides = strides_within(operand, self.product.shape)[:-2]
+        return offset(self.kernel.code, self.where, strides[len(strides) - len(self.where) :])
+
+    def _copied(self, source: Pointer, first: Value) -> Pointer:
+        """A copy of a panel; the last column stands in for those that there are not."""
+        product, code, width = self.product, self.kernel.code, self.tile.columns
+        copy = code.shared(product.dtype, product.terms * width)
+        inside = product.shape[-1] - 1
+        with code.loop(width) as column, code.loop(product.terms) as term:
+            place = code.smaller(first + column, inside) * product.along_columns
+            copy.store(source.load(place + term * product.pitch), term * width + column)
+        return copy
 
 
 def _pack(columns: int, transposed: bool, data: Array) -> Array:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from afterglow.backends.broadcast import merge_alike
 from afterglow.backends.opencl.clc import Value
 from afterglow.backends.opencl.kernels.kernel import Kernel
 from afterglow.instr import Buffer, OpInstr
@@ -29,6 +30,15 @@ class Sliding:
     def spatial(self) -> tuple[int, ...]:
         """The extents along which they slide."""
         return self.x.type.shape[1:-1]
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether windows are single places of x, one after the other at the same distance."""
+        if self.windows.kernel != (1,) * len(self.spatial) or any(self.windows.pads):
+            return False
+        x = self.x
+        merged, _ = merge_alike(x.type.shape[:-1], [x.strides[:-1]])
+        return len(merged) == 1 and all(s == 1 for s in self.windows.strides)
 
     def corner(self, where: Sequence[Value]) -> list[Value]:
         """Where a window begins along each axis, which may be before x."""

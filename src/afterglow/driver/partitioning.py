@@ -1,0 +1,256 @@
+"""Compiling a model for several devices: each computes what the partitioner gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf
+
+from afterglow.driver.device_rates import rates_of
+from afterglow.driver.devices import find_device
+from afterglow.driver.options import Options
+from afterglow.driver.stages import Stages, find_backend
+from afterglow.graph import Function, Module
+from afterglow.partition.config import PartitionConfig
+from afterglow.partition.cut import Run, cut
+from afterglow.partition.estimate import estimate_seconds, estimate_steps
+from afterglow.partition.extract import PartModule, extract, output_values
+from afterglow.partition.place import place
+from afterglow.partition.pricing import DeviceCosts, PricedTasks, price_tasks
+from afterglow.partition.problem import Link, Placement, Problem
+from afterglow.runtime import CompiledFunction
+from afterglow.runtime.device import LoadOptions
+from afterglow.runtime.partitioned.executable import PartitionedExecutable
+from afterglow.runtime.partitioned.graph import DEVICE, Part, PartGraph, to_artifact
+from afterglow.runtime.rates import Rates
+from afterglow.support.errors import MemoryLimitError
+from afterglow.types import Interface, Port
+
+HOST_MEMORY = "host memory"
+"""Where inputs come from and outputs go to: no device of a user, and it computes nothing."""
+ATTEMPTS = 4
+"""How often a model is placed anew because a device needs more memory than was estimated."""
+
+
+def check_devices(options: Options) -> None:
+    """Refuse options that a backend they name cannot follow."""
+    if not options.devices:
+        find_backend(options)
+    for device in options.devices:
+        find_backend(options.on(device))
+
+
+def compile_module(module: Module, options: Options) -> CompiledFunction:
+    """All stages from an imported module on, for one backend or for several devices."""
+    if not options.devices:
+        return Stages(options).finish(module)
+    return Partitioned(options).finish(module)
+
+
+@dataclass(frozen=True)
+class PlacedTasks:
+    """The tasks of a module, and where each of them is computed."""
+
+    priced: PricedTasks
+    placement: Placement
+
+    @property
+    def runs(self) -> list[Run]:
+        """The tasks of each part."""
+        return cut(self.placement, _follows(self.priced.problem))
+
+    def parts(self, module: Module) -> list[PartModule]:
+        """The part of the module that each run computes."""
+        tasks = self.priced.nodes
+        groups = [[node for t in run.tasks for node in tasks[t].nodes] for run in self.runs]
+        return extract(module, groups)
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What a model calls what it takes and gives."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @staticmethod
+    def of(function: Function) -> _Names:
+        inputs = tuple(placeholder.name for placeholder in function.inputs)
+        return _Names(inputs, tuple(output.name for output in function.outputs))
+
+
+@dataclass(frozen=True)
+class Partitioned:
+    """The stages of a model that several devices run."""
+
+    options: Options
+
+    @cached_property
+    def whole(self) -> Stages:
+        """The stages before it is cut, which serve every device."""
+        return Stages(replace(self.options, devices=(), placing=None))
+
+    @cached_property
+    def stages(self) -> tuple[Stages, ...]:
+        """The stages of what each device computes."""
+        return tuple(Stages(self.options.on(device)) for device in self.options.devices)
+
+    @cached_property
+    def rates(self) -> tuple[Rates, ...]:
+        """How fast each device is."""
+        return tuple(rates_of(device, self.options.cache) for device in self.options.devices)
+
+    @property
+    def config(self) -> PartitionConfig:
+        """What the user chose."""
+        return self.options.placing or PartitionConfig()
+
+    def finish(self, module: Module) -> CompiledFunction:
+        """All stages from an imported module on."""
+        for stages in self.stages:
+            stages.check_runs_here()
+        names = _Names.of(module.main)
+        self.whole.optimise(module)
+        priced = self.price(module)
+        factors = [1.0] * len(self.stages)
+        for _ in range(ATTEMPTS):
+            placed = self.place(priced, factors)
+            function = self._finish(module, placed, names)
+            needed = self._needed(placed.runs, function)
+            over = [number for number, need in enumerate(needed) if need > self._limit(number)]
+            if not over:
+                return function
+            for number in over:
+                factors[number] *= 0.95 * self._limit(number) / needed[number]
+        raise self._too_large(needed, over[0])
+
+    def price(self, module: Module) -> PricedTasks:
+        """The tasks of an optimised module, and what they cost on each device."""
+        self._tell("partition")
+        names = [device.name for device in self.options.devices]
+        given = self.config.devices_of(module.main, names)
+        return price_tasks(module, self._costs(names), given)
+
+    def place(self, priced: PricedTasks, factors: Sequence[float]) -> PlacedTasks:
+        """Where tasks are best computed, within such parts of the memory that there is."""
+        memories = [
+            None if device.memory is None else int(device.memory * factor)
+            for device, factor in zip(self.options.devices, factors, strict=True)
+        ]
+        problem = replace(priced.problem, memories=[None, *memories])
+        return PlacedTasks(priced, place(problem, self.config.objective))
+
+    def _costs(self, names: Sequence[str]) -> DeviceCosts:
+        """The devices, and what they take."""
+        memories = [None, *(device.memory for device in self.options.devices)]
+        every = [HOST_MEMORY, *names]
+        return DeviceCosts(every, self._price, self._links(), memories, host_computes=False)
+
+    def _price(self, name: str, module: Module) -> float:
+        """Seconds that a device takes for a module."""
+        number = next(n for n, device in enumerate(self.options.devices) if device.name == name)
+        options = replace(self.stages[number].options, progress=None, instruments=())
+        program = Stages(options).plan_part(module)
+        return sum(estimate_steps(program, self.rates[number]))
+
+    def _links(self) -> dict[tuple[int, int], Link]:
+        """The ways between the host's memory and devices: values go over the host."""
+        ways = [Link(0.0, inf), *(_link(rates) for rates in self.rates)]
+        starts = [0.0, *(rates.run_seconds for rates in self.rates)]
+        numbers = range(len(ways))
+        return {
+            (a, b): _joined(ways[a], ways[b], starts[b]) for a in numbers for b in numbers if a != b
+        }
+
+    def _finish(self, module: Module, placed: PlacedTasks, names: _Names) -> CompiledFunction:
+        """Compile each part for its device, and load them all."""
+        runs = placed.runs
+        if len(runs) < 2:
+            stages = self.stages[runs[0].device - 1 if runs else 0]
+            return stages.finish_part(module.clone(), names.inputs, names.outputs)
+        pairs = zip(runs, placed.parts(module), strict=True)
+        parts = tuple(self._part(run.device - 1, part) for run, part in pairs)
+        values = tuple(output_values(module.main))
+        graph = PartGraph(names.inputs, values, parts)
+        return self._load(graph, _interface(module.main, values, parts), names)
+
+    def _part(self, number: int, part: PartModule) -> Part:
+        program, artifact = self.stages[number].compile_part(part.module)
+        seconds = estimate_seconds(program, self.rates[number])
+        return Part(self.options.devices[number], artifact, part.reads, part.gives, seconds)
+
+    def _load(self, graph: PartGraph, interface: Interface, names: _Names) -> CompiledFunction:
+        artifact, device = to_artifact(graph, interface), find_device(DEVICE)
+        options = LoadOptions(self.options.threads, self.options.perf_map)
+        return CompiledFunction(
+            interface,
+            artifact.plan,
+            device.load(artifact, options),
+            names.inputs,
+            names.outputs,
+            artifact=artifact,
+            allocate=device.allocate,
+        )
+
+    def _needed(self, runs: Sequence[Run], function: CompiledFunction) -> list[int]:
+        """The bytes that each device needs for what it was given."""
+        needed = [0] * len(self.options.devices)
+        executable = function.executable
+        if isinstance(executable, PartitionedExecutable):
+            for run, loaded in zip(runs, executable.parts, strict=True):
+                needed[run.device - 1] += loaded.nbytes
+        elif runs:
+            memory = function.memory
+            own = memory.arena_bytes + memory.weight_bytes + memory.io_bytes
+            needed[runs[0].device - 1] = own
+        return needed
+
+    def _too_large(self, needed: Sequence[int], number: int) -> MemoryLimitError:
+        device = self.options.devices[number]
+        return MemoryLimitError(
+            f"device {device.name!r} has {device.memory:,} bytes, but its part of the model takes "
+            f"{needed[number]:,} for weights, intermediate results, inputs and outputs",
+            help="allow it more memory, add a device, or compile with max_arena",
+        )
+
+    def _limit(self, number: int) -> float:
+        memory = self.options.devices[number].memory
+        return inf if memory is None else memory
+
+    def _tell(self, stage: str) -> None:
+        if self.options.progress is not None:
+            self.options.progress(stage)
+
+
+def _follows(problem: Problem) -> list[list[int]]:
+    """For each task those that it reads from."""
+    follows: list[list[int]] = [[] for _ in problem.tasks]
+    for edge in problem.edges:
+        if edge.producer is not None:
+            for reader in edge.readers:
+                follows[reader].append(edge.producer)
+    return follows
+
+
+def _link(rates: Rates) -> Link:
+    return Link(rates.transfer_seconds, rates.transfer_bandwidth)
+
+
+def _joined(first: Link, second: Link, start: float) -> Link:
+    """One way after the other, and what begins at its end."""
+    slowness = 1 / first.bandwidth + 1 / second.bandwidth
+    bandwidth = 1 / slowness if slowness else inf
+    return Link(first.latency + second.latency + start, bandwidth)
+
+
+def _interface(function: Function, outputs: Sequence[str], parts: Sequence[Part]) -> Interface:
+    """What the parts together take and give."""
+    own = [part.artifact.interface for part in parts]
+    read = {port.name: port for each in own for port in each.inputs}
+    given = {port.name: port for each in own for port in each.outputs}
+    return Interface(
+        tuple(read.get(value.name) or Port(value.name, value.type) for value in function.inputs),
+        tuple(given[name] for name in outputs),
+        tuple(port for each in own for port in each.states),
+    )

@@ -1,0 +1,1 @@
+"""The host: many models and many requests at once, on the devices of one machine."""

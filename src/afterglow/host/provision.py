@@ -1,0 +1,215 @@
+"""Models for the devices of a host: compiled, loaded or copied, and the memory that they take."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from afterglow.driver.api import compile
+from afterglow.driver.devices import device_of
+from afterglow.driver.load import load
+from afterglow.host.placement import HostDevice, Placement
+from afterglow.host.scheduler import Entry
+from afterglow.runtime import CompiledModel
+from afterglow.runtime.load import is_saved_model
+from afterglow.runtime.logical_device import LogicalDevice
+from afterglow.runtime.partitioned.executable import PartitionedExecutable
+from afterglow.runtime.partitioned.graph import DEVICE as PARTITIONED
+from afterglow.support.errors import (
+    AfterglowError,
+    DeviceError,
+    MemoryLimitError,
+    UnsupportedError,
+    UsageError,
+)
+
+_OF_A_DEVICE = ("backend", "target", "threads")
+"""Options of a compilation that are facts about a device."""
+
+
+def check_options(source: Any, options: Mapping[str, Any]) -> None:
+    """Refuse options that the devices of a host decide, and those of what is compiled already."""
+    ours = next((name for name in options if name in _OF_A_DEVICE), None)
+    if ours is not None:
+        raise UsageError(
+            f"a host takes {ours} from its devices, not for a model",
+            help="give devices=[LogicalDevice(...)] instead",
+        )
+    if options and is_compiled(source):
+        raise UsageError(
+            f"{next(iter(options))} has no effect on a model that is compiled already",
+            help="give it when the model is compiled",
+        )
+
+
+def is_compiled(source: Any) -> bool:
+    """Whether a model needs no compiler: it is in this process, or was saved."""
+    return isinstance(source, CompiledModel) or (
+        isinstance(source, (str, Path)) and is_saved_model(source)
+    )
+
+
+def is_divided(source: Any) -> bool:
+    """Whether a model that is compiled already has parts on several devices."""
+    if not is_compiled(source):
+        return False
+    model = source if isinstance(source, CompiledModel) else load(source)
+    artifact = model.compiled.artifact if model.versions() else None
+    return artifact is not None and artifact.device == PARTITIONED
+
+
+@dataclass(frozen=True)
+class Provisioner:
+    """Puts a model on devices, `replicas` times on each; `lock` guards the devices."""
+
+    lock: threading.Condition
+    entry: Entry
+    source: Any
+    options: Mapping[str, Any]
+    replicas: int
+
+    def place_on_each(self, devices: Sequence[HostDevice]) -> None:
+        """Put the model on devices; an error if one of them cannot run it."""
+        for device in devices:
+            self._place(device)
+
+    def place_where_possible(self, devices: Sequence[HostDevice]) -> None:
+        """Put the model on those devices that can run it; an error if none can."""
+        refused: dict[str, AfterglowError] = {}
+        for device in devices:
+            try:
+                self._place(device)
+            except (UnsupportedError, MemoryLimitError, DeviceError) as error:
+                refused[device.name] = error
+            if any(has_state(placement.model) for placement in self.entry.placements):
+                return
+        if self.entry.placements:
+            return
+        if len(refused) == 1:
+            raise next(iter(refused.values()))
+        raise UnsupportedError(
+            f"no device of the host can run {self.entry.name!r}",
+            excerpt=[f"{name}: {error.what}" for name, error in refused.items()],
+        )
+
+    def place_divided(self, group: Callable[[Sequence[str]], HostDevice]) -> None:
+        """Have a model that has parts on several devices run on a group of devices."""
+        load = loader(self.source, None, {})
+        model = load()
+        executable = model.compiled.executable
+        assert isinstance(executable, PartitionedExecutable)
+        names = dict.fromkeys(part.part.device.name for part in executable.parts)
+        runs = self.replicas if has_state(model) else 2 * len(names) * self.replicas
+        self._add(Placement(group([*names]), model, load, runs, 0))
+
+    def _place(self, device: HostDevice) -> None:
+        load = loader(self.source, device.logical, self.options)
+        model = load()
+        check_device(self.entry.name, model, device.logical)
+        self._add(Placement(device, model, load, self.replicas, 0))
+
+    def _add(self, placement: Placement) -> None:
+        name, model = self.entry.name, placement.model
+        if has_state(model) and (self.replicas > 1 or self.entry.placements):
+            raise UsageError(
+                f"{name!r} keeps state, so all its requests must meet the same replica",
+                help="give it one device and one replica, or add it under a name for each state",
+            )
+        with self.lock:
+            needed = needed_bytes(name, model, placement.replicas, placement.device)
+            placement.needed_bytes = needed
+            placement.device.used_bytes += needed
+            self.entry.placements.append(placement)
+
+
+def loader(
+    source: Any, device: LogicalDevice | None, options: Mapping[str, Any]
+) -> Callable[[], CompiledModel]:
+    """What loads a model on a device; also a second time, if the device failed in between.
+
+    A model that has parts on several devices knows them itself.
+    """
+    if isinstance(source, CompiledModel):
+        return _Copier(source)
+    if is_compiled(source):
+        return lambda: load(source, threads=None if device is None else device.threads)
+    assert device is not None
+    return lambda: compile(
+        source, backend=device.backend, target=device.target, threads=device.threads, **options
+    )
+
+
+class _Copier:
+    """Copies a compiled model: at first with the same code and constants, later all of it."""
+
+    def __init__(self, model: CompiledModel) -> None:
+        self.model = model
+        self.is_first = True
+
+    def __call__(self) -> CompiledModel:
+        if self.is_first or not self.model.is_static:  # of which only what is compiled is saved
+            self.is_first = False
+            return deepcopy(self.model)
+        anew: CompiledModel = pickle.loads(pickle.dumps(self.model))
+        return anew
+
+
+def check_device(name: str, model: CompiledModel, device: LogicalDevice) -> None:
+    """Raise if a model was compiled for another device than the one that it is to run on."""
+    artifact = model.compiled.artifact if model.versions() else None
+    wanted = device_of(device.backend)
+    if artifact is not None and artifact.device != wanted:
+        raise UnsupportedError(
+            f"{name!r} was compiled for device {artifact.device!r}, and {device.name!r} runs what "
+            f"is compiled for {wanted!r}",
+            help="give the source of the model, which is compiled for each device",
+        )
+
+
+def has_state(model: CompiledModel) -> bool:
+    """Whether a model keeps something from run to run."""
+    return bool(model.versions()) and bool(model.compiled.interface.states)
+
+
+def needed_bytes(name: str, model: CompiledModel, replicas: int, device: HostDevice) -> int:
+    """What a model takes on a device; an error if that is more than there is left.
+
+    It has its weights and code once, and all else for each run at the same time.
+    """
+    limit = device.logical.memory
+    if not model.versions():
+        if limit is None:
+            return 0
+        raise UsageError(
+            f"what {name!r} takes of the memory of device {device.name!r} is not known: its shapes "
+            "are bound by calls",
+            help="bind its dimensions with dims= or shapes=, or give their bounds",
+        )
+    memory = model.memory
+    once = memory.weight_bytes + memory.code_bytes
+    needed = once + replicas * (memory.total_bytes - once)
+    if limit is not None and device.used_bytes + needed > limit:
+        raise _too_large(name, needed, once, replicas, device)
+    return needed
+
+
+def _too_large(
+    name: str, needed: int, once: int, replicas: int, device: HostDevice
+) -> MemoryLimitError:
+    limit, used = device.logical.memory, device.used_bytes
+    taken = f"; {used:,} are taken by other models" if used else ""
+    each = (needed - once) // replicas
+    return MemoryLimitError(
+        f"{name!r} needs {needed:,} bytes on device {device.name!r}, which has {limit:,}{taken}",
+        excerpt=[
+            f"{once:>15,}  weights and code",
+            f"{each:>15,}  activations, inputs and outputs, for each of {replicas} at once",
+        ],
+        help="give it fewer replicas or another device, or divide it: ag.compile(model, "
+        "backend=[DEVICE, DEVICE])",
+    )

@@ -1,0 +1,171 @@
+"""Runs the parts of a program on the streams of their devices, each as soon as it can.
+
+Parts that need nothing of each other run at the same time on different devices, and so do parts of
+different runs: while one is on the second device, the next is on the first. Each device works on
+one part at a time; one that has a memory of its own on two, so that the copies of one overlap with
+the arithmetic of the other.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from itertools import count
+
+from afterglow.runtime.device import DeviceBuffer
+from afterglow.runtime.partitioned.graph import PartGraph
+from afterglow.runtime.partitioned.loaded import LoadedPart, Values
+from afterglow.runtime.streams import Stream, Streams, settle
+from afterglow.runtime.trace import Row, current_recording
+from afterglow.types import Array
+
+_UNBOUNDED = 1 << 20
+"""A limit for queues that is never met: whoever runs a program waits for it."""
+
+
+class Executor:
+    """The streams of the devices of a program, and what each part waits for."""
+
+    def __init__(self, graph: PartGraph, parts: Sequence[LoadedPart]) -> None:
+        self.graph = graph
+        self.parts = tuple(parts)
+        self.needs = _needs(graph)
+        self.followers = [
+            [other for other, needed in enumerate(self.needs) if place in needed]
+            for place in range(len(parts))
+        ]
+        self.numbers = count()
+        self._streams: dict[str, Streams] = {}
+        self._process = 0
+        self._making = threading.Lock()
+
+    def run(self, values: Values, states: Mapping[str, DeviceBuffer]) -> list[Array]:
+        """Run once on values that hold the inputs, and wait for the results."""
+        return _Run(self, self.streams(), values, states).start().result()
+
+    def streams(self) -> Mapping[str, Streams]:
+        """The streams of each device, by its name; those of another process are left behind."""
+        if self._process != os.getpid():
+            with self._making:
+                if self._process != os.getpid():
+                    self._streams = {part.name: _streams_of(part) for part in self.parts}
+                    self._process = os.getpid()
+        return self._streams
+
+
+def _streams_of(part: LoadedPart) -> Streams:
+    is_alone = part.in_host_memory or part.part.artifact.interface.states
+    return Streams(part.name, 1 if is_alone else 2, limit=_UNBOUNDED)
+
+
+def _needs(graph: PartGraph) -> list[set[int]]:
+    """The parts that each part waits for: those that make what it reads, or have its states."""
+    makers = {name: place for place, part in enumerate(graph.parts) for name in part.outputs}
+    last: dict[str, int] = {}
+    needs = []
+    for place, part in enumerate(graph.parts):
+        states = [port.name for port in part.artifact.interface.states]
+        before = {last[name] for name in states if name in last}
+        needs.append({makers[name] for name in graph.reads(part) if name in makers} | before)
+        last.update(dict.fromkeys(states, place))
+    return needs
+
+
+class _Run:
+    """One run of a program: the values so far, and the parts that are left."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        streams: Mapping[str, Streams],
+        values: Values,
+        states: Mapping[str, DeviceBuffer],
+    ) -> None:
+        self.executor = executor
+        self.streams = streams
+        self.states = states
+        self.number = next(executor.numbers)
+        self.values = values
+        self.future: Future[list[Array]] = Future()
+        self.recording = current_recording()
+        self._missing = [len(needed) for needed in executor.needs]
+        self._under_way = 0
+        self._error: BaseException | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> Future[list[Array]]:
+        """Begin with all parts that need only the inputs; the future gets results or an error."""
+        first = [place for place, missing in enumerate(self._missing) if not missing]
+        self._under_way = len(first)
+        self._submit(first)
+        return self.future
+
+    def _submit(self, places: Sequence[int]) -> None:
+        """Give parts to the streams of their devices; older runs have precedence."""
+        for place in places:
+            streams = self.streams[self.executor.parts[place].name]
+            try:
+                streams.submit(partial(self._execute, place), priority=self.number)
+            except BaseException as error:
+                self._done(place, error=error)
+
+    def _execute(self, place: int) -> None:
+        """Run a part; this is called on a stream of its device."""
+        if self._error is not None:
+            self._done(place)
+            return
+        try:
+            results = self._results(self.executor.parts[place])
+        except BaseException as error:  # whatever it is, it belongs to who asked for the run
+            self._done(place, error=error)
+        else:
+            self._done(place, results)
+
+    def _results(self, loaded: LoadedPart) -> list[Array]:
+        names, recording = loaded.part.inputs, self.recording
+        if recording is None:
+            return loaded.run([self.values[name] for name in names], self.states)
+        stream = threading.current_thread()
+        assert isinstance(stream, Stream)
+        here = replace(recording, row=Row(loaded.name, f"stream {stream.place}"))
+        joins = any(name in self.executor.graph.joined for name in names)
+        with here.span("join", "transfer") if joins else nullcontext():
+            inputs = [self.values[name] for name in names]
+        return loaded.run_recorded(here, inputs, self.states)
+
+    def _done(
+        self, place: int, results: Sequence[Array] = (), error: BaseException | None = None
+    ) -> None:
+        """Note that a part has ended, and begin what it was the last to be waited for."""
+        with self._lock:
+            self._error = self._error or error
+            ready = [] if self._error is not None else self._ready(place, results)
+            self._under_way += len(ready) - 1
+            is_over = self._under_way == 0
+        self._submit(ready)
+        if is_over:
+            self._finish()
+
+    def _ready(self, place: int, results: Sequence[Array]) -> list[int]:
+        self.values.add(self.executor.graph.parts[place], results)
+        ready = []
+        for follower in self.executor.followers[place]:
+            self._missing[follower] -= 1
+            if not self._missing[follower]:
+                ready.append(follower)
+        return ready
+
+    def _finish(self) -> None:
+        """Give the results, or the first error: nothing of the run is under way any more."""
+        if self._error is not None:
+            settle(self.future, error=self._error)
+            return
+        try:
+            settle(self.future, [self.values[name] for name in self.executor.graph.outputs])
+        except BaseException as error:
+            settle(self.future, error=error)

@@ -1,0 +1,75 @@
+"""Products and convolutions at the edges of their tiles, in one program: compiling takes long."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import afterglow as ag
+from afterglow.graph import Builder, Function
+from afterglow.ops.activation import Relu
+from afterglow.ops.convolution import Conv
+from afterglow.ops.elementwise import Add
+from afterglow.ops.linear import MatMul
+from afterglow.testing.arrays import assert_close
+from afterglow.types import TensorType
+from afterglow.types.dtype import f32, f64
+
+pytestmark = pytest.mark.usefixtures("opencl_device")
+
+
+class _Program:
+    """A function with one output for each case, and arrays for its inputs."""
+
+    def __init__(self):
+        self.function = Function("main")
+        self.builder = Builder(self.function)
+        self.inputs = {}
+        self.random = np.random.default_rng(0)
+
+    def array(self, shape, dtype):
+        return self.random.standard_normal(shape).astype(dtype.numpy)
+
+    def given(self, shape, dtype=f32):
+        name = f"x{len(self.inputs)}"
+        self.inputs[name] = self.array(shape, dtype)
+        return self.function.input(name, TensorType(dtype, shape))
+
+    def constant(self, shape, dtype=f32):
+        return self.builder.constant(self.array(shape, dtype), "weight")
+
+    def add(self, op, *operands, then_add=False):
+        result = self.builder.emit(op, *operands)
+        if then_add:
+            result = self.builder.emit(Add(), result, self.given(result.type.shape))
+            result = self.builder.emit(Relu(), result)
+        self.function.output(f"y{len(self.function.outputs)}", result)
+
+
+@pytest.fixture(scope="module")
+def program():
+    p = _Program()
+    p.add(MatMul(), p.given((2, 13, 5)), p.constant((5, 21)), then_add=True)
+    p.add(MatMul(True, True), p.given((5, 13)), p.constant((21, 5)))
+    p.add(MatMul(False, True), p.given((2, 1, 14, 5)), p.given((1, 3, 19, 5)))
+    p.add(MatMul(), p.given((1, 9)), p.given((9, 16)))
+    p.add(MatMul(), p.given((7, 3), f64), p.given((3, 9), f64))
+    same = {"strides": (1, 1), "dilations": (1, 1)}
+    p.add(
+        Conv(pads=(1, 1, 1, 1), **same),
+        *(p.given((1, 6, 5, 3)), p.constant((19, 3, 3, 3)), p.constant((19,))),
+        then_add=True,
+    )
+    p.add(Conv(pads=(0,) * 4, groups=2, **same), p.given((2, 3, 5, 8)), p.constant((6, 1, 1, 4)))
+    p.add(
+        Conv(strides=(2, 2), pads=(0, 1, 2, 0), dilations=(2, 1)),
+        *(p.given((1, 7, 9, 20)), p.constant((9, 2, 3, 20))),
+    )
+    return p
+
+
+def test_the_edges_of_tiles_are_right(program):
+    module = program.function.module
+    wanted = ag.compile(module, backend="interpreter", cache=False).run(None, program.inputs)
+    model = ag.compile(module, backend="opencl", cache=False)
+    assert_close(model.run(None, program.inputs), wanted, 1e-5)
