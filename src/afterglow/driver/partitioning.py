@@ -17,6 +17,7 @@ from afterglow.partition.cut import Run, cut
 from afterglow.partition.estimate import estimate_seconds, estimate_steps
 from afterglow.partition.extract import PartModule, extract, output_values
 from afterglow.partition.place import place
+from afterglow.partition.plan import PartitionPlan
 from afterglow.partition.pricing import DeviceCosts, PricedTasks, price_tasks
 from afterglow.partition.problem import Link, Placement, Problem
 from afterglow.runtime import CompiledFunction
@@ -112,10 +113,21 @@ class Partitioned:
             stages.check_runs_here()
         names = _Names.of(module.main)
         self.whole.optimise(module)
+        try:
+            return self._fitted(module, names)
+        except MemoryLimitError:
+            policy = self.options.policy
+            if policy.small_weights or all(d.memory is None for d in self.options.devices):
+                raise
+        frugal = replace(self.options, policy=replace(policy, small_weights=True))
+        return Partitioned(frugal)._fitted(module, names)
+
+    def _fitted(self, module: Module, names: _Names) -> CompiledFunction:
+        """An optimised module, placed anew as long as devices need more than was estimated."""
         priced = self.price(module)
         factors = [1.0] * len(self.stages)
+        placed = self.place(priced, factors)
         for _ in range(ATTEMPTS):
-            placed = self.place(priced, factors)
             function = self._finish(module, placed, names)
             needed = self._needed(placed.runs, function)
             over = [number for number, need in enumerate(needed) if need > self._limit(number)]
@@ -123,7 +135,18 @@ class Partitioned:
                 return function
             for number in over:
                 factors[number] *= 0.95 * self._limit(number) / needed[number]
+            try:
+                placed = self.place(priced, factors)
+            except MemoryLimitError:
+                break
         raise self._too_large(needed, over[0])
+
+    def plan(self, module: Module) -> PartitionPlan:
+        """Where an imported module would be computed, and why."""
+        self.whole.optimise(module)
+        priced = self.price(module)
+        placed = self.place(priced, [1.0] * len(self.stages))
+        return PartitionPlan.of(priced, placed.placement, self.config.objective)
 
     def price(self, module: Module) -> PricedTasks:
         """The tasks of an optimised module, and what they cost on each device."""

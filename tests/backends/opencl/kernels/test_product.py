@@ -65,6 +65,12 @@ def program():
         Conv(strides=(2, 2), pads=(0, 1, 2, 0), dilations=(2, 1)),
         *(p.given((1, 7, 9, 20)), p.constant((9, 2, 3, 20))),
     )
+    p.add(
+        Conv(pads=(1, 1, 1, 1), groups=24, strides=(1, 2), dilations=(1, 1)),
+        *(p.given((1, 5, 21, 24)), p.constant((24, 3, 3, 1)), p.constant((24,))),
+        then_add=True,
+    )
+    p.add(Conv(pads=(0,) * 4, groups=4, **same), p.given((2, 3, 9, 4)), p.constant((4, 2, 2, 1)))
     return p
 
 

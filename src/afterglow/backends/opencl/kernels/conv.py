@@ -15,8 +15,8 @@ from afterglow.backends.opencl.clc.types import is_arithmetic
 from afterglow.backends.opencl.kernels.anchors import anchor
 from afterglow.backends.opencl.kernels.around import read, write_result
 from afterglow.backends.opencl.kernels.chain import places_of
-from afterglow.backends.opencl.kernels.channels import begin_channels
 from afterglow.backends.opencl.kernels.copying import copy_line, fill_line
+from afterglow.backends.opencl.kernels.depthwise import write_depthwise
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.opencl.kernels.movement import begin
 from afterglow.backends.opencl.kernels.product import Extents, Work, write_product
@@ -47,7 +47,7 @@ def write_conv(job: Job, limits: Limits) -> KernelSource:
     if not constant or any(b.type.dtype is not f32 for b in operands):
         return _write_plain(job, limits)
     if weight.type.shape[-1] == 1 and weight.type.shape[0] == step.operand(0).type.shape[-1]:
-        return _write_depthwise(job, limits)
+        return write_depthwise(job, limits)
     return _write_tiled(job, limits)
 
 
@@ -181,28 +181,6 @@ def _dot(places: Sequence[Value], strides: Sequence[int]) -> Value:
     for place, stride in zip(places[1:], strides[1:], strict=True):
         total = total + place * stride
     return total
-
-
-def _write_depthwise(job: Job, limits: Limits) -> KernelSource:
-    """Every channel by itself: neighbouring channels in a vector."""
-    kernel = Kernel(job, limits)
-    sliding, code = _sliding(kernel), kernel.code
-    weight, bias = sliding.step.operand(1), sliding.step.optional(2)
-    channels = weight.type.shape[0]
-    where, channel, lanes = begin_channels(kernel)
-    taps_first = kernel.packed(weight, "taps first", lambda data: data.reshape(channels, -1).T)
-    start = code.constant(f32, 0) if bias is None else read(kernel, bias, [channel], lanes)
-    total = code.variable(start.splat(lanes))
-    corner, given = sliding.corner(where[1:]), kernel.pointer(sliding.x)
-    with sliding.taps() as taps:
-        seen = sliding.seen(corner, taps)
-        with sliding.when_inside(seen):
-            place = _dot([where[0], *seen, channel], sliding.x.strides)
-            value = given.load(place, lanes)
-            factor = taps_first.load(sliding.number(taps) * channels + channel, lanes)
-            code.perform(f"{total.text} += {value.text} * {factor.text};")
-    write_result(kernel, total, [*where, channel], lanes)
-    return kernel.finish()
 
 
 def _write_plain(job: Job, limits: Limits) -> KernelSource:

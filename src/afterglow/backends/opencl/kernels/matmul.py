@@ -15,6 +15,7 @@ from afterglow.backends.opencl.clc.types import is_arithmetic
 from afterglow.backends.opencl.kernels.anchors import anchor
 from afterglow.backends.opencl.kernels.around import read, write_result
 from afterglow.backends.opencl.kernels.chain import places_of
+from afterglow.backends.opencl.kernels.copying import copy_line
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.opencl.kernels.movement import begin
 from afterglow.backends.opencl.kernels.product import Extents, Work, write_product
@@ -161,10 +162,17 @@ class _Operands:
         """A copy of a panel; the last column stands in for those that there are not."""
         product, code, width = self.product, self.kernel.code, self.tile.columns
         copy = code.shared(product.dtype, product.terms * width)
-        inside = product.shape[-1] - 1
-        with code.loop(width) as column, code.loop(product.terms) as term:
-            place = code.smaller(first + column, inside) * product.along_columns
-            copy.store(source.load(place + term * product.pitch), term * width + column)
+        columns, lanes = product.shape[-1], self.tile.lanes
+        if product.along_columns == 1 and columns % width == 0:
+            with code.loop(product.terms) as term:
+                start = first + term * product.pitch
+                copy_line(source, start, 1, copy, term * width, width, lanes)
+            return copy
+        with code.loop(width) as column:
+            place = code.smaller(first + column, columns - 1) * product.along_columns
+            line = source.shifted(place)
+            with code.loop(product.terms) as term:
+                copy.store(line.load(term * product.pitch), term * width + column)
         return copy
 
 
