@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from time import perf_counter, thread_time
+from time import perf_counter
 from typing import TypeAlias
 
 import numpy as np
@@ -54,16 +54,14 @@ def calibrate(
     options: Options,
     info: DeviceInfo,
     *,
-    clock: Clock | None = None,
+    clock: Clock = perf_counter,
     on_probe: OnProbe | None = None,
 ) -> Rates:
     """The rates of the device that options name, with as many threads as they say.
 
-    Programs that the backend cannot compile are left out. On one thread of the host, time in which
-    other processes have the processor does not count.
+    Programs that the backend cannot compile are left out.
     """
     shared = math.isinf(info.transfer_bandwidth)
-    clock = clock or (thread_time if shared and options.threads == 1 else perf_counter)
     device = find_device(device_of(options.backend))
     allocate = None if shared else partial(_allocate, device, info.target)
     rates = fit_rates(_timed(options, allocate, clock, on_probe))
