@@ -14,6 +14,7 @@ from afterglow.backends.opencl.driver import DEVICE
 from afterglow.backends.opencl.kernels.kernel import Alarm, KernelSource, Packed, Parameter
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.opencl.planner import NOTHING, write
+from afterglow.backends.opencl.repeated import steps_of
 from afterglow.instr import (
     Buffer,
     Copy,
@@ -94,14 +95,20 @@ def generate(program: Program, limits: Limits) -> Generated:
     """The kernels of a planned program."""
     assert not dims_of_program(program), "refused when the module was optimised"
     generated = Generated(program, limits)
-    for index, step in enumerate(program.body):
-        if not isinstance(step, (OpInstr, Stack, Copy)):
-            continue
-        if runs_on_host(step):
-            _add_host_step(generated, index, step)
-        elif not _is_nothing(step):
-            _add_launch(generated, index, step, write(_as_held(step), limits))
+    for index, outer in enumerate(program.body):
+        for step in steps_of(outer):
+            _add(generated, index, step)
     return generated
+
+
+def _add(generated: Generated, index: int, step: Instr) -> None:
+    """Add an instruction of the program, or one of those that it consists of."""
+    if not isinstance(step, (OpInstr, Stack, Copy)):
+        return
+    if runs_on_host(step):
+        _add_host_step(generated, index, step)
+    elif not _is_nothing(step):
+        _add_launch(generated, index, step, write(_as_held(step), generated.limits))
 
 
 def runs_on_host(step: Instr) -> bool:

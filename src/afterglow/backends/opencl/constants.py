@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from afterglow.backends.opencl.kernels.kernel import Packed
+from afterglow.backends.opencl.kernels.kernel import Packed, elements_of
 from afterglow.instr import Buffer
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.types import Array
@@ -43,11 +43,3 @@ class Constants:
             self._parts += [raw, np.zeros(-raw.size % ALIGNMENT, np.uint8)]
             self.size += raw.size + -raw.size % ALIGNMENT
         return self._offsets[key]
-
-
-def elements_of(buffer: Buffer) -> Array:
-    """The elements of a constant buffer, or of a view of one."""
-    root = buffer.root
-    assert root.data is not None
-    flat = np.ascontiguousarray(root.data).reshape(-1)
-    return buffer.of(flat.view(buffer.type.dtype.numpy))

@@ -10,7 +10,9 @@ from afterglow.backends.opencl.kernels.anchors import ANCHORS, Anchor
 from afterglow.backends.opencl.kernels.elementwise import write_elementwise
 from afterglow.backends.opencl.kernels.kernel import KernelSource
 from afterglow.backends.opencl.limits import Limits
+from afterglow.backends.opencl.repeated import plan_scan, scan_refusal
 from afterglow.instr import ON_HOST, Copy, KernelPlan, OpInstr, Stack
+from afterglow.ops.control import Scan
 from afterglow.ops.flops import step_flops
 from afterglow.types.dtype import DType, f64
 from afterglow.types.extent import is_ranged
@@ -30,6 +32,8 @@ def plans(step: OpInstr | Stack, limits: Limits) -> list[KernelPlan]:
     job = Job.of(step)
     if job.is_empty:
         return [NOTHING]
+    if isinstance(step, OpInstr) and isinstance(step.op, Scan):
+        return [HOST] if refusal(job, limits) else [plan_scan(step)]
     if isinstance(step, Stack):
         return [_plan(job)] if can_fuse(job, limits) else []
     return [HOST] if refusal(job, limits) else [_plan(job)]
@@ -51,6 +55,8 @@ def refusal(job: Job, limits: Limits) -> str:
         return f"the device has no elements of {', '.join(sorted(map(str, refused)))}"
     if any(is_ranged(n) for b in job.buffers for n in b.type.shape):
         return "its extents are known only when it runs"
+    if any(isinstance(step.op, Scan) for step in job.steps):
+        return scan_refusal(job.steps)
     entry = _anchor_of(job)
     return refusal_of(job, None if entry is None else lambda step: entry.accepts(step, limits))
 

@@ -18,6 +18,7 @@ from afterglow.runtime.native.machine import usable_memory
 from afterglow.runtime.partitioned.executor import Executor
 from afterglow.runtime.partitioned.graph import DEVICE, Part, PartGraph, of_artifact
 from afterglow.runtime.partitioned.loaded import LoadedPart, Values, count_uses
+from afterglow.runtime.trace import Row, current_recording
 from afterglow.types import Array, TensorType
 
 
@@ -46,9 +47,14 @@ class PartitionedExecutable(HostExecutable):
         values = Values(self.graph, inputs, self._uses)
         if self._executor is not None:
             return self._executor.run(values, states)
+        record = current_recording()
         for loaded in self.parts:
-            part = loaded.part
-            values.add(part, loaded.run([values[name] for name in part.inputs], states))
+            inputs = [values[name] for name in loaded.part.inputs]
+            if record is None:
+                values.add(loaded.part, loaded.run(inputs, states))
+            else:
+                here = replace(record, row=Row(loaded.name, "stream 0"))
+                values.add(loaded.part, loaded.run_recorded(here, inputs, states))
         return [values[name] for name in self.graph.outputs]
 
 

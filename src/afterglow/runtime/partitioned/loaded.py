@@ -13,7 +13,7 @@ from afterglow.runtime.buffers import HostBuffer, host_buffer
 from afterglow.runtime.device import Device, DeviceBuffer, Executable, SeveralDevices
 from afterglow.runtime.logical_device import HOST_TARGET
 from afterglow.runtime.partitioned.graph import Part, PartGraph
-from afterglow.runtime.recorded import run_recorded
+from afterglow.runtime.recorded import device_buffers, run_recorded
 from afterglow.runtime.trace import Recording
 from afterglow.types import Array, TensorType
 
@@ -64,7 +64,8 @@ class LoadedPart:
         if interface.states:
             with here.span("run", "compute"):
                 return self.run(inputs, states)
-        return run_recorded(here, self.executable, interface, self._allocate, inputs, {})
+        buffers = device_buffers(interface, self._allocate)
+        return run_recorded(here, self.executable, buffers, inputs, {})
 
     def _allocate(self, type: TensorType) -> DeviceBuffer:
         """A buffer in the memory that the part computes in."""

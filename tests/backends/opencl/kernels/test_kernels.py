@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from afterglow.ops.attention import Attention
-from afterglow.testing.cases.case import boolean, case, f32
+from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
+from afterglow.ops.reduction import ReduceMax
+from afterglow.testing.cases.case import boolean, case, f32, i8, i32, u8
 from tests.backends.opencl.programs import check_cases
 
 pytest.importorskip("pyopencl", reason="pyopencl is not installed: pip install afterglow[opencl]")
@@ -18,6 +20,9 @@ CASES = [
         f32(1, 2, 141, 20),
         boolean(6, 141),
     ),
+    case(ReduceMax((0, 2)), f32(3, 5, 40)),
+    case(QuantizedMatMul(lhs_zero_point=7), u8(5, 600), i8(600, 20), f32(20), i32(20)),
+    case(QuantizedConv((1, 1), (1, 1, 1, 1), (1, 1), 2), u8(1, 4, 5, 6), i8(10, 3, 3, 3)),
 ]
 
 

@@ -110,7 +110,7 @@ class Code:
             yield index_of(self, self.index_type, name)
 
     @contextmanager
-    def fused_loop(self, end: int, step: int = 1) -> Iterator[Value]:
+    def fused_loop(self, end: Value | int, step: int = 1) -> Iterator[Value]:
         """A loop in which products may be added without being rounded first, as devices do best."""
         with self.loop(end, step=step) as index:
             self.perform("#pragma OPENCL FP_CONTRACT ON")

@@ -8,7 +8,8 @@ from afterglow.backends.opencl.kernels import (
     matmul,
     movement,
     pooling,
+    quantized,
     reduction,
 )
 
-_FAMILIES = (attention, conv, gather, lines, matmul, movement, pooling, reduction)
+_FAMILIES = (attention, conv, gather, lines, matmul, movement, pooling, quantized, reduction)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc import Code, Pointer, Value
 from afterglow.backends.opencl.clc.types import is_arithmetic, spell_in_memory
@@ -78,9 +80,16 @@ class Kernel:
         """The elements of a buffer in memory."""
         return self._declare(buffer, buffer, buffer.type.dtype)
 
-    def packed(self, buffer: Buffer, order: str, pack: Callable[[Array], Array]) -> Pointer:
-        """The elements of a constant in another order."""
-        return self._declare((buffer, order), Packed(buffer, order, pack), buffer.type.dtype)
+    def packed(
+        self,
+        buffer: Buffer,
+        order: str,
+        pack: Callable[[Array], Array],
+        dtype: DType | None = None,
+    ) -> Pointer:
+        """The elements of a constant in another order, and as another type if one is given."""
+        packed = Packed(buffer, order, pack)
+        return self._declare((buffer, order), packed, dtype or buffer.type.dtype)
 
     def alarm(self, operand: str, allowed: IndexRange) -> Pointer:
         """Where the kernel says that an index is out of range."""
@@ -155,3 +164,11 @@ def _reach(buffer: Buffer) -> int:
     """The place of the last element of a buffer in what it is part of, from its first."""
     extents = zip(buffer.type.shape, buffer.strides, strict=True)
     return sum((n - 1) * abs(stride) for n, stride in extents if n > 0)
+
+
+def elements_of(buffer: Buffer) -> Array:
+    """The elements of a constant buffer, or of a view of one."""
+    root = buffer.root
+    assert root.data is not None
+    flat = np.ascontiguousarray(root.data).reshape(-1)
+    return buffer.of(flat.view(buffer.type.dtype.numpy))
