@@ -49,12 +49,8 @@ class PartitionedExecutable(HostExecutable):
             return self._executor.run(values, states)
         record = current_recording()
         for loaded in self.parts:
-            inputs = [values[name] for name in loaded.part.inputs]
-            if record is None:
-                values.add(loaded.part, loaded.run(inputs, states))
-            else:
-                here = replace(record, row=Row(loaded.name, "stream 0"))
-                values.add(loaded.part, loaded.run_recorded(here, inputs, states))
+            here = record and replace(record, row=Row(loaded.name, "stream 0"))
+            values.add(loaded.part, loaded.results(values, states, here))
         return [values[name] for name in self.graph.outputs]
 
 
