@@ -163,7 +163,8 @@ def main(paths: tuple[Path, ...], measure: bool, by_kind: bool, **asked: Any) ->
     device = LogicalDevice(asked["backend"], "", asked["target"], asked["threads"])
     rates = rates_of(device, cache, measure=measure or None)
     shapes = _shapes(asked["shapes"])
-    options = Options(device.backend, device.target, device.threads, shapes, cache=cache)
+    where = {"backend": device.backend, "target": device.target, "threads": device.threads}
+    options = Options(**where, shapes=shapes, cache=cache)
     found = list(_compared(paths, options, asked["extent"], rates, asked["seconds"]))
     rows = [
         (each.name, milliseconds(each.estimated), milliseconds(each.measured), f"{each.ratio:.2f}")

@@ -46,6 +46,7 @@ def test_a_kind_that_was_not_measured_is_as_fast_as_those_most_like_it() -> None
 
 def test_an_op_that_was_not_measured_is_as_fast_as_others() -> None:
     assert [RATES.element_rate(op) for op in ("exp", "sinh")] == [1e9, 5e9]
+    assert RATES.element_rate("sinh", "exp") == 1e9
     assert replace(RATES, elements={}).element_rate("exp") == inf
 
 

@@ -9,6 +9,7 @@ from afterglow.backends.sample_inputs import sample_array
 from afterglow.graph import Builder, Module, Op, Value
 from afterglow.ops import (
     activation,
+    conversion,
     convolution,
     elementwise,
     functions,
@@ -75,11 +76,14 @@ def _conv(kernel: int, channels: int, results: int, size: int, stride: int = 1) 
     """A convolution of a square image."""
     op = convolution.Conv((stride,) * 2, (kernel // 2,) * 4, (1, 1))
     image, weight = f32(1, size, size, channels), f32(results, kernel, kernel, channels)
-    return Probe(op, (image,), (weight, f32(results)))
+    # within a network, its operand has room for padding, which an input of a program has not
+    repeat = 3 if channels == results and stride == 1 else 1
+    return Probe(op, (image,), (weight, f32(results)), repeat)
 
 
 def _depthwise(op: Callable[..., Op], x: TensorType, *constants: TensorType) -> Probe:
-    return Probe(op((1, 1), (1,) * 4, (1, 1), x.shape[-1]), (x,), constants)
+    repeat = 3 if x.dtype is d.f32 else 1
+    return Probe(op((1, 1), (1,) * 4, (1, 1), x.shape[-1]), (x,), constants, repeat)
 
 
 def _bytes_conv(kernel: int, size: int) -> Probe:
@@ -133,6 +137,9 @@ ELEMENTS = (
     Probe(elementwise.Div(), (_MANY, _MANY)),
     Probe(activation.Relu(), (_MANY,)),
     Probe(activation.Clip(0.0, 6.0), (_MANY,)),
+    Probe(activation.LeakyRelu(0.1), (_MANY,)),
+    Probe(activation.HardSwish(), (_MANY,)),
+    Probe(conversion.Cast(d.i32), (_MANY,)),
     Probe(activation.Sigmoid(), (_MANY,)),
     Probe(activation.Swish(), (_MANY,)),
     Probe(activation.Gelu(), (_MANY,)),

@@ -37,7 +37,8 @@ class Rates:
     """FLOPs a second by kind of kernel: op/elements/algorithm, such as conv/f32/winograd, and
     /packed behind it where operands are packed at compile time."""
     elements: Mapping[str, float] = field(default_factory=dict)
-    """Elements a second that ops compute which are no products, by mnemonic."""
+    """Elements a second that ops compute which are no products, by mnemonic; and for those that
+    were not measured, by the family of ops, such as `reduction/*`."""
     step_seconds: float = 0.0
     """What every instruction takes besides its work."""
     run_seconds: float = 0.0
@@ -86,9 +87,10 @@ class Rates:
                 return math.exp(sum(map(math.log, found)) / len(found))
         return self.flops
 
-    def element_rate(self, mnemonic: str) -> float:
-        """Elements a second that an op computes."""
-        return self.elements.get(mnemonic) or self.elements.get(OTHER) or math.inf
+    def element_rate(self, *names: str) -> float:
+        """Elements a second of the first of some names that was measured: an op, its family."""
+        known = (self.elements[name] for name in (*names, OTHER) if name in self.elements)
+        return next(known, math.inf)
 
     def bandwidth(self, nbytes: float) -> float:
         """Bytes a second of operands and results that are so many bytes."""

@@ -46,21 +46,25 @@ class _Line:
         """Results that are computed together."""
 
     def write(self) -> None:
-        """The loops over channels and along the line."""
-        kernel, code = self.kernel, self.kernel.code
-        outer, vectors = self.shape[:-2], self.shape[-1] // self.lanes
+        """A work-item for many results if units are few, else for those that belong together."""
+        kernel, code, outer = self.kernel, self.kernel.code, self.shape[:-2]
+        parts, vectors = -(-self.width // self.places), self.shape[-1] // self.lanes
+        if not kernel.limits.is_processor:
+            all_of = (*outer, parts, vectors)
+            *where, part, vector = places_of(kernel, kernel.each(math.prod(all_of)), all_of)
+            self._write_places(where, code.named(vector * self.lanes), part)
+            return
         shares = -(-ITEMS_OF_UNIT * kernel.limits.units // math.prod(outer))
         each = max(1, vectors // shares)
         kernel.items, kernel.group = (math.prod(outer), -(-vectors // each)), (1, 1)
         where = places_of(kernel, code.work_item(0), outer)
-        with part_of(kernel, 1, each, vectors) as vector:
-            channel = code.named(vector * self.lanes)
-            with code.loop(-(-self.width // self.places)) as part:
-                self._write_places(where, channel, code.named(part * self.places))
+        with part_of(kernel, 1, each, vectors) as vector, code.loop(parts) as part:
+            self._write_places(where, code.named(vector * self.lanes), part)
 
-    def _write_places(self, where: Sequence[Value], channel: Value, own: Value) -> None:
+    def _write_places(self, where: Sequence[Value], channel: Value, part: Value) -> None:
         """Some results; the last ones begin early enough to be as many, and are written once."""
         code, exact = self.kernel.code, self.width % self.places == 0
+        own = code.named(part * self.places)
         first = own if exact else code.named(code.smaller(own, self.width - self.places))
         sums = self._sums(where, channel, first)
         for number, total in enumerate(sums):

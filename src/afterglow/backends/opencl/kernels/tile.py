@@ -148,7 +148,7 @@ class Sums:
     def store(self, row: Value, held_row: Value, first: Value, columns: int, at: PlaceOf) -> None:
         """Write a row of the product from a row of the tile, which begins at a column."""
         start = self.kernel.code.named(held_row * self.tile.columns)
-        if not self._may_write_vectors():
+        if not writes_vectors(self.kernel, self.dtype):
             end = self.kernel.code.smaller(first * -1 + columns, self.tile.columns)
             with self.kernel.code.loop(end) as column:
                 self._write(row, start, first, column, 1, at)
@@ -176,17 +176,18 @@ class Sums:
         value = self.held.load(start + column, lanes)
         write_result(self.kernel, value, at(row, first + column), lanes)
 
-    def _may_write_vectors(self) -> bool:
-        """Whether the steps after the product read and write neighbouring columns together."""
-        job = self.kernel.job
-        assert job.anchor is not None
-        out = job.anchor.outs[0]
-        strides = chain_strides(job.after, out.type.shape)
-        results = [out, *(each for step in job.after for each in step.outs)]
-        if any(b.type.dtype.bits > self.dtype.bits for b in (*results, *strides)):
-            return False
-        written = all(b.strides[-1] == 1 for b in results if b not in job.locals)
-        return written and all(each[-1] in (0, 1) for each in strides.values())
+
+def writes_vectors(kernel: Kernel, dtype: DType) -> bool:
+    """Whether the steps after a product read and write neighbouring columns together."""
+    job = kernel.job
+    assert job.anchor is not None
+    out = job.anchor.outs[0]
+    strides = chain_strides(job.after, out.type.shape)
+    results = [out, *(each for step in job.after for each in step.outs)]
+    if any(b.type.dtype.bits > dtype.bits for b in (*results, *strides)):
+        return False
+    written = all(b.strides[-1] == 1 for b in results if b not in job.locals)
+    return written and all(each[-1:] in ((), (0,), (1,)) for each in strides.values())
 
 
 def add_product(kernel: Kernel, total: Value, x: Value, y: Value) -> None:
