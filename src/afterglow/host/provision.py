@@ -101,15 +101,14 @@ class Provisioner:
         self, devices: Sequence[HostDevice], group: Callable[[Sequence[str]], HostDevice]
     ) -> None:
         """Have a model that has parts on several devices run on a group of devices."""
-        load = divider(self.source, [device.logical for device in devices], self.options)
+        load = divider(self.source, devices, self.options)
         model = load()
-        executable = model.compiled.executable
-        assert isinstance(executable, PartitionedExecutable)
-        names = dict.fromkeys(part.name for part in executable.parts)
+        parts = _executable(model).parts
+        names = dict.fromkeys(part.name for part in parts)
         runs = self.replicas if has_state(model) else 2 * len(names) * self.replicas
         known = {device.name: device for device in devices}
-        parts = [(known[part.name], part.nbytes) for part in executable.parts if part.name in known]
-        self._add(Placement(group([*names]), model, load, runs), parts)
+        taken = [(known[part.name], part.nbytes) for part in parts if part.name in known]
+        self._add(Placement(group([*names]), model, load, runs), taken)
 
     def _place(self, device: HostDevice) -> None:
         load = loader(self.source, device.logical, self.options)
@@ -150,14 +149,32 @@ def loader(
 
 
 def divider(
-    source: Any, devices: Sequence[LogicalDevice], options: Mapping[str, Any]
+    source: Any, devices: Sequence[HostDevice], options: Mapping[str, Any]
 ) -> Callable[[], CompiledModel]:
-    """What loads a model on several devices; one that was divided before knows them itself."""
-    if isinstance(source, CompiledModel):
-        return _Copier(source)
-    if is_compiled(source):
-        return lambda: load(source)
-    return lambda: compile(source, backend=[*devices], **options)
+    """What loads a model on several devices, whose streams its parts share with other models.
+
+    One that was divided before knows its devices itself; those that the host has not are its own.
+    """
+    streams = {device.name: device.streams for device in devices}
+    copier = _Copier(source) if isinstance(source, CompiledModel) else None
+
+    def divided() -> CompiledModel:
+        if copier is not None:
+            model = copier()
+        elif is_compiled(source):
+            model = load(source)
+        else:
+            model = compile(source, backend=[device.logical for device in devices], **options)
+        model.compiled.executable = _executable(model).sharing(streams)
+        return model
+
+    return divided
+
+
+def _executable(model: CompiledModel) -> PartitionedExecutable:
+    executable = model.compiled.executable
+    assert isinstance(executable, PartitionedExecutable)
+    return executable
 
 
 class _Copier:

@@ -30,9 +30,15 @@ _UNBOUNDED = 1 << 20
 
 
 class Executor:
-    """The streams of the devices of a program, and what each part waits for."""
+    """The streams of the devices of a program, and what each part waits for.
 
-    def __init__(self, graph: PartGraph, parts: Sequence[LoadedPart]) -> None:
+    Devices that are `shared`, by name, have streams already.
+    """
+
+    def __init__(
+        self, graph: PartGraph, parts: Sequence[LoadedPart], shared: Mapping[str, Streams]
+    ) -> None:
+        self.shared = shared
         self.graph = graph
         self.parts = tuple(parts)
         self.stays = stays_of(graph, parts)
@@ -55,7 +61,7 @@ class Executor:
         if self._process != os.getpid():
             with self._making:
                 if self._process != os.getpid():
-                    self._streams = _streams_of(self.parts)
+                    self._streams = {**_streams_of(self.parts), **self.shared}
                     self._process = os.getpid()
         return self._streams
 
@@ -110,13 +116,25 @@ class _Run:
         return self.future
 
     def _submit(self, places: Sequence[int]) -> None:
-        """Give parts to the streams of their devices; older runs have precedence."""
+        """Give parts to the streams of their devices; older runs have precedence.
+
+        Where there is other work, too, parts are in order with that.
+        """
         for place in places:
-            streams = self.streams[self.executor.parts[place].name]
+            name = self.executor.parts[place].name
+            priority = 0 if name in self.executor.shared else self.number
             try:
-                streams.submit(partial(self._execute, place), priority=self.number)
+                work = self.streams[name].submit(partial(self._execute, place), priority=priority)
             except BaseException as error:
                 self._done(place, error=error)
+            else:
+                work.add_done_callback(partial(self._dropped, place))
+
+    def _dropped(self, place: int, work: Future[None]) -> None:
+        """End a run whose part was never begun, because its streams were shut down."""
+        error = work.exception()
+        if error is not None:
+            self._done(place, error=error)
 
     def _execute(self, place: int) -> None:
         """Run a part; this is called on a stream of its device."""
