@@ -64,6 +64,13 @@ def test_a_divided_model_runs_on_a_group_of_devices(
     assert [e["ph"] for e in events if e.get("id") == 1] == ["s", "t", "t", "f"]
 
 
+def test_a_model_that_is_best_left_whole_is_on_one_device() -> None:
+    with Host(TWO) as host:
+        host.add("whole", source(), partition=ag.PartitionConfig(), cache=False)
+        np.testing.assert_allclose(host.run("whole", X), np.exp(X), rtol=1e-5)
+        assert host.statistics().models[0].devices == ("cpu:0",)
+
+
 def test_the_parts_of_a_model_fit_their_devices(divided: ag.CompiledModel) -> None:
     small = [ag.LogicalDevice("cpu:0", memory=1), ag.LogicalDevice("cpu:1")]
     with Host(small) as host:

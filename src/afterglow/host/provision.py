@@ -100,15 +100,30 @@ class Provisioner:
     def place_divided(
         self, devices: Sequence[HostDevice], group: Callable[[Sequence[str]], HostDevice]
     ) -> None:
-        """Have a model that has parts on several devices run on a group of devices."""
+        """Have a model that has parts on several devices run on a group of devices.
+
+        One that is best left in one piece is on the first device of the kind that was chosen.
+        """
         load = divider(self.source, devices, self.options)
         model = load()
-        parts = _executable(model).parts
+        if not isinstance(model.compiled.executable, PartitionedExecutable):
+            self._place_whole(model, load, devices)
+            return
+        parts = model.compiled.executable.parts
         names = dict.fromkeys(part.name for part in parts)
         runs = self.replicas if has_state(model) else 2 * len(names) * self.replicas
         known = {device.name: device for device in devices}
         taken = [(known[part.name], part.nbytes) for part in parts if part.name in known]
         self._add(Placement(group([*names]), model, load, runs), taken)
+
+    def _place_whole(
+        self, model: CompiledModel, load: Callable[[], CompiledModel], devices: Sequence[HostDevice]
+    ) -> None:
+        artifact = model.compiled.artifact
+        kinds = {device_of(device.logical.backend): device for device in reversed(devices)}
+        device = devices[0] if artifact is None else kinds[artifact.device]
+        needed = needed_bytes(self.entry.name, model, self.replicas, device.logical)
+        self._add(Placement(device, model, load, self.replicas), [(device, needed)])
 
     def _place(self, device: HostDevice) -> None:
         load = loader(self.source, device.logical, self.options)
@@ -165,16 +180,12 @@ def divider(
             model = load(source)
         else:
             model = compile(source, backend=[device.logical for device in devices], **options)
-        model.compiled.executable = _executable(model).sharing(streams)
+        executable = model.compiled.executable
+        if isinstance(executable, PartitionedExecutable):
+            model.compiled.executable = executable.sharing(streams)
         return model
 
     return divided
-
-
-def _executable(model: CompiledModel) -> PartitionedExecutable:
-    executable = model.compiled.executable
-    assert isinstance(executable, PartitionedExecutable)
-    return executable
 
 
 class _Copier:
