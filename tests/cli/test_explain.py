@@ -158,7 +158,10 @@ def test_shares_of_a_batch_are_shown(command, usual_rates, two_devices, tmp_path
     assert [(share["device"], share["items"]) for share in shares] == [("cpu:0", 2), ("cpu:1", 2)]
     command.fails(
         2,
-        "error: a batch that is split has no partitions to draw\n  help: leave out --draw",
+        """
+        error: a batch that is split has no partitions to draw
+          help: leave out --draw
+        """,
         *(*asked, "--draw", str(tmp_path / "batch.svg")),
     )
 
@@ -166,7 +169,9 @@ def test_shares_of_a_batch_are_shown(command, usual_rates, two_devices, tmp_path
 def test_one_device_has_no_partitions(command):
     command.fails(
         2,
-        "error: a model on 'cpu' alone has no partitions\n"
-        "  help: give several devices: --backend opencl,cpu",
+        """
+        error: a model on 'cpu' alone has no partitions
+          help: give several devices: --backend opencl,cpu
+        """,
         *("explain", str(DIGITS), "--partitions"),
     )
