@@ -47,8 +47,10 @@ def output_values(function: Function) -> list[str]:
 
 
 def _name_of(value: Value) -> str:
-    """Values of the module have names of their own, which may be those of values of a function."""
-    return f"@{value.name}" if _is_shared(value) else value.name
+    """What parts call a value that they give; what no node computes has a name of another form."""
+    if value.producer is not None:
+        return value.name
+    return f"@{value.name}" if _is_shared(value) else f"%{value.name}"
 
 
 def _is_state(value: Value) -> bool:
