@@ -70,6 +70,15 @@ def test_nodes_are_computed_where_a_user_places_them(expected):
     np.testing.assert_allclose(model(X), expected, rtol=1e-5, atol=1e-6)
 
 
+def test_an_input_may_be_returned_as_it_is(expected):
+    module = network()
+    module.main.output("same", module.main.inputs[0])
+    config = ag.PartitionConfig(placement={"layer0*": "cpu:1", "*": "cpu:0"})
+    y, same = ag.compile(module, backend=[FIRST, SECOND], partition=config, cache=False)(X)
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+    assert np.array_equal(same, X)
+
+
 def test_a_model_that_one_device_runs_fastest_is_in_one_piece(expected):
     model = ag.compile(network(), backend=["cpu", "interpreter"], cache=False)
     assert devices_of(model) == []

@@ -290,11 +290,14 @@ def _joined(first: Link, second: Link, start: float) -> Link:
 
 def _interface(function: Function, outputs: Sequence[str], parts: Sequence[Part]) -> Interface:
     """What the parts together take and give."""
-    own = [part.artifact.interface for part in parts]
-    read = {port.name: port for each in own for port in each.inputs}
-    given = {port.name: port for each in own for port in each.outputs}
+    read: dict[str, Port] = {}
+    given: dict[str, Port] = {}
+    for part in parts:  # by the names of values: ports of a program have names of their own
+        interface = part.artifact.interface
+        read.update(zip(part.inputs, interface.inputs, strict=True))
+        given.update(zip(part.outputs, interface.outputs, strict=True))
     return Interface(
         tuple(read.get(value.name) or Port(value.name, value.type) for value in function.inputs),
         tuple(given[name] for name in outputs),
-        tuple(port for each in own for port in each.states),
+        tuple(port for part in parts for port in part.artifact.interface.states),
     )
