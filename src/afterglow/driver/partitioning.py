@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
-from afterglow.driver.batch_split import BatchDevice, split_batch
+from afterglow.driver.batch_split import BatchDevice, BatchShare, batch_shares, split_batch
 from afterglow.driver.device_rates import rates_of
 from afterglow.driver.devices import find_device
 from afterglow.driver.options import Options
@@ -148,13 +148,22 @@ class Partitioned:
     def _split(self, module: Module, names: _Names) -> CompiledFunction:
         """An optimised module whose batch is split over the devices."""
         self._tell("partition")
-        triples = zip(self.options.devices, self.stages, self.rates, strict=True)
-        graph, interface = split_batch(module, [BatchDevice(*each) for each in triples])
+        graph, interface = split_batch(module, self.batch_devices)
         function = self._load(graph, interface, names)
         over = _too_full(self._needed(function))
         if over:
             raise _too_large(over)
         return function
+
+    @property
+    def batch_devices(self) -> list[BatchDevice]:
+        """The devices over which a batch is split."""
+        triples = zip(self.options.devices, self.stages, self.rates, strict=True)
+        return [BatchDevice(*each) for each in triples]
+
+    def shares(self, module: Module) -> list[BatchShare]:
+        """The items of the batch of an imported module that each device would compute."""
+        return batch_shares(self.whole.optimise(module), self.batch_devices)
 
     def plan(self, module: Module) -> PartitionPlan:
         """Where an imported module would be computed, and why."""
