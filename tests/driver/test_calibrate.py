@@ -22,6 +22,7 @@ FEW = (probes.EMPTY_RUN, probes.CHAIN, *[*probes.BANDWIDTHS.values()][:1], probe
 def few_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PROBES", FEW)
     monkeypatch.setattr(module, "ROUNDS", 2)
+    monkeypatch.setattr(module, "MOST_ROUNDS", 8)
 
 
 def test_the_rates_of_the_cpu_are_measured() -> None:
@@ -47,6 +48,21 @@ def test_programs_that_a_backend_cannot_run_are_left_out() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "Stages", Stages)
         assert calibrate(Options(threads=1), info) == NOMINAL
+
+
+def test_programs_go_on_while_they_get_faster() -> None:
+    turns = {"slow": 0, "settled": 0}
+
+    class Trial:
+        def __init__(self, name: str, fast: int) -> None:
+            self.name, self.fast = name, fast
+
+        def take_turn(self, clock: object) -> bool:
+            turns[self.name] += 1
+            return turns[self.name] <= self.fast
+
+    module._take_turns([Trial("slow", 5), Trial("settled", 1)], module.perf_counter)
+    assert turns == {"slow": 6, "settled": module.ROUNDS}
 
 
 def ticking(times: Sequence[float]):
