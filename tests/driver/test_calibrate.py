@@ -14,6 +14,7 @@ from afterglow.driver.devices import find_device
 from afterglow.driver.options import Options
 from afterglow.partition import probes
 from afterglow.partition.fit import NOMINAL
+from afterglow.support.errors import AfterglowWarning
 
 FEW = (probes.EMPTY_RUN, probes.CHAIN, *[*probes.BANDWIDTHS.values()][:1], probes.PRODUCTS[3])
 
@@ -23,6 +24,7 @@ def few_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PROBES", FEW)
     monkeypatch.setattr(module, "ROUNDS", 2)
     monkeypatch.setattr(module, "MOST_ROUNDS", 8)
+    monkeypatch.setattr(module, "interruptions", lambda: 0)
 
 
 def test_the_rates_of_the_cpu_are_measured() -> None:
@@ -36,6 +38,19 @@ def test_the_rates_of_the_cpu_are_measured() -> None:
     assert 0 < rates.step_seconds < rates.run_seconds < 0.1
     assert rates.transfer_bandwidth == inf
     assert not rates.is_stated
+
+
+def test_a_busy_machine_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PROBES", FEW[:1])
+    counted = iter([0, 1_000_000])
+    monkeypatch.setattr(module, "interruptions", lambda: next(counted))
+    expected = (
+        "other processes keep the machine busy: device 'cpu' may be faster than measured; "
+        "run 'afterglow devices --measure' once it is quiet"
+    )
+    with pytest.warns(AfterglowWarning) as caught:
+        calibrate(Options(threads=1), find_device("cpu").describe())
+    assert [str(each.message) for each in caught] == [expected]
 
 
 def test_programs_that_a_backend_cannot_run_are_left_out() -> None:

@@ -24,8 +24,9 @@ from afterglow.runtime.device import (
     LoadOptions,
     SeveralDevices,
 )
+from afterglow.runtime.native.machine import interruptions
 from afterglow.runtime.rates import Rates
-from afterglow.support.errors import AfterglowError
+from afterglow.support.errors import AfterglowError, warn
 from afterglow.types import Interface, TensorType
 
 Clock: TypeAlias = Callable[[], float]
@@ -44,6 +45,8 @@ TURN_SECONDS = 0.008
 """Seconds of each turn, in which a program is run again and again; its fastest run counts."""
 MOST_SECONDS = 30.0
 """Seconds after which no more programs are compiled: a device so slow needs no exact rates."""
+BUSY = 25.0
+"""Times a second that other processes interrupt this one on a machine that is busy."""
 LEAST_RUNS = 2
 MOST_RUNS = 200
 
@@ -63,7 +66,13 @@ def calibrate(
     device = find_device(device_of(options.backend))
     allocate = None if shared else partial(_allocate, device, info.target)
     stages = Stages(options)
+    before, started = interruptions(), perf_counter()
     rates = fit_rates(_timed(stages, allocate, clock, on_probe))
+    if interruptions() - before > BUSY * (perf_counter() - started):
+        warn(
+            f"other processes keep the machine busy: device {info.name!r} may be faster than "
+            "measured; run 'afterglow devices --measure' once it is quiet"
+        )
     if allocate is None:
         return rates
     small, large = (_transfer(stages, probe, allocate, clock) for probe in TRANSFERS)
