@@ -147,3 +147,15 @@ def test_what_is_where_is_told_as_text():
 def test_wrong_uses_are_told(arguments, message):
     with pytest.raises(UsageError, match=message):
         ag.compile(network(), **arguments, cache=False)
+
+
+def test_weights_come_from_where_those_of_the_whole_model_fit(monkeypatch):
+    seen = set()
+
+    def estimated(program, rates, working_set, real=partitioning.estimate_steps):
+        seen.add(working_set)
+        return real(program, rates, working_set)
+
+    monkeypatch.setattr(partitioning, "estimate_steps", estimated)
+    ag.compile(network(3), backend=[FIRST, SECOND], cache=False)
+    assert seen == {3 * WIDTH * WIDTH * 4}
