@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from afterglow.driver import partitioning
 from afterglow.host.host import Host
 from afterglow.runtime.rates import MemoryLevel, Rates
 from afterglow.runtime.trace import Trace
-from afterglow.support.errors import MemoryLimitError
+from afterglow.support.errors import MemoryLimitError, ShutdownError
 from tests.frontends.models import info, model, node
 from tests.host.test_host import TWO, WAIT, X
 
@@ -56,10 +57,18 @@ def test_a_divided_model_runs_on_a_group_of_devices(
     assert [one.devices for one in statistics.models] == [("cpu:0 + cpu:1",)] * 3
     assert [device.name for device in statistics.devices] == ["cpu:0", "cpu:1", "cpu:0 + cpu:1"]
     assert all(device.used_bytes > 0 for device in statistics.devices[:2])
+    assert all(device.busy > 0 for device in statistics.devices)
     events = trace.events()
     processes = {e["args"]["name"] for e in events if e["name"] == "process_name"}
     assert processes == {"host", "cpu:0", "cpu:1", "cpu:0 + cpu:1"}
     assert [e["ph"] for e in events if e.get("id") == 1] == ["s", "t", "t", "f"]
+
+
+def test_a_model_that_is_best_left_whole_is_on_one_device() -> None:
+    with Host(TWO) as host:
+        host.add("whole", source(), partition=ag.PartitionConfig(), cache=False)
+        np.testing.assert_allclose(host.run("whole", X), np.exp(X), rtol=1e-5)
+        assert host.statistics().models[0].devices == ("cpu:0",)
 
 
 def test_the_parts_of_a_model_fit_their_devices(divided: ag.CompiledModel) -> None:
@@ -68,6 +77,28 @@ def test_the_parts_of_a_model_fit_their_devices(divided: ag.CompiledModel) -> No
         with pytest.raises(MemoryLimitError, match=r"'divided' needs \d+ bytes on device 'cpu:0'"):
             host.add("divided", divided)
         assert [device.used_bytes for device in host.statistics().devices] == [0, 0, 0]
+
+
+def test_a_shutdown_ends_the_parts_that_wait(divided: ag.CompiledModel) -> None:
+    begun, proceed = threading.Event(), threading.Event()
+
+    def block(device: str, model: str) -> None:
+        if model == "blocking":
+            begun.set()
+            assert proceed.wait(WAIT)
+
+    host = Host(TWO, fault=block)
+    host.add("blocking", ag.compile(source(), cache=False), "cpu:1")
+    host.add("divided", divided)
+    blocking = host.submit("blocking", X)
+    assert begun.wait(WAIT)
+    waiting = host.submit("divided", X)  # of which the second part waits
+    host.shutdown(timeout=0.02)
+    proceed.set()
+    assert isinstance(blocking.exception(WAIT), ShutdownError)
+    assert isinstance(waiting.exception(WAIT), ShutdownError)
+    for device in host._all_devices():
+        assert device.streams.shutdown(timeout=WAIT)
 
 
 def test_submitted_calls_of_a_divided_model_are_pipelined(divided: ag.CompiledModel) -> None:

@@ -100,16 +100,30 @@ class Provisioner:
     def place_divided(
         self, devices: Sequence[HostDevice], group: Callable[[Sequence[str]], HostDevice]
     ) -> None:
-        """Have a model that has parts on several devices run on a group of devices."""
-        load = divider(self.source, [device.logical for device in devices], self.options)
+        """Have a model that has parts on several devices run on a group of devices.
+
+        One that is best left in one piece is on the first device of the kind that was chosen.
+        """
+        load = divider(self.source, devices, self.options)
         model = load()
-        executable = model.compiled.executable
-        assert isinstance(executable, PartitionedExecutable)
-        names = dict.fromkeys(part.name for part in executable.parts)
+        if not isinstance(model.compiled.executable, PartitionedExecutable):
+            self._place_whole(model, load, devices)
+            return
+        parts = model.compiled.executable.parts
+        names = dict.fromkeys(part.name for part in parts)
         runs = self.replicas if has_state(model) else 2 * len(names) * self.replicas
         known = {device.name: device for device in devices}
-        parts = [(known[part.name], part.nbytes) for part in executable.parts if part.name in known]
-        self._add(Placement(group([*names]), model, load, runs), parts)
+        taken = [(known[part.name], part.nbytes) for part in parts if part.name in known]
+        self._add(Placement(group([*names]), model, load, runs), taken)
+
+    def _place_whole(
+        self, model: CompiledModel, load: Callable[[], CompiledModel], devices: Sequence[HostDevice]
+    ) -> None:
+        artifact = model.compiled.artifact
+        kinds = {device_of(device.logical.backend): device for device in reversed(devices)}
+        device = devices[0] if artifact is None else kinds[artifact.device]
+        needed = needed_bytes(self.entry.name, model, self.replicas, device.logical)
+        self._add(Placement(device, model, load, self.replicas), [(device, needed)])
 
     def _place(self, device: HostDevice) -> None:
         load = loader(self.source, device.logical, self.options)
@@ -150,14 +164,28 @@ def loader(
 
 
 def divider(
-    source: Any, devices: Sequence[LogicalDevice], options: Mapping[str, Any]
+    source: Any, devices: Sequence[HostDevice], options: Mapping[str, Any]
 ) -> Callable[[], CompiledModel]:
-    """What loads a model on several devices; one that was divided before knows them itself."""
-    if isinstance(source, CompiledModel):
-        return _Copier(source)
-    if is_compiled(source):
-        return lambda: load(source)
-    return lambda: compile(source, backend=[*devices], **options)
+    """What loads a model on several devices, whose streams its parts share with other models.
+
+    One that was divided before knows its devices itself; those that the host has not are its own.
+    """
+    streams = {device.name: device.streams for device in devices}
+    copier = _Copier(source) if isinstance(source, CompiledModel) else None
+
+    def divided() -> CompiledModel:
+        if copier is not None:
+            model = copier()
+        elif is_compiled(source):
+            model = load(source)
+        else:
+            model = compile(source, backend=[device.logical for device in devices], **options)
+        executable = model.compiled.executable
+        if isinstance(executable, PartitionedExecutable):
+            model.compiled.executable = executable.sharing(streams)
+        return model
+
+    return divided
 
 
 class _Copier:

@@ -28,6 +28,8 @@ from afterglow.ops.movement import Transpose
 from afterglow.ops.recurrence import Recurrent
 from afterglow.runtime.rates import Rates
 
+NARROW = 16
+"""Columns or channels of a result below which vectors have lanes to spare."""
 NEEDED = 0.5
 """How often a step is needed that is skipped where its predicate is false."""
 TRANSPOSED = "transpose"
@@ -149,8 +151,10 @@ def kind_of(step: OpInstr, plan: KernelPlan | None) -> str:
     words = [step.op.mnemonic, width, algorithm]
     if isinstance(step.op, Convolution) and step.op.groups == step.required[0].type.shape[-1] > 1:
         words.append("depthwise")
-    if plan is not None and plan.packed:
-        words.append("packed")
+    if step.required[1].root.region is Region.CONSTANT:
+        words.append("constant")
+    if step.outs[0].type.shape[-1] < NARROW:
+        words.append("narrow")
     return "/".join(dict.fromkeys(words))
 
 

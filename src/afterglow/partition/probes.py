@@ -95,6 +95,8 @@ def _bytes_conv(kernel: int, size: int) -> Probe:
 _UPSAMPLING = convolution.ConvTranspose((2, 2), (0,) * 4, (1, 1))
 EMPTY_RUN = Probe(elementwise.Neg(), (f32(4),))
 """A program of one small step: what a run takes at least."""
+TRANSFERS = (EMPTY_RUN, Probe(elementwise.Neg(), (f32(1 << 22),)))
+"""Programs whose input and output are moved to a device and back: little, and much."""
 CHAIN = Probe(Softmax(), (f32(1, 4),), repeat=_CHAIN)
 """Small steps that cannot be joined: what a step takes at least."""
 BANDWIDTHS = {
@@ -115,6 +117,7 @@ PRODUCTS = (
     _conv(3, 128, 128, 14),
     _conv(3, 64, 64, 28, stride=2),
     _conv(1, 64, 1, 56),
+    _conv(3, 16, 8, 56),
     _depthwise(convolution.Conv, f32(1, 28, 28, 192), f32(192, 3, 3, 1), f32(192)),
     Probe(_UPSAMPLING, (f32(1, 14, 14, 64),), (f32(64, 2, 2, 64),)),
     Probe(Attention(0.125), (f32(1, 6, 128, 64),) * 3),

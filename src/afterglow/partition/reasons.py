@@ -39,10 +39,11 @@ class Reasons:
         gain, faster = shares[other] - shares[here], times[other] - times[here]
         if gain < 0:
             return f"{duration(-gain)} slower than on {name}, where no memory is left"
-        if faster >= 0:
+        if faster > 0:
             return f"{duration(gain)} faster than on {name}, transfers included"
+        less = f"would take {duration(-faster)} less" if faster else "would take as long"
         return (
-            f"kept with its neighbours: on {name} it would take {duration(-faster)} less, "
+            f"kept with its neighbours: on {name} it {less}, "
             f"but transfers {duration(gain - faster)} more"
         )
 
