@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -151,3 +152,9 @@ def test_a_model_that_is_too_large_says_what_it_needs_and_what_there_is(executab
         "states\n"
         "  help: it has 10,000 bytes, of which one buffer may take 1,000"
     )
+
+
+def test_a_run_leaves_no_references_to_its_arrays(executable):
+    (x,) = arrays(0)
+    (y,) = executable.run([x], {})
+    assert sys.getrefcount(x) == sys.getrefcount(y) == 2
