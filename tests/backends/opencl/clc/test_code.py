@@ -92,3 +92,9 @@ def test_types_that_kernels_do_not_compute_with_are_refused():
     x = Pointer(Code(), bf16, "x").load()
     with pytest.raises(TypeError, match=r"bf16 has no operator \+: convert it first"):
         x + x
+
+
+def test_shared_memory_of_no_elements_has_one():
+    code = Code()
+    code.shared(f32, 0)
+    assert code.lines == ["  __local float shared1[1];"]

@@ -121,9 +121,9 @@ class Code:
         self.perform("barrier(CLK_LOCAL_MEM_FENCE);")
 
     def shared(self, dtype: DType, count: int) -> Pointer:
-        """Memory that the items of a work-group share."""
+        """Memory that the items of a work-group share; C has no arrays of no elements."""
         name = self.fresh("shared")
-        self.perform(f"__local {spell_in_memory(dtype)} {name}[{count}];")
+        self.perform(f"__local {spell_in_memory(dtype)} {name}[{max(count, 1)}];")
         return Pointer(self, dtype, name, "__local")
 
     def private(self, dtype: DType, count: int) -> Pointer:
