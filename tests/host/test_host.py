@@ -268,19 +268,16 @@ def test_statistics_print_as_tables(double: ag.CompiledModel) -> None:
 
 def test_a_model_that_does_not_fit_a_device_says_what_it_needs(double: ag.CompiledModel) -> None:
     needed = double.memory.total_bytes
-    once = double.memory.weight_bytes + double.memory.code_bytes
     with Host([ag.LogicalDevice("cpu:0", memory=needed + 10)]) as host:
         host.add("first", double)
         assert host.statistics().devices[0].used_bytes == needed
         with pytest.raises(MemoryLimitError) as caught:
             host.add("second", double)
         assert str(caught.value) == (
-            f"error: 'second' needs {needed:,} bytes on device 'cpu:0', which has {needed + 10:,}; "
-            f"{needed:,} are taken by other models\n"
-            f"    {once:>15,}  weights and code\n"
-            f"    {needed - once:>15,}  activations, inputs and outputs, for each of 1 at once\n"
-            "  help: give it fewer replicas or another device, or divide it: "
-            "ag.compile(model, backend=[DEVICE, DEVICE])"
+            f"error: 'second' needs {needed:,} bytes on device 'cpu:0', which has {needed + 10:,}, "
+            f"of which other models take {needed:,}\n"
+            "  help: give it fewer replicas or another device, or divide it over several with "
+            "partition="
         )
         assert host.models == ("first",)
         host.remove("first")

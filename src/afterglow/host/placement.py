@@ -61,7 +61,8 @@ class Placement:
     """Loads the model anew, after a failure."""
     replicas: int
     """How many of its requests may run there at once."""
-    needed_bytes: int
+    taken: Sequence[tuple[HostDevice, int]] = ()
+    """The bytes that it takes on devices."""
     running: int = 0
     done: int = 0
     fastest: float = math.inf
