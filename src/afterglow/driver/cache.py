@@ -207,9 +207,8 @@ def _partition_dims(options: Options) -> str:
 
 
 def _identity(options: Options) -> str:
-    """The device, as far as code for it depends on it; code for a CPU that has a name does not."""
-    device = device_of(options.backend)
-    return "" if device == "cpu" and options.target != "host" else find_device(device).identity()
+    """The device that runs what is compiled, with its driver."""
+    return find_device(device_of(options.backend)).identity()
 
 
 def _content(value: Any) -> str:
