@@ -65,7 +65,7 @@ class Kernel:
         self.limits = limits
         longest = max((_reach(b) for b in job.buffers), default=0)
         index = i64 if longest > LARGEST_INDEX else i32
-        self.code = Code(double=limits.double, index_type=index)
+        self.code = Code(double=limits.double, index_type=index, inlines=limits.inlines)
         self.items: tuple[int, ...] = (1,)
         self.group: tuple[int, ...] = (1,)
         self._parameters: dict[Hashable, tuple[Parameter, Pointer]] = {}
