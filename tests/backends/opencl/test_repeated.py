@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import afterglow as ag
-import afterglow.driver.compile  # noqa: F401  the text names ops that must be known
+import afterglow.driver.compile
 
 pytest.importorskip("pyopencl", reason="pyopencl is not installed: pip install afterglow[opencl]")
 

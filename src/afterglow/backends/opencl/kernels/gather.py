@@ -7,7 +7,7 @@ from afterglow.backends.opencl.clc import Value
 from afterglow.backends.opencl.kernels.anchors import anchor
 from afterglow.backends.opencl.kernels.around import read, write_result
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
-from afterglow.backends.opencl.kernels.movement import begin
+from afterglow.backends.opencl.kernels.movement import begin, begin_vectors
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.pointwise.vocabulary import clamp, convert, differ, select
 from afterglow.instr import OpInstr
@@ -47,10 +47,10 @@ def write_gather(job: Job, limits: Limits) -> KernelSource:
     data, indices = step.operand(0), step.operand(1)
     first = step.op.axis % data.type.rank
     last = first + indices.type.rank
-    places = begin(kernel, step)
+    places, lanes = begin_vectors(kernel, [data], whole=last < step.outs[0].type.rank)
     index = in_range(kernel, "indices", read(kernel, indices, places[first:last]))
-    value = read(kernel, data, [*places[:first], index, *places[last:]])
-    write_result(kernel, value, places)
+    value = read(kernel, data, [*places[:first], index, *places[last:]], lanes)
+    write_result(kernel, value, places, lanes)
     return kernel.finish()
 
 
