@@ -10,6 +10,12 @@ from afterglow.backends.opencl.kernels import (
     pooling,
     quantized,
     reduction,
+    running,
+    scatter,
+    search,
 )
 
-_FAMILIES = (attention, conv, gather, lines, matmul, movement, pooling, quantized, reduction)
+_FAMILIES = (
+    *(attention, conv, gather, lines, matmul, movement, pooling),
+    *(quantized, reduction, running, scatter, search),
+)

@@ -15,18 +15,21 @@ from afterglow.ops.indexing import Gather, GatherElements
 from afterglow.types.dtype import i64, u64
 
 
-def _accepts(step: OpInstr, limits: Limits) -> bool:
+def accepts_indices(step: OpInstr, limits: Limits) -> bool:
     """Whether all indices are meant: where a predicate may be false, they may be rubbish."""
     kind = step.operand(1).type.dtype
     return step.predicate is None and kind.is_integer and kind is not u64
 
 
-def in_range(kernel: Kernel, operand: str, number: Value) -> Value:
-    """A number of an operand as a count from the front, in the range that the op tells."""
+def in_range(kernel: Kernel, operand: str, number: Value, component: int = 0) -> Value:
+    """A number of an operand as a count from the front, in the range that the op tells.
+
+    Where the numbers are tuples, it is the range of one component of these.
+    """
     step, code = kernel.job.anchor, kernel.code
     assert step is not None
     types = [None if b is None else b.type for b in step.ins]
-    allowed = step.op.index_ranges(types)[operand][0]
+    allowed = step.op.index_ranges(types)[operand][component]
     assert allowed is not None
     given = convert(number, i64)
     counted = select(given < 0, given + -allowed.low, given) if allowed.low < 0 else given
@@ -38,7 +41,7 @@ def in_range(kernel: Kernel, operand: str, number: Value) -> Value:
     return code.named(near)
 
 
-@anchor(Gather, accepts=_accepts)
+@anchor(Gather, accepts=accepts_indices)
 def write_gather(job: Job, limits: Limits) -> KernelSource:
     """Slices along an axis."""
     kernel = Kernel(job, limits)
@@ -54,7 +57,7 @@ def write_gather(job: Job, limits: Limits) -> KernelSource:
     return kernel.finish()
 
 
-@anchor(GatherElements, accepts=_accepts)
+@anchor(GatherElements, accepts=accepts_indices)
 def write_gather_elements(job: Job, limits: Limits) -> KernelSource:
     """An index for each result, along one axis."""
     kernel = Kernel(job, limits)

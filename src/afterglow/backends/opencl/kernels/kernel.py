@@ -93,7 +93,7 @@ class Kernel:
 
     def alarm(self, operand: str, allowed: IndexRange) -> Pointer:
         """Where the kernel says that an index is out of range."""
-        return self._declare(operand, Alarm(self.step, operand, allowed), i64)
+        return self._declare((operand, allowed), Alarm(self.step, operand, allowed), i64)
 
     def _declare(self, key: Hashable, parameter: Parameter, dtype: DType) -> Pointer:
         if key not in self._parameters:
