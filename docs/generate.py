@@ -16,9 +16,15 @@ from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
 from afterglow.frontends.onnx.contrib.fused import MICROSOFT
 from afterglow.frontends.onnx.registry import IMPORTERS, Importer
-from afterglow.graph import OPS, Op
+from afterglow.graph import OPS, Module, Op
 from afterglow.graph.attributes import value_text
 from afterglow.memory.picture import memory_svg
+from afterglow.partition.config import LATENCY
+from afterglow.partition.picture import plan_svg
+from afterglow.partition.place import place
+from afterglow.partition.plan import PartitionPlan
+from afterglow.partition.pricing import DeviceCosts, price_tasks
+from afterglow.partition.problem import Link
 
 FOLDER = Path(__file__).parent
 DIGITS = FOLDER.parent / "examples" / "digits" / "digits.onnx"
@@ -31,6 +37,7 @@ def pages() -> dict[str, str]:
         "primitives.md": primitives_page(),
         "onnx-contrib.md": contrib_page(),
         "images/memory-digits.svg": memory_picture(),
+        "images/partition-digits.svg": partition_picture(),
     }
 
 
@@ -38,6 +45,26 @@ def memory_picture() -> str:
     """A drawing of the arena of the digits model."""
     compiled = Stages(Options()).finish(import_model(DIGITS))
     return memory_svg(compiled.program, compiled.plan.lower_bound_bytes, DIGITS.name)
+
+
+def partition_picture() -> str:
+    """A drawing of the digits model on a CPU and on a chip that can do no more than multiply."""
+    module = Stages(Options()).optimise(import_model(DIGITS))
+    way = Link(latency=5e-7, bandwidth=1e10)
+    costs = DeviceCosts(("cpu", "chip"), _price, {(0, 1): way, (1, 0): way})
+    tasks = price_tasks(module, costs)
+    plan = PartitionPlan.of(tasks, place(tasks.problem, LATENCY), LATENCY)
+    return plan_svg(plan, DIGITS.name)
+
+
+def _price(device: str, module: Module) -> float | None:
+    """Seconds for the arithmetic of a module, of which the chip does just some."""
+    nodes = [*module.main.nodes]
+    if device == "chip" and any(node.op.mnemonic.endswith(("pool", "softmax")) for node in nodes):
+        return None
+    types = [[None if v is None else v.type for v in node.operands] for node in nodes]
+    works = (n.op.work(n.results[0].type, own) for n, own in zip(nodes, types, strict=True))
+    return 1e-7 + sum(works) / (2e11 if device == "chip" else 1e10)
 
 
 def ops_page() -> str:

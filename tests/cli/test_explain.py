@@ -3,7 +3,11 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import pytest
+
 from afterglow.cli import explain as explain_module
+from afterglow.driver import partitioning
+from afterglow.runtime.rates import MemoryLevel, Rates
 from tests.cli import models
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
@@ -111,4 +115,45 @@ def test_exact_sums_leave_no_choice(command):
 def test_the_interpreter_chooses_nothing(command):
     assert (
         command("explain", str(DIGITS), "--backend", "interpreter", "--json").json["kernels"] == []
+    )
+
+
+@pytest.fixture(scope="module")
+def two_devices():
+    return "--device", "cpu:0,threads=1", "--device", "cpu:1,threads=1"
+
+
+@pytest.fixture
+def usual_rates(monkeypatch):
+    """Rates as they might be: to measure them takes seconds."""
+    rates = Rates(flops=1e11, levels=(MemoryLevel(1 << 30, 1e10),), run_seconds=1e-5)
+    monkeypatch.setattr(partitioning, "rates_of", lambda device, cache: rates)
+
+
+def test_partitions_are_shown_with_reasons(command, usual_rates, two_devices, tmp_path):
+    drawn = tmp_path / "plan.svg"
+    options = (*two_devices, "--place", "conv*=cpu:1", "--draw", str(drawn))
+    finished = command("explain", str(DIGITS), "--partitions", *options)
+    assert finished.status == 0
+    for text in ("latency: ", "cpu:0", "placed there by the user", "values that cross: "):
+        assert text in finished.out
+    assert f"partitions drawn in {drawn}" in finished.out
+    assert ET.parse(drawn).getroot().tag.endswith("svg")
+
+
+def test_partitions_are_data(command, usual_rates, two_devices, tmp_path):
+    drawn = tmp_path / "plan.dot"
+    data = command("explain", str(DIGITS), *two_devices, "--draw", str(drawn), "--json").json
+    assert [device["name"] for device in data["devices"]] == ["host memory", "cpu:0", "cpu:1"]
+    assert {task["device"] for task in data["tasks"]} <= {"cpu:0", "cpu:1"}
+    assert data["picture"] == str(drawn)
+    assert drawn.read_text().startswith('digraph "partition"')
+
+
+def test_one_device_has_no_partitions(command):
+    finished = command("explain", str(DIGITS), "--partitions")
+    assert finished.status == 2
+    assert finished.err == (
+        "error: a model on 'cpu' alone has no partitions\n"
+        "  help: give several devices: --backend opencl,cpu\n"
     )

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -265,3 +267,42 @@ def test_an_index_out_of_range_is_an_error_unless_unchecked(command, tmp_path):
         *words,
     )
     assert command(*words, "--unchecked").status == 0
+
+
+def spans(path):
+    """The events of a trace that have a duration, with the names of their rows."""
+    events = json.loads(path.read_text())["traceEvents"]
+    rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["ph"] == "M"}
+    return [
+        (rows[e["pid"], 0], rows[e["pid"], e["tid"]], e["name"], e["cat"])
+        for e in events
+        if e["ph"] == "X"
+    ]
+
+
+def test_a_trace_shows_the_run_and_its_steps(command, tmp_path):
+    path, source = tmp_path / "t.json", models.linear(tmp_path)
+    assert command("run", source, "--trace", str(path)).status == 0
+    whole, there, *steps = spans(path)
+    assert whole == ("host", "caller", "run", "run")
+    assert there == ("cpu", "stream 0", "run", "compute")
+    assert steps
+    assert {step[:2] for step in steps} == {("cpu", "steps, one after the other")}
+    assert command("run", source, "--trace", str(path), "--backend", "interpreter").status == 0
+    assert spans(path) == [whole, ("interpreter", "stream 0", "run", "compute")]
+
+
+def test_a_trace_of_a_saved_model_shows_its_steps(command, tmp_path):
+    saved, path = tmp_path / "m.agc", tmp_path / "t.json"
+    assert command("compile", models.linear(tmp_path), "-o", str(saved)).status == 0
+    assert command("run", str(saved), "--trace", str(path)).status == 0
+    assert len(spans(path)) >= 3
+
+
+def test_a_trace_overwrites_no_other_file(command, tmp_path):
+    path = tmp_path / "t.json"
+    path.write_text("{}")
+    finished = command("run", models.linear(tmp_path), "--trace", str(path))
+    assert finished.status == 2
+    assert "t.json already exists and is not a trace written by Afterglow" in finished.err
+    assert command("run", models.linear(tmp_path), "--trace", str(path), "--force").status == 0

@@ -29,7 +29,7 @@ def test_the_rates_of_the_cpu_are_measured() -> None:
     info = find_device("cpu").describe()
     rates = calibrate(Options(threads=1), info, on_probe=lambda *counts: counted.append(counts))
     assert counted == [(number, len(FEW)) for number in range(len(FEW) + 1)]
-    assert [*rates.products] == ["conv/f32/direct/packed"]
+    assert [*rates.products] == ["conv/f32/direct/constant"]
     assert 1e8 < rates.flops < 1e13
     assert 1e8 < rates.levels[0].bandwidth < 1e13
     assert 0 < rates.step_seconds < rates.run_seconds < 0.1

@@ -11,6 +11,7 @@ import afterglow as ag
 from afterglow.driver import partitioning
 from afterglow.ops.activation import Relu
 from afterglow.ops.linear import MatMul
+from afterglow.partition.plan import parse_plan
 from afterglow.runtime.partitioned.executable import PartitionedExecutable
 from afterglow.runtime.rates import MemoryLevel, Rates
 from afterglow.support.errors import MemoryLimitError, UsageError
@@ -97,6 +98,23 @@ def test_a_partitioned_model_is_one_file(tmp_path, expected):
     loaded = ag.load(tmp_path / "model.agc")
     assert devices_of(loaded) == devices_of(model) == ["cpu:0", "cpu:1", "cpu:0"]
     assert np.array_equal(loaded(X), model(X))
+
+
+def test_each_device_gets_some_items_of_a_batch(expected):
+    config = ag.PartitionConfig(split_batch=True)
+    model = ag.compile(network(), backend=[FIRST, SECOND], partition=config, cache=False)
+    assert devices_of(model) == ["cpu:0", "cpu:1"]
+    assert [p.part.inputs for p in model.compiled.executable.parts] == [("x[0:4]",), ("x[4:8]",)]
+    np.testing.assert_allclose(model(X), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_where_is_told_as_text():
+    config = ag.PartitionConfig(placement={"layer1*": "cpu:1", "*": "cpu:0"})
+    model = ag.compile(network(), backend=[FIRST, SECOND], partition=config, cache=False)
+    plan = parse_plan(model.ir("partitions"))
+    assert [task.device for task in plan.tasks] == ["cpu:0", "cpu:1", "cpu:0", "cpu:0"]
+    with pytest.raises(UsageError, match="no stage 'llvm' of a model on several devices"):
+        model.ir("llvm")
 
 
 @pytest.mark.parametrize(

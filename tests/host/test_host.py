@@ -110,6 +110,23 @@ def test_requests_go_to_the_least_loaded_device(
     assert [device.done for device in host.statistics().devices] == [3, 3]
 
 
+def test_a_much_slower_device_gets_only_what_the_faster_has_no_time_for(
+    double: ag.CompiledModel,
+) -> None:
+    def fault(device: str, model: str) -> None:
+        if device == "cpu:1":
+            sleep(0.01)
+
+    with Host(TWO, fault=fault) as host:
+        host.add("double", double)
+        for _ in range(16):
+            host.run("double", X)
+        done = [device.done for device in host.statistics().devices]
+        assert done == [13, 3]  # three to find out
+        wait([host.submit("double", X) for _ in range(100)], WAIT)
+        assert host.statistics().devices[1].done < 20
+
+
 def test_replicas_are_the_runs_at_the_same_time(
     gated: Callable[..., tuple[Host, Gate]],
 ) -> None:
@@ -251,19 +268,16 @@ def test_statistics_print_as_tables(double: ag.CompiledModel) -> None:
 
 def test_a_model_that_does_not_fit_a_device_says_what_it_needs(double: ag.CompiledModel) -> None:
     needed = double.memory.total_bytes
-    once = double.memory.weight_bytes + double.memory.code_bytes
     with Host([ag.LogicalDevice("cpu:0", memory=needed + 10)]) as host:
         host.add("first", double)
         assert host.statistics().devices[0].used_bytes == needed
         with pytest.raises(MemoryLimitError) as caught:
             host.add("second", double)
         assert str(caught.value) == (
-            f"error: 'second' needs {needed:,} bytes on device 'cpu:0', which has {needed + 10:,}; "
-            f"{needed:,} are taken by other models\n"
-            f"    {once:>15,}  weights and code\n"
-            f"    {needed - once:>15,}  activations, inputs and outputs, for each of 1 at once\n"
-            "  help: give it fewer replicas or another device, or divide it: "
-            "ag.compile(model, backend=[DEVICE, DEVICE])"
+            f"error: 'second' needs {needed:,} bytes on device 'cpu:0', which has {needed + 10:,}, "
+            f"of which other models take {needed:,}\n"
+            "  help: give it fewer replicas or another device, or divide it over several with "
+            "partition="
         )
         assert host.models == ("first",)
         host.remove("first")

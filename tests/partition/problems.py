@@ -11,16 +11,21 @@ from afterglow.partition.problem import Edge, Link, Placement, Problem, Task
 
 
 @st.composite
-def problems(draw: st.DrawFn, devices: int, most: int, *, limited: bool = False) -> Problem:
-    """A small random graph; the host computes everything. Some devices may have little memory."""
+def problems(
+    draw: st.DrawFn, devices: int, most: int, *, limited: bool = False, host: int = 0
+) -> Problem:
+    """A small random graph; one device computes everything. Some devices may have little memory.
+
+    That is the device `host`; inputs come from the first one, which may not compute.
+    """
     count = draw(st.integers(1, most))
     seconds = st.integers(0, 9).map(float)
     weights = draw(st.lists(st.integers(0, 9), max_size=4)) if limited else []
     used = st.sets(st.integers(0, len(weights) - 1)) if weights else st.just(set())
     tasks = []
     for number in range(count):
-        able = draw(st.sets(st.integers(1, devices - 1)))
-        times = {d: draw(seconds) for d in sorted({0, *able})}
+        able = draw(st.sets(st.integers(host + 1, devices - 1)))
+        times = {d: draw(seconds) for d in sorted({host, *able})}
         kept = draw(st.integers(0, 3)) if limited else 0
         tasks.append(Task(f"t{number}", times, kept, tuple(sorted(draw(used)))))
     edges = [Edge(draw(st.integers(0, 5)), None, tuple(draw(st.sets(st.integers(0, count - 1)))))]

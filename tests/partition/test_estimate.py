@@ -9,9 +9,11 @@ import pytest
 from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
 from afterglow.graph import parse_module
-from afterglow.instr import ON_HOST, KernelPlan, OpInstr, Program, Stack
+from afterglow.instr import ON_HOST, KernelPlan, OpInstr, Program, Region, Stack
 from afterglow.partition.estimate import estimate_seconds, estimate_steps
 from afterglow.runtime.rates import MemoryLevel, Rates
+from afterglow.types import TensorType
+from afterglow.types.dtype import boolean
 
 RATES = Rates(
     flops=1e9,
@@ -103,6 +105,21 @@ def test_a_recurrence_reads_its_weights_in_each_step() -> None:
     quick = replace(RATES, products={"lstm": 1e15}, levels=(MemoryLevel(1 << 20, 1e9),))
     short, long = (seconds(text.replace("STEPS", steps), quick) for steps in ("2", "12"))
     assert long - short == pytest.approx(10 * 64 * 16 * 4 / 1e9, rel=0.15)
+
+
+def test_a_step_with_a_predicate_is_needed_half_of_the_time() -> None:
+    program = planned(EXP)
+    (step,) = (s for s in program.body if isinstance(s, OpInstr))
+    always = sum(estimate_steps(program, RATES))
+    step.predicate = program.declare(Region.INPUT, "p", TensorType(boolean, ()))
+    assert sum(estimate_steps(program, RATES)) == pytest.approx(always / 2, rel=0.01)
+
+
+def test_an_op_that_was_not_measured_counts_as_its_family() -> None:
+    text = EXP.replace("exp", "sin")
+    assert seconds(text) == pytest.approx(512 / 1e9, rel=1e-3)
+    family = {**RATES.elements, "functions/*": 1e3}
+    assert seconds(text, replace(RATES, elements=family)) == pytest.approx(0.064, rel=1e-3)
 
 
 def test_an_empty_step_and_marks_of_lifetimes_take_no_time() -> None:

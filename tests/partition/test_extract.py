@@ -20,7 +20,9 @@ from afterglow.graph import (
     run_function,
     verify_module,
 )
+from afterglow.graph.dims import dims_of_functions
 from afterglow.partition.extract import PartModule, extract, output_values
+from afterglow.runtime.extents import ExtentReader
 from afterglow.support.errors import InternalError, UnsupportedError
 from afterglow.testing.arrays import random_inputs
 from afterglow.testing.graphs import functions_of_floats
@@ -241,20 +243,49 @@ error: no input tells the extent of dimension 'm' to a part
     )
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def cut_anywhere(function: Function, data: st.DataObject) -> list[PartModule]:
+    """The parts of a function that are cut at some of its nodes."""
+    nodes = [*function.nodes]
+    ends = sorted(data.draw(st.sets(st.integers(1, max(1, len(nodes) - 1)), max_size=3)))
+    bounds = [0, *(end for end in ends if end < len(nodes)), len(nodes)]
+    parts = extract(function.module, [nodes[first:last] for first, last in pairwise(bounds)])
+    for part in parts:
+        verify_module(part.module)
+    return parts
+
+
+def check_parts(function: Function, parts: Sequence[PartModule]) -> None:
+    """Parts compute what the whole does."""
+    inputs = random_inputs(function)
+    given = dict(zip((value.name for value in function.inputs), inputs, strict=True))
+    computed = run_parts(parts, given)
+    for name, expected in zip(output_values(function), run_function(function, inputs), strict=True):
+        np.testing.assert_array_equal(computed[name], expected)
+
+
+@QUICK
 @given(functions_of_floats(), st.data())
 def test_parts_in_order_compute_what_the_whole_does(
     function: Function, data: st.DataObject
 ) -> None:
-    nodes = [*function.nodes]
-    ends = sorted(data.draw(st.sets(st.integers(1, max(1, len(nodes) - 1)), max_size=3)))
-    bounds = [0, *(end for end in ends if end < len(nodes)), len(nodes)]
-    groups = [nodes[first:last] for first, last in pairwise(bounds)]
-    parts = extract(function.module, groups)
-    inputs = random_inputs(function)
-    given = dict(zip((value.name for value in function.inputs), inputs, strict=True))
-    computed = run_parts(parts, given)
+    check_parts(function, cut_anywhere(function, data))
+
+
+@QUICK
+@given(functions_of_floats(ranged=True), st.data())
+def test_the_inputs_of_parts_tell_the_extents_of_a_run(
+    function: Function, data: st.DataObject
+) -> None:
+    parts = cut_anywhere(function, data)
+    extents = {dim.name: dim.high - 1 for dim in dims_of_functions([function])}
     for part in parts:
-        verify_module(part.module)
-    for name, expected in zip(output_values(function), run_function(function, inputs), strict=True):
-        np.testing.assert_array_equal(computed[name], expected)
+        main = part.module.main
+        types = [value.type.shape for value in main.inputs]
+        arrays = [np.empty(value.type.bind(extents).shape) for value in main.inputs]
+        told = ExtentReader(part.reads, types).read(arrays, {})
+        assert told == {dim.name: extents[dim.name] for dim in dims_of_functions([main])}
+    bound = [PartModule(part.module.bind(extents)) for part in parts]
+    check_parts(function.module.bind(extents).main, bound)

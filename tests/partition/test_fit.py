@@ -64,8 +64,8 @@ def test_probes_that_could_not_be_run_are_left_out(timed: Mapping[Probe, TimedPr
     few = {probe: timed[probe] for probe in (probes.EMPTY_RUN, probes.CHAIN, probes.PRODUCTS[3])}
     found = fit_rates(few)
     assert found.levels == NOMINAL.levels
-    assert [*found.products] == ["conv/f32/direct/packed"]
-    assert found.flops == found.products["conv/f32/direct/packed"]
+    assert [*found.products] == ["conv/f32/direct/constant"]
+    assert found.flops == found.products["conv/f32/direct/constant"]
 
 
 def test_smaller_working_sets_are_no_slower(timed: Mapping[Probe, TimedProbe]) -> None:

@@ -82,6 +82,20 @@ def test_a_task_is_split_where_a_device_computes_some_of_its_nodes() -> None:
     ]
 
 
+def test_nodes_that_all_devices_compute_join_what_follows_instead() -> None:
+    text = """\
+func @main(%x: f32[2, 2]) {
+  %a = softmax(%x) {axis = -1} : f32[2, 2]
+  %b = reshape(%a) {shape = (4, 1)} : f32[4, 1]
+  %c = matmul(%b, %b) {transpose_lhs = true} : f32[1, 1]
+  return %c
+}
+"""
+    whole, divided = priced(Fake(), text=text), priced(Fake("softmax"), text=text)
+    assert [[n.name for n in task.nodes] for task in whole.nodes] == [["a", "b"], ["c"]]
+    assert [[n.name for n in task.nodes] for task in divided.nodes] == [["a"], ["b", "c"]]
+
+
 def test_a_task_that_is_placed_can_be_nowhere_else() -> None:
     found = priced(Fake(), {"b": "chip"})
     assert [task.seconds for task in found.problem.tasks[:2]] == [{0: 1.0, 1: 0.5}, {1: 0.5}]

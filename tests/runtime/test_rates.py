@@ -38,7 +38,9 @@ def test_what_are_no_rates_is_an_error(wrong: object) -> None:
 
 def test_a_kind_that_was_not_measured_is_as_fast_as_those_most_like_it() -> None:
     assert RATES.product_rate("conv/f32/winograd") == pytest.approx(9e10)
-    assert RATES.product_rate("conv/f32/winograd/packed") == pytest.approx(9e10)
+    assert RATES.product_rate("conv/f32/winograd/constant") == pytest.approx(9e10)
+    narrow = {**RATES.products, "conv/f32/direct/narrow": 1e9}
+    assert replace(RATES, products=narrow).product_rate("conv/f32/direct") == 4e10
     assert RATES.product_rate("conv/f32/strassen") == pytest.approx(6e10)
     assert RATES.product_rate("matmul/i8/direct") == pytest.approx(1e11)
     assert RATES.product_rate("attention/f32/by-block") == RATES.flops
@@ -46,6 +48,7 @@ def test_a_kind_that_was_not_measured_is_as_fast_as_those_most_like_it() -> None
 
 def test_an_op_that_was_not_measured_is_as_fast_as_others() -> None:
     assert [RATES.element_rate(op) for op in ("exp", "sinh")] == [1e9, 5e9]
+    assert RATES.element_rate("sinh", "exp") == 1e9
     assert replace(RATES, elements={}).element_rate("exp") == inf
 
 

@@ -62,7 +62,8 @@ def test_a_trace_is_bounded_and_counts_what_it_left_out(tmp_path: Path) -> None:
     trace.save(tmp_path / "t.json")
     read = json.loads((tmp_path / "t.json").read_text())
     assert len([event for event in read["traceEvents"] if event["ph"] == "X"]) == 2
-    assert read["otherData"] == {"producer": "afterglow", "dropped events": 3}
+    assert read["otherData"] == {"dropped events": 3}
+    assert read["format"] == "afterglow trace"
 
 
 def test_threads_may_add_at_once() -> None:

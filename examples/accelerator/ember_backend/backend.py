@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
 
-from ember_chip.isa import DMA_BYTES, MOST_AXES
+from ember_chip.isa import FLOPS, MOST_AXES, RATES
 from ember_chip.machine import Machine
 
 from afterglow.backends import blocks
@@ -49,9 +49,9 @@ class Ember(blocks.BlockBackend):
             made = Product(None, members, 6 if exact else TARGETS[self.settings.target][0])
             if made.is_fused and made.cycles < inf:
                 settings = {"tile": made.tile, "passes": made.passes}
-                return (KernelPlan("array", settings, made.cycles),)
+                return (KernelPlan("array", settings, made.cycles * FLOPS),)
         if _pointwise(None, members) or blocks.as_copy(step) or _is_reduced(step):
-            return (KernelPlan("vector", cost=float(sum(b.type.size for b in buffers))),)
+            return (KernelPlan("vector", cost=FLOPS / 32 * sum(b.type.size for b in buffers)),)
         return blocks.lowered_or_hosted(step)
 
     def sections(self, memory: blocks.Blocks) -> dict[str, bytes]:
@@ -109,6 +109,6 @@ class EmberExecutable(blocks.BlockExecutable):
         Machine(memory, on_host).run(self.code)
 
 
-_INFO = DeviceInfo("ember", "simulated chip at 1 GHz", 1 << 30, DMA_BYTES * 1e9, 512e9 / 6, inf)
+_INFO = DeviceInfo("ember", "simulated chip at 1 GHz", 1 << 30, *RATES, inf, is_simulated=True)
 DEVICE = blocks.BlockDevice(_INFO, EmberExecutable)
 FACTORY = blocks.NamedTargets("ember", {name: why for name, (_, why) in TARGETS.items()}, Ember)

@@ -13,8 +13,12 @@ ARRAY = 16
 """Rows and columns of the systolic array."""
 LANES = 32
 """Lanes of the vector unit."""
+FLOPS = 512 / 6
+"""FLOPs of f32 that the array computes in a cycle: a product of f32 takes six passes."""
 DMA_BYTES = 4
 """Bytes that DMA moves in a cycle."""
+RATES = DMA_BYTES * 1e9, FLOPS * 1e9
+"""The same in a second, at 1 GHz."""
 BURST = 16
 """Bytes of a DRAM burst: a run of neighbouring bytes takes whole bursts."""
 LATENCY = 64

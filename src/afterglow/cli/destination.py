@@ -32,6 +32,7 @@ STANDARD_OUTPUT = "-"
 _GRAPH = re.compile(rb"(const|state) @|func @|program @|; (after|stage) ")
 _PROFILE = re.compile(rb'\{\s*"format": "afterglow profile"')
 _REPORT = re.compile(rb'\{\s*"format": "afterglow quantization report"')
+_TRACE = re.compile(rb'\{\s*"format": "afterglow trace"')
 _DOT = re.compile(rb'digraph "[^"]*" \{\n  node \[fontname="Helvetica"')
 
 
@@ -59,11 +60,13 @@ PROGRAM = FileKind("a program as text", (".txt", ".agi"), _begins(_GRAPH))
 GRAPH = FileKind("a graph as text", (".txt", ".agg"), _begins(_GRAPH))
 LLVM = FileKind("LLVM IR", (".ll", ".txt"), _is_marked, b"; %s\n" % MARK)
 ASSEMBLY = FileKind("assembly", (".s", ".asm", ".txt"), _is_marked, b"/* %s */\n" % MARK)
+OPENCL = FileKind("kernels in OpenCL C", (".cl", ".txt"), _is_marked, b"// %s\n" % MARK)
 DOT = FileKind("a Graphviz graph", (".dot", ".gv"), _begins(_DOT))
 PICTURE = FileKind("a picture", (".svg",), _is_marked, b"<!-- %s -->\n" % MARK)
 PAGE = FileKind("a page", (".html",), _is_marked, b"<!-- %s -->\n" % MARK)
 REPORT = FileKind("a report", (".json",), _begins(_REPORT))
 PROFILE = FileKind("a profile", (".json",), _begins(_PROFILE))
+TRACE = FileKind("a trace", (".json",), _begins(_TRACE))
 ONNX = FileKind("an ONNX model", (".onnx",), lambda first, _: b"\x12\x09Afterglow" in first[:16])
 ARCHIVE = FileKind("an archive of arrays", (".npz",), _is_marked)
 

@@ -20,6 +20,7 @@ from afterglow.cli.destination import (
     GRAPH,
     LLVM,
     MARK,
+    OPENCL,
     PICTURE,
     PROGRAM,
     STANDARD_OUTPUT,
@@ -46,11 +47,11 @@ from afterglow.support.errors import UnsupportedError, UsageError
 from afterglow.support.plugins import BACKENDS, plugin_names
 from afterglow.types import Array
 
-_KINDS = {"instructions": PROGRAM, "llvm": LLVM, "asm": ASSEMBLY}
+_KINDS = {"instructions": PROGRAM, "llvm": LLVM, "asm": ASSEMBLY, "opencl": OPENCL}
 """The kind of file that is written for a stage; a graph for all others."""
 
-_STAGE = click.STRING if plugin_names(BACKENDS) else click.Choice(STAGES)
-"""Backends of other packages may have listings in languages of their own."""
+_STAGE = click.STRING if plugin_names(BACKENDS) else click.Choice((*STAGES, "opencl"))
+"""Those of all our own backends; backends of other packages may have further ones."""
 
 
 @dataclass

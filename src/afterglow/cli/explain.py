@@ -12,6 +12,7 @@ from rich.table import Table
 from afterglow.cli.choices import choice_data, choice_table, find_choices
 from afterglow.cli.destination import PICTURE, file_for, takes_force
 from afterglow.cli.each import for_each_extent
+from afterglow.cli.explain_partitions import explain_partitions
 from afterglow.cli.progress import StageClock
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session, table
@@ -42,10 +43,24 @@ MEASURED_SECONDS = 2.0
 @click.option(
     "--measure", is_flag=True, help="Time each candidate algorithm instead of only estimating."
 )
+@click.option(
+    "--partitions",
+    is_flag=True,
+    help="Show which device computes what, and why, of a model on several devices.",
+)
+@click.option(
+    "--draw", metavar="FILE", help="Draw the partitions as FILE.svg, or as FILE.dot for Graphviz."
+)
 @takes_force
-@for_each_extent("--memory")
+@for_each_extent("--memory", "--draw")
 def explain(
-    session: Session, request: Request, memory: str | None, measure: bool, force: bool
+    session: Session,
+    request: Request,
+    memory: str | None,
+    measure: bool,
+    partitions: bool,
+    draw: str | None,
+    force: bool,
 ) -> int:
     """Compile MODEL and show its memory plan: the arena, the largest buffers, and the peak.
 
@@ -57,7 +72,19 @@ def explain(
     long. With --measure each is timed on one thread.
 
     Of a model in 16-bit floats, also list what stays in float32, and why.
+
+    Of a model on several devices, show what each computes and why, what crosses between them, and
+    the expected time of a run against that of each device alone.
     """
+    if partitions or draw is not None or request.options.devices:
+        return explain_partitions(session, request, draw, force)
+    return _explain(session, request, memory, measure, force)
+
+
+def _explain(
+    session: Session, request: Request, memory: str | None, measure: bool, force: bool
+) -> int:
+    """Show the memory plan and the kernels of a model on one backend."""
     place = file_for(memory, (PICTURE,), request.path, option="--memory", force=force)
     with StageClock(session.err) as clock:
         request = request.watched(clock)

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from afterglow.cli.arrays import write_arrays
-from afterglow.cli.destination import takes_force
+from afterglow.cli.destination import TRACE, Destination, file_for, takes_force
 from afterglow.cli.each import for_each_extent
 from afterglow.cli.feed import build_feed, takes_inputs
 from afterglow.cli.parameters import Number
@@ -30,6 +30,8 @@ from afterglow.cli.session import Session
 from afterglow.driver.compile import compile_with
 from afterglow.report.agreement import relative_error
 from afterglow.runtime import CompiledModel, TensorInfo
+from afterglow.runtime.recorded import record_model
+from afterglow.runtime.trace import Trace
 from afterglow.support.output_path import unwritable
 from afterglow.types import Array
 
@@ -43,6 +45,7 @@ class Trial:
     repeat: int
     reference: str | None
     tolerance: float
+    trace: str | None
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,11 @@ class Outcome:
     "--output-dir", type=click.Path(path_type=Path), help="Write each output to a .npy file."
 )
 @click.option(
+    "--trace",
+    metavar="FILE.json",
+    help="Record one more run in a file that Perfetto and chrome://tracing show.",
+)
+@click.option(
     "--compare", "reference", type=click.Choice(["onnxruntime"]), help="Compare with its outputs."
 )
 @click.option(
@@ -85,7 +93,7 @@ class Outcome:
 )
 @takes_force
 @takes_state
-@for_each_extent("--output-dir")
+@for_each_extent("--output-dir", "--trace")
 def run(
     session: Session, request: Request, output_dir: Path | None, force: bool, **trial: Any
 ) -> int:
@@ -93,11 +101,15 @@ def run(
 
     With --compare, the exit status is 1 unless all outputs agree. The error of an output is the
     largest absolute difference divided by the reference's largest magnitude. With --state, each
-    run begins with the values of those inputs as the state.
+    run begins with the values of those inputs as the state. With --trace, the file shows devices,
+    copies between them, and the steps of compiled code, one after the other on one thread.
     """
     asked = Trial(**trial)
+    trace = None
+    if asked.trace is not None:
+        trace = file_for(asked.trace, (TRACE,), request.path, option="--trace", force=force)
     with StageClock(session.err) as clock:
-        outcome = _run(request.watched(clock), asked, clock)
+        outcome = _run(request.watched(clock), asked, clock, trace)
     if output_dir is not None:
         _write(output_dir, outcome.results, force=force)
     data = {"model": request.path, "backend": request.options.backend, **outcome.data()}
@@ -115,7 +127,7 @@ def _prepare(
         clock("load")
         if trial.reference is not None:
             raise no_other_engine(request, "--compare")
-        model = load_saved(request, "repeat", "output_dir", "force")
+        model = load_saved(request, "repeat", "output_dir", "force", "trace")
         return model, saved_feed(model, request, trial.inputs, trial.seed)
     clock("read")
     feed = build_feed(request.inputs(request.source()), request, trial.inputs, trial.seed)
@@ -128,11 +140,14 @@ def _prepare(
     return compile_with(request.path, replace(request.options, shapes=shapes, dims={})), feed
 
 
-def _run(request: Request, trial: Trial, clock: StageClock) -> Outcome:
+def _run(request: Request, trial: Trial, clock: StageClock, trace: Destination | None) -> Outcome:
     model, feed = _prepare(request, trial, clock)
     clock("run")
     prepare_seconds = clock.total
     outputs, run_seconds = _timed(model, feed, trial.repeat)
+    if trace is not None:
+        clock("trace")
+        _write_trace(model, feed, trace)
     tensors = _tensors(model.outputs, outputs)
     errors: Sequence[float | None] = [None] * len(tensors)
     if trial.reference is not None:
@@ -159,8 +174,7 @@ def _tensors(infos: Sequence[TensorInfo], outputs: Sequence[Any]) -> list[tuple[
 
 def _timed(model: CompiledModel, feed: Mapping[str, Array], repeat: int) -> tuple[list[Any], float]:
     """The outputs, and the seconds of the fastest run; each begins with the same state."""
-    given = {info.name: feed[info.name] for info in model.inputs}
-    state = {name: array for name, array in feed.items() if name not in given}
+    given, state = _divided(model, feed)
     best = math.inf
     for _ in range(repeat):
         model.reset(state)
@@ -168,6 +182,21 @@ def _timed(model: CompiledModel, feed: Mapping[str, Array], repeat: int) -> tupl
         outputs = model.run(None, given)
         best = min(best, perf_counter() - started)
     return outputs, best
+
+
+def _divided(
+    model: CompiledModel, feed: Mapping[str, Array]
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """What a run is given, and the state that it begins with."""
+    given = {info.name: feed[info.name] for info in model.inputs}
+    return given, {name: array for name, array in feed.items() if name not in given}
+
+
+def _write_trace(model: CompiledModel, feed: Mapping[str, Array], place: Destination) -> None:
+    given, state = _divided(model, feed)
+    trace = Trace()
+    record_model(trace, model, given, lambda: model.reset(state))
+    place.write_text(trace.text())
 
 
 def _write(folder: Path, results: Sequence[Result], *, force: bool) -> None:

@@ -207,8 +207,9 @@ def _partition_dims(options: Options) -> str:
 
 
 def _identity(options: Options) -> str:
-    """The device, as far as code for it depends on it; code for a named target depends on none."""
-    return find_device(device_of(options.backend)).identity() if options.target == "host" else ""
+    """The device, as far as code for it depends on it; code for a CPU that has a name does not."""
+    device = device_of(options.backend)
+    return "" if device == "cpu" and options.target != "host" else find_device(device).identity()
 
 
 def _content(value: Any) -> str:

@@ -7,17 +7,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from time import perf_counter, thread_time
+from time import perf_counter
 from typing import TypeAlias
-
-import numpy as np
 
 from afterglow.driver.devices import device_of, find_device
 from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
 from afterglow.instr import Program, interface_of
 from afterglow.partition.fit import LEAST_SECONDS, TimedProbe, fit_rates
-from afterglow.partition.probes import PROBES, Probe
+from afterglow.partition.probes import PROBES, TRANSFERS, Probe
 from afterglow.runtime.device import (
     Device,
     DeviceBuffer,
@@ -29,7 +27,6 @@ from afterglow.runtime.device import (
 from afterglow.runtime.rates import Rates
 from afterglow.support.errors import AfterglowError
 from afterglow.types import Interface, TensorType
-from afterglow.types.dtype import u8
 
 Clock: TypeAlias = Callable[[], float]
 """Seconds since some moment."""
@@ -46,31 +43,29 @@ MOST_SECONDS = 30.0
 """Seconds after which no more programs are compiled: a device so slow needs no exact rates."""
 LEAST_RUNS = 2
 MOST_RUNS = 200
-TRANSFERS = (1 << 12, 1 << 24)
-"""Bytes that are moved between the host and a device: few for the latency, many for the rate."""
 
 
 def calibrate(
     options: Options,
     info: DeviceInfo,
     *,
-    clock: Clock | None = None,
+    clock: Clock = perf_counter,
     on_probe: OnProbe | None = None,
 ) -> Rates:
     """The rates of the device that options name, with as many threads as they say.
 
-    Programs that the backend cannot compile are left out. On one thread of the host, time in which
-    other processes have the processor does not count.
+    Programs that the backend cannot compile are left out.
     """
     shared = math.isinf(info.transfer_bandwidth)
-    clock = clock or (thread_time if shared and options.threads == 1 else perf_counter)
     device = find_device(device_of(options.backend))
     allocate = None if shared else partial(_allocate, device, info.target)
-    rates = fit_rates(_timed(options, allocate, clock, on_probe))
+    stages = Stages(options)
+    rates = fit_rates(_timed(stages, allocate, clock, on_probe))
     if allocate is None:
         return rates
-    small, large = (_transfer(allocate, nbytes, clock) for nbytes in TRANSFERS)
-    bandwidth = (TRANSFERS[1] - TRANSFERS[0]) / max(large - small, LEAST_SECONDS)
+    small, large = (_transfer(stages, probe, allocate, clock) for probe in TRANSFERS)
+    nbytes = TRANSFERS[1].inputs[0].nbytes
+    bandwidth = nbytes / max(large - small, LEAST_SECONDS)
     return replace(rates, transfer_seconds=small, transfer_bandwidth=bandwidth)
 
 
@@ -88,10 +83,9 @@ class _Trial:
 
 
 def _timed(
-    options: Options, allocate: Allocate | None, clock: Clock, on_probe: OnProbe | None
+    stages: Stages, allocate: Allocate | None, clock: Clock, on_probe: OnProbe | None
 ) -> dict[Probe, TimedProbe]:
     """The times of all programs that can be compiled."""
-    stages = Stages(options)
     trials: dict[Probe, _Trial] = {}
     end = clock() + MOST_SECONDS
     for number, probe in enumerate(PROBES):
@@ -153,10 +147,10 @@ def _allocate(device: Device, target: str, type: TensorType) -> DeviceBuffer:
     return device.allocate(type)
 
 
-def _transfer(allocate: Allocate, nbytes: int, clock: Clock) -> float:
-    """Seconds of moving some bytes there or back, on average."""
-    buffer = allocate(TensorType(u8, (nbytes,)))
-    array = np.zeros(nbytes, np.uint8)
-    there = fastest(lambda: buffer.write(array).result(), clock)
-    back = fastest(lambda: buffer.read().result(), clock)
-    return (there + back) / 2
+def _transfer(stages: Stages, probe: Probe, allocate: Allocate, clock: Clock) -> float:
+    """Seconds of moving an input or an output: by those a run takes more on arrays of the host."""
+    host, device = (_compiled(stages, probe, each) for each in (None, allocate))
+    for _ in range(ROUNDS):
+        host.take_turn(clock)
+        device.take_turn(clock)
+    return max(host.best - device.best, 0.0) / 2

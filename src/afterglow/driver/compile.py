@@ -16,7 +16,7 @@ from afterglow.driver.cache import CompileCache, is_cacheable, model_key
 from afterglow.driver.described import describe_options
 from afterglow.driver.dims import DimOptions, Dims
 from afterglow.driver.options import Options, check_bindings, model_title
-from afterglow.driver.partitioning import check_devices, compile_module
+from afterglow.driver.partitioning import Partitioned, check_devices, compile_module
 from afterglow.driver.profiled import open_profiled
 from afterglow.driver.ranges import Ranges, given_ranges
 from afterglow.driver.sources import Source, open_source
@@ -42,6 +42,9 @@ from afterglow.support.errors import (
 from afterglow.types import Array
 from afterglow.types.extent import Dim, is_ranged, largest, smallest
 
+PARTITIONS = "partitions"
+PARTITIONED_STAGES = ("import", "graph", PARTITIONS)
+"""The stages that can be printed of a model on several devices: each compiles its own parts."""
 STAGES = ("import", "graph", "lowered", "instructions", "llvm", "asm")
 """The stages that can be printed, in order."""
 
@@ -221,6 +224,8 @@ class Recipe(Specialiser):
 
     def stage(self, name: str) -> str:
         """The text of a stage, made anew with the binding used last."""
+        if self.last.devices:
+            return self._partitioned_stage(name)
         stages = Stages(replace(self.last, progress=None))
         known = dict.fromkeys((*STAGES, *stages.languages))
         if name not in known:
@@ -236,6 +241,19 @@ class Recipe(Specialiser):
             return print_module(module)
         program = stages.plan(stages.divide_batches(module)[0])[0]
         return print_program(program) if name == "instructions" else stages.listing(program, name)
+
+    def _partitioned_stage(self, name: str) -> str:
+        """The text of a stage of a model that several devices run."""
+        if name not in PARTITIONED_STAGES:
+            known = ", ".join(PARTITIONED_STAGES)
+            raise UsageError(
+                f"no stage {name!r} of a model on several devices", help=f"there are {known}"
+            )
+        partitioned = Partitioned(replace(self.last, progress=None))
+        module, _ = import_with_state(self.source, self.last)
+        if name == PARTITIONS:
+            return str(partitioned.plan(module))
+        return print_module(module if name == "import" else partitioned.whole.optimise(module))
 
 
 def beyond_bounds(

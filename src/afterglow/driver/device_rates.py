@@ -106,7 +106,9 @@ def rates_of(
 def _measure(
     device: LogicalDevice, info: DeviceInfo, cache: Path | None, on_measure: OnMeasure | None
 ) -> Rates:
-    options = Options(device.backend, device.target, device.threads, cache=cache)
+    options = Options(
+        backend=device.backend, target=device.target, threads=device.threads, cache=cache
+    )
     if on_measure is None:
         return calibrate(options, info)
     return calibrate(options, info, on_probe=lambda *counts: on_measure(device.name, *counts))

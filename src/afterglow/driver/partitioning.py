@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
+from afterglow.driver.batch_split import BatchDevice, split_batch
 from afterglow.driver.device_rates import rates_of
 from afterglow.driver.devices import find_device
 from afterglow.driver.options import Options
@@ -17,10 +18,12 @@ from afterglow.partition.cut import Run, cut
 from afterglow.partition.estimate import estimate_seconds, estimate_steps
 from afterglow.partition.extract import PartModule, extract, output_values
 from afterglow.partition.place import place
+from afterglow.partition.plan import PartitionPlan
 from afterglow.partition.pricing import DeviceCosts, PricedTasks, price_tasks
 from afterglow.partition.problem import Link, Placement, Problem
 from afterglow.runtime import CompiledFunction
 from afterglow.runtime.device import LoadOptions
+from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.runtime.partitioned.executable import PartitionedExecutable
 from afterglow.runtime.partitioned.graph import DEVICE, Part, PartGraph, to_artifact
 from afterglow.runtime.rates import Rates
@@ -99,6 +102,7 @@ class Partitioned:
     @cached_property
     def rates(self) -> tuple[Rates, ...]:
         """How fast each device is."""
+        self._tell("measure devices")
         return tuple(rates_of(device, self.options.cache) for device in self.options.devices)
 
     @property
@@ -112,18 +116,52 @@ class Partitioned:
             stages.check_runs_here()
         names = _Names.of(module.main)
         self.whole.optimise(module)
+        try:
+            return self._fitted(module, names)
+        except MemoryLimitError:
+            policy = self.options.policy
+            if policy.small_weights or all(d.memory is None for d in self.options.devices):
+                raise
+        frugal = replace(self.options, policy=replace(policy, small_weights=True))
+        return Partitioned(frugal)._fitted(module, names)
+
+    def _fitted(self, module: Module, names: _Names) -> CompiledFunction:
+        """An optimised module, placed anew as long as devices need more than was estimated."""
+        if self.config.split_batch:
+            return self._split(module, names)
         priced = self.price(module)
-        factors = [1.0] * len(self.stages)
+        factors = dict.fromkeys(self.options.devices, 1.0)
+        placed = self.place(priced, factors)
         for _ in range(ATTEMPTS):
-            placed = self.place(priced, factors)
             function = self._finish(module, placed, names)
-            needed = self._needed(placed.runs, function)
-            over = [number for number, need in enumerate(needed) if need > self._limit(number)]
+            over = _too_full(self._needed(function, placed.runs))
             if not over:
                 return function
-            for number in over:
-                factors[number] *= 0.95 * self._limit(number) / needed[number]
-        raise self._too_large(needed, over[0])
+            for device, (need, limit) in over.items():
+                factors[device] *= 0.95 * limit / need
+            try:
+                placed = self.place(priced, factors)
+            except MemoryLimitError:
+                break
+        raise _too_large(over)
+
+    def _split(self, module: Module, names: _Names) -> CompiledFunction:
+        """An optimised module whose batch is split over the devices."""
+        self._tell("partition")
+        triples = zip(self.options.devices, self.stages, self.rates, strict=True)
+        graph, interface = split_batch(module, [BatchDevice(*each) for each in triples])
+        function = self._load(graph, interface, names)
+        over = _too_full(self._needed(function))
+        if over:
+            raise _too_large(over)
+        return function
+
+    def plan(self, module: Module) -> PartitionPlan:
+        """Where an imported module would be computed, and why."""
+        self.whole.optimise(module)
+        priced = self.price(module)
+        placed = self.place(priced, dict.fromkeys(self.options.devices, 1.0))
+        return PartitionPlan.of(priced, placed.placement, self.config.objective)
 
     def price(self, module: Module) -> PricedTasks:
         """The tasks of an optimised module, and what they cost on each device."""
@@ -132,12 +170,9 @@ class Partitioned:
         given = self.config.devices_of(module.main, names)
         return price_tasks(module, self._costs(names), given)
 
-    def place(self, priced: PricedTasks, factors: Sequence[float]) -> PlacedTasks:
+    def place(self, priced: PricedTasks, factors: Mapping[LogicalDevice, float]) -> PlacedTasks:
         """Where tasks are best computed, within such parts of the memory that there is."""
-        memories = [
-            None if device.memory is None else int(device.memory * factor)
-            for device, factor in zip(self.options.devices, factors, strict=True)
-        ]
+        memories = [d.memory and int(d.memory * factors[d]) for d in self.options.devices]
         problem = replace(priced.problem, memories=[None, *memories])
         return PlacedTasks(priced, place(problem, self.config.objective))
 
@@ -193,34 +228,43 @@ class Partitioned:
             allocate=device.allocate,
         )
 
-    def _needed(self, runs: Sequence[Run], function: CompiledFunction) -> list[int]:
-        """The bytes that each device needs for what it was given."""
-        needed = [0] * len(self.options.devices)
+    def _needed(
+        self, function: CompiledFunction, runs: Sequence[Run] = ()
+    ) -> dict[LogicalDevice, int]:
+        """The bytes that devices need for what they were given."""
         executable = function.executable
+        needed: dict[LogicalDevice, int] = {}
         if isinstance(executable, PartitionedExecutable):
-            for run, loaded in zip(runs, executable.parts, strict=True):
-                needed[run.device - 1] += loaded.nbytes
+            for loaded in executable.parts:
+                device = loaded.part.device
+                needed[device] = needed.get(device, 0) + loaded.nbytes
         elif runs:
             memory = function.memory
-            own = memory.arena_bytes + memory.weight_bytes + memory.io_bytes
-            needed[runs[0].device - 1] = own
+            alone = self.options.devices[runs[0].device - 1]
+            needed[alone] = memory.arena_bytes + memory.weight_bytes + memory.io_bytes
         return needed
-
-    def _too_large(self, needed: Sequence[int], number: int) -> MemoryLimitError:
-        device = self.options.devices[number]
-        return MemoryLimitError(
-            f"device {device.name!r} has {device.memory:,} bytes, but its part of the model takes "
-            f"{needed[number]:,} for weights, intermediate results, inputs and outputs",
-            help="allow it more memory, add a device, or compile with max_arena",
-        )
-
-    def _limit(self, number: int) -> float:
-        memory = self.options.devices[number].memory
-        return inf if memory is None else memory
 
     def _tell(self, stage: str) -> None:
         if self.options.progress is not None:
             self.options.progress(stage)
+
+
+def _too_full(needed: Mapping[LogicalDevice, int]) -> dict[LogicalDevice, tuple[int, int]]:
+    """The devices that need more memory than they have: what they need, and what they have."""
+    return {
+        device: (need, device.memory)
+        for device, need in needed.items()
+        if device.memory is not None and need > device.memory
+    }
+
+
+def _too_large(over: Mapping[LogicalDevice, tuple[int, int]]) -> MemoryLimitError:
+    device, (need, limit) = next(iter(over.items()))
+    return MemoryLimitError(
+        f"device {device.name!r} has {limit:,} bytes, but its part of the model takes {need:,} "
+        "for weights, intermediate results, inputs and outputs",
+        help="allow it more memory, add a device, or compile with max_arena",
+    )
 
 
 def _follows(problem: Problem) -> list[list[int]]:

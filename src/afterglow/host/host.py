@@ -96,6 +96,8 @@ class Host:
         model; or a `CompiledModel`, of which the host has a copy with states of its own. Without
         `devices` it is put on all that can run it. `replicas` of its requests may run at the same
         time on each. A model that keeps state is on one device, and runs one request at a time.
+        With `partition`, a `PartitionConfig`, the model is divided over the devices; so is a
+        compiled model that was divided before, over those that it was compiled for.
         """
         checked_count("replicas", replicas)
         check_options(model, options)
@@ -103,8 +105,8 @@ class Host:
         entry = self._reserve(name)
         provisioner = Provisioner(self._scheduler.changed, entry, model, options, replicas)
         try:
-            if is_divided(model):
-                provisioner.place_divided(self._new_group)
+            if is_divided(model, options):
+                provisioner.place_divided(chosen, self._new_group)
             elif devices is None:
                 provisioner.place_where_possible(chosen)
             else:
@@ -155,7 +157,8 @@ class Host:
         with self._scheduler.changed:
             self._scheduler.entries.pop(entry.name, None)
             for placement in entry.placements:
-                placement.device.used_bytes -= placement.needed_bytes
+                for device, taken in placement.taken:
+                    device.used_bytes -= taken
 
     def remove(self, name: str, *, wait: bool = True, timeout: float | None = None) -> None:
         """Take a model from the host: it gets no further requests, and those it has are awaited.

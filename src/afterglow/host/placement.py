@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from time import monotonic
@@ -19,6 +20,17 @@ LONGEST_PAUSE = 30.0
 """Seconds that the pause, which doubles with each failed attempt, has at most."""
 PURGED_AT = 64
 """Requests that wait for a placement before it is asked which of them were cancelled."""
+TRIALS = 3
+"""Requests of which the fastest tells how long the next will take: the first ones warm up."""
+MUCH_SLOWER = 2.0
+"""By which factor a device is slower that gets no request while another is free."""
+
+
+def least_loaded(placements: Sequence[Placement]) -> Placement | None:
+    """The one with the least to do, of those that are not much slower than others; None of none."""
+    soonest = min((placement.expected_seconds for placement in placements), default=0.0)
+    able = [p for p in placements if p.expected_seconds <= MUCH_SLOWER * soonest]
+    return min(able, key=lambda placement: placement.busyness, default=None)
 
 
 @dataclass
@@ -49,9 +61,12 @@ class Placement:
     """Loads the model anew, after a failure."""
     replicas: int
     """How many of its requests may run there at once."""
-    needed_bytes: int
+    taken: Sequence[tuple[HostDevice, int]] = ()
+    """The bytes that it takes on devices."""
     running: int = 0
     done: int = 0
+    fastest: float = math.inf
+    """Seconds of the fastest request so far."""
     waiting: list[Request] = field(default_factory=list)
     failure: AfterglowError | None = None
     """What the device said when it failed; None once it works again."""
@@ -86,6 +101,13 @@ class Placement:
     def busyness(self) -> tuple[float, int]:
         """How much its device has to do for each stream; of equal ones, what it has done."""
         return self.device.load / self.device.streams.number, self.done
+
+    @property
+    def expected_seconds(self) -> float:
+        """About how long a further request would take; 0 until there were a few to tell by."""
+        if self.done < TRIALS:
+            return 0.0
+        return self.fastest * (self.device.load + 1) / self.device.streams.number
 
     def offer(self, request: Request) -> bool:
         """Take a request; whether it may run at once, or waits for another.
@@ -124,9 +146,10 @@ class Placement:
             self.device.load -= 1
         return None
 
-    def succeed(self) -> None:
-        """Note that a request ran."""
+    def succeed(self, seconds: float) -> None:
+        """Note that a request ran, and how long."""
         self.failure, self._pause = None, 0.0
+        self.fastest = min(self.fastest, seconds)
         self.done += 1
         self.device.done += 1
 

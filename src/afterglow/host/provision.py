@@ -54,10 +54,10 @@ def is_compiled(source: Any) -> bool:
     )
 
 
-def is_divided(source: Any) -> bool:
-    """Whether a model that is compiled already has parts on several devices."""
+def is_divided(source: Any, options: Mapping[str, Any]) -> bool:
+    """Whether a model has parts on several devices, or is to have them."""
     if not is_compiled(source):
-        return False
+        return options.get("partition") is not None
     model = source if isinstance(source, CompiledModel) else load(source)
     artifact = model.compiled.artifact if model.versions() else None
     return artifact is not None and artifact.device == PARTITIONED
@@ -97,51 +97,95 @@ class Provisioner:
             excerpt=[f"{name}: {error.what}" for name, error in refused.items()],
         )
 
-    def place_divided(self, group: Callable[[Sequence[str]], HostDevice]) -> None:
-        """Have a model that has parts on several devices run on a group of devices."""
-        load = loader(self.source, None, {})
+    def place_divided(
+        self, devices: Sequence[HostDevice], group: Callable[[Sequence[str]], HostDevice]
+    ) -> None:
+        """Have a model that has parts on several devices run on a group of devices.
+
+        One that is best left in one piece is on the first device of the kind that was chosen.
+        """
+        load = divider(self.source, devices, self.options)
         model = load()
-        executable = model.compiled.executable
-        assert isinstance(executable, PartitionedExecutable)
-        names = dict.fromkeys(part.part.device.name for part in executable.parts)
+        if not isinstance(model.compiled.executable, PartitionedExecutable):
+            self._place_whole(model, load, devices)
+            return
+        parts = model.compiled.executable.parts
+        names = dict.fromkeys(part.name for part in parts)
         runs = self.replicas if has_state(model) else 2 * len(names) * self.replicas
-        self._add(Placement(group([*names]), model, load, runs, 0))
+        known = {device.name: device for device in devices}
+        taken = [(known[part.name], part.nbytes) for part in parts if part.name in known]
+        self._add(Placement(group([*names]), model, load, runs), taken)
+
+    def _place_whole(
+        self, model: CompiledModel, load: Callable[[], CompiledModel], devices: Sequence[HostDevice]
+    ) -> None:
+        artifact = model.compiled.artifact
+        kinds = {device_of(device.logical.backend): device for device in reversed(devices)}
+        device = devices[0] if artifact is None else kinds[artifact.device]
+        needed = needed_bytes(self.entry.name, model, self.replicas, device.logical)
+        self._add(Placement(device, model, load, self.replicas), [(device, needed)])
 
     def _place(self, device: HostDevice) -> None:
         load = loader(self.source, device.logical, self.options)
         model = load()
         check_device(self.entry.name, model, device.logical)
-        self._add(Placement(device, model, load, self.replicas, 0))
+        needed = needed_bytes(self.entry.name, model, self.replicas, device.logical)
+        self._add(Placement(device, model, load, self.replicas), [(device, needed)])
 
-    def _add(self, placement: Placement) -> None:
-        name, model = self.entry.name, placement.model
-        if has_state(model) and (self.replicas > 1 or self.entry.placements):
+    def _add(self, placement: Placement, taken: Sequence[tuple[HostDevice, int]]) -> None:
+        name = self.entry.name
+        if has_state(placement.model) and (self.replicas > 1 or self.entry.placements):
             raise UsageError(
                 f"{name!r} keeps state, so all its requests must meet the same replica",
                 help="give it one device and one replica, or add it under a name for each state",
             )
         with self.lock:
-            needed = needed_bytes(name, model, placement.replicas, placement.device)
-            placement.needed_bytes = needed
-            placement.device.used_bytes += needed
+            for device, needed in taken:
+                limit = device.logical.memory
+                if limit is not None and device.used_bytes + needed > limit:
+                    raise _too_large(name, needed, limit, device)
+            for device, needed in taken:
+                device.used_bytes += needed
+            placement.taken = taken
             self.entry.placements.append(placement)
 
 
 def loader(
-    source: Any, device: LogicalDevice | None, options: Mapping[str, Any]
+    source: Any, device: LogicalDevice, options: Mapping[str, Any]
 ) -> Callable[[], CompiledModel]:
-    """What loads a model on a device; also a second time, if the device failed in between.
-
-    A model that has parts on several devices knows them itself.
-    """
+    """What loads a model on a device; also a second time, if the device failed in between."""
     if isinstance(source, CompiledModel):
         return _Copier(source)
     if is_compiled(source):
-        return lambda: load(source, threads=None if device is None else device.threads)
-    assert device is not None
+        return lambda: load(source, threads=device.threads)
     return lambda: compile(
         source, backend=device.backend, target=device.target, threads=device.threads, **options
     )
+
+
+def divider(
+    source: Any, devices: Sequence[HostDevice], options: Mapping[str, Any]
+) -> Callable[[], CompiledModel]:
+    """What loads a model on several devices, whose streams its parts share with other models.
+
+    One that was divided before knows its devices itself; those that the host has not are its own.
+    """
+    streams = {device.name: device.streams for device in devices}
+    copier = _Copier(source) if isinstance(source, CompiledModel) else None
+
+    def divided() -> CompiledModel:
+        if copier is not None:
+            model = copier()
+        elif is_compiled(source):
+            model = load(source)
+        else:
+            model = compile(source, backend=[device.logical for device in devices], **options)
+        executable = model.compiled.executable
+        if isinstance(executable, PartitionedExecutable):
+            model.compiled.executable = executable.sharing(streams)
+        return model
+
+    return divided
 
 
 class _Copier:
@@ -176,14 +220,10 @@ def has_state(model: CompiledModel) -> bool:
     return bool(model.versions()) and bool(model.compiled.interface.states)
 
 
-def needed_bytes(name: str, model: CompiledModel, replicas: int, device: HostDevice) -> int:
-    """What a model takes on a device; an error if that is more than there is left.
-
-    It has its weights and code once, and all else for each run at the same time.
-    """
-    limit = device.logical.memory
+def needed_bytes(name: str, model: CompiledModel, replicas: int, device: LogicalDevice) -> int:
+    """What a model takes on a device: weights and code once, all else for each run at once."""
     if not model.versions():
-        if limit is None:
+        if device.memory is None:
             return 0
         raise UsageError(
             f"what {name!r} takes of the memory of device {device.name!r} is not known: its shapes "
@@ -192,24 +232,13 @@ def needed_bytes(name: str, model: CompiledModel, replicas: int, device: HostDev
         )
     memory = model.memory
     once = memory.weight_bytes + memory.code_bytes
-    needed = once + replicas * (memory.total_bytes - once)
-    if limit is not None and device.used_bytes + needed > limit:
-        raise _too_large(name, needed, once, replicas, device)
-    return needed
+    return once + replicas * (memory.total_bytes - once)
 
 
-def _too_large(
-    name: str, needed: int, once: int, replicas: int, device: HostDevice
-) -> MemoryLimitError:
-    limit, used = device.logical.memory, device.used_bytes
-    taken = f"; {used:,} are taken by other models" if used else ""
-    each = (needed - once) // replicas
+def _too_large(name: str, needed: int, limit: int, device: HostDevice) -> MemoryLimitError:
+    used = device.used_bytes
+    taken = f", of which other models take {used:,}" if used else ""
     return MemoryLimitError(
         f"{name!r} needs {needed:,} bytes on device {device.name!r}, which has {limit:,}{taken}",
-        excerpt=[
-            f"{once:>15,}  weights and code",
-            f"{each:>15,}  activations, inputs and outputs, for each of {replicas} at once",
-        ],
-        help="give it fewer replicas or another device, or divide it: ag.compile(model, "
-        "backend=[DEVICE, DEVICE])",
+        help="give it fewer replicas or another device, or divide it over several with partition=",
     )

@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 from time import monotonic
 from typing import Any
 
-from afterglow.host.placement import Placement
+from afterglow.host.placement import Placement, least_loaded
 from afterglow.host.request import Request
 from afterglow.host.statistics import Counters
 from afterglow.runtime.streams import check_due, settle
@@ -170,7 +170,7 @@ class Scheduler:
                 for placement in entry.placements
                 if placement.is_up and placement.device.name not in request.failures
             ]
-            chosen = min(able, key=lambda placement: placement.busyness, default=None)
+            chosen = least_loaded(able)
             begins = chosen is not None and chosen.offer(request)
         if chosen is None:
             self._fail(request, _no_device(entry, request))
@@ -199,6 +199,7 @@ class Scheduler:
             return
         try:
             check_due(request.due)
+            began = monotonic()
             result = self.run(request, placement)
         except DeviceError as error:
             self._failed(request, placement, error)
@@ -206,7 +207,7 @@ class Scheduler:
             self._fail(request, error)
         else:
             with self.changed:
-                placement.succeed()
+                placement.succeed(monotonic() - began)
             self._count(request)
             settle(request.future, result)
 

@@ -20,9 +20,9 @@ TICK = 1e-10
 
 def assign(problem: Problem) -> Placement:
     """A placement that is at least as fast as each in which one device does all it can."""
-    count = len(problem.devices)
-    first = range(1 if count == 2 else count)  # two devices come to the best from any placement
-    starts = dict.fromkeys(mostly_on(problem, device) for device in first)
+    able = problem.computing
+    first = able[:1] if len(able) == 2 else able  # two come to the best from any placement
+    starts = dict.fromkeys(mostly_on(problem, device) for device in first) or [mostly_on(problem)]
     return min((_improved(problem, start) for start in starts), key=problem.seconds)
 
 
@@ -47,10 +47,10 @@ def _improved(problem: Problem, placement: Placement) -> Placement:
     gained = True
     while gained:
         gained = False
-        for pair in combinations(range(len(problem.devices)), 2):
+        for pair in combinations(problem.computing, 2):
             better = _Redistribution(problem, placement, *pair).best()
             if problem.seconds(better) < problem.seconds(placement) - TICK:
-                placement, gained = better, len(problem.devices) > 2
+                placement, gained = better, len(problem.computing) > 2
     return placement
 
 

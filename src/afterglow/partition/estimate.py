@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from afterglow.graph import Op
 from afterglow.instr import (
     ON_HOST,
     Buffer,
@@ -27,6 +28,10 @@ from afterglow.ops.movement import Transpose
 from afterglow.ops.recurrence import Recurrent
 from afterglow.runtime.rates import Rates
 
+NARROW = 16
+"""Columns or channels of a result below which vectors have lanes to spare."""
+NEEDED = 0.5
+"""How often a step is needed that is skipped where its predicate is false."""
 TRANSPOSED = "transpose"
 """What a copy counts as in which neighbours do not stay neighbours."""
 
@@ -66,8 +71,9 @@ class _Estimate:
             return self.rates.host_step_seconds + 2 * self._moving(step)
         if isinstance(step, OpInstr) and step.bodies:
             return self.rates.step_seconds + self._control(step)
-        busy = max(self._multiplying(step), self._moving(step))
-        return self.rates.step_seconds + busy + self._computing(step)
+        busy = max(self._multiplying(step), self._moving(step)) + self._computing(step)
+        skipped = any(member.predicate is not None for member in ops_of(step))
+        return self.rates.step_seconds + busy * (NEEDED if skipped else 1.0)
 
     def _control(self, step: OpInstr) -> float:
         """The longer branch, or an iteration of a body as often as there may be one."""
@@ -92,7 +98,10 @@ class _Estimate:
             turns = step.dest.strides[-1:] != step.src.strides[-1:]
             return _units(step.dest) / self.rates.element_rate(TRANSPOSED) if turns else 0.0
         _, others = product_of(step)
-        return sum(elements_of(each) / self.rates.element_rate(each.op.mnemonic) for each in others)
+        return sum(
+            elements_of(each) / self.rates.element_rate(each.op.mnemonic, family_of(each.op))
+            for each in others
+        )
 
     def _moving(self, step: Instr) -> float:
         """Seconds in which operands and results come from memory and go there."""
@@ -142,9 +151,16 @@ def kind_of(step: OpInstr, plan: KernelPlan | None) -> str:
     words = [step.op.mnemonic, width, algorithm]
     if isinstance(step.op, Convolution) and step.op.groups == step.required[0].type.shape[-1] > 1:
         words.append("depthwise")
-    if plan is not None and plan.packed:
-        words.append("packed")
+    if step.required[1].root.region is Region.CONSTANT:
+        words.append("constant")
+    if step.outs[0].type.shape[-1] < NARROW:
+        words.append("narrow")
     return "/".join(dict.fromkeys(words))
+
+
+def family_of(op: Op) -> str:
+    """The name of the rate that ops of one family share: each has a file in the catalogue."""
+    return f"{type(op).__module__.rpartition('.')[2]}/*"
 
 
 def elements_of(step: OpInstr) -> float:

@@ -11,6 +11,7 @@ from afterglow.partition import probes
 from afterglow.partition.estimate import (
     elements_of,
     estimate_steps,
+    family_of,
     kind_of,
     plan_of,
     product_of,
@@ -95,12 +96,16 @@ class _Fit:
         """Elements a second by op, once they are at hand; none is faster than the cheapest."""
         cheap = self._cheapest(rates)
         found: dict[str, float] = {}
+        families: dict[str, list[float]] = {}
         for probe in probes.ELEMENTS:
             for main in self._main(probe, rates):
                 elements = elements_of(ops_of(main.step)[0])
-                seconds = max(main.seconds - main.moving, elements / cheap)
-                found[probe.op.mnemonic] = elements / seconds
-        return {**found, OTHER: quantiles(found.values(), n=4)[0]} if len(found) > 1 else found
+                rate = elements / max(main.seconds - main.moving, elements / cheap)
+                found[probe.op.mnemonic] = rate
+                families.setdefault(family_of(probe.op), []).append(rate)
+        if len(found) > 1:
+            found[OTHER] = quantiles(found.values(), n=4)[0]
+        return {**found, **{name: geometric_mean(each) for name, each in families.items()}}
 
     def _cheapest(self, rates: Rates) -> float:
         """Elements a second of the cheapest op, of which many are one step."""
@@ -121,20 +126,24 @@ class _Fit:
         return {kind: geometric_mean(each) for kind, each in found.items()}
 
     def _main(self, probe: Probe, rates: Rates) -> Iterator[MainStep]:
-        """The step that computes the op; nothing if there are several, or others take as long."""
+        """The step that computes the op; of several equal ones the last, with the mean of seconds.
+
+        Nothing if it is computed by steps of several kinds, or others take as long.
+        """
         timed = self.timed.get(probe)
         if timed is None:
             return
         body = timed.program.body
         main = [step for step in body if any(member.op == probe.op for member in ops_of(step))]
-        if len(main) != 1 or runs_on_host(main[0]):
+        if len(main) not in (1, probe.repeat) or runs_on_host(main[-1]):
             return
         estimated = dict(zip(body, estimate_steps(timed.program, rates), strict=True))
-        moving = estimated.pop(main[0]) - rates.step_seconds
-        whole = _net(timed.seconds, rates)
+        moving = [estimated.pop(step) - rates.step_seconds for step in main][-1]
+        whole = timed.seconds - rates.run_seconds
         seconds = whole - sum(estimated.values())
         if seconds > MAIN_SHARE * whole:
-            yield MainStep(main[0], seconds, moving)
+            net = max(seconds / len(main) - rates.step_seconds, LEAST_SECONDS)
+            yield MainStep(main[-1], net, moving)
 
 
 def _net(seconds: float, rates: Rates) -> float:

@@ -79,7 +79,8 @@ def steps_of(plan: PartitionPlan) -> Iterator[_Step]:
     for task in plan.tasks:
         arriving = [t for t in waiting if t.to == task.device and t.value in task.reads]
         waiting = [transfer for transfer in waiting if transfer not in arriving]
-        for step in (*arriving, task):
+        steps: list[PlacedTask | Transfer] = [*arriving, task]
+        for step in steps:
             yield _Step(clock, step)
             clock += step.seconds
     for transfer in waiting:

@@ -98,8 +98,8 @@ def refusal(problem: Problem) -> MemoryLimitError:
     alone = [problem.held_by([number]) for number in range(len(problem.tasks))]
     largest = max(range(len(alone)), key=alone.__getitem__)
     sizes = ", ".join(
-        f"{name} {'any' if memory is None else bytes_text(memory)}"
-        for name, memory in zip(problem.devices, problem.memories, strict=True)
+        f"{problem.devices[device]} {_size_text(problem.memories[device])}"
+        for device in problem.computing
     )
     return MemoryLimitError(
         f"the model needs {bytes_text(problem.held_by(range(len(alone))))} for weights and values, "
@@ -107,3 +107,7 @@ def refusal(problem: Problem) -> MemoryLimitError:
         "placement was found that fits the devices",
         help=f"they have {sizes}: add a device, or allow more memory",
     )
+
+
+def _size_text(memory: int | None) -> str:
+    return "any" if memory is None else bytes_text(memory)

@@ -35,6 +35,8 @@ class DeviceUse:
     """What it has; None for no limit."""
     alone: float | None = None
     """The time of a run on this device alone; None if it cannot."""
+    computes: bool = True
+    """Whether it is more than memory that inputs come from and outputs go to."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,8 @@ def _rounded(seconds: float) -> float:
 
 
 def _device_use(problem: Problem, placement: Placement, device: int) -> DeviceUse:
+    if device not in problem.computing:
+        return DeviceUse(problem.devices[device], 0, 0.0, 0, computes=False)
     own = [number for number, place in enumerate(placement) if place == device]
     whole = mostly_on(problem, device)
     can = {*whole} <= {device} and problem.fits(whole)
@@ -147,13 +151,7 @@ def _lines(plan: PartitionPlan) -> Iterator[str]:
         f"partition for {plan.objective}: {exact_time(plan.seconds)} a run, "
         f"{exact_time(plan.period)} a request in a pipeline"
     )
-    for device in plan.devices:
-        limit = "" if device.memory is None else f" of {device.memory:,} B"
-        alone = "cannot run alone" if device.alone is None else f"alone {exact_time(device.alone)}"
-        yield (
-            f"device {_spelled(device.name)}: {device.tasks} tasks, {exact_time(device.seconds)}, "
-            f"{device.nbytes:,} B{limit}, {alone}"
-        )
+    yield from map(_device_line, plan.devices)
     for task in plan.tasks:
         where = f"{_spelled(task.name)} on {_spelled(task.device)}"
         yield f"task {where}: {exact_time(task.seconds)}"
@@ -165,6 +163,18 @@ def _lines(plan: PartitionPlan) -> Iterator[str]:
         way = f"{_spelled(each.source)} to {_spelled(each.to)}"
         size = f"{each.nbytes:,} B, {exact_time(each.seconds)}"
         yield f"transfer {_spelled(each.value)} from {way}: {size}"
+
+
+def _device_line(device: DeviceUse) -> str:
+    name = _spelled(device.name)
+    if not device.computes:
+        return f"device {name}: memory only"
+    limit = "" if device.memory is None else f" of {device.memory:,} B"
+    alone = "cannot run alone" if device.alone is None else f"alone {exact_time(device.alone)}"
+    return (
+        f"device {name}: {device.tasks} tasks, {exact_time(device.seconds)}, "
+        f"{device.nbytes:,} B{limit}, {alone}"
+    )
 
 
 def exact_time(seconds: float) -> str:
@@ -185,8 +195,8 @@ _TIME = r"([\d,.]+) µs"
 _COUNT = r"([\d,]+)"
 _HEAD = re.compile(rf"partition for (\w+): {_TIME} a run, {_TIME} a request in a pipeline")
 _DEVICE = re.compile(
-    rf"device {_NAME}: {_COUNT} tasks, {_TIME}, {_COUNT} B(?: of {_COUNT} B)?, "
-    rf"(?:alone {_TIME}|cannot run alone)"
+    rf"device {_NAME}: (?:memory only|{_COUNT} tasks, {_TIME}, {_COUNT} B(?: of {_COUNT} B)?, "
+    rf"(?:alone {_TIME}|cannot run alone))"
 )
 _TASK = re.compile(rf"task {_NAME} on {_NAME}: {_TIME}")
 _LIST = re.compile(rf"  (nodes|reads|gives)(?: ({_NAME}(?:, {_NAME})*))?")
@@ -235,6 +245,8 @@ class _Parser:
 
     def _device(self, line: re.Match[str]) -> DeviceUse:
         name, tasks, seconds, nbytes, memory, alone = line.groups()
+        if tasks is None:
+            return DeviceUse(_name(name), 0, 0.0, 0, computes=False)
         return DeviceUse(
             _name(name),
             _count(tasks),

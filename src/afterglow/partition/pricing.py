@@ -97,7 +97,7 @@ class _Pricing:
         nodes = tasks_of(self.module.main, self.given.get)
         parts = extract(self.module, [task.nodes for task in nodes])
         able = self._able_of_nodes(nodes, parts)
-        if len({*able.values()}) > 1:
+        if able:
             nodes = tasks_of(self.module.main, lambda node: (self.given.get(node), able.get(node)))
             parts = extract(self.module, [task.nodes for task in nodes])
         return nodes, parts
@@ -105,7 +105,7 @@ class _Pricing:
     def _able_of_nodes(
         self, nodes: Sequence[TaskNodes], parts: Sequence[PartModule]
     ) -> dict[Node, frozenset[int]]:
-        """The devices for each node of tasks that some devices cannot compute as a whole."""
+        """The devices of each node that some cannot compute, of tasks with several nodes."""
         groups: list[Sequence[Node]] = []
         apart: dict[int, Node] = {}
         for task, part in zip(nodes, parts, strict=True):
@@ -122,7 +122,10 @@ class _Pricing:
         if not apart:
             return {}
         single = extract(self.module, groups)
-        return {node: self._able(single[place]) for place, node in apart.items()}
+        found = {node: self._able(single[place]) for place, node in apart.items()}
+        return {
+            node: able for node, able in found.items() if len(able) < len(self.devices.computing)
+        }
 
     def _able(self, part: PartModule) -> frozenset[int]:
         """The devices that can compute a module."""

@@ -9,6 +9,7 @@ from afterglow.backends.sample_inputs import sample_array
 from afterglow.graph import Builder, Module, Op, Value
 from afterglow.ops import (
     activation,
+    conversion,
     convolution,
     elementwise,
     functions,
@@ -75,11 +76,14 @@ def _conv(kernel: int, channels: int, results: int, size: int, stride: int = 1) 
     """A convolution of a square image."""
     op = convolution.Conv((stride,) * 2, (kernel // 2,) * 4, (1, 1))
     image, weight = f32(1, size, size, channels), f32(results, kernel, kernel, channels)
-    return Probe(op, (image,), (weight, f32(results)))
+    # within a network, its operand has room for padding, which an input of a program has not
+    repeat = 3 if channels == results and stride == 1 else 1
+    return Probe(op, (image,), (weight, f32(results)), repeat)
 
 
 def _depthwise(op: Callable[..., Op], x: TensorType, *constants: TensorType) -> Probe:
-    return Probe(op((1, 1), (1,) * 4, (1, 1), x.shape[-1]), (x,), constants)
+    repeat = 3 if x.dtype is d.f32 else 1
+    return Probe(op((1, 1), (1,) * 4, (1, 1), x.shape[-1]), (x,), constants, repeat)
 
 
 def _bytes_conv(kernel: int, size: int) -> Probe:
@@ -91,6 +95,8 @@ def _bytes_conv(kernel: int, size: int) -> Probe:
 _UPSAMPLING = convolution.ConvTranspose((2, 2), (0,) * 4, (1, 1))
 EMPTY_RUN = Probe(elementwise.Neg(), (f32(4),))
 """A program of one small step: what a run takes at least."""
+TRANSFERS = (EMPTY_RUN, Probe(elementwise.Neg(), (f32(1 << 22),)))
+"""Programs whose input and output are moved to a device and back: little, and much."""
 CHAIN = Probe(Softmax(), (f32(1, 4),), repeat=_CHAIN)
 """Small steps that cannot be joined: what a step takes at least."""
 BANDWIDTHS = {
@@ -111,6 +117,7 @@ PRODUCTS = (
     _conv(3, 128, 128, 14),
     _conv(3, 64, 64, 28, stride=2),
     _conv(1, 64, 1, 56),
+    _conv(3, 16, 8, 56),
     _depthwise(convolution.Conv, f32(1, 28, 28, 192), f32(192, 3, 3, 1), f32(192)),
     Probe(_UPSAMPLING, (f32(1, 14, 14, 64),), (f32(64, 2, 2, 64),)),
     Probe(Attention(0.125), (f32(1, 6, 128, 64),) * 3),
@@ -133,6 +140,9 @@ ELEMENTS = (
     Probe(elementwise.Div(), (_MANY, _MANY)),
     Probe(activation.Relu(), (_MANY,)),
     Probe(activation.Clip(0.0, 6.0), (_MANY,)),
+    Probe(activation.LeakyRelu(0.1), (_MANY,)),
+    Probe(activation.HardSwish(), (_MANY,)),
+    Probe(conversion.Cast(d.i32), (_MANY,)),
     Probe(activation.Sigmoid(), (_MANY,)),
     Probe(activation.Swish(), (_MANY,)),
     Probe(activation.Gelu(), (_MANY,)),

@@ -109,6 +109,11 @@ class Problem:
         """Whether each task is on a device that can compute it."""
         return all(d in task.seconds for task, d in zip(self.tasks, placement, strict=True))
 
+    @cached_property
+    def computing(self) -> list[int]:
+        """The devices that can compute some task."""
+        return sorted({device for task in self.tasks for device in task.seconds})
+
     def memory_of(self, device: int) -> float:
         """The bytes that a device has; infinite without a limit."""
         given = self.memories[device] if self.memories else None

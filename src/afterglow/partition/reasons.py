@@ -27,7 +27,7 @@ class Reasons:
         if not others:
             return "no other device can compute it"
         if self.objective == THROUGHPUT:
-            return self._by_stage(task)
+            return f"balances the pipeline, in which devices are busy for {self._balance} a request"
         return self._by_time(task, others)
 
     def _by_time(self, task: int, others: Sequence[int]) -> str:
@@ -39,10 +39,11 @@ class Reasons:
         gain, faster = shares[other] - shares[here], times[other] - times[here]
         if gain < 0:
             return f"{duration(-gain)} slower than on {name}, where no memory is left"
-        if faster >= 0:
+        if faster > 0:
             return f"{duration(gain)} faster than on {name}, transfers included"
+        less = f"would take {duration(-faster)} less" if faster else "would take as long"
         return (
-            f"kept with its neighbours: on {name} it would take {duration(-faster)} less, "
+            f"kept with its neighbours: on {name} it {less}, "
             f"but transfers {duration(gain - faster)} more"
         )
 
@@ -55,10 +56,8 @@ class Reasons:
         return share
 
     @cached_property
-    def _busy(self) -> list[float]:
-        return self.problem.busy(self.devices)
-
-    def _by_stage(self, task: int) -> str:
-        own, longest = self._busy[self.devices[task]], max(self._busy)
-        share = own / longest if longest else 1.0
-        return f"its device is busy for {duration(own)}, {share:.0%} of the busiest"
+    def _balance(self) -> str:
+        """How busy the devices are."""
+        busy = self.problem.busy(self.devices)
+        able = self.problem.computing
+        return ", ".join(f"{self.problem.devices[d]} {duration(busy[d])}" for d in able)

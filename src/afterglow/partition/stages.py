@@ -44,9 +44,9 @@ def fastest_stages(problem: Problem) -> Placement | None:
 
 
 def stage_tables(problem: Problem) -> list[Table]:
-    """Seconds of each stage on each device: infinite for what it cannot compute or hold."""
+    """Seconds of each stage on each device that computes: infinite for what it cannot hold."""
     costs = _StageCosts(problem)
-    return [costs.table(device) for device in range(len(problem.devices))]
+    return [costs.table(device) for device in problem.computing]
 
 
 def boundaries_of(problem: Problem) -> list[int]:
@@ -186,10 +186,10 @@ class _Search:
         placed, last = len(self.rows) - 1, len(self.boundaries) - 1
         while placed:
             row = self.rows[placed]
-            device, first = int(row.devices[last]), int(row.firsts[last])
+            number, first = int(row.devices[last]), int(row.firsts[last])
             start, end = self.boundaries[first], self.boundaries[last]
-            devices[start:end] = [device] * (end - start)
-            placed, last = placed ^ (1 << device), first
+            devices[start:end] = [self.problem.computing[number]] * (end - start)
+            placed, last = placed ^ (1 << number), first
         return tuple(devices)
 
     def _next_devices(self, placed: int) -> list[int]:

@@ -78,14 +78,14 @@ class CompiledFunction:
         self.artifact = artifact
         self.batches = batches
         self._program = program
-        self._allocate = allocate
+        self.allocate = allocate
         self.states = {port.name: allocate(port.type) for port in interface.states}
         self._growth = Growth.of(interface)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
         """The same code, which is never changed, with a copy of the states."""
         copied = copy(self)
-        copied.states = {name: self._allocate(state.type) for name, state in self.states.items()}
+        copied.states = {name: self.allocate(state.type) for name, state in self.states.items()}
         for name, state in copied.states.items():
             state.write(self.states[name].read().result()).result()
         if self._growth is not None:

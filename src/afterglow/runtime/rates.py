@@ -34,10 +34,11 @@ class Rates:
     read_levels: tuple[MemoryLevel, ...] = ()
     """The same for constants, which are only read; those above if there are none."""
     products: Mapping[str, float] = field(default_factory=dict)
-    """FLOPs a second by kind of kernel: op/elements/algorithm, such as conv/f32/winograd, and
-    /packed behind it where operands are packed at compile time."""
+    """FLOPs a second by kind of kernel: op/elements/algorithm, such as conv/f32/winograd. Behind it
+    may be /depthwise, /constant for constant weights, and /narrow for few columns."""
     elements: Mapping[str, float] = field(default_factory=dict)
-    """Elements a second that ops compute which are no products, by mnemonic."""
+    """Elements a second that ops compute which are no products, by mnemonic; and for those that
+    were not measured, by the family of ops, such as `reduction/*`."""
     step_seconds: float = 0.0
     """What every instruction takes besides its work."""
     run_seconds: float = 0.0
@@ -76,6 +77,8 @@ class Rates:
 
     def product_rate(self, kind: str) -> float:
         """FLOPs a second of a kind of kernel; of those most like it if it was not measured."""
+        if kind in self.products:
+            return self.products[kind]
         words = kind.split("/")
         for count in range(len(words), 0, -1):
             prefix = words[:count]
@@ -86,9 +89,10 @@ class Rates:
                 return math.exp(sum(map(math.log, found)) / len(found))
         return self.flops
 
-    def element_rate(self, mnemonic: str) -> float:
-        """Elements a second that an op computes."""
-        return self.elements.get(mnemonic) or self.elements.get(OTHER) or math.inf
+    def element_rate(self, *names: str) -> float:
+        """Elements a second of the first of some names that was measured: an op, its family."""
+        known = (self.elements[name] for name in (*names, OTHER) if name in self.elements)
+        return next(known, math.inf)
 
     def bandwidth(self, nbytes: float) -> float:
         """Bytes a second of operands and results that are so many bytes."""

@@ -1,35 +1,88 @@
-"""Runs that are recorded in a trace, with what is copied to and from the memory of a device."""
+"""Runs that are recorded in a trace: copies to and from devices, and steps where they are timed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from time import perf_counter
+from typing import Any, TypeAlias
 
 from afterglow.runtime.buffers import HostBuffer
-from afterglow.runtime.device import DeviceBuffer, Executable
-from afterglow.runtime.trace import Recording
+from afterglow.runtime.compiled import CompiledFunction
+from afterglow.runtime.device import DeviceBuffer, Executable, TimesSteps
+from afterglow.runtime.model import CompiledModel
+from afterglow.runtime.partitioned.graph import DEVICE as PARTITIONED
+from afterglow.runtime.trace import Recording, Row, Trace, recording
+from afterglow.runtime.version import Version
 from afterglow.types import Array, Interface, TensorType
+
+Allocate: TypeAlias = Callable[[TensorType], DeviceBuffer]
+Buffers: TypeAlias = tuple[list[DeviceBuffer], list[DeviceBuffer]]
+"""Those of inputs, and those of outputs."""
+
+
+def record_model(
+    trace: Trace, model: CompiledModel, feed: Mapping[str, Any], reset: Callable[[], None]
+) -> None:
+    """Record one run of a model, and once more its steps one after the other, if they are timed.
+
+    A model that consists of parts shows each on its device. `reset` gives it its state anew.
+    """
+    here = Recording(trace, trace.next_request(), Row("host", "caller"))
+    version = model.version_for(feed)
+    reset()
+    if not isinstance(version, Version) or _device(version.compiled) == PARTITIONED:
+        with here.span("run", "run"), recording(here):
+            model.run(None, feed)
+        return
+    compiled, inputs = version.compiled, version.inputs_of(feed)
+    there = Recording(trace, here.request, Row(_device(compiled), "stream 0"))
+    buffers = device_buffers(compiled.interface, compiled.allocate)
+    if buffers is not None:
+        compiled.executable.start(*buffers, compiled.states).result()  # brings them to the device
+        reset()
+    with here.span("run", "run"):
+        run_recorded(there, compiled.executable, buffers, inputs, compiled.states)
+    reset()
+    if isinstance(compiled.executable, TimesSteps):
+        row = Row(_device(compiled), "steps, one after the other")
+        _record_steps(trace, row, compiled, inputs)
+
+
+def _device(compiled: CompiledFunction) -> str:
+    """The device that a program is for; what has no artifact is called by the host."""
+    return "library" if compiled.artifact is None else compiled.artifact.device
+
+
+def _record_steps(
+    trace: Trace, row: Row, compiled: CompiledFunction, inputs: Sequence[Array]
+) -> None:
+    executable = compiled.executable
+    assert isinstance(executable, TimesSteps)
+    begin = perf_counter()
+    seconds = executable.time_steps(inputs, compiled.states)
+    for step, taken in zip(executable.steps(), seconds, strict=True):
+        where = "host" if step.on_host else row.process
+        trace.add(row, step.kernel, begin, begin + taken, kind="step", node=step.origin, on=where)
+        begin += taken
 
 
 def run_recorded(
     here: Recording,
     executable: Executable,
-    interface: Interface,
-    allocate: Callable[[TensorType], DeviceBuffer],
+    buffers: Buffers | None,
     inputs: Sequence[Array],
     states: Mapping[str, DeviceBuffer],
 ) -> list[Array]:
     """Run once on arrays of the host, in a row of a trace.
 
-    Where the device has a memory of its own, copies are shown apart from the arithmetic, which
-    then cannot overlap with them.
+    With buffers of a device, copies are shown apart from the arithmetic, which then cannot overlap
+    with them.
     """
-    given = None if interface.dims else _allocated(interface, allocate)
-    if given is None:
+    if buffers is None:
         with here.span("run", "compute"):
             return executable.run(inputs, states)
-    taken, made = given
+    taken, made = buffers
     with here.span("copy inputs", "transfer", bytes=sum(array.nbytes for array in inputs)):
         _await([buffer.write(array) for buffer, array in zip(taken, inputs, strict=True)])
     with here.span("run", "compute"):
@@ -38,16 +91,15 @@ def run_recorded(
         return _await([buffer.read() for buffer in made])
 
 
-def _allocated(
-    interface: Interface, allocate: Callable[[TensorType], DeviceBuffer]
-) -> tuple[list[DeviceBuffer], list[DeviceBuffer]] | None:
-    """Buffers for inputs and outputs; None if they are in the memory of the host anyhow."""
-    ports = (*interface.inputs, *interface.outputs)
-    buffers = [allocate(port.type) for port in ports]
-    if all(isinstance(buffer, HostBuffer) for buffer in buffers):
+def device_buffers(interface: Interface, allocate: Allocate) -> Buffers | None:
+    """Buffers for inputs and outputs; None if those are in the memory of the host anyhow."""
+    if interface.dims:  # of which only a run knows the extents
         return None
-    number = len(interface.inputs)
-    return buffers[:number], buffers[number:]
+    taken = [allocate(port.type) for port in interface.inputs]
+    made = [allocate(port.type) for port in interface.outputs]
+    if all(isinstance(buffer, HostBuffer) for buffer in (*taken, *made)):
+        return None
+    return taken, made
 
 
 def _await(copies: Sequence[Future[Any]]) -> list[Any]:

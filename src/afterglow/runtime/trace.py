@@ -16,6 +16,8 @@ from afterglow.support.atomic_file import replace_file
 from afterglow.support.errors import UsageError
 from afterglow.support.output_path import checked_path, writing
 
+FORMAT = "afterglow trace"
+"""By which a file is known to be a trace of ours."""
 MOST_EVENTS = 1_000_000
 """Events that a trace holds, unless another limit is given; of later ones only the number."""
 
@@ -132,16 +134,21 @@ class Trace:
     def _micro(self, time: float) -> float:
         return round((time - self._began) * 1e6, 3)
 
+    def text(self) -> str:
+        """All of it as JSON, as a file has it."""
+        data = {
+            "format": FORMAT,
+            "displayTimeUnit": "ms",
+            "otherData": {"dropped events": self.dropped},
+            "traceEvents": self.events(),
+        }
+        return json.dumps(data)
+
     def save(self, path: str | Path) -> None:
         """Write it as one JSON file, which replaces what was there as a whole."""
         path = checked_path(path, "trace")
-        data = {
-            "traceEvents": self.events(),
-            "displayTimeUnit": "ms",
-            "otherData": {"producer": "afterglow", "dropped events": self.dropped},
-        }
         with writing(path):
-            replace_file(path, [json.dumps(data).encode()])
+            replace_file(path, [self.text().encode()])
 
 
 @dataclass(frozen=True)

@@ -54,9 +54,12 @@ class Version:
 
     def run(self, arrays: Mapping[str, Any]) -> list[Any]:
         """The outputs as a caller gets them."""
-        inputs = [arrays[n] if i is None else arrays[n][i] for n, i in self._input_places]
-        outputs = self.compiled.run(inputs)
+        outputs = self.compiled.run(self.inputs_of(arrays))
         return outputs if self._gives_tensors else assemble(self.forms, outputs)
+
+    def inputs_of(self, arrays: Mapping[str, Any]) -> list[Any]:
+        """What its program takes, in order, of what a caller gives by name."""
+        return [arrays[n] if i is None else arrays[n][i] for n, i in self._input_places]
 
     @cached_property
     def _input_places(self) -> list[tuple[str, int | None]]:

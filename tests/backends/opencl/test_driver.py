@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import afterglow as ag
-from afterglow.backends.opencl import driver
+from afterglow.backends.opencl import device, driver
 from afterglow.backends.opencl.factory import OPENCL
 from afterglow.backends.opencl.limits import Limits
+from afterglow.driver import cache
+from afterglow.driver.options import Options
 from afterglow.support.errors import UsageError
 
 LIMITS = Limits(
@@ -79,3 +83,14 @@ def test_an_unknown_device_is_an_error_that_lists_those_there_are(monkeypatch):
         "error: opencl has no target 'opencl:pocl/gpu'\n"
         "  help: there are opencl:portable-computing-language/pthread-amd-epyc"
     )
+
+
+def test_code_for_a_named_device_depends_on_its_driver(monkeypatch):
+    known = Options(backend="opencl", target="opencl:pocl/cpu")
+    keys = set()
+    for version in ("3.0", "3.1"):
+        limits = replace(LIMITS, version=version)
+        monkeypatch.setattr(device, "devices", lambda limits=limits: ((None, limits),))
+        keys.add(cache._identity(known))
+    assert len(keys) == 2
+    assert cache._identity(Options(backend="cpu", target="x86-64")) == ""

@@ -49,7 +49,7 @@ def test_commands_wait_for_those_they_depend_on_alone(executable):
 
 
 def test_the_order_of_independent_commands_does_not_matter(executable):
-    with executable._workspace() as workspace:
+    with executable.workspace() as workspace:
         in_order = Workspace(workspace.program, timed=True)
     assert in_order.in_order
     for number in range(3):
@@ -62,7 +62,7 @@ def test_runs_at_once_have_memory_of_their_own(executable):
     with ThreadPoolExecutor(8) as threads:
         got = list(threads.map(lambda n: executable.run(arrays(n), {})[0], range(24)))
     assert all(map(np.array_equal, got, wanted))
-    with executable._workspace() as one, executable._workspace() as another:
+    with executable.workspace() as one, executable.workspace() as another:
         assert one._kernels.memories["arena"] is not another._kernels.memories["arena"]
 
 
@@ -126,7 +126,7 @@ def test_states_that_a_failing_device_held_are_lost_until_they_are_reset(
 
 
 def test_a_lack_of_memory_loses_nothing(executable, monkeypatch, opencl_device):
-    with executable._workspace() as workspace:
+    with executable.workspace() as workspace:
         session = workspace.program.session
     code = library().status_code.MEM_OBJECT_ALLOCATION_FAILURE
     monkeypatch.setattr(library(), "enqueue_nd_range_kernel", failing(code))

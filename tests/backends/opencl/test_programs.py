@@ -102,6 +102,11 @@ def test_a_model_with_a_dynamic_dimension_is_compiled_for_each_extent_and_says_w
     }
 
 
+def test_a_driver_that_keeps_what_it_compiled_is_not_asked_for_it(model, opencl_device):
+    (version,) = model.versions()
+    assert ("binary" in version.compiled.artifact.sections) != opencl_device.keeps_programs
+
+
 def test_an_index_out_of_range_is_an_error_of_that_run_alone():
     module = ag.parse_module("""
         const @table : f32[5, 2] = [1, 0, -1, 2, 1, 0.5, 3, 2, 1, 0]

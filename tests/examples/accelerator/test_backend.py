@@ -15,8 +15,10 @@ from ember_chip.clock import measure, one_by_one
 
 import afterglow as ag
 from afterglow.backends.backend import Settings
+from afterglow.driver import partitioning
 from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
+from afterglow.runtime.rates import MemoryLevel, Rates
 from afterglow.support import plugins
 from afterglow.support.errors import UsageError
 from afterglow.testing import BackendConformance, install
@@ -215,3 +217,25 @@ def test_resnet_keeps_the_array_busy():
     large = [section for section in sections if section.products >= 6 * 100e6]
     assert len(large) >= 20
     assert min(section.utilisation for section in large) > 0.7
+
+
+def test_the_chip_and_the_processor_share_a_model(tmp_path, monkeypatch):
+    rates = Rates(flops=1e11, levels=(MemoryLevel(1 << 30, 1e10),))
+    monkeypatch.setattr(partitioning, "rates_of", lambda *_: rates)  # to measure takes seconds
+    module = ag.parse_module("""
+        const @weight : f32[2, 3] = [1, 0, -1, 2, 1, 0.5]
+        func @main(%x: f32[4, 2]) {
+          %product = matmul(%x, @weight) : f32[4, 3]
+          %y = softmax(%product) {axis = 1} : f32[4, 3]
+          return %y
+        }
+    """)
+    x = np.arange(8, dtype=np.float32).reshape(4, 2)
+    expected = ag.compile(module.clone(), cache=False)(x)
+    config = ag.PartitionConfig(placement={"matmul": "ember", "softmax": "cpu"})
+    model = ag.compile(module, backend=["ember", "cpu"], partition=config, cache=False)
+    model.save(tmp_path / "both.agc")
+    loaded = ag.load(tmp_path / "both.agc")
+    parts = loaded.compiled.executable.parts
+    assert [part.part.artifact.device for part in parts] == ["ember", "cpu"]
+    np.testing.assert_allclose(loaded(x), expected, rtol=1e-6)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from random import Random
 from time import sleep
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from afterglow.runtime.artifact import Artifact
-from afterglow.runtime.buffers import HostBuffer, HostExecutable
+from afterglow.runtime.background import done
+from afterglow.runtime.buffers import BufferedExecutable, HostBuffer, HostExecutable
 from afterglow.runtime.device import Footprint
 from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.runtime.partitioned.executable import PartitionedExecutable
@@ -45,6 +46,53 @@ class InHostMemory:
     """As much of a device as loaded parts ask for."""
 
     allocate = HostBuffer
+
+
+class OwnBuffer:
+    """A buffer that counts what is copied."""
+
+    copies: ClassVar[list[str]] = []
+
+    def __init__(self, type: TensorType) -> None:
+        self.type = type
+        self.array = np.zeros(type.shape, np.float32)
+
+    def write(self, array: Array) -> Future[None]:
+        self.copies.append("write")
+        self.array[...] = array
+        return done(None)
+
+    def read(self) -> Future[Array]:
+        self.copies.append("read")
+        return done(self.array.copy())
+
+
+class SumOnDevice(BufferedExecutable):
+    """Adds buffers and one more."""
+
+    footprint = Footprint(0)
+
+    def __init__(self, interface: Interface, device: Any) -> None:
+        self.interface, self.device = interface, device
+
+    def start(
+        self, inputs: Sequence[Any], outputs: Sequence[Any], states: Mapping[str, Any]
+    ) -> Future[None]:
+        outputs[0].array[...] = sum(buffer.array for buffer in inputs) + np.float32(1)
+        return done(None)
+
+
+class WithMemory:
+    """A device that has a memory of its own."""
+
+    allocate = OwnBuffer
+
+
+def on_device(device: str, inputs: Sequence[str], output: str) -> LoadedPart:
+    """A part on a device with a memory of its own."""
+    plain = loaded(device, inputs, output)
+    there: Any = WithMemory()
+    return LoadedPart(plain.part, there, SumOnDevice(plain.part.artifact.interface, there))
 
 
 def loaded(
@@ -160,6 +208,65 @@ def test_random_graphs_give_what_their_parts_in_order_give() -> None:
             for result in [callers.submit(made.run, [X], {}) for _ in range(4)]:
                 for got, name in zip(result.result(WAIT), made.graph.outputs, strict=True):
                     np.testing.assert_array_equal(got, values[name])
+
+
+@pytest.fixture
+def copies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was copied to and from devices, in order."""
+    monkeypatch.setattr(OwnBuffer, "copies", [])
+    return OwnBuffer.copies
+
+
+def test_a_value_stays_on_a_device_where_a_later_part_reads_it(copies: list[str]) -> None:
+    made = program(
+        ["y"],
+        on_device("d", ["x"], "u"),
+        loaded("a", ["x"], "v"),
+        on_device("d", ["u", "v"], "y"),
+    )
+    (y,) = made.run([X], {})
+    np.testing.assert_array_equal(y, 2 * X + 3)
+    assert copies == ["write", "write", "read"]  # x and v there, y back; u stays
+
+
+def test_a_value_that_others_need_is_also_sent(copies: list[str]) -> None:
+    made = program(
+        ["y", "u"],
+        on_device("d", ["x"], "u"),
+        loaded("a", ["u"], "v"),
+        on_device("d", ["u", "v"], "y"),
+        on_device("e", ["u"], "z"),
+    )
+    for _ in range(2):
+        y, u = made.run([X], {})
+        np.testing.assert_array_equal((y, u), (2 * X + 4, X + 1))
+    assert sorted(copies[: len(copies) // 2]) == [*["read"] * 3, *["write"] * 3]
+
+
+def test_copies_of_one_run_overlap_with_the_arithmetic_of_another() -> None:
+    """A device with a memory of its own has two streams, so that two runs meet there."""
+    meeting = threading.Barrier(2, timeout=WAIT)
+    part = on_device("d", ["u"], "y")
+    run = part.executable.run
+    part.executable.run = lambda *given: (meeting.wait(), run(*given))[1]  # type: ignore[method-assign]
+    made = program(["y"], loaded("a", ["x"], "u"), part)
+    with ThreadPoolExecutor(2) as callers:
+        for result in [callers.submit(made.run, [X], {}) for _ in range(2)]:
+            np.testing.assert_array_equal(result.result(WAIT)[0], X + 2)
+
+
+def test_a_trace_shows_copies_apart_from_the_arithmetic(copies: list[str]) -> None:
+    trace = Trace()
+    made = program(["y"], loaded("a", ["x"], "u"), on_device("d", ["u"], "y"))
+    with recording(Recording(trace, 1, Row("host", "main"))):
+        made.run([X], {})
+    spans = [event for event in trace.events() if event["ph"] == "X"]
+    assert [(e["name"], e["cat"], e["args"].get("bytes")) for e in spans] == [
+        ("run", "compute", None),
+        ("copy inputs", "transfer", 8),
+        ("run", "compute", None),
+        ("copy outputs", "transfer", 8),
+    ]
 
 
 def test_a_trace_shows_parts_on_their_devices() -> None:

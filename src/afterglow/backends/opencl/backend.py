@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from afterglow.backends.backend import Settings
+from afterglow.backends.capabilities import StepSeconds
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.build import compile_kernels
 from afterglow.backends.opencl.codegen import (
@@ -16,14 +17,20 @@ from afterglow.backends.opencl.codegen import (
     to_artifact,
 )
 from afterglow.backends.opencl.driver import DEVICE
+from afterglow.backends.opencl.executable import OpenClExecutable
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.opencl.planner import plans, refusal
+from afterglow.backends.opencl.profile import profile
 from afterglow.backends.opencl.session import session
 from afterglow.backends.opencl.target import OpenClTarget
+from afterglow.backends.opencl.verify import VerifyingExecutable
 from afterglow.instr import Instr, KernelPlan, OpInstr, Program, Stack
 from afterglow.passes import Pass
 from afterglow.runtime.artifact import Artifact
+from afterglow.runtime.buffers import HostBuffer
+from afterglow.runtime.device import LoadOptions
 from afterglow.transforms.widen_floats import WidenFloats
+from afterglow.types import Array
 
 LANGUAGE = "opencl"
 
@@ -68,6 +75,25 @@ class OpenCl:
         """The instructions of a program that run on the host, and why."""
         limits = self.target.limits
         return [(step, _reason(step, limits)) for step in program.body if runs_on_host(step)]
+
+    def verifying(self, program: Program, options: LoadOptions) -> VerifyingExecutable:
+        """Kernels each of which is compared with its definition as it runs."""
+        unchecked = self.settings.policy.unchecked
+        return VerifyingExecutable(self._loaded(program), program, unchecked=unchecked)
+
+    def profile(
+        self,
+        program: Program,
+        inputs: Sequence[Array],
+        states: Mapping[str, HostBuffer],
+        options: LoadOptions,
+        repeat: int,
+    ) -> list[StepSeconds]:
+        """Time each kernel by itself, as the device counts."""
+        return profile(self._loaded(program), program, inputs, states, repeat)
+
+    def _loaded(self, program: Program) -> OpenClExecutable:
+        return OpenClExecutable(self.compile(program), self.target.limits)
 
 
 def _reason(step: Instr, limits: Limits) -> str:

@@ -13,10 +13,11 @@ from afterglow.backends.opencl.driver import library
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.opencl.session import Session
 from afterglow.runtime.artifact import Section
-from afterglow.support.digest import digest_of_texts
+from afterglow.support.digest import digest_of_bytes, digest_of_texts
 from afterglow.support.errors import InternalError
 
 _ROUNDED = "-cl-fp32-correctly-rounded-divide-sqrt"
+_SEAL_BYTES = 40
 _MOST_LINES = 20
 """Lines of what a driver says about a program that it refuses."""
 
@@ -26,10 +27,11 @@ def compile_kernels(source: str, on: Session, cache: KernelCache | None) -> byte
     key = digest_of_texts([on.limits.identity, *options_for(on.limits), source])
     found = None if cache is None else cache.get(key)
     if found is None:
-        (found,) = build(source, on).get_info(library().program_info.BINARIES)
+        (binary,) = build(source, on).get_info(library().program_info.BINARIES)
+        found = _seal(binary) + binary
         if cache is not None:
-            cache.put(key, bytes(found))
-    return bytes(found)
+            cache.put(key, found)
+    return found
 
 
 def load_kernels(sections: Mapping[str, Section], compiled_for: Limits, on: Session) -> Any:
@@ -41,8 +43,11 @@ def load_kernels(sections: Mapping[str, Section], compiled_for: Limits, on: Sess
 
 
 def restore(binary: bytes, source: str, on: Session) -> Any:
-    """The kernels that a binary is of; compiled anew if the driver does not take that."""
+    """The kernels that a binary is of; compiled anew if it is damaged, or the driver refuses it."""
     cl = library()
+    seal, binary = binary[:_SEAL_BYTES], binary[_SEAL_BYTES:]
+    if seal != _seal(binary):
+        return build(source, on)
     try:
         with _quiet(cl):
             return cl.Program(on.context, [on.device], [binary]).build(options_for(on.limits))
@@ -60,6 +65,11 @@ def build(source: str, on: Session) -> Any:
     except cl.Error as error:
         said = "\n".join(str(error).splitlines()[:_MOST_LINES])
         raise InternalError(f"{on.limits.name} does not compile the kernels: {said}") from error
+
+
+def _seal(binary: bytes) -> bytes:
+    """What stands before a binary: drivers may crash on one that is damaged."""
+    return digest_of_bytes(binary).encode()
 
 
 def options_for(limits: Limits) -> list[str]:

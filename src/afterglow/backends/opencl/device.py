@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from afterglow.backends.opencl.driver import DEVICE, devices, find
+from afterglow.backends.opencl.driver import DEVICE, devices
 from afterglow.backends.opencl.executable import OpenClExecutable
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.opencl.memory import OpenClBuffer
@@ -12,6 +12,7 @@ from afterglow.backends.opencl.session import session
 from afterglow.backends.opencl.workspace import buffer_for
 from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.device import DeviceBuffer, DeviceInfo, LoadOptions
+from afterglow.support.errors import UsageError
 from afterglow.types import TensorType
 
 OF_UNIT = 16e9
@@ -40,7 +41,14 @@ class OpenClDevice:
     def load(self, artifact: Artifact, options: LoadOptions | None = None) -> OpenClExecutable:
         """Give the kernels to the driver, and the constants to the device."""
         name = Limits.of_json(artifact.manifest["device"]).name
-        return OpenClExecutable(artifact, find(name)[1])
+        here = [limits for _, limits in devices()]
+        found = next((limits for limits in here if limits.name == name), None)
+        if found is None:
+            raise UsageError(
+                f"the model was compiled for {name}, which is not here",
+                help=f"compile it for one of {', '.join(limits.name for limits in here)}",
+            )
+        return OpenClExecutable(artifact, found)
 
     def allocate(self, type: TensorType) -> DeviceBuffer:
         """A buffer of zeros."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -32,10 +35,20 @@ def devices() -> tuple[tuple[Any, Limits], ...]:
         platforms = cl.get_platforms()
     except cl.Error as error:
         raise UsageError(f"OpenCL finds no driver: {error}", help=INSTALL) from error
-    found = [(device, _limits(cl, device)) for p in platforms for device in p.get_devices()]
+    found = [device for platform in platforms for device in _devices_of(cl, platform)]
     if not found:
         raise UsageError("OpenCL finds no device", help=INSTALL)
-    return tuple(found)
+    return tuple(zip(found, numbered([_limits(cl, device) for device in found]), strict=True))
+
+
+def numbered(limits: Sequence[Limits]) -> list[Limits]:
+    """Devices, those with the name of an earlier one with a number."""
+    seen: Counter[str] = Counter()
+    result = []
+    for each in limits:
+        seen[each.name] += 1
+        result.append(replace(each, number=seen[each.name]))
+    return result
 
 
 def find(target: str) -> tuple[Any, Limits]:
@@ -45,11 +58,20 @@ def find(target: str) -> tuple[Any, Limits]:
     prefix, _, rest = target.partition(":")
     platform, _, device = rest.partition("/")
     if prefix == DEVICE:
-        for each in devices():
-            if each[1].matches(platform, device):
-                return each
+        fitting = [each for each in devices() if each[1].matches(platform, device)]
+        named = [each for each in fitting if each[1].name == target]
+        if fitting:
+            return (named or fitting)[0]
     names = ", ".join(limits.name for _, limits in devices())
     raise UsageError(f"opencl has no target {target!r}", help=f"there are {names}")
+
+
+def _devices_of(cl: Any, platform: Any) -> list[Any]:
+    """The devices of a driver; one that has none, or fails, has none."""
+    try:
+        return [*platform.get_devices()]
+    except cl.Error:
+        return []
 
 
 def _limits(cl: Any, device: Any) -> Limits:

@@ -56,7 +56,7 @@ class OpenClExecutable:
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once on arrays of the host."""
-        with self._workspace() as workspace:
+        with self.workspace() as workspace:
             return workspace.run(inputs, states)
 
     def start(
@@ -68,7 +68,7 @@ class OpenClExecutable:
         """Begin to run on buffers of the device."""
 
         def work() -> None:
-            with self._workspace() as workspace:
+            with self.workspace() as workspace:
                 workspace.run_on(inputs, outputs, states)
 
         return in_background(work)
@@ -86,13 +86,13 @@ class OpenClExecutable:
         self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]
     ) -> list[float]:
         """Run once, in order; the seconds of each step, as the device counts them."""
-        with self._workspace() as workspace:
+        with self.workspace() as workspace:
             timed = Workspace(workspace.program, timed=True)
             timed.run(inputs, states)
             return timed.part_seconds()
 
     @contextmanager
-    def _workspace(self) -> Iterator[Workspace]:
+    def workspace(self) -> Iterator[Workspace]:
         """A workspace for a run, on a device that has not failed yet."""
         while True:
             program, workspaces = self._alive()

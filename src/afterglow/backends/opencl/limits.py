@@ -37,11 +37,17 @@ class Limits:
     """Floats in a vector that the device computes with at once, and compiles."""
     exact_division: bool
     """Whether quotients and roots of f32 can be had rounded right."""
+    number: int = 1
+    """Tells devices of the same name apart."""
 
     @property
     def name(self) -> str:
         """What a user writes to name it."""
-        return f"opencl:{slug(self.platform)}/{slug(self.device)}"
+        return f"opencl:{slug(self.platform)}/{slug(self._device)}"
+
+    @property
+    def _device(self) -> str:
+        return self.device if self.number == 1 else f"{self.device} {self.number}"
 
     @property
     def is_processor(self) -> bool:
@@ -70,7 +76,7 @@ class Limits:
     def matches(self, platform: str, device: str) -> bool:
         """Whether words of a user mean this device: parts of names, or of what kind it is."""
         of_platform = slug(f"{self.platform} {self.vendor}")
-        of_device = slug(f"{self.device} {self.kind}")
+        of_device = slug(f"{self._device} {self.kind}")
         return slug(platform) in of_platform and slug(device) in of_device
 
     def to_json(self) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class OpenClBuffer:
     def _on_host(self) -> Array:
         if self._content is None:
             return np.zeros(self.type.shape, self.type.dtype.numpy)
-        return np.ascontiguousarray(self._content, self.type.dtype.numpy)
+        return np.asarray(self._content, self.type.dtype.numpy, order="C")
 
 
 def _copied(session: Session, to: Any, source: Any, nbytes: int, result: Any) -> Future[Any]:

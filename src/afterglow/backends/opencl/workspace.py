@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -61,14 +61,27 @@ class Workspace:
         self._outputs = [buffer_for(port.type) for port in program.interface.outputs]
         self._events: list[Any] = []
         self._host_seconds: dict[int, float] = {}
+        self._after_part: Callable[[int], None] | None = None
 
-    def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
-        """Run on arrays of the host, which are copied while the device computes."""
+    def run(
+        self,
+        inputs: Sequence[Array],
+        states: Mapping[str, DeviceBuffer],
+        after_part: Callable[[int], None] | None = None,
+    ) -> list[Array]:
+        """Run on arrays of the host, which are copied while the device computes.
+
+        `after_part` is called when a part is done, before the next begins, with its number.
+        """
         for buffer, array in zip(self._inputs, inputs, strict=True):
             if isinstance(buffer, HostBuffer):
                 buffer.array = array
         results = [np.empty(b.type.shape, b.type.dtype.numpy) for b in self._outputs]
-        self._execute(self._inputs, self._outputs, states, inputs, results)
+        self._after_part = after_part
+        try:
+            self._execute(self._inputs, self._outputs, states, inputs, results)
+        finally:
+            self._after_part = None
         return [
             buffer.array.copy() if isinstance(buffer, HostBuffer) else array
             for buffer, array in zip(self._outputs, results, strict=True)
@@ -82,6 +95,12 @@ class Workspace:
     ) -> None:
         """Run on buffers."""
         self._execute(inputs, outputs, states, (), ())
+
+    def fetch(self, name: str, data: Array) -> None:
+        """Copy the bytes of a memory of the last run to the host, if it is on the device."""
+        memory = self._kernels.memories.get(name)
+        if memory is not None and data.nbytes:
+            library().enqueue_copy(self.queue, data, memory, is_blocking=True)
 
     def part_seconds(self) -> list[float]:
         """The seconds of each part of the last run of a workspace that is timed."""
@@ -155,6 +174,9 @@ class Workspace:
             else:
                 waits = self._before(first + number)
                 self._events[first + number] = enqueue(self.queue, *launch, None, waits)
+            if self._after_part is not None:
+                self.queue.finish()
+                self._after_part(number)
 
     def _run_on_host(self, host: HostSteps, number: int) -> None:
         """A step of the host; it sees nothing that an index out of range has spoiled."""

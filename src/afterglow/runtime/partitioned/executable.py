@@ -18,18 +18,32 @@ from afterglow.runtime.native.machine import usable_memory
 from afterglow.runtime.partitioned.executor import Executor
 from afterglow.runtime.partitioned.graph import DEVICE, Part, PartGraph, of_artifact
 from afterglow.runtime.partitioned.loaded import LoadedPart, Values, count_uses
+from afterglow.runtime.streams import Streams
+from afterglow.runtime.trace import Row, current_recording
 from afterglow.types import Array, TensorType
 
 
 class PartitionedExecutable(HostExecutable):
-    """A partitioned program, loaded; its values pass through the host's memory."""
+    """A partitioned program, loaded; values of several devices pass through the host's memory.
 
-    def __init__(self, graph: PartGraph, parts: Sequence[LoadedPart]) -> None:
+    Parts run on streams of its own, but for devices that it shares, by name, with others.
+    """
+
+    def __init__(
+        self,
+        graph: PartGraph,
+        parts: Sequence[LoadedPart],
+        shared: Mapping[str, Streams] | None = None,
+    ) -> None:
         self.graph = graph
         self.parts = tuple(parts)
         self._uses = count_uses(graph)
-        is_shared = len({part.name for part in parts}) > 1
-        self._executor = Executor(graph, parts) if is_shared else None
+        has_streams = shared or len({part.name for part in parts}) > 1
+        self._executor = Executor(graph, parts, shared or {}) if has_streams else None
+
+    def sharing(self, streams: Mapping[str, Streams]) -> PartitionedExecutable:
+        """The same program, whose parts run on streams that others have work for, too."""
+        return PartitionedExecutable(self.graph, self.parts, streams)
 
     @property
     def footprint(self) -> Footprint:
@@ -46,9 +60,10 @@ class PartitionedExecutable(HostExecutable):
         values = Values(self.graph, inputs, self._uses)
         if self._executor is not None:
             return self._executor.run(values, states)
+        record = current_recording()
         for loaded in self.parts:
-            part = loaded.part
-            values.add(part, loaded.run([values[name] for name in part.inputs], states))
+            here = record and replace(record, row=Row(loaded.name, "stream 0"))
+            values.add(loaded.part, loaded.results(values, states, here))
         return [values[name] for name in self.graph.outputs]
 
 

@@ -12,14 +12,15 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import count
+from types import MappingProxyType
 
 from afterglow.runtime.device import DeviceBuffer
 from afterglow.runtime.partitioned.graph import PartGraph
 from afterglow.runtime.partitioned.loaded import LoadedPart, Values
+from afterglow.runtime.partitioned.resident import run_on_buffers, stays_of, works_on_buffers
 from afterglow.runtime.streams import Stream, Streams, settle
 from afterglow.runtime.trace import Row, current_recording
 from afterglow.types import Array
@@ -29,11 +30,18 @@ _UNBOUNDED = 1 << 20
 
 
 class Executor:
-    """The streams of the devices of a program, and what each part waits for."""
+    """The streams of the devices of a program, and what each part waits for.
 
-    def __init__(self, graph: PartGraph, parts: Sequence[LoadedPart]) -> None:
+    Devices that are `shared`, by name, have streams already.
+    """
+
+    def __init__(
+        self, graph: PartGraph, parts: Sequence[LoadedPart], shared: Mapping[str, Streams]
+    ) -> None:
+        self.shared = shared
         self.graph = graph
         self.parts = tuple(parts)
+        self.stays = stays_of(graph, parts)
         self.needs = _needs(graph)
         self.followers = [
             [other for other, needed in enumerate(self.needs) if place in needed]
@@ -53,14 +61,16 @@ class Executor:
         if self._process != os.getpid():
             with self._making:
                 if self._process != os.getpid():
-                    self._streams = {part.name: _streams_of(part) for part in self.parts}
+                    self._streams = {**_streams_of(self.parts), **self.shared}
                     self._process = os.getpid()
         return self._streams
 
 
-def _streams_of(part: LoadedPart) -> Streams:
-    is_alone = part.in_host_memory or part.part.artifact.interface.states
-    return Streams(part.name, 1 if is_alone else 2, limit=_UNBOUNDED)
+def _streams_of(parts: Sequence[LoadedPart]) -> dict[str, Streams]:
+    """One stream for each device, or two if copies to its memory can overlap with arithmetic."""
+    names = dict.fromkeys(part.name for part in parts)
+    alone = {part.name for part in parts if not works_on_buffers(part)}
+    return {name: Streams(name, 1 if name in alone else 2, limit=_UNBOUNDED) for name in names}
 
 
 def _needs(graph: PartGraph) -> list[set[int]]:
@@ -106,13 +116,25 @@ class _Run:
         return self.future
 
     def _submit(self, places: Sequence[int]) -> None:
-        """Give parts to the streams of their devices; older runs have precedence."""
+        """Give parts to the streams of their devices; older runs have precedence.
+
+        Where there is other work, too, parts are in order with that.
+        """
         for place in places:
-            streams = self.streams[self.executor.parts[place].name]
+            name = self.executor.parts[place].name
+            priority = 0 if name in self.executor.shared else self.number
             try:
-                streams.submit(partial(self._execute, place), priority=self.number)
+                work = self.streams[name].submit(partial(self._execute, place), priority=priority)
             except BaseException as error:
                 self._done(place, error=error)
+            else:
+                work.add_done_callback(partial(self._dropped, place))
+
+    def _dropped(self, place: int, work: Future[None]) -> None:
+        """End a run whose part was never begun, because its streams were shut down."""
+        error = work.exception()
+        if error is not None:
+            self._done(place, error=error)
 
     def _execute(self, place: int) -> None:
         """Run a part; this is called on a stream of its device."""
@@ -120,39 +142,45 @@ class _Run:
             self._done(place)
             return
         try:
-            results = self._results(self.executor.parts[place])
+            results, on_device = self._results(place)
         except BaseException as error:  # whatever it is, it belongs to who asked for the run
             self._done(place, error=error)
         else:
-            self._done(place, results)
+            self._done(place, results, on_device)
 
-    def _results(self, loaded: LoadedPart) -> list[Array]:
-        names, recording = loaded.part.inputs, self.recording
-        if recording is None:
-            return loaded.run([self.values[name] for name in names], self.states)
-        stream = threading.current_thread()
-        assert isinstance(stream, Stream)
-        here = replace(recording, row=Row(loaded.name, f"stream {stream.place}"))
-        joins = any(name in self.executor.graph.joined for name in names)
-        with here.span("join", "transfer") if joins else nullcontext():
-            inputs = [self.values[name] for name in names]
-        return loaded.run_recorded(here, inputs, self.states)
+    def _results(self, place: int) -> tuple[Mapping[str, Array], Mapping[str, DeviceBuffer]]:
+        loaded, stay, here = self.executor.parts[place], self.executor.stays[place], self.recording
+        if here is not None:
+            stream = threading.current_thread()
+            assert isinstance(stream, Stream)
+            here = replace(here, row=Row(loaded.name, f"stream {stream.place}"))
+        if stay.is_used or (here is not None and works_on_buffers(loaded)):
+            return run_on_buffers(loaded, stay, self.values, here)
+        return loaded.results(self.values, self.states, here), {}
 
     def _done(
-        self, place: int, results: Sequence[Array] = (), error: BaseException | None = None
+        self,
+        place: int,
+        results: Mapping[str, Array] = MappingProxyType({}),
+        on_device: Mapping[str, DeviceBuffer] = MappingProxyType({}),
+        *,
+        error: BaseException | None = None,
     ) -> None:
         """Note that a part has ended, and begin what it was the last to be waited for."""
         with self._lock:
             self._error = self._error or error
-            ready = [] if self._error is not None else self._ready(place, results)
+            ready = []
+            if self._error is None:
+                self.values.add(self.executor.graph.parts[place], results, on_device)
+                ready = self._ready(place)
             self._under_way += len(ready) - 1
             is_over = self._under_way == 0
         self._submit(ready)
         if is_over:
             self._finish()
 
-    def _ready(self, place: int, results: Sequence[Array]) -> list[int]:
-        self.values.add(self.executor.graph.parts[place], results)
+    def _ready(self, place: int) -> list[int]:
+        """The parts that waited for a part, and for none of the others any more."""
         ready = []
         for follower in self.executor.followers[place]:
             self._missing[follower] -= 1

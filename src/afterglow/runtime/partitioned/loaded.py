@@ -13,7 +13,7 @@ from afterglow.runtime.buffers import HostBuffer, host_buffer
 from afterglow.runtime.device import Device, DeviceBuffer, Executable, SeveralDevices
 from afterglow.runtime.logical_device import HOST_TARGET
 from afterglow.runtime.partitioned.graph import Part, PartGraph
-from afterglow.runtime.recorded import run_recorded
+from afterglow.runtime.recorded import device_buffers, run_recorded
 from afterglow.runtime.trace import Recording
 from afterglow.types import Array, TensorType
 
@@ -44,6 +44,17 @@ class LoadedPart:
         ports = self.part.artifact.interface.inputs or self.part.artifact.interface.outputs
         return not ports or isinstance(self.device.allocate(ports[0].type), HostBuffer)
 
+    def results(
+        self, values: Values, states: Mapping[str, DeviceBuffer], here: Recording | None = None
+    ) -> dict[str, Array]:
+        """Run once on values, perhaps in a row of a trace; the results by name."""
+        inputs = [values[name] for name in self.part.inputs]
+        if here is None:
+            outputs = self.run(inputs, states)
+        else:
+            outputs = self.run_recorded(here, inputs, states)
+        return dict(zip(self.part.outputs, outputs, strict=True))
+
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once on arrays of the host."""
         own = {port.name: states[port.name] for port in self.part.artifact.interface.states}
@@ -64,9 +75,10 @@ class LoadedPart:
         if interface.states:
             with here.span("run", "compute"):
                 return self.run(inputs, states)
-        return run_recorded(here, self.executable, interface, self._allocate, inputs, {})
+        buffers = device_buffers(interface, self.allocate)
+        return run_recorded(here, self.executable, buffers, inputs, {})
 
-    def _allocate(self, type: TensorType) -> DeviceBuffer:
+    def allocate(self, type: TensorType) -> DeviceBuffer:
         """A buffer in the memory that the part computes in."""
         if not isinstance(self.device, SeveralDevices):
             return self.device.allocate(type)
@@ -88,6 +100,8 @@ class Values:
 
     def __init__(self, graph: PartGraph, inputs: Sequence[Array], uses: Counter[str]) -> None:
         self.graph = graph
+        self.on_device: dict[str, DeviceBuffer] = {}
+        """Values that are in the memory of the device that made them."""
         self._made = dict(zip(graph.inputs, inputs, strict=True))
         self._left = uses.copy()
 
@@ -100,13 +114,20 @@ class Values:
             return np.concatenate([self[part] for part in self.graph.joined[name]])
         return self._made[name]
 
-    def add(self, part: Part, results: Sequence[Array]) -> None:
+    def add(
+        self,
+        part: Part,
+        results: Mapping[str, Array],
+        on_device: Mapping[str, DeviceBuffer] | None = None,
+    ) -> None:
         """Take the results of a part, and drop what it was the last to read."""
-        self._made.update(zip(part.outputs, results, strict=True))
+        self._made.update(results)
+        self.on_device.update(on_device or {})
         for name in self.graph.reads(part):
             self._left[name] -= 1
             if not self._left[name]:
-                del self._made[name]
+                self._made.pop(name, None)
+                self.on_device.pop(name, None)
 
 
 def count_uses(graph: PartGraph) -> Counter[str]:

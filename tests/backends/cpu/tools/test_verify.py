@@ -15,7 +15,7 @@ from afterglow.backends.cpu.kernels.table import ENTRIES
 from afterglow.backends.cpu.llvm.emitter import Value
 from afterglow.backends.cpu.micro.fusion import SinkRow
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelRequest
-from afterglow.backends.cpu.tools.verify import _difference
+from afterglow.backends.interpreter.compare import _difference
 from afterglow.ops.linear import MatMul
 from afterglow.support.errors import VerifyError
 from tests.backends.cpu import networks

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import afterglow as ag
+from afterglow.backends.opencl import driver
 from afterglow.graph import Builder, Function
 from afterglow.ops.activation import Relu
 from afterglow.ops.convolution import Conv
@@ -65,11 +68,40 @@ def program():
         Conv(strides=(2, 2), pads=(0, 1, 2, 0), dilations=(2, 1)),
         *(p.given((1, 7, 9, 20)), p.constant((9, 2, 3, 20))),
     )
+    p.add(
+        Conv(pads=(1, 1, 1, 1), groups=24, strides=(1, 2), dilations=(1, 1)),
+        *(p.given((1, 5, 21, 24)), p.constant((24, 3, 3, 1)), p.constant((24,))),
+        then_add=True,
+    )
+    p.add(Conv(pads=(0,) * 4, groups=4, **same), p.given((2, 3, 9, 4)), p.constant((4, 2, 2, 1)))
     return p
 
 
-def test_the_edges_of_tiles_are_right(program):
+def _check(program):
     module = program.function.module
     wanted = ag.compile(module, backend="interpreter", cache=False).run(None, program.inputs)
     model = ag.compile(module, backend="opencl", cache=False)
     assert_close(model.run(None, program.inputs), wanted, 1e-5)
+    return model.ir("opencl")
+
+
+def test_the_edges_of_tiles_are_right(program):
+    assert "barrier" not in _check(program)
+
+
+def test_groups_of_many_small_units_share_numbers(opencl_device, monkeypatch):
+    many = replace(opencl_device, kind="gpu", lanes=1, work_group=16)
+    (device, _), *_ = driver.devices()
+    monkeypatch.setattr(driver, "devices", lambda: ((device, many),))
+    p = _Program()
+    p.add(MatMul(), p.given((2, 9, 17)), p.constant((17, 5)), then_add=True)
+    p.add(MatMul(False, True), p.given((2, 1, 9, 5)), p.given((1, 3, 17, 5)))
+    p.add(
+        Conv(strides=(1, 2), pads=(1, 1, 1, 1), dilations=(1, 1), groups=2),
+        *(p.given((1, 4, 5, 6)), p.constant((8, 3, 3, 3)), p.constant((8,))),
+    )
+    p.add(
+        Conv(strides=(1, 1), pads=(1, 1, 1, 1), dilations=(1, 1), groups=3),
+        *(p.given((1, 4, 9, 3)), p.constant((3, 3, 3, 1))),
+    )
+    assert _check(p).count("barrier") == 6

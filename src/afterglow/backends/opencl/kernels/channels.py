@@ -16,13 +16,13 @@ def begin_channels(kernel: Kernel) -> tuple[list[Value], Value, int]:
     """The place of a work-item without its channel, its first channel, and how many it has."""
     step = kernel.step
     shape = step.outs[0].type.shape
-    lanes = _lanes(kernel, shape)
+    lanes = lanes_of(kernel, shape)
     wide = (*shape[:-1], shape[-1] // lanes)
     *where, vector = places_of(kernel, kernel.each(math.prod(wide)), wide)
     return where, kernel.code.named(vector * lanes), lanes
 
 
-def _lanes(kernel: Kernel, shape: tuple[int, ...]) -> int:
+def lanes_of(kernel: Kernel, shape: tuple[int, ...]) -> int:
     """Neighbouring channels that can be read and written together, at most as many as fit."""
     job = kernel.job
     assert job.anchor is not None

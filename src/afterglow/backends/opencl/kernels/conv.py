@@ -15,8 +15,9 @@ from afterglow.backends.opencl.clc.types import is_arithmetic
 from afterglow.backends.opencl.kernels.anchors import anchor
 from afterglow.backends.opencl.kernels.around import read, write_result
 from afterglow.backends.opencl.kernels.chain import places_of
-from afterglow.backends.opencl.kernels.channels import begin_channels
 from afterglow.backends.opencl.kernels.copying import copy_line, fill_line
+from afterglow.backends.opencl.kernels.depthwise import write_depthwise
+from afterglow.backends.opencl.kernels.group_product import group_tile, write_group_product
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.opencl.kernels.movement import begin
 from afterglow.backends.opencl.kernels.product import Extents, Work, write_product
@@ -47,7 +48,7 @@ def write_conv(job: Job, limits: Limits) -> KernelSource:
     if not constant or any(b.type.dtype is not f32 for b in operands):
         return _write_plain(job, limits)
     if weight.type.shape[-1] == 1 and weight.type.shape[0] == step.operand(0).type.shape[-1]:
-        return _write_depthwise(job, limits)
+        return write_depthwise(job, limits)
     return _write_tiled(job, limits)
 
 
@@ -69,8 +70,12 @@ def _write_tiled(job: Job, limits: Limits) -> KernelSource:
         math.prod(weight.type.shape[1:]),
         groups,
     )
-    tile = Tile.of(extents.rows, extents.columns, limits, f32)
     sliding = _sliding(kernel)
+    if not limits.is_processor:
+        work = Work(extents, group_tile(limits))
+        write_group_product(kernel, work, _Windows(kernel, sliding, work), f32)
+        return kernel.finish()
+    tile = Tile.of(extents.rows, extents.columns, limits, f32)
     if sliding.is_matrix:
         work = Work.by_panels(extents, tile, limits)
         write_product(kernel, work, _Places(kernel, sliding, work), f32)
@@ -95,16 +100,24 @@ class _Weights:
 
     def panel(self, panel: Value) -> Panel:
         """Weights of some channels of a group."""
-        groups, width = self.work.extents.count, self.work.tile.columns
+        width = self.work.tile.columns
         room = self.work.extents.terms * width
+        return Panel(self._packed().shifted(self._panel_of_group(panel) * room), width)
+
+    def weight(self, panel: Value, column: Value, term: Value) -> Value:
+        """One of the weights of a panel."""
+        row = self._panel_of_group(panel) * self.work.extents.terms + term
+        return self._packed().load(row * self.work.tile.columns + column)
+
+    def _packed(self) -> Pointer:
+        groups, width = self.work.extents.count, self.work.tile.columns
 
         def pack(data: Array) -> Array:
             rows = data.reshape(groups, data.shape[0] // groups, -1)
             return panels(width)(rows.transpose(0, 2, 1))
 
         weight = self.sliding.step.operand(1)
-        source = self.kernel.packed(weight, f"panels of {width} in {groups} groups", pack)
-        return Panel(source.shifted(self._panel_of_group(panel) * room), width)
+        return self.kernel.packed(weight, f"panels of {width} in {groups} groups", pack)
 
     def start(self, panel: Value) -> Panel | None:
         """The bias, from a copy with zeros behind each group."""
@@ -157,6 +170,20 @@ class _Windows(_Weights):
                 self._copy(where[0], sliding.seen(corner, taps), copy, row * pitch + term)
         return Rows(copy, pitch, 1)
 
+    def number(self, row: Value, term: Value) -> Value:
+        """An element of a window; zero if it lies in the padding."""
+        sliding, weight = self.sliding, self.sliding.step.operand(1).type.shape
+        where = places_of(self.kernel, row, sliding.step.outs[0].type.shape[:-1])
+        *taps, channel = places_of(self.kernel, term, weight[1:])
+        seen = sliding.seen(sliding.corner(where[1:]), taps)
+        inside = sliding.inside(seen)
+        place = _dot([where[0], *seen, self.group * weight[-1] + channel], sliding.x.strides)
+        source = self.kernel.pointer(sliding.x)
+        if inside is None:
+            return source.load(place)
+        text = f"{inside.text} ? {source.name}[{place.text}] : 0.0f"
+        return self.kernel.code.define(text, f32)
+
     def _copy(self, batch: Value, seen: list[Value], copy: Pointer, place: Value) -> None:
         """Copy the channels of one place, or zeros."""
         x, code, sliding = self.sliding.x, self.kernel.code, self.sliding
@@ -181,28 +208,6 @@ def _dot(places: Sequence[Value], strides: Sequence[int]) -> Value:
     for place, stride in zip(places[1:], strides[1:], strict=True):
         total = total + place * stride
     return total
-
-
-def _write_depthwise(job: Job, limits: Limits) -> KernelSource:
-    """Every channel by itself: neighbouring channels in a vector."""
-    kernel = Kernel(job, limits)
-    sliding, code = _sliding(kernel), kernel.code
-    weight, bias = sliding.step.operand(1), sliding.step.optional(2)
-    channels = weight.type.shape[0]
-    where, channel, lanes = begin_channels(kernel)
-    taps_first = kernel.packed(weight, "taps first", lambda data: data.reshape(channels, -1).T)
-    start = code.constant(f32, 0) if bias is None else read(kernel, bias, [channel], lanes)
-    total = code.variable(start.splat(lanes))
-    corner, given = sliding.corner(where[1:]), kernel.pointer(sliding.x)
-    with sliding.taps() as taps:
-        seen = sliding.seen(corner, taps)
-        with sliding.when_inside(seen):
-            place = _dot([where[0], *seen, channel], sliding.x.strides)
-            value = given.load(place, lanes)
-            factor = taps_first.load(sliding.number(taps) * channels + channel, lanes)
-            code.perform(f"{total.text} += {value.text} * {factor.text};")
-    write_result(kernel, total, [*where, channel], lanes)
-    return kernel.finish()
 
 
 def _write_plain(job: Job, limits: Limits) -> KernelSource:

@@ -15,6 +15,12 @@ from afterglow.backends.opencl.clc.types import is_arithmetic
 from afterglow.backends.opencl.kernels.anchors import anchor
 from afterglow.backends.opencl.kernels.around import read, write_result
 from afterglow.backends.opencl.kernels.chain import places_of
+from afterglow.backends.opencl.kernels.copying import copy_line
+from afterglow.backends.opencl.kernels.group_product import (
+    LEAST_ROWS,
+    group_tile,
+    write_group_product,
+)
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.opencl.kernels.movement import begin
 from afterglow.backends.opencl.kernels.product import Extents, Work, write_product
@@ -41,7 +47,11 @@ def write_matmul(job: Job, limits: Limits) -> KernelSource:
     work = product.work()
     if work is None:
         return _write_plain(job, limits)
-    write_product(kernel, work, _Operands(product, work.tile), product.dtype)
+    operands = _Operands(product, work.tile)
+    if limits.is_processor:
+        write_product(kernel, work, operands, product.dtype)
+    else:
+        write_group_product(kernel, work, operands, product.dtype)
     return kernel.finish()
 
 
@@ -86,6 +96,8 @@ class _Product:
         if self.dtype not in TILED or any(b.type.dtype is not self.dtype for b in operands):
             return None
         limits, extents = self.kernel.limits, self.extents
+        if not limits.is_processor:
+            return Work(extents, group_tile(limits)) if extents.rows >= LEAST_ROWS else None
         tile = Tile.of(extents.rows, extents.columns, limits, self.dtype)
         while not self.packed and not self.fits(tile):
             if tile.columns == 1:
@@ -130,15 +142,27 @@ class _Operands:
         """Columns of rhs: packed, in place, or copied."""
         product, code, width = self.product, self.kernel.code, self.tile.columns
         if product.packed:
-            transposed = product.op.transpose_rhs
-            order = f"panels of {width}, {'transposed' if transposed else 'straight'}"
-            source = self.kernel.packed(product.rhs, order, partial(_pack, width, transposed))
-            return Panel(source.shifted(panel * (product.terms * width)), width)
+            return Panel(self._packed().shifted(panel * (product.terms * width)), width)
         first = code.named(panel * width)
         source = self.kernel.pointer(product.rhs).shifted(self._base(product.rhs))
         if product.is_direct(self.tile):
             return Panel(source.shifted(first), product.pitch)
         return Panel(self._copied(source, first), width)
+
+    def number(self, row: Value, term: Value) -> Value:
+        """A number of lhs."""
+        product = self.product
+        place = row * product.along_rows + term * product.along_terms
+        return self.kernel.pointer(product.lhs).load(place + self._base(product.lhs))
+
+    def weight(self, panel: Value, column: Value, term: Value) -> Value:
+        """A number of rhs, packed or in place."""
+        product, width = self.product, self.tile.columns
+        if product.packed:
+            return self._packed().load((panel * product.terms + term) * width + column)
+        own = self.kernel.code.smaller(panel * width + column, product.shape[-1] - 1)
+        place = own * product.along_columns + term * product.pitch
+        return self.kernel.pointer(product.rhs).load(place + self._base(product.rhs))
 
     def start(self, panel: Value) -> Panel | None:
         """Zeros."""
@@ -152,6 +176,12 @@ class _Operands:
             return [*(self.kernel.code.index(0) for _ in self.batch), row, column]
         return [*places_of(self.kernel, row, self.product.shape[:-1]), column]
 
+    def _packed(self) -> Pointer:
+        """All panels of a constant."""
+        transposed, width = self.product.op.transpose_rhs, self.tile.columns
+        order = f"panels of {width}, {'transposed' if transposed else 'straight'}"
+        return self.kernel.packed(self.product.rhs, order, partial(_pack, width, transposed))
+
     def _base(self, operand: Buffer) -> Value:
         """Where the matrix of this work-item begins."""
         strides = strides_within(operand, self.product.shape)[:-2]
@@ -161,10 +191,17 @@ class _Operands:
         """A copy of a panel; the last column stands in for those that there are not."""
         product, code, width = self.product, self.kernel.code, self.tile.columns
         copy = code.shared(product.dtype, product.terms * width)
-        inside = product.shape[-1] - 1
-        with code.loop(width) as column, code.loop(product.terms) as term:
-            place = code.smaller(first + column, inside) * product.along_columns
-            copy.store(source.load(place + term * product.pitch), term * width + column)
+        columns, lanes = product.shape[-1], self.tile.lanes
+        if product.along_columns == 1 and columns % width == 0:
+            with code.loop(product.terms) as term:
+                start = first + term * product.pitch
+                copy_line(source, start, 1, copy, term * width, width, lanes)
+            return copy
+        with code.loop(width) as column:
+            place = code.smaller(first + column, columns - 1) * product.along_columns
+            line = source.shifted(place)
+            with code.loop(product.terms) as term:
+                copy.store(line.load(term * product.pitch), term * width + column)
         return copy
 
 

@@ -93,12 +93,12 @@ def write_product(kernel: Kernel, work: Work, operands: Operands, dtype: DType) 
     if work.tiles == 1:
         own, first = writer.begin(kernel.code.work_item(0))
         rows = operands.rows(first)
-        with _part(kernel, 1, work.panels, work.all_panels) as panel:
+        with part_of(kernel, 1, work.panels, work.all_panels) as panel:
             writer.write(own, first, rows, panel, operands.panel(panel))
         return
     panel = kernel.code.work_item(1)
     columns = operands.panel(panel)
-    with _part(kernel, 0, work.tiles, work.all_tiles) as tile:
+    with part_of(kernel, 0, work.tiles, work.all_tiles) as tile:
         own, first = writer.begin(tile)
         writer.write(own, first, operands.rows(first), panel, columns)
 
@@ -131,7 +131,7 @@ class _Writer:
 
 
 @contextmanager
-def _part(kernel: Kernel, axis: int, count: int, total: int) -> Iterator[Value]:
+def part_of(kernel: Kernel, axis: int, count: int, total: int) -> Iterator[Value]:
     """The things that a work-item does along an axis, one after the other."""
     item = kernel.code.work_item(axis)
     if count == 1:

@@ -137,23 +137,18 @@ class Sums:
 
     def _add(self, sums: Sequence[Sequence[Value]], term: Value, rows: Rows, panel: Panel) -> None:
         """Add the products of one term: a number of each row times the columns."""
-        code, lanes = self.kernel.code, self.tile.lanes
+        lanes = self.tile.lanes
         first = term * panel.pitch
         columns = [panel.source.load(first + n * lanes, lanes) for n in range(self.tile.vectors)]
         for m, row in enumerate(sums):
             number = rows.source.load(term * rows.along_terms + m * rows.along_rows).splat(lanes)
             for total, column in zip(row, columns, strict=True):
-                code.perform(self._fused(total, number, column))
-
-    def _fused(self, total: Value, number: Value, column: Value) -> str:
-        if self.kernel.limits.fast_fma:
-            return f"{total.text} = fma({number.text}, {column.text}, {total.text});"
-        return f"{total.text} += {number.text} * {column.text};"
+                add_product(self.kernel, total, number, column)
 
     def store(self, row: Value, held_row: Value, first: Value, columns: int, at: PlaceOf) -> None:
         """Write a row of the product from a row of the tile, which begins at a column."""
         start = self.kernel.code.named(held_row * self.tile.columns)
-        if not self._may_write_vectors():
+        if not writes_vectors(self.kernel, self.dtype):
             end = self.kernel.code.smaller(first * -1 + columns, self.tile.columns)
             with self.kernel.code.loop(end) as column:
                 self._write(row, start, first, column, 1, at)
@@ -181,17 +176,26 @@ class Sums:
         value = self.held.load(start + column, lanes)
         write_result(self.kernel, value, at(row, first + column), lanes)
 
-    def _may_write_vectors(self) -> bool:
-        """Whether the steps after the product read and write neighbouring columns together."""
-        job = self.kernel.job
-        assert job.anchor is not None
-        out = job.anchor.outs[0]
-        strides = chain_strides(job.after, out.type.shape)
-        results = [out, *(each for step in job.after for each in step.outs)]
-        if any(b.type.dtype.bits > self.dtype.bits for b in (*results, *strides)):
-            return False
-        written = all(b.strides[-1] == 1 for b in results if b not in job.locals)
-        return written and all(each[-1] in (0, 1) for each in strides.values())
+
+def writes_vectors(kernel: Kernel, dtype: DType) -> bool:
+    """Whether the steps after a product read and write neighbouring columns together."""
+    job = kernel.job
+    assert job.anchor is not None
+    out = job.anchor.outs[0]
+    strides = chain_strides(job.after, out.type.shape)
+    results = [out, *(each for step in job.after for each in step.outs)]
+    if any(b.type.dtype.bits > dtype.bits for b in (*results, *strides)):
+        return False
+    written = all(b.strides[-1] == 1 for b in results if b not in job.locals)
+    return written and all(each[-1:] in ((), (0,), (1,)) for each in strides.values())
+
+
+def add_product(kernel: Kernel, total: Value, x: Value, y: Value) -> None:
+    """Add a product to a variable, rounded once where the device is fast at that."""
+    if kernel.limits.fast_fma:
+        kernel.code.perform(f"{total.text} = fma({x.text}, {y.text}, {total.text});")
+    else:
+        kernel.code.perform(f"{total.text} += {x.text} * {y.text};")
 
 
 def pieces(count: int, lanes: int) -> Iterator[tuple[int, int]]:

@@ -49,25 +49,28 @@ class Sliding:
         ]
 
     @contextmanager
-    def taps(self) -> Iterator[list[Value]]:
-        """Loops over the places of a window; none along an axis where it has one."""
+    def taps(self, skip: int = 0) -> Iterator[list[Value]]:
+        """Loops over the places of a window; none along an axis where it has one.
+
+        The last `skip` axes are left out.
+        """
         code = self.kernel.code
         with ExitStack() as loops:
             yield [
                 code.index(0) if n == 1 else loops.enter_context(code.loop(n))
-                for n in self.windows.kernel
+                for n in self.windows.kernel[: len(self.spatial) - skip]
             ]
 
     def number(self, taps: Sequence[Value]) -> Value:
-        """The number of a place of a window, in row-major order."""
+        """The number of a place of a window along some first axes, in row-major order."""
         number = self.kernel.code.index(0)
-        for tap, extent in zip(taps, self.windows.kernel, strict=True):
+        for tap, extent in zip(taps, self.windows.kernel, strict=False):
             number = number * extent + tap
         return number
 
     def seen(self, corner: Sequence[Value], taps: Sequence[Value]) -> list[Value]:
         """Where in x a place of a window is."""
-        steps = zip(corner, taps, self.windows.dilations, strict=True)
+        steps = zip(corner, taps, self.windows.dilations, strict=False)
         return [start + tap * dilation for start, tap, dilation in steps]
 
     def inside(self, seen: Sequence[Value]) -> Value | None:
@@ -75,7 +78,7 @@ class Sliding:
         checks = [
             f"{place.text} >= 0 && {place.text} < {self.spatial[axis]}"
             for axis, place in enumerate(seen)
-            if self._reaches_beyond(axis)
+            if self.reaches_beyond(axis)
         ]
         if not checks:
             return None
@@ -90,7 +93,8 @@ class Sliding:
                 stack.enter_context(self.kernel.code.when(mask))
             yield
 
-    def _reaches_beyond(self, axis: int) -> bool:
+    def reaches_beyond(self, axis: int) -> bool:
+        """Whether some windows see padding along an axis."""
         windows = self.windows
         count = self.step.outs[0].type.shape[1 + axis]
         last = (count - 1) * windows.strides[axis] - windows.begins[axis] + windows.reach[axis]

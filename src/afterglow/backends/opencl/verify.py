@@ -1,0 +1,108 @@
+"""Running a program one kernel at a time, each compared with what its ops mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from afterglow.backends.interpreter import Machine, Run
+from afterglow.backends.interpreter.compare import compare_step
+from afterglow.backends.opencl.codegen import ARENA
+from afterglow.backends.opencl.executable import OpenClExecutable
+from afterglow.backends.opencl.memory import as_bytes
+from afterglow.backends.opencl.workspace import Workspace
+from afterglow.instr import Program
+from afterglow.runtime.background import in_background
+from afterglow.runtime.buffers import HostBuffer
+from afterglow.runtime.device import DeviceBuffer
+from afterglow.types import Array, TensorType
+from afterglow.types.dtype import string
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+
+class VerifyingExecutable:
+    """A compiled program that compares: after each kernel, all memory is fetched.
+
+    The interpreter does the same on a copy of the memory before.
+    """
+
+    def __init__(self, executable: OpenClExecutable, program: Program, *, unchecked: bool) -> None:
+        self.executable = executable
+        self.footprint = executable.footprint
+        self.machine = Machine(program, unchecked=unchecked)
+
+    def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
+        """Run once; raises `VerifyError` at the first kernel that computes something else."""
+        with self.executable.workspace() as workspace:
+            check = _Check(self.machine, workspace, inputs, states)
+            return workspace.run(inputs, states, after_part=check.part)
+
+    def start(
+        self,
+        inputs: Sequence[DeviceBuffer],
+        outputs: Sequence[DeviceBuffer],
+        states: Mapping[str, DeviceBuffer],
+    ) -> Future[None]:
+        """Begin to run on buffers."""
+
+        def work() -> None:
+            results = self.run([buffer.read().result() for buffer in inputs], states)
+            for output, result in zip(outputs, results, strict=True):
+                output.write(result).result()
+
+        return in_background(work)
+
+
+class _Check:
+    """Holds the memory of a run as it was before the part that comes next."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        workspace: Workspace,
+        inputs: Sequence[Array],
+        states: Mapping[str, DeviceBuffer],
+    ) -> None:
+        self.machine = machine
+        self.workspace = workspace
+        held = {name: state.read().result() for name, state in states.items()}
+        self.before = self._run([*map(np.array, inputs)], held)
+
+    def part(self, number: int) -> None:
+        """Compare what a part wrote; the host runs its own steps by their definitions."""
+        place = self.workspace.parts[number].get("place")
+        if place is not None:
+            self.before.execute(self.machine.program.body[place])
+        program, states = self.machine.program, self.machine.program.states
+        now = self._run(
+            [self._fetched(f"input {i}", b.type) for i, b in enumerate(program.inputs)],
+            {state.name: self._fetched(f"state {state.name}", state.type) for state in states},
+            [self._fetched(f"output {i}", b.type) for i, b in enumerate(program.outputs)],
+        )
+        self.workspace.fetch(ARENA, now.arenas[""])
+        if place is not None:
+            compare_step(place, program.body[place], now, self.before)
+        self.before = now
+
+    def _run(
+        self,
+        inputs: Sequence[Array],
+        states: Mapping[str, Array],
+        outputs: Sequence[Array] | None = None,
+    ) -> Run:
+        program = self.machine.program
+        if outputs is None:
+            outputs = [np.empty(b.type.shape, b.type.dtype.numpy) for b in program.outputs]
+        held = {b.name: HostBuffer(b.type, states[b.name]) for b in program.states}
+        arena = np.empty(program.arena_bytes or 0, np.uint8)
+        return Run(self.machine, {"": arena}, inputs, outputs, held, program)
+
+    def _fetched(self, name: str, type: TensorType) -> Array:
+        array = np.empty(type.shape, type.dtype.numpy)
+        if type.dtype is not string:
+            self.workspace.fetch(name, as_bytes(array))
+        return array
