@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from afterglow.ops.attention import Attention
+from afterglow.ops.convolution import ConvTranspose
 from afterglow.ops.indexing import ScatterND, ScatterReduction
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.ops.reduction import CumSum, ReduceMax
@@ -24,6 +25,7 @@ CASES = [
         f32(1, 2, 141, 20),
         boolean(6, 141),
     ),
+    case(ConvTranspose((2, 3), (1, 0, 0, 1), (1, 2), 2), f32(1, 3, 5, 4), f32(4, 2, 3, 3), f32(6)),
     case(ReduceMax((0, 2)), f32(3, 5, 40)),
     case(Softmax(), f32(3, 21)),
     case(CumSum(0, reverse=True), f32(5, 3)),

@@ -3,6 +3,7 @@
 from afterglow.backends.opencl.kernels import (
     attention,
     conv,
+    conv_transpose,
     gather,
     lines,
     matmul,
@@ -16,6 +17,6 @@ from afterglow.backends.opencl.kernels import (
 )
 
 _FAMILIES = (
-    *(attention, conv, gather, lines, matmul, movement, pooling),
+    *(attention, conv, conv_transpose, gather, lines, matmul, movement, pooling),
     *(quantized, reduction, running, scatter, search),
 )

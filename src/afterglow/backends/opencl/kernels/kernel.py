@@ -124,6 +124,16 @@ class Kernel:
             self.code.perform(f"if ({item.text} >= {count}) return;")
         return item
 
+    def each_alone(self, count: int) -> Value:
+        """The same, for items with much work: none but themselves in a group of a processor.
+
+        Drivers for processors make vectors of neighbouring items, and undo those within an item.
+        """
+        if not self.limits.is_processor:
+            return self.each(count)
+        self.items, self.group = (count,), (1,)
+        return self.code.work_item()
+
     def finish(self) -> KernelSource:
         """The kernel, under a name that its text decides."""
         parameters = [*self._parameters.values()]
