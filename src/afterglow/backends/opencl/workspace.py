@@ -44,12 +44,15 @@ class LoadedProgram:
 class Workspace:
     """The memory of one run at a time, and the kernels that work on it."""
 
-    def __init__(self, program: LoadedProgram, *, timed: bool = False) -> None:
+    def __init__(
+        self, program: LoadedProgram, *, timed: bool = False, reorders: bool | None = None
+    ) -> None:
         session = program.session
+        reorders = session.reorders if reorders is None else reorders
         self.program = program
         self.parts = program.manifest["parts"]
         self.timed = timed
-        self.in_order = timed or program.schedule.in_order or not session.can_reorder
+        self.in_order = timed or program.schedule.in_order or not reorders
         self.queue = session.new_queue(in_order=self.in_order, timed=timed)
         self._alarms = np.zeros(alarm_bytes(len(program.manifest["checks"])), np.uint8)
         self._kernels = BoundKernels(program.compiled, self.parts)
