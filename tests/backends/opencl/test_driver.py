@@ -93,4 +93,3 @@ def test_code_for_a_named_device_depends_on_its_driver(monkeypatch):
         monkeypatch.setattr(device, "devices", lambda limits=limits: ((None, limits),))
         keys.add(cache._identity(known))
     assert len(keys) == 2
-    assert cache._identity(Options(backend="cpu", target="x86-64")) == ""

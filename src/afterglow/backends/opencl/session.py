@@ -27,8 +27,10 @@ class Session:
         self.context = cl.Context([device])
         self.queue = cl.CommandQueue(self.context, device)
         """For copies, in order."""
-        order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
-        self.can_reorder = bool(device.queue_properties & order)
+        any_order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+        self.can_reorder = bool(device.queue_properties & any_order)
+        self.reorders = self.can_reorder and not limits.is_processor
+        """Whether commands had better run at once: on a processor each has all units to itself."""
 
     def new_queue(self, *, in_order: bool = True, timed: bool = False) -> Any:
         """A queue of commands; one that is not in order needs a device that has such."""

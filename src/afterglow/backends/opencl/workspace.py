@@ -44,11 +44,15 @@ class LoadedProgram:
 class Workspace:
     """The memory of one run at a time, and the kernels that work on it."""
 
-    def __init__(self, program: LoadedProgram, *, timed: bool = False) -> None:
+    def __init__(
+        self, program: LoadedProgram, *, timed: bool = False, reorders: bool | None = None
+    ) -> None:
         session = program.session
+        reorders = session.reorders if reorders is None else reorders
         self.program = program
         self.parts = program.manifest["parts"]
-        self.in_order = timed or program.schedule.in_order or not session.can_reorder
+        self.timed = timed
+        self.in_order = timed or program.schedule.in_order or not reorders
         self.queue = session.new_queue(in_order=self.in_order, timed=timed)
         self._alarms = np.zeros(alarm_bytes(len(program.manifest["checks"])), np.uint8)
         self._kernels = BoundKernels(program.compiled, self.parts)
@@ -126,6 +130,8 @@ class Workspace:
             self._copy_out(results)
         finally:
             self.queue.finish()  # after an error, too: the next run has the same memory
+            if not self.timed:
+                self._events = []  # they hold the arrays of the run
         self._check_alarms()
 
     def _bind(
@@ -182,8 +188,8 @@ class Workspace:
         """A step of the host; it sees nothing that an index out of range has spoiled."""
         if self.program.checks:
             self._fetch_alarms()
-            self.queue.finish()
-            self._check_alarms()
+        self.queue.finish()
+        self._check_alarms()
         start = perf_counter()
         host.execute(self.parts[number])
         self._host_seconds[number] = perf_counter() - start
@@ -203,7 +209,8 @@ class Workspace:
     def _fetch(self, data: Array, memory: Any, command: int) -> None:
         """Begin to copy memory of the device to the host, as a command of the schedule."""
         waits = self._before(command)
-        library().enqueue_copy(self.queue, data, memory, is_blocking=False, wait_for=waits)
+        copy = library().enqueue_copy(self.queue, data, memory, is_blocking=False, wait_for=waits)
+        self._events[command] = copy  # without a place to stay it would wait here for its end
 
     def _before(self, command: int) -> list[Any] | None:
         """The events that a command waits for; none if the queue keeps the order anyhow."""
