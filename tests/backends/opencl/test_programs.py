@@ -107,6 +107,25 @@ def test_a_driver_that_keeps_what_it_compiled_is_not_asked_for_it(model, opencl_
     assert ("binary" in version.compiled.artifact.sections) != opencl_device.keeps_programs
 
 
+def test_layers_that_differ_in_scales_alone_share_a_kernel():
+    module = ag.parse_module("""
+        const @fine : f32[] = [0.25]
+        const @coarse : f32[] = [0.5]
+        const @seven : u8[] = [7]
+        const @nine : u8[] = [9]
+        func @main(%x: f32[4, 3]) {
+          %a = quantize_linear(%x, @fine, @seven) {dtype = u8} : u8[4, 3]
+          %b = quantize_linear(%x, @coarse, @nine) {dtype = u8} : u8[4, 3]
+          return %a, %b
+        }
+    """)
+    model = ag.compile(module, backend="opencl", cache=False)
+    assert model.ir("opencl").count("__kernel") == 1
+    wanted = ag.compile(module, backend="interpreter", cache=False).run(None, {"x": X})
+    for got, right in zip(model.run(None, {"x": X}), wanted, strict=True):
+        assert np.array_equal(got, right)
+
+
 def test_an_index_out_of_range_is_an_error_of_that_run_alone():
     module = ag.parse_module("""
         const @table : f32[5, 2] = [1, 0, -1, 2, 1, 0.5, 3, 2, 1, 0]

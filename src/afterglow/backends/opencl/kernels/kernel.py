@@ -14,6 +14,7 @@ from afterglow.backends.opencl.clc import Code, Pointer, Value
 from afterglow.backends.opencl.clc.types import is_arithmetic, spell_in_memory
 from afterglow.backends.opencl.limits import Limits
 from afterglow.instr import Buffer, OpInstr, Region
+from afterglow.ops.quantization import Quantizing
 from afterglow.types import Array, IndexRange
 from afterglow.types.dtype import DType, i32, i64
 
@@ -102,8 +103,14 @@ class Kernel:
         return self._parameters[key][1]
 
     def known(self, buffer: Buffer) -> Value | None:
-        """The number that a constant of one element is."""
+        """The number that a constant of one element is, if the kernel may be for it alone.
+
+        Scales and zero points are read, since every layer has others: layers that are alike
+        otherwise share a kernel, which a driver compiles once.
+        """
         root = buffer.root
+        if any(isinstance(step.op, Quantizing) and buffer in step.ins for step in self.job.steps):
+            return None
         if root.region is not Region.CONSTANT or root.data is None or root.type.size != 1:
             return None
         if not is_arithmetic(buffer.type.dtype) or buffer.type.dtype is not root.type.dtype:
