@@ -68,6 +68,11 @@ def test_importing_the_package_imports_nothing() -> None:
     assert not imported("import afterglow; dir(afterglow)", of=(*COMPILER, "numpy"))
 
 
+def test_a_text_may_name_any_op_at_once() -> None:
+    text = "func @main(%x: f32[2]) { %y = relu(%x) : f32[2] return %y }"
+    assert imported(f"import afterglow\nafterglow.parse_module({text!r})", of=("afterglow.ops",))
+
+
 def test_compiling_a_model_imports_no_tests_and_no_other_backends_kernels(source: Path) -> None:
     others = ("afterglow.testing", "pytest", "hypothesis", "afterglow.backends.opencl.kernels")
     compiled = RUN.format(way="compile(sys.argv[1], backend='interpreter', cache=False)")

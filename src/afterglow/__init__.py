@@ -16,8 +16,9 @@ if _typing.TYPE_CHECKING:
     from afterglow.driver.images import ImageSamples
     from afterglow.driver.load import load
     from afterglow.driver.profiling import profile
-    from afterglow.graph import Builder, Function, Module, parse_module, print_module
+    from afterglow.graph import Builder, Function, Module, print_module
     from afterglow.host.host import Host
+    from afterglow.ops.text import parse_module
     from afterglow.partition.config import PartitionConfig
     from afterglow.quantization.config import QuantizationConfig
     from afterglow.quantization.profile import Profile
@@ -93,8 +94,9 @@ _HOMES = {
     "afterglow.driver.images": ("ImageSamples",),
     "afterglow.driver.load": ("load",),
     "afterglow.driver.profiling": ("profile",),
-    "afterglow.graph": ("Builder", "Function", "Module", "parse_module", "print_module"),
+    "afterglow.graph": ("Builder", "Function", "Module", "print_module"),
     "afterglow.host.host": ("Host",),
+    "afterglow.ops.text": ("parse_module",),
     "afterglow.partition.config": ("PartitionConfig",),
     "afterglow.quantization.config": ("QuantizationConfig",),
     "afterglow.quantization.profile": ("Profile",),

@@ -150,10 +150,28 @@ def test_partitions_are_data(command, usual_rates, two_devices, tmp_path):
     assert drawn.read_text().startswith('digraph "partition"')
 
 
+def test_shares_of_a_batch_are_shown(command, usual_rates, two_devices, tmp_path):
+    asked = ("explain", models.batched(tmp_path), "--dim", "batch=4", *two_devices, "--split-batch")
+    finished = command(*asked)
+    assert "items" in finished.out
+    shares = command(*asked, "--json").json["shares"]
+    assert [(share["device"], share["items"]) for share in shares] == [("cpu:0", 2), ("cpu:1", 2)]
+    command.fails(
+        2,
+        """
+        error: a batch that is split has no partitions to draw
+          help: leave out --draw
+        """,
+        *(*asked, "--draw", str(tmp_path / "batch.svg")),
+    )
+
+
 def test_one_device_has_no_partitions(command):
-    finished = command("explain", str(DIGITS), "--partitions")
-    assert finished.status == 2
-    assert finished.err == (
-        "error: a model on 'cpu' alone has no partitions\n"
-        "  help: give several devices: --backend opencl,cpu\n"
+    command.fails(
+        2,
+        """
+        error: a model on 'cpu' alone has no partitions
+          help: give several devices: --backend opencl,cpu
+        """,
+        *("explain", str(DIGITS), "--partitions"),
     )

@@ -14,6 +14,7 @@ from afterglow.driver.devices import find_device
 from afterglow.driver.options import Options
 from afterglow.partition import probes
 from afterglow.partition.fit import NOMINAL
+from afterglow.support.errors import AfterglowWarning
 
 FEW = (probes.EMPTY_RUN, probes.CHAIN, *[*probes.BANDWIDTHS.values()][:1], probes.PRODUCTS[3])
 
@@ -22,6 +23,8 @@ FEW = (probes.EMPTY_RUN, probes.CHAIN, *[*probes.BANDWIDTHS.values()][:1], probe
 def few_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PROBES", FEW)
     monkeypatch.setattr(module, "ROUNDS", 2)
+    monkeypatch.setattr(module, "MOST_ROUNDS", 8)
+    monkeypatch.setattr(module, "interruptions", lambda: 0)
 
 
 def test_the_rates_of_the_cpu_are_measured() -> None:
@@ -37,6 +40,19 @@ def test_the_rates_of_the_cpu_are_measured() -> None:
     assert not rates.is_stated
 
 
+def test_a_busy_machine_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PROBES", FEW[:1])
+    counted = iter([0, 1_000_000])
+    monkeypatch.setattr(module, "interruptions", lambda: next(counted))
+    expected = (
+        "other processes keep the machine busy: device 'cpu' may be faster than measured; "
+        "run 'afterglow devices --measure' once it is quiet"
+    )
+    with pytest.warns(AfterglowWarning) as caught:
+        calibrate(Options(threads=1), find_device("cpu").describe())
+    assert [str(each.message) for each in caught] == [expected]
+
+
 def test_programs_that_a_backend_cannot_run_are_left_out() -> None:
     class Stages(module.Stages):
         def plan(self, module):
@@ -47,6 +63,21 @@ def test_programs_that_a_backend_cannot_run_are_left_out() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "Stages", Stages)
         assert calibrate(Options(threads=1), info) == NOMINAL
+
+
+def test_programs_go_on_while_they_get_faster() -> None:
+    turns = {"slow": 0, "settled": 0}
+
+    class Trial:
+        def __init__(self, name: str, fast: int) -> None:
+            self.name, self.fast = name, fast
+
+        def take_turn(self, clock: object) -> bool:
+            turns[self.name] += 1
+            return turns[self.name] <= self.fast
+
+    module._take_turns([Trial("slow", 5), Trial("settled", 1)], module.perf_counter)
+    assert turns == {"slow": 6, "settled": module.ROUNDS}
 
 
 def ticking(times: Sequence[float]):

@@ -70,6 +70,15 @@ def test_nodes_are_computed_where_a_user_places_them(expected):
     np.testing.assert_allclose(model(X), expected, rtol=1e-5, atol=1e-6)
 
 
+def test_an_input_may_be_returned_as_it_is(expected):
+    module = network()
+    module.main.output("same", module.main.inputs[0])
+    config = ag.PartitionConfig(placement={"layer0*": "cpu:1", "*": "cpu:0"})
+    y, same = ag.compile(module, backend=[FIRST, SECOND], partition=config, cache=False)(X)
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+    assert np.array_equal(same, X)
+
+
 def test_a_model_that_one_device_runs_fastest_is_in_one_piece(expected):
     model = ag.compile(network(), backend=["cpu", "interpreter"], cache=False)
     assert devices_of(model) == []
@@ -138,3 +147,15 @@ def test_what_is_where_is_told_as_text():
 def test_wrong_uses_are_told(arguments, message):
     with pytest.raises(UsageError, match=message):
         ag.compile(network(), **arguments, cache=False)
+
+
+def test_weights_come_from_where_those_of_the_whole_model_fit(monkeypatch):
+    seen = set()
+
+    def estimated(program, rates, working_set, real=partitioning.estimate_steps):
+        seen.add(working_set)
+        return real(program, rates, working_set)
+
+    monkeypatch.setattr(partitioning, "estimate_steps", estimated)
+    ag.compile(network(3), backend=[FIRST, SECOND], cache=False)
+    assert seen == {3 * WIDTH * WIDTH * 4}

@@ -178,9 +178,9 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
         """,
     ),
     (
-        {"backend": ["cpu"]},
+        {"backend": 3},
         """
-        error: backend must be a name, got ['cpu']
+        error: backend must be a name or a list of devices, got 3
           help: write backend='cpu'
         """,
     ),

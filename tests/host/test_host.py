@@ -188,6 +188,28 @@ def test_requests_that_are_too_late_get_their_error(
         host.run("double", X, deadline=-1)
 
 
+def test_a_deadline_passes_while_a_device_is_busy(
+    gated: Callable[..., tuple[Host, Gate]],
+) -> None:
+    host, gate = gated()
+    host.submit("double", X)
+    gate.await_runs()
+    late, later = (host.submit("double", X, deadline=seconds) for seconds in (0.02, 0.01))
+    last = host.submit("double", X, deadline=float("inf"))
+    for future in (late, later):
+        assert isinstance(future.exception(WAIT), DeadlineError)
+    assert not last.done()
+    assert only(host).expired == 2
+
+
+def test_deadlines_of_requests_that_are_done_do_not_pile_up(double: ag.CompiledModel) -> None:
+    with Host() as host:
+        host.add("double", double)
+        for _ in range(1000):
+            host.run("double", X, deadline=3600)
+        assert len(host._scheduler._deadlines._dues) <= 256
+
+
 def test_a_cancelled_request_never_runs(gated: Callable[..., tuple[Host, Gate]]) -> None:
     host, gate = gated()
     first, second, third = (host.submit("double", X) for _ in range(3))
@@ -370,6 +392,8 @@ def test_what_cannot_be_added_says_why(double: ag.CompiledModel) -> None:
             (("double", double), "the host has a model 'double' already"),
             (("", double), "a model of a host cannot be named ''"),
             (("a", double, "gpu"), "the host has no device 'gpu'"),
+            (("a", double, 3), "the host has no device 3"),
+            (("a", double, [["cpu"]]), r"the host has no device \['cpu'\]"),
             (("a", double, []), "there are no devices to run on"),
             (("a", double, "cpu", 0), "replicas must be a whole number above 0, got 0"),
         ):

@@ -203,7 +203,7 @@ func @main(%x: f32[2]) {
         "b",
     )
     assert parts[0].gives == ("a",)
-    assert (parts[1].reads, parts[1].gives) == (("a", "x"), ("b", "x", "@w"))
+    assert (parts[1].reads, parts[1].gives) == (("a", "x"), ("b", "%x", "@w"))
 
 
 def test_a_dimension_that_inputs_do_not_tell_comes_with_a_value_that_does() -> None:

@@ -20,7 +20,7 @@ COSTS = st.builds(ItemCosts, SECONDS, SECONDS, st.one_of(st.none(), st.integers(
 
 
 def seconds(counts, devices):
-    return max(d.fixed + n * d.each if n else 0.0 for n, d in zip(counts, devices, strict=True))
+    return max(d.seconds(n) for n, d in zip(counts, devices, strict=True))
 
 
 @settings(max_examples=40, deadline=None)

@@ -90,6 +90,36 @@ func @main(%x: f32[2, 2]) {
 """) == ["a", "b c d", "e"]
 
 
+def test_what_depends_on_the_fill_level_of_a_state_comes_with_it() -> None:
+    parts = [
+        f"""
+  %over{i} = overwrite(@past{i}, %x) {{starts = (past, 0)}} : f32[16, 4]
+  %rows{i} = slice(%over{i}) {{starts = (0, 0), extents = (past + 1, 4), steps = (1, 1)}} \
+: f32[past + 1, 4]
+  %sum{i} = matmul(%count, %rows{i}) : f32[1, 4]""".replace("\\\n", "")
+        for i in range(2)
+    ]
+    main = parse_module(f"""\
+dim past : 0..15
+state @past0 : f32[16, 4] filled 0 from past to past + 1
+state @past1 : f32[16, 4] filled 0 from past to past + 1
+func @main(%x: f32[1, 4]) {{
+  %count = iota() {{shape = (1, past + 1), axis = 1, dtype = f32}} : f32[1, past + 1]
+{"".join(parts)}
+  store %over0 to @past0
+  store %over1 to @past1
+  return %sum0, %sum1
+}}
+""").main
+    found = tasks_of(main)
+    assert [" ".join(node.name for node in task.nodes) for task in found] == [
+        "count over0 rows0",
+        "sum0",
+        "over1 rows1 sum1",
+    ]
+    extract(main.module, [task.nodes for task in found])
+
+
 def test_nodes_of_different_kinds_are_different_tasks() -> None:
     main = parse_module("""\
 func @main(%x: f32[2]) {

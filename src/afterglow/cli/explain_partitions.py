@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from rich.table import Table
@@ -10,6 +11,7 @@ from afterglow.cli.destination import DOT, PICTURE, file_for
 from afterglow.cli.progress import StageClock
 from afterglow.cli.request import Request
 from afterglow.cli.session import Session, table
+from afterglow.driver.batch_split import BatchShare
 from afterglow.driver.partitioning import Partitioned
 from afterglow.memory.picture import bytes_text
 from afterglow.partition.picture import plan_dot, plan_svg
@@ -25,6 +27,9 @@ def explain_partitions(session: Session, request: Request, draw: str | None, for
             f"a model on {request.options.backend!r} alone has no partitions",
             help="give several devices: --backend opencl,cpu",
         )
+    config = request.options.placing
+    if config is not None and config.split_batch:
+        return _explain_batch(session, request, draw)
     place = file_for(draw, (PICTURE, DOT), request.path, option="--draw", force=force)
     with StageClock(session.err) as clock:
         request = request.watched(clock)
@@ -38,6 +43,27 @@ def explain_partitions(session: Session, request: Request, draw: str | None, for
         lambda: _show(session, plan, picture),
     )
     return 0
+
+
+def _explain_batch(session: Session, request: Request, draw: str | None) -> int:
+    """Print how many items of a batch each device computes."""
+    if draw is not None:
+        raise UsageError("a batch that is split has no partitions to draw", help="leave out --draw")
+    with StageClock(session.err) as clock:
+        request = request.watched(clock)
+        shares = Partitioned(request.options).shares(request.load(request.source()))
+    session.answer(
+        {"model": request.path, "shares": [asdict(share) for share in shares]},
+        lambda: session.show(_share_table(shares)),
+    )
+    return 0
+
+
+def _share_table(shares: Sequence[BatchShare]) -> Table:
+    rows = table("device", "items", "time", right=("items", "time"))
+    for share in shares:
+        rows.add_row(share.device, str(share.items), duration(share.seconds))
+    return rows
 
 
 def _show(session: Session, plan: PartitionPlan, picture: str | None) -> None:

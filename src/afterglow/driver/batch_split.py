@@ -61,10 +61,27 @@ def _nbytes(program: Program) -> int:
     return (program.arena_bytes or 0) + sum(buffer.type.nbytes for buffer in ports)
 
 
+@dataclass(frozen=True)
+class BatchShare:
+    """The items of a batch that a device computes, and what it takes for them."""
+
+    device: str
+    items: int
+    seconds: float
+
+
+def batch_shares(module: Module, devices: Sequence[BatchDevice]) -> list[BatchShare]:
+    """The share of each device in the batch of an optimised module."""
+    items = batch_of(module.main)
+    costs = [device.costs(module, items) for device in devices]
+    triples = zip(devices, shares(items, costs), costs, strict=True)
+    return [BatchShare(d.logical.name, count, c.seconds(count)) for d, count, c in triples]
+
+
 def split_batch(module: Module, devices: Sequence[BatchDevice]) -> tuple[PartGraph, Interface]:
     """The parts of an optimised module whose batch is split, and what they take and give."""
-    main, items = module.main, batch_of(module.main)
-    counts = shares(items, [device.costs(module, items) for device in devices])
+    main = module.main
+    counts = [share.items for share in batch_shares(module, devices)]
     parts: list[Part] = []
     rows: dict[str, Rows] = {}
     for device, start, stop in _ranges(devices, counts):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,8 +24,9 @@ from afterglow.runtime.device import (
     LoadOptions,
     SeveralDevices,
 )
+from afterglow.runtime.native.machine import interruptions
 from afterglow.runtime.rates import Rates
-from afterglow.support.errors import AfterglowError
+from afterglow.support.errors import AfterglowError, warn
 from afterglow.types import Interface, TensorType
 
 Clock: TypeAlias = Callable[[], float]
@@ -35,12 +36,17 @@ Allocate: TypeAlias = Callable[[TensorType], DeviceBuffer]
 OnProbe: TypeAlias = Callable[[int, int], None]
 """Called with the number of programs that are done, and that of all."""
 
-ROUNDS = 4
-"""How often all programs take turns: others may keep the machine busy for a while."""
+ROUNDS, MOST_ROUNDS = 4, 16
+"""How often all programs take turns: others may keep the machine busy for a while. Those that were
+faster the last time go on."""
+SETTLED = 1.03
+"""How much faster the fastest run must be to count as such."""
 TURN_SECONDS = 0.008
 """Seconds of each turn, in which a program is run again and again; its fastest run counts."""
 MOST_SECONDS = 30.0
 """Seconds after which no more programs are compiled: a device so slow needs no exact rates."""
+BUSY = 25.0
+"""Times a second that other processes interrupt this one on a machine that is busy."""
 LEAST_RUNS = 2
 MOST_RUNS = 200
 
@@ -60,7 +66,13 @@ def calibrate(
     device = find_device(device_of(options.backend))
     allocate = None if shared else partial(_allocate, device, info.target)
     stages = Stages(options)
+    before, started = interruptions(), perf_counter()
     rates = fit_rates(_timed(stages, allocate, clock, on_probe))
+    if interruptions() - before > BUSY * (perf_counter() - started):
+        warn(
+            f"other processes keep the machine busy: device {info.name!r} may be faster than "
+            "measured; run 'afterglow devices --measure' once it is quiet"
+        )
     if allocate is None:
         return rates
     small, large = (_transfer(stages, probe, allocate, clock) for probe in TRANSFERS)
@@ -77,9 +89,10 @@ class _Trial:
     run: Callable[[], object]
     best: float = math.inf
 
-    def take_turn(self, clock: Clock) -> None:
-        """Run it for a while."""
-        self.best = min(self.best, fastest(self.run, clock))
+    def take_turn(self, clock: Clock) -> bool:
+        """Run it for a while; whether it was faster than ever before."""
+        before, self.best = self.best, min(self.best, fastest(self.run, clock))
+        return self.best * SETTLED < before
 
 
 def _timed(
@@ -95,12 +108,19 @@ def _timed(
             on_probe(number, len(PROBES))
         with suppress(AfterglowError):
             trials[probe] = _compiled(stages, probe, allocate)
-    for _ in range(ROUNDS):
-        for trial in trials.values():
-            trial.take_turn(clock)
+    _take_turns([*trials.values()], clock)
     if on_probe is not None:
         on_probe(len(PROBES), len(PROBES))
     return {probe: TimedProbe(trial.program, trial.best) for probe, trial in trials.items()}
+
+
+def _take_turns(trials: Sequence[_Trial], clock: Clock) -> None:
+    """Let programs take turns until none gets faster, but not for ever."""
+    for number in range(MOST_ROUNDS):
+        if not trials:
+            return
+        faster = [trial for trial in trials if trial.take_turn(clock)]
+        trials = trials if number < ROUNDS - 1 else faster
 
 
 def _compiled(stages: Stages, probe: Probe, allocate: Allocate | None) -> _Trial:
@@ -150,7 +170,5 @@ def _allocate(device: Device, target: str, type: TensorType) -> DeviceBuffer:
 def _transfer(stages: Stages, probe: Probe, allocate: Allocate, clock: Clock) -> float:
     """Seconds of moving an input or an output: by those a run takes more on arrays of the host."""
     host, device = (_compiled(stages, probe, each) for each in (None, allocate))
-    for _ in range(ROUNDS):
-        host.take_turn(clock)
-        device.take_turn(clock)
+    _take_turns([host, device], clock)
     return max(host.best - device.best, 0.0) / 2

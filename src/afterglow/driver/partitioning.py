@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 
-from afterglow.driver.batch_split import BatchDevice, split_batch
+from afterglow.driver.batch_split import BatchDevice, BatchShare, batch_shares, split_batch
 from afterglow.driver.device_rates import rates_of
 from afterglow.driver.devices import find_device
 from afterglow.driver.options import Options
@@ -148,13 +148,22 @@ class Partitioned:
     def _split(self, module: Module, names: _Names) -> CompiledFunction:
         """An optimised module whose batch is split over the devices."""
         self._tell("partition")
-        triples = zip(self.options.devices, self.stages, self.rates, strict=True)
-        graph, interface = split_batch(module, [BatchDevice(*each) for each in triples])
+        graph, interface = split_batch(module, self.batch_devices)
         function = self._load(graph, interface, names)
         over = _too_full(self._needed(function))
         if over:
             raise _too_large(over)
         return function
+
+    @property
+    def batch_devices(self) -> list[BatchDevice]:
+        """The devices over which a batch is split."""
+        triples = zip(self.options.devices, self.stages, self.rates, strict=True)
+        return [BatchDevice(*each) for each in triples]
+
+    def shares(self, module: Module) -> list[BatchShare]:
+        """The items of the batch of an imported module that each device would compute."""
+        return batch_shares(self.whole.optimise(module), self.batch_devices)
 
     def plan(self, module: Module) -> PartitionPlan:
         """Where an imported module would be computed, and why."""
@@ -168,7 +177,8 @@ class Partitioned:
         self._tell("partition")
         names = [device.name for device in self.options.devices]
         given = self.config.devices_of(module.main, names)
-        return price_tasks(module, self._costs(names), given)
+        weights = sum(constant.type.nbytes for constant in module.constants.values())
+        return price_tasks(module, self._costs(names, weights), given)
 
     def place(self, priced: PricedTasks, factors: Mapping[LogicalDevice, float]) -> PlacedTasks:
         """Where tasks are best computed, within such parts of the memory that there is."""
@@ -176,18 +186,19 @@ class Partitioned:
         problem = replace(priced.problem, memories=[None, *memories])
         return PlacedTasks(priced, place(problem, self.config.objective))
 
-    def _costs(self, names: Sequence[str]) -> DeviceCosts:
-        """The devices, and what they take."""
+    def _costs(self, names: Sequence[str], weights: int) -> DeviceCosts:
+        """The devices, and what they take for parts of a model with so many bytes of weights."""
         memories = [None, *(device.memory for device in self.options.devices)]
         every = [HOST_MEMORY, *names]
-        return DeviceCosts(every, self._price, self._links(), memories, host_computes=False)
+        price = partial(self._price, weights)
+        return DeviceCosts(every, price, self._links(), memories, host_computes=False)
 
-    def _price(self, name: str, module: Module) -> float:
-        """Seconds that a device takes for a module."""
+    def _price(self, weights: int, name: str, module: Module) -> float:
+        """Seconds that a device takes for a module, which takes turns with all other weights."""
         number = next(n for n, device in enumerate(self.options.devices) if device.name == name)
         options = replace(self.stages[number].options, progress=None, instruments=())
         program = Stages(options).plan_part(module)
-        return sum(estimate_steps(program, self.rates[number]))
+        return sum(estimate_steps(program, self.rates[number], weights))
 
     def _links(self) -> dict[tuple[int, int], Link]:
         """The ways between the host's memory and devices: values go over the host."""
@@ -290,11 +301,14 @@ def _joined(first: Link, second: Link, start: float) -> Link:
 
 def _interface(function: Function, outputs: Sequence[str], parts: Sequence[Part]) -> Interface:
     """What the parts together take and give."""
-    own = [part.artifact.interface for part in parts]
-    read = {port.name: port for each in own for port in each.inputs}
-    given = {port.name: port for each in own for port in each.outputs}
+    read: dict[str, Port] = {}
+    given: dict[str, Port] = {}
+    for part in parts:  # by the names of values: ports of a program have names of their own
+        interface = part.artifact.interface
+        read.update(zip(part.inputs, interface.inputs, strict=True))
+        given.update(zip(part.outputs, interface.outputs, strict=True))
     return Interface(
         tuple(read.get(value.name) or Port(value.name, value.type) for value in function.inputs),
         tuple(given[name] for name in outputs),
-        tuple(port for each in own for port in each.states),
+        tuple(port for part in parts for port in part.artifact.interface.states),
     )

@@ -119,12 +119,13 @@ class Host:
     def _chosen(self, devices: Any) -> list[HostDevice]:
         if devices is None:
             return [*self._devices.values()]
-        given = [devices] if isinstance(devices, (str, LogicalDevice)) else [*devices]
+        is_one = isinstance(devices, str) or not isinstance(devices, Iterable)
+        given = [devices] if is_one else [*devices]
         names = [device.name if isinstance(device, LogicalDevice) else device for device in given]
-        unknown = next((name for name in names if name not in self._devices), None)
-        if unknown is not None:
+        unknown = [name for name in names if name not in [*self._devices]]
+        if unknown:
             raise UsageError(
-                f"the host has no device {unknown!r}", help=f"it has {', '.join(self._devices)}"
+                f"the host has no device {unknown[0]!r}", help=f"it has {', '.join(self._devices)}"
             )
         if not names:
             raise UsageError("there are no devices to run on", help="omit devices to use all")
@@ -172,9 +173,11 @@ class Host:
             entry = self._scheduler.entry(name)
             entry.is_ready = False
             limit = timeout if wait else 0.0
-            is_idle = self._scheduler.changed.wait_for(lambda: not entry.open, limit)
-            if not is_idle:
-                entry.is_ready = True
+            try:
+                self._scheduler.changed.wait_for(lambda: not entry.open, limit)
+            finally:
+                entry.is_ready = entry.open > 0
+            if entry.is_ready:
                 raise UsageError(
                     f"{name!r} cannot be removed: {entry.open:,} of its requests are not done",
                     help="wait for them, or cancel them",

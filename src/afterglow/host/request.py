@@ -35,11 +35,15 @@ class Request:
 
         Whether it has still no result. A future must be told only once.
         """
+        return self.withdraw() or self.future.running()
+
+    def withdraw(self) -> bool:
+        """Take it back, unless it has begun or is done; whether its future is to get an error."""
         with self._lock:
-            if not self._is_announced:
-                self._is_announced = True
-                return self.future.set_running_or_notify_cancel()
-            return self.future.running()
+            if self._is_announced:
+                return False
+            self._is_announced = True
+            return self.future.set_running_or_notify_cancel()
 
     @property
     def is_dead(self) -> bool:

@@ -15,6 +15,7 @@ from heapq import heapify, heappop, heappush
 from time import monotonic
 from typing import Any
 
+from afterglow.host.deadlines import Deadlines
 from afterglow.host.placement import Placement, least_loaded
 from afterglow.host.request import Request
 from afterglow.host.statistics import Counters
@@ -59,6 +60,7 @@ class Scheduler:
         self._waiting: list[Request] = []
         self._active = 0
         self._is_pumping = False
+        self._deadlines = Deadlines(self._expire)
 
     def submit(self, request: Request) -> None:
         """Take a request, or raise: there is no such model, or too many wait."""
@@ -83,6 +85,7 @@ class Scheduler:
             )
         request.future.add_done_callback(lambda _: self._cancelled(request))
         self._pump()
+        self._deadlines.watch(request)
 
     def entry(self, name: str) -> Entry:
         """The model of a name, if it takes requests; the lock is held."""
@@ -115,16 +118,21 @@ class Scheduler:
         self._pump()
 
     def _expire(self, request: Request) -> None:
+        """Give a request its error if its deadline has passed and it has not begun."""
         try:
             check_due(request.due)
         except DeadlineError as error:
-            self._fail(request, error)
+            if request.withdraw():
+                self._settle(request, error)
 
     def _fail(self, request: Request, error: BaseException) -> None:
         """Give whoever waits for a request an error, unless it is done."""
         if request.announce():
-            self._count(request, error)
-            settle(request.future, error=error)
+            self._settle(request, error)
+
+    def _settle(self, request: Request, error: BaseException) -> None:
+        self._count(request, error)
+        settle(request.future, error=error)
 
     def _count(self, request: Request, error: BaseException | None = None) -> None:
         """Count a request that is done in some way; before it is, so that who waits sees it."""
@@ -233,6 +241,7 @@ class Scheduler:
 
     def give_up(self) -> None:
         """Give every request that is not done an error."""
+        self._deadlines.close()
         with self.changed:
             left = [*self._open.values()]
         for request in left:

@@ -47,8 +47,10 @@ def output_values(function: Function) -> list[str]:
 
 
 def _name_of(value: Value) -> str:
-    """Values of the module have names of their own, which may be those of values of a function."""
-    return f"@{value.name}" if _is_shared(value) else value.name
+    """What parts call a value that they give; what no node computes has a name of another form."""
+    if value.producer is not None:
+        return value.name
+    return f"@{value.name}" if _is_shared(value) else f"%{value.name}"
 
 
 def _is_state(value: Value) -> bool:
@@ -211,12 +213,12 @@ class _Extraction:
         needed = {dim.name for dim in dims_of_functions(self.target.functions.values())}
         levels = [state.level.before for state in main.states() if state.level is not None]
         known: dict[str, int] = {}
-        _learn([*levels, *(n for value in main.inputs for n in value.type.shape)], known)
+        learn_extents([*levels, *(n for value in main.inputs for n in value.type.shape)], known)
         for value in self._tellers():
             if needed <= known.keys():
                 return
             before = len(known)
-            _learn(value.type.shape, known)
+            learn_extents(value.type.shape, known)
             if len(known) > before and value not in self.values:
                 self._take(main, [value])
         if not needed <= known.keys():
@@ -239,8 +241,8 @@ class _Extraction:
                 yield from (value for value in node.results if value.type.is_ranged)
 
 
-def _learn(extents: Iterable[int], known: dict[str, int]) -> None:
-    """Find the dimensions that can be told from extents, as if each had its largest extent."""
+def learn_extents(extents: Iterable[int], known: dict[str, int]) -> None:
+    """Add the dimensions that can be told from extents, as if each had its largest extent."""
     ranged = [extent for extent in extents if isinstance(extent, RangedExtent)]
     count = -1
     while count < len(known):

@@ -28,6 +28,10 @@ class ItemCosts:
     most: int | None = None
     """Items that its memory has room for; None for any number."""
 
+    def seconds(self, items: int) -> float:
+        """What it takes for so many items."""
+        return self.fixed + items * self.each if items else 0.0
+
 
 def shares(items: int, devices: Sequence[ItemCosts]) -> list[int]:
     """The number of items of each device, so that all are done as early as possible.

@@ -11,14 +11,16 @@ reads it is there, or if all that it reads is there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from afterglow.graph import Constant, Function, Node, Value
+from afterglow.graph.dims import dims_of_op, dims_of_type
 from afterglow.graph.order import producers
-from afterglow.partition.extract import shared_values
+from afterglow.partition.extract import learn_extents, shared_values
 from afterglow.support.errors import InternalError
+from afterglow.types.extent import Dim, dims_of
 
 MOST_NODES = 64
 """Nodes of a task, unless a state keeps more of them together."""
@@ -111,23 +113,28 @@ class _Grouping:
 
     def join_users_of_states(self) -> None:
         """Join what touches one state, and then all that depends on each other in a circle."""
-        states = self.function.module.states.values()
-        found: dict[Value, list[_Group]] = {state: [] for state in states}
-        if not found:
+        if not self.function.module.states:
             return
-        for node, group in self.group_of.items():
-            for state in shared_values([node]):
-                if state in found:
-                    found[state].append(group)
-        for update in self.function.updates:
-            if update.value.producer is not None:
-                found[update.state].append(self.group_of[update.value.producer])
-            found[update.state] += found.get(update.value, [])
-        for groups in found.values():
-            if groups:
-                self.join(self.group_of[group.nodes[0]] for group in groups)
+        for nodes in self._users_of_states().values():
+            if nodes:
+                self.join(self.group_of[node] for node in nodes)
         for circle in _circles(self.groups, self.read_by):
             self.join(circle)
+
+    def _users_of_states(self) -> dict[Value, list[Node]]:
+        """The nodes that read each state, compute what it holds next, or need its fill level."""
+        states = self.function.module.states.values()
+        found: dict[Value, list[Node]] = {state: [] for state in states}
+        for node in self.rank:
+            for state in filter(found.__contains__, shared_values([node])):
+                found[state].append(node)
+        for update in self.function.updates:
+            if update.value.producer is not None:
+                found[update.state].append(update.value.producer)
+            found[update.state] += found.get(update.value, [])
+        for node, state in _told_by_states(self.function):
+            found[state].append(node)
+        return found
 
     def join_followers(self) -> None:
         """Let arithmetic and movements join what they read, where that is read by nobody else."""
@@ -153,6 +160,33 @@ class _Grouping:
                 (reader,) = readers
                 if reader.may_join(group):
                     self.join((reader, group))
+
+
+def _told_by_states(function: Function) -> Iterator[tuple[Node, Value]]:
+    """Nodes that depend on dimensions of which only the fill level of a state tells the extent.
+
+    Each comes with such a state: the one that what it reads was made of, or else the first.
+    """
+    levels = {s: dims_of(s.level.before) for s in function.states() if s.level is not None}
+    known: dict[str, int] = {}
+    learn_extents((n for value in function.inputs for n in value.type.shape), known)
+    untold = {dim for dims in levels.values() for dim in dims if dim.name not in known}
+    nearest: dict[Value, Value] = {state: state for state in levels}
+    for node in function.nodes if untold else ():
+        near = next((nearest[value] for value in node.given if value in nearest), None)
+        if near is not None:
+            nearest.update(dict.fromkeys(node.results, near))
+        for dim in _needed_dims(node) & untold:
+            able = [state for state, dims in levels.items() if dim in dims]
+            yield node, near if near in able else able[0]
+
+
+def _needed_dims(node: Node) -> set[Dim]:
+    """The dimensions that a node depends on, and the shapes of its operands do not tell."""
+    made = (dim for value in node.results for dim in dims_of_type(value.type))
+    told: dict[str, int] = {}
+    learn_extents((n for value in node.given for n in value.type.shape), told)
+    return {dim for dim in (*dims_of_op(node.op), *made) if dim.name not in told}
 
 
 def _circles(

@@ -57,7 +57,8 @@ MODEL = """
     func @main(%x: f32[4, 3]) {
       %product = matmul(%x, @weight) : f32[4, 5]
       %right = relu(%product) : f32[4, 5]
-      %found = hardmax(%right) {axis = -1} : f32[4, 5]
+      %found, %at = top_k(%right) {k = 5, axis = -1, largest = true, sorted = false}
+        : f32[4, 5], i64[4, 5]
       %y = add(%found, %right) : f32[4, 5]
       return %y
     }

@@ -82,3 +82,8 @@ def test_memory_is_what_the_tightest_limit_leaves(tmp_path: Path) -> None:
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory" / "memory.limit_in_bytes").write_text("4096\n")
     assert usable_memory(tmp_path) == 4096
+
+
+def test_interruptions_are_counted() -> None:
+    before = machine.interruptions()
+    assert machine.interruptions() >= before >= 0

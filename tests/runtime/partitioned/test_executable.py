@@ -10,6 +10,7 @@ from afterglow import ops  # noqa: F401  for the parser
 from afterglow.driver.devices import find_device
 from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.runtime.partitioned.graph import Part, PartGraph, Rows, of_artifact, to_artifact
+from afterglow.support.errors import UsageError
 from afterglow.types import Interface, Port, TensorType
 from afterglow.types.dtype import f32
 
@@ -57,3 +58,9 @@ def test_a_batch_is_divided_over_parts_and_joined(doubled):
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
     (y,) = load(graph, (port("x", 4),), (port("y", 4),)).run([x], {})
     assert np.array_equal(y, 2 * x)
+
+
+def test_a_part_that_reads_what_comes_later_is_refused(doubled):
+    parts = part(doubled, ("y",), ("a",)), part(doubled, ("a",), ("y",))
+    with pytest.raises(UsageError, match="a part of the model reads 'y' before it is computed"):
+        PartGraph(("x",), ("y",), parts)

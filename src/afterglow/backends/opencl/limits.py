@@ -9,7 +9,7 @@ from typing import Any
 PROCESSOR = "cpu"
 POCL = "Portable Computing Language"
 OLD_POCL = "PoCL 3.0"
-"""Its LLVM fails on vectors of 16 floats, and calls a function for `fma` of each lane."""
+"""Its LLVM fails on vectors of 16 floats, and inlines no functions of OpenCL C."""
 _UNSPELLABLE = re.compile(r"[^a-z0-9.]+")
 
 
@@ -64,8 +64,8 @@ class Limits:
         return self.platform == POCL
 
     @property
-    def fast_fma(self) -> bool:
-        """Whether `fma` is one instruction."""
+    def inlines(self) -> bool:
+        """Whether small functions of OpenCL C, such as `vload8` and `fma`, are instructions."""
         return OLD_POCL not in self.version
 
     @property

@@ -235,3 +235,8 @@ def _quota(folder: Path) -> float | None:
     if limit == "max" or int(limit) < 0:
         return None
     return int(limit) / int(period)
+
+
+def interruptions() -> int:
+    """How often others took the processor from this process so far; 0 where it is not counted."""
+    return 0 if resource is None else resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw

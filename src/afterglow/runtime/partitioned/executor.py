@@ -75,7 +75,12 @@ def _streams_of(parts: Sequence[LoadedPart]) -> dict[str, Streams]:
 
 def _needs(graph: PartGraph) -> list[set[int]]:
     """The parts that each part waits for: those that make what it reads, or have its states."""
-    makers = {name: place for place, part in enumerate(graph.parts) for name in part.outputs}
+    makers = {
+        name: place
+        for place, part in enumerate(graph.parts)
+        for name in part.outputs
+        if name not in graph.inputs  # which a part may return as it is
+    }
     last: dict[str, int] = {}
     needs = []
     for place, part in enumerate(graph.parts):

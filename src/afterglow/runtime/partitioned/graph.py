@@ -9,6 +9,7 @@ from typing import Any
 from afterglow.runtime.artifact import Artifact, Section, sections_within
 from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.runtime.stored_artifact import describe_artifact, restore_artifact
+from afterglow.support.errors import UsageError
 from afterglow.types import Interface, MemoryPlan
 
 DEVICE = "partitioned"
@@ -47,6 +48,14 @@ class PartGraph:
     """Values that are items of others, by name."""
     joined: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Values that are the items of several others, one after the other."""
+
+    def __post_init__(self) -> None:
+        known = {*self.inputs}
+        for part in self.parts:
+            unknown = next((name for name in self.reads(part) if name not in known), None)
+            if unknown is not None:
+                raise UsageError(f"a part of the model reads {unknown!r} before it is computed")
+            known.update(part.outputs)
 
     def reads(self, part: Part) -> list[str]:
         """The inputs of the model and the results of parts that a part needs."""

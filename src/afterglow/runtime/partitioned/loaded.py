@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +14,6 @@ from afterglow.runtime.buffers import HostBuffer, host_buffer
 from afterglow.runtime.device import Device, DeviceBuffer, Executable, SeveralDevices
 from afterglow.runtime.logical_device import HOST_TARGET
 from afterglow.runtime.partitioned.graph import Part, PartGraph
-from afterglow.runtime.recorded import device_buffers, run_recorded
 from afterglow.runtime.trace import Recording
 from afterglow.types import Array, TensorType
 
@@ -49,10 +49,8 @@ class LoadedPart:
     ) -> dict[str, Array]:
         """Run once on values, perhaps in a row of a trace; the results by name."""
         inputs = [values[name] for name in self.part.inputs]
-        if here is None:
+        with nullcontext() if here is None else here.span("run", "compute"):
             outputs = self.run(inputs, states)
-        else:
-            outputs = self.run_recorded(here, inputs, states)
         return dict(zip(self.part.outputs, outputs, strict=True))
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
@@ -66,17 +64,6 @@ class LoadedPart:
             if there[name] is not state:
                 state.write(there[name].read().result()).result()
         return outputs
-
-    def run_recorded(
-        self, here: Recording, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]
-    ) -> list[Array]:
-        """Run once on arrays of the host, in a row of a trace."""
-        interface = self.part.artifact.interface
-        if interface.states:
-            with here.span("run", "compute"):
-                return self.run(inputs, states)
-        buffers = device_buffers(interface, self.allocate)
-        return run_recorded(here, self.executable, buffers, inputs, {})
 
     def allocate(self, type: TensorType) -> DeviceBuffer:
         """A buffer in the memory that the part computes in."""

@@ -55,7 +55,7 @@ def test_an_expression_is_the_one_that_the_cpu_has():
     assert code.lines == [
         "  const float8 v1 = vload8(0, x + 0);",
         "  const int8 v2 = (float8)(0x0.0p+0f) > v1;",
-        "  const float8 v3 = select(v1, (float8)(0x0.0p+0f), v2);",
+        "  const float8 v3 = v2 ? (float8)(0x0.0p+0f) : v1;",
     ]
 
 
@@ -73,7 +73,7 @@ def test_a_condition_is_as_wide_as_what_it_selects():
     select(x > 0.0, x, 0.0)
     assert code.lines[1:] == [
         "  const int4 v2 = convert_int4(v1 > (double4)(0x0.0p+0));",
-        "  const double4 v3 = select((double4)(0x0.0p+0), v1, convert_long4(v2));",
+        "  const double4 v3 = convert_long4(v2) ? v1 : (double4)(0x0.0p+0);",
     ]
 
 
@@ -92,3 +92,22 @@ def test_types_that_kernels_do_not_compute_with_are_refused():
     x = Pointer(Code(), bf16, "x").load()
     with pytest.raises(TypeError, match=r"bf16 has no operator \+: convert it first"):
         x + x
+
+
+def test_shared_memory_of_no_elements_has_one():
+    code = Code()
+    code.shared(f32, 0)
+    assert code.lines == ["  __local float shared1[1];"]
+
+
+def test_vectors_are_read_and_written_in_place_where_functions_are_not_inlined():
+    code = Code(inlines=False)
+    x = Pointer(code, f32, "x")
+    x.store(x.load(8, 4), 2)
+    assert list(code.helpers.values()) == [
+        "typedef float4 near_float4 __attribute__((aligned(4)));"
+    ]
+    assert code.lines == [
+        "  const float4 v1 = *(__global near_float4*)(x + 8);",
+        "  *(__global near_float4*)(x + 2) = v1;",
+    ]

@@ -17,11 +17,15 @@ INDENT = "  "
 class Code:
     """Lines of OpenCL C, names that are unique, and what the kernel needs besides.
 
-    `double` says whether the device has f64; `index_type` is the integer that counts elements.
+    `double` says whether the device has f64; `index_type` is the integer that counts elements;
+    `inlines` says whether the driver makes instructions of the functions `vloadn` and `vstoren`.
     """
 
-    def __init__(self, *, double: bool = True, index_type: DType = i32) -> None:
+    def __init__(
+        self, *, double: bool = True, index_type: DType = i32, inlines: bool = True
+    ) -> None:
         self.double = double
+        self.inlines = inlines
         self.index_type = index_type
         self.lines: list[str] = []
         self.helpers: dict[str, str] = {}
@@ -121,9 +125,9 @@ class Code:
         self.perform("barrier(CLK_LOCAL_MEM_FENCE);")
 
     def shared(self, dtype: DType, count: int) -> Pointer:
-        """Memory that the items of a work-group share."""
+        """Memory that the items of a work-group share; C has no arrays of no elements."""
         name = self.fresh("shared")
-        self.perform(f"__local {spell_in_memory(dtype)} {name}[{count}];")
+        self.perform(f"__local {spell_in_memory(dtype)} {name}[{max(count, 1)}];")
         return Pointer(self, dtype, name, "__local")
 
     def private(self, dtype: DType, count: int) -> Pointer:
@@ -176,6 +180,8 @@ class Pointer:
         where = place.text if isinstance(place, Value) else str(place)
         if lanes > 1:
             text = f"vload{lanes}(0, {self.name} + {where})"
+            if not self.code.inlines:
+                text = self._as_vector(where, lanes)
             if self.dtype is boolean:
                 text = f"convert_int{lanes}({text}) != 0"
             return self.code.define(text, self.dtype, lanes)
@@ -191,10 +197,22 @@ class Pointer:
             text = value.text
             if self.dtype is boolean:
                 text = f"convert_uchar{value.lanes}({text} & 1)"
-            self.code.perform(f"vstore{value.lanes}({text}, 0, {self.name} + {where});")
+            if self.code.inlines:
+                self.code.perform(f"vstore{value.lanes}({text}, 0, {self.name} + {where});")
+            else:
+                self.code.perform(f"{self._as_vector(where, value.lanes)} = {text};")
             return
         cast = "(uchar)" if self.dtype is boolean else ""
         self.code.perform(f"{self.name}[{where}] = {cast}{value.text};")
+
+    def _as_vector(self, where: str, lanes: int) -> str:
+        """Elements in a row as a vector in memory, which need be aligned no better than one."""
+        kind = spell_in_memory(self.dtype)
+        aligned = f"__attribute__((aligned({self.dtype.itemsize})))"
+        near = self.code.helper(
+            f"near_{kind}{lanes}", f"typedef {kind}{lanes} near_{kind}{lanes} {aligned};"
+        )
+        return f"*({self.space} {near}*)({self.name} + {where})"
 
 
 def offset(code: Code, places: Sequence[Value], strides: Sequence[int]) -> Value:

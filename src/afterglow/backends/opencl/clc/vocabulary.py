@@ -19,10 +19,8 @@ def select(condition: Value, then: Value | float, otherwise: Value | float) -> V
     chosen, other = unify(then, otherwise)
     lanes = max(condition.lanes, chosen.lanes)
     chosen, other, condition = chosen.splat(lanes), other.splat(lanes), condition.splat(lanes)
-    if lanes == 1:
-        return chosen.derive(f"{condition.text} ? {chosen.text} : {other.text}")
-    bits = 32 if chosen.dtype is boolean else chosen.dtype.bits
-    return chosen.derive(f"select({other.text}, {chosen.text}, {mask_of(condition, bits)})")
+    bits = 32 if chosen.dtype is boolean or lanes == 1 else chosen.dtype.bits
+    return chosen.derive(f"{mask_of(condition, bits)} ? {chosen.text} : {other.text}")
 
 
 def _builtin(name: str, *operands: Value | float) -> Value:

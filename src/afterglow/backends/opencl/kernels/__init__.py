@@ -3,6 +3,7 @@
 from afterglow.backends.opencl.kernels import (
     attention,
     conv,
+    conv_transpose,
     gather,
     lines,
     matmul,
@@ -10,6 +11,12 @@ from afterglow.backends.opencl.kernels import (
     pooling,
     quantized,
     reduction,
+    running,
+    scatter,
+    search,
 )
 
-_FAMILIES = (attention, conv, gather, lines, matmul, movement, pooling, quantized, reduction)
+_FAMILIES = (
+    *(attention, conv, conv_transpose, gather, lines, matmul, movement, pooling),
+    *(quantized, reduction, running, scatter, search),
+)

@@ -7,7 +7,7 @@ from afterglow.backends.opencl.clc import Value
 from afterglow.backends.opencl.kernels.anchors import anchor
 from afterglow.backends.opencl.kernels.around import read, write_result
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
-from afterglow.backends.opencl.kernels.movement import begin
+from afterglow.backends.opencl.kernels.movement import begin, begin_vectors
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.pointwise.vocabulary import clamp, convert, differ, select
 from afterglow.instr import OpInstr
@@ -15,18 +15,21 @@ from afterglow.ops.indexing import Gather, GatherElements
 from afterglow.types.dtype import i64, u64
 
 
-def _accepts(step: OpInstr, limits: Limits) -> bool:
+def accepts_indices(step: OpInstr, limits: Limits) -> bool:
     """Whether all indices are meant: where a predicate may be false, they may be rubbish."""
     kind = step.operand(1).type.dtype
     return step.predicate is None and kind.is_integer and kind is not u64
 
 
-def in_range(kernel: Kernel, operand: str, number: Value) -> Value:
-    """A number of an operand as a count from the front, in the range that the op tells."""
+def in_range(kernel: Kernel, operand: str, number: Value, component: int = 0) -> Value:
+    """A number of an operand as a count from the front, in the range that the op tells.
+
+    Where the numbers are tuples, it is the range of one component of these.
+    """
     step, code = kernel.job.anchor, kernel.code
     assert step is not None
     types = [None if b is None else b.type for b in step.ins]
-    allowed = step.op.index_ranges(types)[operand][0]
+    allowed = step.op.index_ranges(types)[operand][component]
     assert allowed is not None
     given = convert(number, i64)
     counted = select(given < 0, given + -allowed.low, given) if allowed.low < 0 else given
@@ -38,7 +41,7 @@ def in_range(kernel: Kernel, operand: str, number: Value) -> Value:
     return code.named(near)
 
 
-@anchor(Gather, accepts=_accepts)
+@anchor(Gather, accepts=accepts_indices)
 def write_gather(job: Job, limits: Limits) -> KernelSource:
     """Slices along an axis."""
     kernel = Kernel(job, limits)
@@ -47,14 +50,14 @@ def write_gather(job: Job, limits: Limits) -> KernelSource:
     data, indices = step.operand(0), step.operand(1)
     first = step.op.axis % data.type.rank
     last = first + indices.type.rank
-    places = begin(kernel, step)
+    places, lanes = begin_vectors(kernel, [data], whole=last < step.outs[0].type.rank)
     index = in_range(kernel, "indices", read(kernel, indices, places[first:last]))
-    value = read(kernel, data, [*places[:first], index, *places[last:]])
-    write_result(kernel, value, places)
+    value = read(kernel, data, [*places[:first], index, *places[last:]], lanes)
+    write_result(kernel, value, places, lanes)
     return kernel.finish()
 
 
-@anchor(GatherElements, accepts=_accepts)
+@anchor(GatherElements, accepts=accepts_indices)
 def write_gather_elements(job: Job, limits: Limits) -> KernelSource:
     """An index for each result, along one axis."""
     kernel = Kernel(job, limits)

@@ -65,7 +65,7 @@ class Kernel:
         self.limits = limits
         longest = max((_reach(b) for b in job.buffers), default=0)
         index = i64 if longest > LARGEST_INDEX else i32
-        self.code = Code(double=limits.double, index_type=index)
+        self.code = Code(double=limits.double, index_type=index, inlines=limits.inlines)
         self.items: tuple[int, ...] = (1,)
         self.group: tuple[int, ...] = (1,)
         self._parameters: dict[Hashable, tuple[Parameter, Pointer]] = {}
@@ -93,7 +93,7 @@ class Kernel:
 
     def alarm(self, operand: str, allowed: IndexRange) -> Pointer:
         """Where the kernel says that an index is out of range."""
-        return self._declare(operand, Alarm(self.step, operand, allowed), i64)
+        return self._declare((operand, allowed), Alarm(self.step, operand, allowed), i64)
 
     def _declare(self, key: Hashable, parameter: Parameter, dtype: DType) -> Pointer:
         if key not in self._parameters:
@@ -123,6 +123,16 @@ class Kernel:
         if count % group:
             self.code.perform(f"if ({item.text} >= {count}) return;")
         return item
+
+    def each_alone(self, count: int) -> Value:
+        """The same, for items with much work: none but themselves in a group of a processor.
+
+        Drivers for processors make vectors of neighbouring items, and undo those within an item.
+        """
+        if not self.limits.is_processor:
+            return self.each(count)
+        self.items, self.group = (count,), (1,)
+        return self.code.work_item()
 
     def finish(self) -> KernelSource:
         """The kernel, under a name that its text decides."""

@@ -5,18 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from afterglow.backends.broadcast import chain_strides, strides_within
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc import Value
 from afterglow.backends.opencl.kernels.anchors import anchor
 from afterglow.backends.opencl.kernels.around import read, write_result
 from afterglow.backends.opencl.kernels.chain import places_of
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
+from afterglow.backends.opencl.kernels.lanes import lanes_along
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.pointwise.vocabulary import convert
-from afterglow.instr import OpInstr
+from afterglow.instr import Buffer, OpInstr
 from afterglow.ops.fill import Fill
 from afterglow.ops.indexing import Iota
 from afterglow.ops.movement import Expand, Transpose
+
+MOST_RUN = 8
+"""Results of an item that moves elements which lie apart."""
 
 
 def begin(kernel: Kernel, step: OpInstr) -> list[Value]:
@@ -25,14 +30,50 @@ def begin(kernel: Kernel, step: OpInstr) -> list[Value]:
     return places_of(kernel, kernel.each(math.prod(shape)), shape)
 
 
+def begin_vectors(
+    kernel: Kernel, sources: Sequence[Buffer] = (), *, whole: bool = True
+) -> tuple[list[Value], int]:
+    """A work-item for some neighbouring results: the place of the first, and how many they are.
+
+    `whole` says whether neighbours are such in the sources, too; else there is one result an item.
+    """
+    job, out = kernel.job, kernel.step.outs[0]
+    shape = out.type.shape
+    strides = [*chain_strides(job.after, shape).values(), out.strides]
+    strides += [strides_within(source, source.type.shape) for source in sources]
+    lanes = lanes_along(kernel, shape[-1], strides) if whole and shape else 1
+    if lanes == 1:
+        return begin(kernel, kernel.step), 1
+    wide = (*shape[:-1], shape[-1] // lanes)
+    *outer, vector = places_of(kernel, kernel.each(math.prod(wide)), wide)
+    return [*outer, kernel.code.named(vector * lanes)], lanes
+
+
 @anchor(Transpose, Expand)
 def write_move(job: Job, limits: Limits) -> KernelSource:
-    """Each element from where it was."""
+    """Elements from where they were: vectors of them, or runs that lie apart."""
     kernel = Kernel(job, limits)
     step = kernel.step
-    places = begin(kernel, step)
-    write_result(kernel, read(kernel, step.operand(0), _source(step, places)), places)
+    x, out = step.operand(0), step.outs[0].type
+    if _keeps_last(step):
+        places, lanes = begin_vectors(kernel, [x])
+        write_result(kernel, read(kernel, x, _source(step, places), lanes), places, lanes)
+        return kernel.finish()
+    run = _run(out.shape, limits)
+    wide = (*out.shape[:-1], out.shape[-1] // run) if out.rank else ()
+    places = places_of(kernel, kernel.each(math.prod(wide)), wide)
+    for number in range(run):
+        place = [*places[:-1], kernel.code.named(places[-1] * run + number)] if wide else places
+        write_result(kernel, read(kernel, x, _source(step, place)), place)
     return kernel.finish()
+
+
+def _keeps_last(step: OpInstr) -> bool:
+    """Whether neighbouring results were neighbours, or are the same element."""
+    out = step.outs[0].type
+    if isinstance(step.op, Transpose):
+        return out.rank > 0 and step.op.perm[-1] == out.rank - 1
+    return True
 
 
 def _source(step: OpInstr, places: Sequence[Value]) -> list[Value]:
@@ -44,14 +85,20 @@ def _source(step: OpInstr, places: Sequence[Value]) -> list[Value]:
     return [p if n != 1 else p.like(0) for p, n in zip(own, x.shape, strict=True)]
 
 
+def _run(shape: Sequence[int], limits: Limits) -> int:
+    """Results of an item: a few along the last axis, if processors then spend less on places."""
+    return shape[-1] if limits.is_processor and shape and shape[-1] <= MOST_RUN else 1
+
+
 @anchor(Fill)
 def write_fill(job: Job, limits: Limits) -> KernelSource:
     """One number everywhere."""
     kernel = Kernel(job, limits)
     step = kernel.step
     assert isinstance(step.op, Fill)
-    places = begin(kernel, step)
-    write_result(kernel, kernel.code.constant(step.op.dtype, step.op.value), places)
+    places, lanes = begin_vectors(kernel)
+    value = kernel.code.constant(step.op.dtype, step.op.value, lanes)
+    write_result(kernel, value, places, lanes)
     return kernel.finish()
 
 

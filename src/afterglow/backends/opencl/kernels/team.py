@@ -37,19 +37,24 @@ class Team:
         return Team(kernel, size, kernel.code.group(), kernel.code.local_item())
 
     def loops(
-        self, stack: ExitStack, shape: Sequence[int], axes: Sequence[int], lanes: int
+        self,
+        stack: ExitStack,
+        shape: Sequence[int],
+        axes: Sequence[int],
+        lanes: int,
+        start: int = 0,
     ) -> dict[int, Value]:
         """Loops over some axes of a shape, of which the items of the team share out the longest.
 
-        Along the last axis of the shape, `lanes` elements are visited at once.
+        Along the last axis of the shape, `lanes` elements are visited at once, from `start` on.
         """
         longest = max(axes, key=lambda axis: (shape[axis], axis), default=None)
         inner: dict[int, Value] = {}
         for axis in axes:
             step = lanes if axis == len(shape) - 1 else 1
-            first: Value | int = 0
+            first: Value | int = start if axis == len(shape) - 1 else 0
             if self.item is not None and axis == longest:
-                first, step = self.item * step, step * self.size
+                first, step = self.item * step + first, step * self.size
             inner[axis] = stack.enter_context(self.kernel.code.loop(shape[axis], first, step))
         return inner
 

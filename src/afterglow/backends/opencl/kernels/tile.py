@@ -193,7 +193,7 @@ def writes_vectors(kernel: Kernel, dtype: DType) -> bool:
 
 def add_product(kernel: Kernel, total: Value, x: Value, y: Value) -> None:
     """Add a product to a variable, rounded once where the device is fast at that."""
-    if kernel.limits.fast_fma:
+    if kernel.limits.inlines:
         kernel.code.perform(f"{total.text} = fma({x.text}, {y.text}, {total.text});")
     else:
         kernel.code.perform(f"{total.text} += {x.text} * {y.text};")

@@ -1,0 +1,51 @@
+"""Running sums and products: each line by an item, or neighbouring lines in a vector."""
+
+from __future__ import annotations
+
+import math
+
+from afterglow.backends.broadcast import chain_strides
+from afterglow.backends.job import Job
+from afterglow.backends.opencl.clc.types import is_arithmetic
+from afterglow.backends.opencl.kernels.anchors import anchor
+from afterglow.backends.opencl.kernels.around import read, write_result
+from afterglow.backends.opencl.kernels.chain import places_of
+from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
+from afterglow.backends.opencl.kernels.lanes import lanes_along
+from afterglow.backends.opencl.limits import Limits
+from afterglow.instr import OpInstr
+from afterglow.ops.reduction import CumProd, CumSum, Running
+
+
+def _accepts(step: OpInstr, limits: Limits) -> bool:
+    return is_arithmetic(step.outs[0].type.dtype)
+
+
+@anchor(CumSum, CumProd, accepts=_accepts)
+def write_running(job: Job, limits: Limits) -> KernelSource:
+    """What was combined so far is in a register."""
+    kernel = Kernel(job, limits)
+    step, code = kernel.step, kernel.code
+    assert isinstance(step.op, Running)
+    op, x, shape = step.op, step.operand(0), step.outs[0].type.shape
+    axis, is_sum = op.axis % len(shape), isinstance(op, CumSum)
+    lanes = 1 if axis == len(shape) - 1 else _lanes(kernel)
+    lines = [*shape[:-1], shape[-1] // lanes]
+    extent, lines[axis] = shape[axis], 1
+    places = places_of(kernel, kernel.each(math.prod(lines)), lines)
+    places[-1] = code.named(places[-1] * lanes)
+    total = code.variable(code.constant(x.type.dtype, 0 if is_sum else 1, lanes))
+    with code.loop(extent) as number:
+        places[axis] = code.named(number * -1 + (extent - 1)) if op.reverse else number
+        value = read(kernel, x, places, lanes)
+        combined = total + value if is_sum else total * value
+        write_result(kernel, total if op.exclusive else combined, places, lanes)
+        code.assign(total, combined)
+    return kernel.finish()
+
+
+def _lanes(kernel: Kernel) -> int:
+    """Neighbouring lines that are read and written together."""
+    out, x = kernel.step.outs[0], kernel.step.operand(0)
+    after = chain_strides(kernel.job.after, out.type.shape).values()
+    return lanes_along(kernel, out.type.shape[-1], [out.strides, x.strides, *after])
