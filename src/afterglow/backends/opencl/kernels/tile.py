@@ -87,7 +87,7 @@ def panels(columns: int) -> Callable[[Array], Array]:
         batch, terms, width = data.shape
         padded = np.zeros((batch, terms, -(-width // columns) * columns), data.dtype)
         padded[:, :, :width] = data
-        split = padded.reshape(batch, terms, -1, columns)
+        split = padded.reshape(batch, terms, -(-width // columns), columns)
         return np.ascontiguousarray(split.transpose(0, 2, 1, 3))
 
     return pack
