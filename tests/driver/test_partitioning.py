@@ -117,6 +117,21 @@ def test_each_device_gets_some_items_of_a_batch(expected):
     np.testing.assert_allclose(model(X), expected, rtol=1e-5, atol=1e-6)
 
 
+def test_tasks_are_measured_where_there_is_time_for_it(expected, monkeypatch):
+    measured = []
+
+    def measure(backend, program, options, seconds):
+        measured.append((backend.name, seconds))
+        return [1e-6 if options.threads == 1 else 2e-6]
+
+    monkeypatch.setattr(partitioning, "measure_steps", measure)
+    devices = [ag.LogicalDevice("cpu:0", threads=2), SECOND]
+    model = ag.compile(network(), backend=devices, tune=0.2, cache=False)
+    assert measured == [("cpu", 0.002)] * 2  # equal layers once
+    assert model.compiled.executable.threads == 1
+    np.testing.assert_allclose(model(X), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_what_is_where_is_told_as_text():
     config = ag.PartitionConfig(placement={"layer1*": "cpu:1", "*": "cpu:0"})
     model = ag.compile(network(), backend=[FIRST, SECOND], partition=config, cache=False)
@@ -132,6 +147,7 @@ def test_what_is_where_is_told_as_text():
         ({"backend": "cpu", "partition": ag.PartitionConfig()}, "on 'cpu' alone is not partition"),
         ({"backend": ["cpu", "gpu"]}, "backend 'gpu'"),
         ({"backend": ["cpu", "cpu"]}, "two devices are named 'cpu'"),
+        ({"backend": [FIRST, SECOND], "tune": -1}, "cannot tune for -1 s"),
         ({"backend": 3}, "backend must be a name or a list of devices, got 3"),
         ({"backend": [FIRST, SECOND], "target": "cortex-m4"}, "cannot be that of several"),
         (

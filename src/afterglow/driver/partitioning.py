@@ -7,29 +7,33 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import inf
 
+from afterglow.backends.capabilities import Profiling, Tuning
 from afterglow.driver.batch_split import BatchDevice, BatchShare, batch_shares, split_batch
 from afterglow.driver.device_rates import rates_of
 from afterglow.driver.devices import find_device
-from afterglow.driver.options import Options
+from afterglow.driver.options import Options, is_duration
 from afterglow.driver.stages import Stages, find_backend
 from afterglow.graph import Function, Module
 from afterglow.partition.config import PartitionConfig
 from afterglow.partition.cut import Run, cut
 from afterglow.partition.estimate import estimate_seconds, estimate_steps
 from afterglow.partition.extract import PartModule, extract, output_values
+from afterglow.partition.measure import measure_steps
 from afterglow.partition.place import place
 from afterglow.partition.plan import PartitionPlan
 from afterglow.partition.pricing import DeviceCosts, PricedTasks, price_tasks
-from afterglow.partition.problem import Link, Placement, Problem
+from afterglow.partition.problem import Link, Placement
 from afterglow.runtime import CompiledFunction
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.runtime.partitioned.executable import PartitionedExecutable
 from afterglow.runtime.partitioned.graph import DEVICE, Part, PartGraph, to_artifact
 from afterglow.runtime.rates import Rates
-from afterglow.support.errors import MemoryLimitError
+from afterglow.support.errors import MemoryLimitError, UsageError
 from afterglow.types import Interface, Port
 
+MEASURED_TASKS = 100
+"""The part of the time for tuning in which each task is measured, on devices that can time it."""
 HOST_MEMORY = "host memory"
 """Where inputs come from and outputs go to: no device of a user, and it computes nothing."""
 ATTEMPTS = 4
@@ -40,8 +44,10 @@ def check_devices(options: Options) -> None:
     """Refuse options that a backend they name cannot follow."""
     if not options.devices:
         find_backend(options)
+    if options.devices and options.tune is not None and not is_duration(options.tune):
+        raise UsageError(f"cannot tune for {options.tune} s", help="give seconds above 0")
     for device in options.devices:
-        find_backend(options.on(device))
+        find_backend(replace(options.on(device), tune=None))
 
 
 def compile_module(module: Module, options: Options) -> CompiledFunction:
@@ -61,7 +67,7 @@ class PlacedTasks:
     @property
     def runs(self) -> list[Run]:
         """The tasks of each part."""
-        return cut(self.placement, _follows(self.priced.problem))
+        return cut(self.placement, self.priced.problem.follows)
 
     def parts(self, module: Module) -> list[PartModule]:
         """The part of the module that each run computes."""
@@ -97,7 +103,13 @@ class Partitioned:
     @cached_property
     def stages(self) -> tuple[Stages, ...]:
         """The stages of what each device computes."""
-        return tuple(Stages(self.options.on(device)) for device in self.options.devices)
+        return tuple(Stages(self._options(device)) for device in self.options.devices)
+
+    def _options(self, device: LogicalDevice) -> Options:
+        """The options for a device, which is tuned if it can be."""
+        plain = replace(self.options.on(device), tune=None)
+        can_tune = isinstance(find_backend(plain), Tuning)
+        return replace(plain, tune=self.options.tune) if can_tune else plain
 
     @cached_property
     def rates(self) -> tuple[Rates, ...]:
@@ -196,9 +208,13 @@ class Partitioned:
     def _price(self, weights: int, name: str, module: Module) -> float:
         """Seconds that a device takes for a module, which takes turns with all other weights."""
         number = next(n for n, device in enumerate(self.options.devices) if device.name == name)
-        options = replace(self.stages[number].options, progress=None, instruments=())
-        program = Stages(options).plan_part(module)
-        return sum(estimate_steps(program, self.rates[number], weights))
+        options = replace(self.stages[number].options, progress=None, instruments=(), tune=None)
+        stages, rates = Stages(options), self.rates[number]
+        program = stages.plan_part(module)
+        if self.options.tune is None or not isinstance(stages.backend, Profiling):
+            return sum(estimate_steps(program, rates, weights))
+        loading, seconds = LoadOptions(options.threads), self.options.tune / MEASURED_TASKS
+        return sum(measure_steps(stages.backend, program, loading, seconds))
 
     def _links(self) -> dict[tuple[int, int], Link]:
         """The ways between the host's memory and devices: values go over the host."""
@@ -216,13 +232,16 @@ class Partitioned:
             stages = self.stages[runs[0].device - 1 if runs else 0]
             return stages.finish_part(module.clone(), names.inputs, names.outputs)
         pairs = zip(runs, placed.parts(module), strict=True)
-        parts = tuple(self._part(run.device - 1, part) for run, part in pairs)
+        parts = tuple(self._part(run.device - 1, part, 1 / len(runs)) for run, part in pairs)
         values = tuple(output_values(module.main))
         graph = PartGraph(names.inputs, values, parts)
         return self._load(graph, _interface(module.main, values, parts), names)
 
-    def _part(self, number: int, part: PartModule) -> Part:
-        program, artifact = self.stages[number].compile_part(part.module)
+    def _part(self, number: int, part: PartModule, share: float) -> Part:
+        """A part for a device, which has a share of the time for tuning."""
+        options = self.stages[number].options
+        stages = Stages(replace(options, tune=options.tune and options.tune * share))
+        program, artifact = stages.compile_part(part.module)
         seconds = estimate_seconds(program, self.rates[number])
         return Part(self.options.devices[number], artifact, part.reads, part.gives, seconds)
 
@@ -276,16 +295,6 @@ def _too_large(over: Mapping[LogicalDevice, tuple[int, int]]) -> MemoryLimitErro
         "for weights, intermediate results, inputs and outputs",
         help="allow it more memory, add a device, or compile with max_arena",
     )
-
-
-def _follows(problem: Problem) -> list[list[int]]:
-    """For each task those that it reads from."""
-    follows: list[list[int]] = [[] for _ in problem.tasks]
-    for edge in problem.edges:
-        if edge.producer is not None:
-            for reader in edge.readers:
-                follows[reader].append(edge.producer)
-    return follows
 
 
 def _link(rates: Rates) -> Link:

@@ -17,12 +17,17 @@ from afterglow.support.min_cut import SINK, SOURCE, UNBOUNDED, Network
 TICK = 1e-10
 """Seconds that a unit of capacity stands for."""
 
+MOST_TASKS = 500
+"""Tasks of problems that are improved from several placements; larger ones from the best."""
+
 
 def assign(problem: Problem) -> Placement:
     """A placement that is at least as fast as each in which one device does all it can."""
     able = problem.computing
     first = able[:1] if len(able) == 2 else able  # two come to the best from any placement
-    starts = dict.fromkeys(mostly_on(problem, device) for device in first) or [mostly_on(problem)]
+    starts = [*dict.fromkeys(mostly_on(problem, device) for device in first)]
+    if not starts or len(problem.tasks) > MOST_TASKS:
+        starts = [min((*starts, mostly_on(problem)), key=problem.seconds)]
     return min((_improved(problem, start) for start in starts), key=problem.seconds)
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
 
 from afterglow.memory.picture import bytes_text
-from afterglow.partition.assign import assign, mostly_on
+from afterglow.partition.assign import MOST_TASKS, assign, mostly_on
 from afterglow.partition.config import THROUGHPUT
 from afterglow.partition.problem import Placement, Problem, Task
 from afterglow.partition.stages import balanced_stages, fastest_stages
 from afterglow.support.errors import MemoryLimitError
 
-MOST_PRICES = 24
-"""How often the price of memory is doubled."""
+MOST_PRICES, PRICE_GROWTH = 12, 4
+"""How often the price of memory is raised, and by what factor."""
 
 
 def place(problem: Problem, objective: str) -> Placement:
@@ -43,7 +44,9 @@ def _by_tasks(problem: Problem) -> Iterator[Placement]:
     )
     if problem.fits(best):
         return
-    found = [_by_price(problem), fastest_stages(problem)]
+    found = [fastest_stages(problem)]
+    if len(problem.tasks) <= MOST_TASKS or len(problem.computing) == 2:  # or it takes long
+        found.append(_by_price(problem))
     yield from (_settled(problem, each) for each in found if each is not None)
 
 
@@ -59,7 +62,7 @@ def _by_price(problem: Problem) -> Placement | None:
         if not full:
             return placement
         for device in full:
-            prices[device] = 2 * prices[device] or start
+            prices[device] = PRICE_GROWTH * prices[device] or start
     return None
 
 
@@ -72,25 +75,61 @@ def _settled(problem: Problem, placement: Placement) -> Placement:
     """Move single tasks as long as that gains time, and what devices hold still fits."""
     if not problem.fits(placement):
         return placement
-    devices = [*placement]
+    holding = _Holding(problem, placement)
     gained = True
     while gained:
         gained = False
-        for task in range(len(devices)):
+        for task in range(len(placement)):
             for device in problem.tasks[task].seconds:
-                gained |= _moved(problem, devices, task, device)
-    return tuple(devices)
+                gained |= holding.move(task, device)
+    return tuple(holding.devices)
 
 
-def _moved(problem: Problem, devices: list[int], task: int, device: int) -> bool:
-    """Move a task to a device if that gains time and fits; whether it did."""
-    before = devices[task]
-    old = problem.share(devices, task)
-    devices[task] = device
-    if problem.share(devices, task) < old * (1 - 1e-9) and problem.fits(devices):
+class _Holding:
+    """A placement that fits, and what its devices hold, as tasks are moved.
+
+    Of values, a device keeps the room that it once needed: to find less would take longer.
+    """
+
+    def __init__(self, problem: Problem, placement: Placement) -> None:
+        self.problem, self.devices = problem, [*placement]
+        self.held = problem.held(placement)
+        self.live = [0] * len(problem.devices)
+        self.uses: list[Counter[int]] = [Counter() for _ in problem.devices]
+        for task, device in enumerate(placement):
+            self.uses[device].update(problem.tasks[task].weights)
+            self.live[device] = max(self.live[device], problem.live[task])
+
+    def move(self, task: int, device: int) -> bool:
+        """Move a task to a device if that gains time and fits; whether it did."""
+        before = self.devices[task]
+        if device == before:
+            return False
+        old, added = self.problem.share(self.devices, task), self._added(task, device)
+        self.devices[task] = device
+        gains = self.problem.share(self.devices, task) < old * (1 - 1e-9)
+        if not gains or self.held[device] + added > self.problem.memory_of(device):
+            self.devices[task] = before
+            return False
+        self._keep(task, before, device, added)
         return True
-    devices[task] = before
-    return False
+
+    def _added(self, task: int, device: int) -> int:
+        """The bytes more that a device would hold with a task."""
+        weights = [w for w in self.problem.tasks[task].weights if not self.uses[device][w]]
+        more = max(0, self.problem.live[task] - self.live[device])
+        own = sum(self.problem.weights[weight] for weight in weights)
+        return own + self.problem.tasks[task].memory + more
+
+    def _keep(self, task: int, before: int, device: int, added: int) -> None:
+        weights = self.problem.tasks[task].weights
+        self.held[device] += added
+        self.live[device] = max(self.live[device], self.problem.live[task])
+        self.uses[device].update(weights)
+        self.uses[before].subtract(weights)
+        gone = (weight for weight in weights if not self.uses[before][weight])
+        self.held[before] -= sum(self.problem.weights[weight] for weight in gone)
+        self.held[before] -= self.problem.tasks[task].memory
 
 
 def refusal(problem: Problem) -> MemoryLimitError:
