@@ -21,6 +21,7 @@ from afterglow.cli.request import Request, takes_model, takes_state
 from afterglow.cli.saved import is_given, load_saved, no_other_engine, saved_feed
 from afterglow.cli.session import Session, table
 from afterglow.driver.described import describe_options
+from afterglow.driver.partitioning import check_devices
 from afterglow.driver.stages import Stages
 from afterglow.frontends.base import NeedsValuesError
 from afterglow.report.bench import PEERS, BenchPlan, Measurement, compare
@@ -94,7 +95,7 @@ def bench(session: Session, request: Request, **asked: Any) -> int:
 def _plan(request: Request, asked: dict[str, Any], clock: StageClock) -> BenchPlan:
     clock("read")
     options, peers = request.options, _peers(asked["peers"])
-    Stages(options).check_runs_here()
+    check_devices(options, here=True)
     if request.is_saved:
         if peers and is_given("peers"):
             raise no_other_engine(request, "--vs")
@@ -164,9 +165,10 @@ def _peer_python(path: str) -> str:
 def _work(request: Request, plan: BenchPlan) -> Work | None:
     """Operations and bytes of one call, counted in the program that Afterglow would run.
 
-    None if there is no such program: for compiled models and for data-dependent shapes.
+    None if there is no such program: for compiled models, for those on several devices, and for
+    data-dependent shapes.
     """
-    if request.is_saved:
+    if request.is_saved or request.options.devices:
         return None
     shapes = {name: array.shape for name, array in plan.feed.items()}
     stages = Stages(replace(request.options, shapes=shapes, dims={}, progress=None))

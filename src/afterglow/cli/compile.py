@@ -26,10 +26,11 @@ from afterglow.cli.report import memory_table, stage_table
 from afterglow.cli.request import Request, takes_model, takes_state
 from afterglow.cli.session import Session, table
 from afterglow.driver.compile import Recipe, beyond_bounds
+from afterglow.driver.partitioning import compile_module
 from afterglow.driver.sources import Source
-from afterglow.driver.stages import Stages
 from afterglow.frontends.base import NeedsValuesError
-from afterglow.instr import Instr, OpInstr, Stack, print_program
+from afterglow.instr import OpInstr, Stack, print_program
+from afterglow.runtime import CompiledFunction
 from afterglow.runtime.model import CompiledModel
 from afterglow.runtime.saved import save_versions
 from afterglow.runtime.version import Version
@@ -105,7 +106,7 @@ def _compile(session: Session, request: Request, output: Destination | None) -> 
             _write(output, request, source, [each.version for each in built])
     data = {
         "model": request.path,
-        "backend": request.options.backend,
+        "backend": request.options.where,
         **_data(built),
         "seconds": clock.seconds,
         "output": None if output is None else str(output.path),
@@ -119,12 +120,12 @@ def _build(request: Request, source: Source, asked: Request) -> Built:
     """Compile the model for one binding of its dimensions."""
     try:
         module, forms = request.load_with_forms(source)
-        compiled = Stages(request.options).finish(module)
+        compiled = compile_module(module, request.options)
     except AfterglowError as error:
         _suggest_list(error, request)
         raise
     dims = {name: request.options.dims[name] for name in asked.dim_options.ahead}
-    return Built(Version(compiled, forms), dims, *_count(compiled.program.body))
+    return Built(Version(compiled, forms), dims, *_count(compiled))
 
 
 def _suggest_list(error: AfterglowError, request: Request) -> None:
@@ -137,8 +138,9 @@ def _suggest_list(error: AfterglowError, request: Request) -> None:
         error.help = f"list extents instead, such as --dim {dim.name}={dim.high}"
 
 
-def _count(body: Sequence[Instr]) -> tuple[int, int]:
+def _count(compiled: CompiledFunction) -> tuple[int, int]:
     """The number of instructions that compute ops, and of stacks that group some of them."""
+    body = [step for program in compiled.programs for step in program.body]
     stacks = [step for step in body if isinstance(step, Stack)]
     alone = sum(isinstance(step, OpInstr) for step in body)
     return alone + sum(len(stack.body) for stack in stacks), len(stacks)

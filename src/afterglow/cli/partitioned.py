@@ -37,7 +37,7 @@ def compile_partitioned(
     stops = list(map(str, error.boundary.nodes))
     data: dict[str, Any] = {
         "model": request.path,
-        "backend": options.backend,
+        "backend": options.where,
         "first_parts": [_memory(version) for version in firsts],
         "on_host": stops,
         "seconds": clock.seconds,

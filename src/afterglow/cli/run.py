@@ -112,7 +112,7 @@ def run(
         outcome = _run(request.watched(clock), asked, clock, trace)
     if output_dir is not None:
         _write(output_dir, outcome.results, force=force)
-    data = {"model": request.path, "backend": request.options.backend, **outcome.data()}
+    data = {"model": request.path, "backend": request.options.where, **outcome.data()}
     if asked.reference is not None:
         data.update(reference=asked.reference, agrees=outcome.agrees)
     session.answer(data, lambda: _show(session, asked, outcome))

@@ -38,12 +38,12 @@ class BatchDevice:
 
     def _measures(self, module: Module, items: int) -> tuple[float, float]:
         """Seconds and bytes of a program for some items."""
-        options = replace(self.stages.options, progress=None, instruments=())
+        options = replace(self.stages.options, progress=None, instruments=(), tune=None)
         program = Stages(options).plan_part(items_of(module, 0, items))
         return estimate_seconds(program, self.rates), _nbytes(program)
 
-    def part(self, module: Module, start: int, stop: int) -> Part:
-        """Some items of a batch, compiled."""
+    def part(self, module: Module, start: int, stop: int) -> tuple[Part, Program]:
+        """Some items of a batch, compiled, and their program."""
         own = items_of(module, start, stop)
         inputs = [
             value.name if value.type == whole.type else f"{value.name}[{start}:{stop}]"
@@ -52,7 +52,8 @@ class BatchDevice:
         outputs = [f"{output.name}[{start}:{stop}]" for output in own.main.outputs]
         program, artifact = self.stages.compile_part(own)
         seconds = estimate_seconds(program, self.rates)
-        return Part(self.logical, artifact, tuple(inputs), tuple(outputs), seconds)
+        part = Part(self.logical, artifact, tuple(inputs), tuple(outputs), seconds)
+        return part, program
 
 
 def _nbytes(program: Program) -> int:
@@ -78,23 +79,27 @@ def batch_shares(module: Module, devices: Sequence[BatchDevice]) -> list[BatchSh
     return [BatchShare(d.logical.name, count, c.seconds(count)) for d, count, c in triples]
 
 
-def split_batch(module: Module, devices: Sequence[BatchDevice]) -> tuple[PartGraph, Interface]:
-    """The parts of an optimised module whose batch is split, and what they take and give."""
+def split_batch(
+    module: Module, devices: Sequence[BatchDevice]
+) -> tuple[PartGraph, Interface, list[Program]]:
+    """The parts of an optimised module whose batch is split, what they take, and their programs."""
     main = module.main
     counts = [share.items for share in batch_shares(module, devices)]
     parts: list[Part] = []
+    programs: list[Program] = []
     rows: dict[str, Rows] = {}
     for device, start, stop in _ranges(devices, counts):
-        part = device.part(module, start, stop)
+        part, program = device.part(module, start, stop)
         for value, name in zip(main.inputs, part.inputs, strict=True):
             if name != value.name:
                 rows[name] = Rows(value.name, start, stop)
         parts.append(part)
+        programs.append(program)
     inputs = tuple(value.name for value in main.inputs)
     outputs = tuple(output.name for output in main.outputs)
     columns = zip(outputs, zip(*(part.outputs for part in parts), strict=True), strict=True)
     graph = PartGraph(inputs, outputs, tuple(parts), rows, dict(columns))
-    return graph, _interface(module, parts[0].artifact.interface)
+    return graph, _interface(module, parts[0].artifact.interface), programs
 
 
 def _ranges(

@@ -116,8 +116,14 @@ class Options:
 
     @property
     def in_floats(self) -> Options:
-        """The same, for the model in floats."""
-        return replace(self, precision="float32", profile=None, quantization=None, rounding=None)
+        """The same, for the model in floats on one backend, which is observed."""
+        floats = replace(self, precision="float32", profile=None, quantization=None, rounding=None)
+        return replace(floats, devices=(), placing=None)
+
+    @property
+    def where(self) -> str:
+        """The backend, or the devices, by name."""
+        return ", ".join(device.name for device in self.devices) or self.backend
 
     def on(self, device: LogicalDevice) -> Options:
         """The same, for what one of the devices computes."""
@@ -192,7 +198,7 @@ def model_title(source: Any, options: Options) -> str:
     """The file of a model, if it has one, and what it is compiled for."""
     name = f"{Path(source).name}, " if isinstance(source, (str, Path)) else ""
     if options.devices:
-        return f"{name}on {', '.join(device.name for device in options.devices)}"
+        return f"{name}on {options.where}"
     return f"{name}backend {options.backend}, target {options.target}"
 
 

@@ -14,6 +14,7 @@ from afterglow.driver.devices import find_device
 from afterglow.driver.options import Options, is_duration
 from afterglow.driver.stages import Stages, find_backend
 from afterglow.graph import Function, Module
+from afterglow.instr import Program
 from afterglow.partition.config import PartitionConfig
 from afterglow.partition.cut import Run, cut
 from afterglow.partition.estimate import estimate_seconds, estimate_steps
@@ -40,14 +41,16 @@ ATTEMPTS = 4
 """How often a model is placed anew because a device needs more memory than was estimated."""
 
 
-def check_devices(options: Options) -> None:
-    """Refuse options that a backend they name cannot follow."""
-    if not options.devices:
-        find_backend(options)
+def check_devices(options: Options, *, here: bool = False) -> None:
+    """Refuse options that a backend they name cannot follow; `here`, what runs elsewhere."""
+    every = [options.on(device) for device in options.devices] or [options]
     if options.devices and options.tune is not None and not is_duration(options.tune):
         raise UsageError(f"cannot tune for {options.tune} s", help="give seconds above 0")
-    for device in options.devices:
-        find_backend(replace(options.on(device), tune=None))
+    for each in every:
+        stages = Stages(replace(each, tune=None) if options.devices else each)
+        find_backend(stages.options)
+        if here:
+            stages.check_runs_here()
 
 
 def compile_module(module: Module, options: Options) -> CompiledFunction:
@@ -160,8 +163,8 @@ class Partitioned:
     def _split(self, module: Module, names: _Names) -> CompiledFunction:
         """An optimised module whose batch is split over the devices."""
         self._tell("partition")
-        graph, interface = split_batch(module, self.batch_devices)
-        function = self._load(graph, interface, names)
+        graph, interface, programs = split_batch(module, self.batch_devices)
+        function = self._load(graph, interface, names, programs)
         over = _too_full(self._needed(function))
         if over:
             raise _too_large(over)
@@ -232,20 +235,25 @@ class Partitioned:
             stages = self.stages[runs[0].device - 1 if runs else 0]
             return stages.finish_part(module.clone(), names.inputs, names.outputs)
         pairs = zip(runs, placed.parts(module), strict=True)
-        parts = tuple(self._part(run.device - 1, part, 1 / len(runs)) for run, part in pairs)
+        made = [self._part(run.device - 1, part, 1 / len(runs)) for run, part in pairs]
+        parts = tuple(part for part, _ in made)
         values = tuple(output_values(module.main))
         graph = PartGraph(names.inputs, values, parts)
-        return self._load(graph, _interface(module.main, values, parts), names)
+        interface = _interface(module.main, values, parts)
+        return self._load(graph, interface, names, [program for _, program in made])
 
-    def _part(self, number: int, part: PartModule, share: float) -> Part:
-        """A part for a device, which has a share of the time for tuning."""
+    def _part(self, number: int, part: PartModule, share: float) -> tuple[Part, Program]:
+        """A part for a device, which has a share of the time for tuning, and its program."""
         options = self.stages[number].options
         stages = Stages(replace(options, tune=options.tune and options.tune * share))
         program, artifact = stages.compile_part(part.module)
         seconds = estimate_seconds(program, self.rates[number])
-        return Part(self.options.devices[number], artifact, part.reads, part.gives, seconds)
+        made = Part(self.options.devices[number], artifact, part.reads, part.gives, seconds)
+        return made, program
 
-    def _load(self, graph: PartGraph, interface: Interface, names: _Names) -> CompiledFunction:
+    def _load(
+        self, graph: PartGraph, interface: Interface, names: _Names, programs: Sequence[Program]
+    ) -> CompiledFunction:
         artifact, device = to_artifact(graph, interface), find_device(DEVICE)
         options = LoadOptions(self.options.threads, self.options.perf_map)
         return CompiledFunction(
@@ -254,6 +262,7 @@ class Partitioned:
             device.load(artifact, options),
             names.inputs,
             names.outputs,
+            programs=programs,
             artifact=artifact,
             allocate=device.allocate,
         )

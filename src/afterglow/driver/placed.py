@@ -36,6 +36,8 @@ def placed_on(
             help='name it with its device: backend=["opencl:PLATFORM/DEVICE", "cpu"]',
         )
     devices = found_devices() if backend == AUTO else logical_devices(_listed(backend))
+    if len(devices) == 1 and devices[0].is_plain and partition is None:
+        return {"backend": devices[0].backend, "target": devices[0].target, "threads": threads}
     return {"threads": threads, "devices": devices, "placing": partition}
 
 

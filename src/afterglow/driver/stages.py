@@ -411,7 +411,7 @@ class Stages:
             executable,
             inputs,
             outputs,
-            program=program,
+            programs=(program,),
             artifact=artifact,
             allocate=device.allocate,
             batches=batches,

@@ -49,7 +49,8 @@ class CompiledFunction:
     """An executable with what it takes and gives. State starts as zeros and lives as long as it.
 
     `input_names` and `output_names` are the model's own, in the order of the interface. The
-    program is there if it was compiled in this process, rather than loaded; the artifact unless
+    programs are there if it was compiled in this process, rather than loaded, one for each part
+    that a device computes; the artifact unless
     there is nothing that could be saved. `allocate` makes buffers for states. With `batches` the
     interface and the executable are those of micro-batches.
     """
@@ -62,7 +63,7 @@ class CompiledFunction:
         input_names: Sequence[str],
         output_names: Sequence[str],
         *,
-        program: Any = None,
+        programs: Sequence[Any] = (),
         artifact: Artifact | None = None,
         allocate: Callable[[TensorType], DeviceBuffer] = HostBuffer,
         batches: MicroBatches | None = None,
@@ -77,7 +78,7 @@ class CompiledFunction:
         self.output_names = tuple(output_names)
         self.artifact = artifact
         self.batches = batches
-        self._program = program
+        self.programs = tuple(programs)
         self.allocate = allocate
         self.states = {port.name: allocate(port.type) for port in interface.states}
         self._growth = Growth.of(interface)
@@ -99,9 +100,14 @@ class CompiledFunction:
     @property
     def program(self) -> Any:
         """The planned program, an `instr.Program`, which is nothing that running needs."""
-        if self._program is None:
+        if not self.programs:
             raise UsageError("a loaded model has no program: compile it from its source")
-        return self._program
+        if len(self.programs) > 1:
+            raise UsageError(
+                "a model on several devices has a program for each of its parts",
+                help='print what is where: model.ir("partitions")',
+            )
+        return self.programs[0]
 
     @property
     def signature(self) -> Signature:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from afterglow.backends.opencl.dependencies import Command, Span, dependencies, is_chain
@@ -63,6 +63,7 @@ def bytes_of(span):
     return {*(span.start + (used[used % span.period < span.width] if span.period else used))}
 
 
+@settings(max_examples=40)
 @given(COMMANDS)
 def test_all_that_share_bytes_are_in_order_and_only_they_wait(commands):
     waits = dependencies(commands)

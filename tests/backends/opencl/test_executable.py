@@ -11,7 +11,7 @@ import pytest
 
 import afterglow as ag
 from afterglow.backends.opencl.driver import library
-from afterglow.backends.opencl.executable import OpenClExecutable
+from afterglow.backends.opencl.executable import OpenClExecutable, runs_at_once
 from afterglow.backends.opencl.workspace import Workspace
 from afterglow.runtime.device import TimesSteps
 from afterglow.support.errors import DeviceError
@@ -69,6 +69,12 @@ def test_runs_at_once_have_memory_of_their_own(executable):
     assert all(map(np.array_equal, got, wanted))
     with executable.workspace() as one, executable.workspace() as another:
         assert one._kernels.memories["arena"] is not another._kernels.memories["arena"]
+
+
+@pytest.mark.parametrize(("memory", "runs"), [(1 << 30, 4), (20_000, 2), (9_000, 1), (10, 1)])
+def test_large_models_have_fewer_runs_at_once(executable, opencl_device, memory, runs):
+    limits = replace(opencl_device, memory_bytes=memory)
+    assert runs_at_once(executable.artifact, limits) == runs
 
 
 def test_steps_are_timed_one_by_one(executable):

@@ -124,8 +124,18 @@ class OpenClExecutable:
             [] if manifest["unchecked"] else checks,
             self._host,
         )
-        most = 1 if artifact.interface.states else RUNS_AT_ONCE
-        return program, Pool(lambda: Workspace(program), most)
+        return program, Pool(lambda: Workspace(program), runs_at_once(artifact, self.limits))
+
+
+def runs_at_once(artifact: Artifact, limits: Limits) -> int:
+    """How many runs may be under way: as many as half of the device's memory has room for."""
+    interface = artifact.interface
+    if interface.states:
+        return 1
+    ports = (*interface.inputs, *interface.outputs)
+    each = int(artifact.manifest["arena_bytes"]) + sum(port.type.nbytes for port in ports)
+    room = limits.memory_bytes // 2 - len(artifact.sections[CONSTANTS])
+    return max(1, min(RUNS_AT_ONCE, room // max(each, 1)))
 
 
 def check_fits(artifact: Artifact, limits: Limits) -> None:

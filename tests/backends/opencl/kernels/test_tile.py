@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from afterglow.backends.opencl.kernels.product import Extents, Work
-from afterglow.backends.opencl.kernels.tile import Tile, pieces
+from afterglow.backends.opencl.kernels.tile import Tile, panels, pieces
 from afterglow.types.dtype import f32, f64
 from tests.backends.opencl.test_driver import LIMITS
 
@@ -41,3 +42,7 @@ def test_work_is_divided_into_enough_items_for_all_units():
 
 def test_elements_that_fill_no_vector_are_taken_in_smaller_ones():
     assert list(pieces(45, 16)) == [(0, 16), (16, 16), (32, 8), (40, 4), (44, 1)]
+
+
+def test_a_matrix_without_terms_has_panels_all_the_same():
+    assert panels(8)(np.zeros((1, 0, 10))).shape == (1, 2, 0, 8)

@@ -32,7 +32,10 @@ FEW_REGISTERS = 8
 MOST_ROWS = 4
 MOST_KEYS = 128
 """Keys of a tile: the scores of all rows with them stay in the first cache."""
-LEAST_KEYS = 64
+FEW_KEYS = 32
+"""The same where each row of queries has an item, whose own memory is registers."""
+GROUP = 64
+"""Such items of a work-group."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,12 @@ class Shape:
         q, k, v = (step.operand(i).type.shape for i in range(3))
         most = limits.lanes if step.outs[0].type.dtype is f32 else max(1, limits.lanes // 2)
         registers = REGISTERS.get(most, FEW_REGISTERS)
-        rows = min(MOST_ROWS, registers // 4, q[2])
+        rows = min(MOST_ROWS, registers // 4, q[2]) if limits.is_processor else 1
         vectors = _power_below(registers // rows)
         block = min(vectors, most, _power_below(k[2]))
-        return Shape(q[2], k[2], q[3], v[3], most, rows, vectors, block, _tile(k[2], block))
+        keys = MOST_KEYS if limits.is_processor else FEW_KEYS
+        tile = _tile(k[2], block, keys)
+        return Shape(q[2], k[2], q[3], v[3], most, rows, vectors, block, tile)
 
     @property
     def lanes(self) -> int:
@@ -81,11 +86,11 @@ def _power_below(number: int) -> int:
     return 1 << (number.bit_length() - 1)
 
 
-def _tile(keys: int, block: int) -> int:
+def _tile(keys: int, block: int, most: int) -> int:
     """Keys of a tile, such that those left for the last one are none or at least a block."""
-    if keys <= MOST_KEYS:
+    if keys <= most:
         return keys
-    sizes = range(MOST_KEYS, LEAST_KEYS - 1, -block)
+    sizes = range(most, most // 2 - 1, -block)
     return next((n for n in sizes if keys % n == 0 or keys % n >= block), keys)
 
 
@@ -113,8 +118,10 @@ class _Rows:
         self.step, self.op = step, step.op
         self.dtype = step.outs[0].type.dtype
         batch, heads = step.outs[0].type.shape[:2]
-        kernel.items = (-(-shape.queries // shape.rows), heads, batch)
-        kernel.group = (1, 1, 1)
+        together = 1 if kernel.limits.is_processor else min(GROUP, kernel.limits.work_group)
+        groups = -(-shape.queries // (shape.rows * together))
+        kernel.items, kernel.group = (groups * together, heads, batch), (together, 1, 1)
+        self.is_whole = kernel.items[0] * shape.rows == shape.queries
         code = self.code
         self.first = code.named(code.work_item(0) * shape.rows)
         self.head, self.image = code.work_item(1), code.work_item(2)
@@ -129,7 +136,7 @@ class _Rows:
     def _row(self, number: int) -> Value:
         """A row of the item; the last one in place of those that there are not."""
         row, queries = self.first + number, self.shape.queries
-        if queries % self.shape.rows and number:
+        if not self.is_whole:
             row = Value(self.code, row.dtype, 1, f"min({row.text}, {queries - 1})")
         return self.code.named(row)
 
@@ -292,7 +299,7 @@ class _Rows:
         code, shape = self.code, self.shape
         lanes = lanes_of_results(self.kernel, shape.column_lanes)
         for number, row in enumerate(self.rows):
-            bound = "" if shape.queries % shape.rows == 0 else self._exists(number)
+            bound = "" if self.is_whole else self._exists(number)
             with code.block(bound):
                 total = maximum(self.totals[number], self.totals[number].like(1))
                 with code.loop(shape.columns, step=lanes) as column:

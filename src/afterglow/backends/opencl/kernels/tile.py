@@ -85,9 +85,10 @@ def panels(columns: int) -> Callable[[Array], Array]:
 
     def pack(data: Array) -> Array:
         batch, terms, width = data.shape
-        padded = np.zeros((batch, terms, -(-width // columns) * columns), data.dtype)
+        count = -(-width // columns)
+        padded = np.zeros((batch, terms, count * columns), data.dtype)
         padded[:, :, :width] = data
-        split = padded.reshape(batch, terms, -1, columns)
+        split = padded.reshape(batch, terms, count, columns)
         return np.ascontiguousarray(split.transpose(0, 2, 1, 3))
 
     return pack
