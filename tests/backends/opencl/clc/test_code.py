@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from afterglow.backends.opencl.clc import Code, Pointer
+from afterglow.backends.opencl.clc import Code, Pointer, Value
 from afterglow.backends.opencl.clc.types import literal
 from afterglow.backends.pointwise import compute
 from afterglow.backends.pointwise.vocabulary import select
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add
-from afterglow.types.dtype import bf16, boolean, f32, f64, i8, i32, i64, u64
+from afterglow.types.dtype import bf16, boolean, f16, f32, f64, i8, i32, i64, u64
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,23 @@ def test_floats_of_16_bits_are_computed_as_f32_and_rounded_once():
     compute(Add(), bf16, [x, x])
     assert code.lines[-1] == "  const ushort v5 = to_bf16(v4);"
     assert list(code.helpers) == ["from_bf16", "to_bf16"]
+
+
+def test_floats_of_16_bits_become_f32_as_they_are_read_and_are_rounded_as_they_are_written():
+    code = Code()
+    half, brain = Pointer(code, f16, "x").numbers, Pointer(code, bf16, "y").numbers
+    half.store(half.load(0, 8))
+    brain.store(brain.load(0, 2))
+    half.load_where(Value(code, boolean, 1, "c"), code.index(3))
+    assert code.lines == [
+        "  const float8 v1 = vload_half8(0, (__global half*)(x + 0));",
+        "  vstore_half8_rte(v1, 0, (__global half*)(x + 0));",
+        "  const ushort2 v2 = vload2(0, y + 0);",
+        "  const float2 v3 = from_bf16_2(v2);",
+        "  const ushort2 v4 = to_bf16_2(v3);",
+        "  vstore2(v4, 0, y + 0);",
+        "  const float v5 = c ? vload_half(0, (__global half*)(x + 3)) : 0x0.0p+0f;",
+    ]
 
 
 def test_a_condition_is_as_wide_as_what_it_selects():

@@ -5,14 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from afterglow.backends.opencl.backend import OpenCl
+from afterglow.ops.activation import Gelu
 from afterglow.ops.attention import Attention
 from afterglow.ops.convolution import ConvTranspose
 from afterglow.ops.indexing import ScatterND, ScatterReduction
+from afterglow.ops.linear import MatMul
+from afterglow.ops.pooling import AvgPool
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
-from afterglow.ops.reduction import CumSum, ReduceMax
+from afterglow.ops.reduction import CumSum, ReduceMax, ReduceSum
 from afterglow.ops.search import ArgMax, TopK
 from afterglow.ops.softmax import Softmax
-from afterglow.testing.cases.case import boolean, case, f32, i8, i32, i64, u8
+from afterglow.testing.cases import CASES as ALL
+from afterglow.testing.cases.case import bf16, boolean, case, f16, f32, i8, i32, i64, u8
+from afterglow.types import dtype as dtypes
 from tests.backends.opencl.programs import check_cases
 
 pytest.importorskip("pyopencl", reason="pyopencl is not installed: pip install afterglow[opencl]")
@@ -41,6 +47,25 @@ CASES = [
     case(QuantizedMatMul(lhs_zero_point=7), u8(5, 600), i8(600, 20), f32(20), i32(20)),
     case(QuantizedConv((1, 1), (1, 1, 1, 1), (1, 1), 2), u8(1, 4, 5, 6), i8(10, 3, 3, 3)),
 ]
+
+NARROW = [
+    case(MatMul(), bf16(3, 700), bf16(700, 2)),
+    case(AvgPool((2,), (1,), (1, 0), (1,)), f16(1, 5, 8)),
+    case(ReduceSum((1,)), f16(2, 700)),
+    case(Gelu(), bf16(3, 16)),
+]
+
+
+def _is_narrow(each):
+    return any(type is not None and type.dtype in (dtypes.f16, dtypes.bf16) for type in each.types)
+
+
+@pytest.mark.parametrize(
+    "cases", [NARROW, pytest.param([*filter(_is_narrow, ALL)], marks=pytest.mark.slow)]
+)
+def test_floats_of_16_bits_stay_such_in_memory_and_are_computed_in_f32(cases, monkeypatch):
+    monkeypatch.setattr(OpenCl, "preparation", ())
+    check_cases(cases)
 
 
 def test_kernels_compute_what_the_ops_are_defined_to():

@@ -9,6 +9,7 @@ import pytest
 
 import afterglow as ag
 from afterglow.backends.opencl import driver
+from afterglow.backends.opencl.backend import OpenCl
 from afterglow.graph import Builder, Function
 from afterglow.ops.activation import Relu
 from afterglow.ops.convolution import Conv
@@ -16,7 +17,7 @@ from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
 from afterglow.testing.arrays import assert_close
 from afterglow.types import TensorType
-from afterglow.types.dtype import f32
+from afterglow.types.dtype import f16, f32
 
 pytestmark = pytest.mark.usefixtures("opencl_device")
 
@@ -24,22 +25,23 @@ pytestmark = pytest.mark.usefixtures("opencl_device")
 class _Program:
     """A function with one output for each case, and arrays for its inputs."""
 
-    def __init__(self):
+    def __init__(self, dtype=f32):
+        self.dtype = dtype
         self.function = Function("main")
         self.builder = Builder(self.function)
         self.inputs = {}
         self.random = np.random.default_rng(0)
 
-    def array(self, shape, dtype):
-        return self.random.standard_normal(shape).astype(dtype.numpy)
+    def array(self, shape):
+        return self.random.standard_normal(shape).astype(self.dtype.numpy)
 
-    def given(self, shape, dtype=f32):
+    def given(self, shape):
         name = f"x{len(self.inputs)}"
-        self.inputs[name] = self.array(shape, dtype)
-        return self.function.input(name, TensorType(dtype, shape))
+        self.inputs[name] = self.array(shape)
+        return self.function.input(name, TensorType(self.dtype, shape))
 
-    def constant(self, shape, dtype=f32):
-        return self.builder.constant(self.array(shape, dtype), "weight")
+    def constant(self, shape):
+        return self.builder.constant(self.array(shape), "weight")
 
     def add(self, op, *operands, then_add=False):
         result = self.builder.emit(op, *operands)
@@ -49,9 +51,8 @@ class _Program:
         self.function.output(f"y{len(self.function.outputs)}", result)
 
 
-@pytest.fixture(scope="module")
-def program():
-    p = _Program()
+def _edges(dtype):
+    p = _Program(dtype)
     p.add(MatMul(), p.given((2, 13, 5)), p.constant((5, 21)), then_add=True)
     p.add(MatMul(True, True), p.given((2, 1, 5, 14)), p.given((1, 3, 19, 5)))
     p.add(MatMul(), p.given((1, 9)), p.given((9, 16)))
@@ -80,8 +81,16 @@ def _check(program):
     return model.ir("opencl")
 
 
-def test_the_edges_of_tiles_are_right(program):
-    assert "barrier" not in _check(program)
+def test_the_edges_of_tiles_are_right():
+    assert "barrier" not in _check(_edges(f32))
+
+
+def test_products_of_floats_of_16_bits_read_and_write_these_and_add_in_f32(monkeypatch):
+    monkeypatch.setattr(OpenCl, "preparation", ())
+    text = _check(_edges(f16))
+    assert "vload_half" in text
+    assert "vstore_half" in text
+    assert "from_f16" not in text
 
 
 def test_groups_of_many_small_units_share_numbers(opencl_device, monkeypatch):

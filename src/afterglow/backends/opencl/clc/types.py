@@ -1,7 +1,8 @@
 """How element types and numbers are spelled in OpenCL C.
 
 Floats of 16 bits are held as the integers that encode them: they are moved as they are, and
-converted to f32 for arithmetic. A boolean is an `int` in registers and a byte in memory.
+converted to f32 for arithmetic, at best as they are read and written. A boolean is an `int` in
+registers and a byte in memory.
 """
 
 from __future__ import annotations
@@ -51,6 +52,16 @@ _UNSIGNED = {8: u8, 16: u16, 32: u32, 64: u64}
 def is_arithmetic(dtype: DType) -> bool:
     """Whether kernels compute with it; the others are only moved and converted."""
     return dtype in HELD and dtype not in (f16, bf16, boolean)
+
+
+def is_number(dtype: DType) -> bool:
+    """Whether kernels compute with elements of it, in that type or in f32."""
+    return is_arithmetic(computed(dtype))
+
+
+def computed(dtype: DType) -> DType:
+    """The type that kernels compute with for elements of a type: f32 for floats of 16 bits."""
+    return f32 if dtype in (f16, bf16) else dtype
 
 
 def spell(dtype: DType, lanes: int = 1) -> str:

@@ -6,16 +6,42 @@ from collections.abc import Sequence
 
 from afterglow.backends.broadcast import chain_strides, strides_within
 from afterglow.backends.opencl.clc import Value
-from afterglow.backends.opencl.kernels.chain import load, run_chain, store_results
+from afterglow.backends.opencl.clc.types import computed
+from afterglow.backends.opencl.kernels.chain import (
+    as_declared,
+    load,
+    load_number,
+    run_chain,
+    store_results,
+)
 from afterglow.backends.opencl.kernels.kernel import Kernel
+from afterglow.backends.pointwise.vocabulary import convert
 from afterglow.instr import Buffer
 
 
 def read(kernel: Kernel, buffer: Buffer, places: Sequence[Value], lanes: int = 1) -> Value:
     """An element of an operand: loaded, or computed by the steps before the anchor."""
-    steps = kernel.job.before
-    if not any(buffer in step.outs for step in steps):
+    if not _is_computed(kernel, buffer):
         return load(kernel, buffer, places, strides_within(buffer, buffer.type.shape), lanes)
+    return as_declared(_computed(kernel, buffer, places, lanes), buffer)
+
+
+def read_number(kernel: Kernel, buffer: Buffer, places: Sequence[Value], lanes: int = 1) -> Value:
+    """The same to compute with: floats of 16 bits become f32."""
+    if not _is_computed(kernel, buffer):
+        strides = strides_within(buffer, buffer.type.shape)
+        return load_number(kernel, buffer, places, strides, lanes)
+    value = _computed(kernel, buffer, places, lanes)
+    return convert(value, computed(value.dtype))
+
+
+def _is_computed(kernel: Kernel, buffer: Buffer) -> bool:
+    return any(buffer in step.outs for step in kernel.job.before)
+
+
+def _computed(kernel: Kernel, buffer: Buffer, places: Sequence[Value], lanes: int) -> Value:
+    """An element of what the steps before the anchor make."""
+    steps = kernel.job.before
     strides = chain_strides(steps, buffer.type.shape)
     return run_chain(kernel, steps, {}, places, strides, lanes)[buffer]
 
@@ -38,7 +64,7 @@ def lanes_of_results(kernel: Kernel, lanes: int) -> int:
     strides = chain_strides(job.after, out.type.shape)
     results = [out, *(each for step in job.after for each in step.outs)]
     used = {b for step in job.after for b in (*step.outs, *step.ins) if b is not None}
-    wide = any(b.type.dtype.bits > out.type.dtype.bits for b in used)
+    wide = any(b.type.dtype.bits > computed(out.type.dtype).bits for b in used)
     written = all(b.strides[-1] == 1 for b in results if b not in job.locals)
     alike = all(each[-1] in (0, 1) for each in strides.values())
     return lanes if written and alike and not wide else 1

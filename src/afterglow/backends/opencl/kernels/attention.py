@@ -14,10 +14,10 @@ from afterglow.backends.broadcast import strides_within
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc import Value
 from afterglow.backends.opencl.clc.code import offset
-from afterglow.backends.opencl.clc.types import is_arithmetic
+from afterglow.backends.opencl.clc.types import computed, is_number
 from afterglow.backends.opencl.kernels.anchors import anchor
 from afterglow.backends.opencl.kernels.around import lanes_of_results, write_result
-from afterglow.backends.opencl.kernels.chain import load
+from afterglow.backends.opencl.kernels.chain import load_number
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.opencl.kernels.lanes import combine_lanes, join_lanes, lanes_within, sums_of
 from afterglow.backends.opencl.limits import Limits
@@ -61,7 +61,9 @@ class Shape:
     def of(step: OpInstr, limits: Limits) -> Shape:
         """How an attention is divided for a device."""
         q, k, v = (step.operand(i).type.shape for i in range(3))
-        most = limits.lanes if step.outs[0].type.dtype is f32 else max(1, limits.lanes // 2)
+        most = (
+            limits.lanes if computed(step.outs[0].type.dtype) is f32 else max(1, limits.lanes // 2)
+        )
         registers = REGISTERS.get(most, FEW_REGISTERS)
         rows = min(MOST_ROWS, registers // 4, q[2]) if limits.is_processor else 1
         vectors = _power_below(registers // rows)
@@ -97,7 +99,7 @@ def _tile(keys: int, block: int, most: int) -> int:
 def _accepts(step: OpInstr, limits: Limits) -> bool:
     q, k, v = (step.operand(i) for i in range(3))
     dense = all(b.strides[-1] == 1 for b in (q, k, v))
-    return dense and is_arithmetic(q.type.dtype) and k.type.shape[2] > 0
+    return dense and is_number(q.type.dtype) and k.type.shape[2] > 0
 
 
 @anchor(Attention, accepts=_accepts)
@@ -116,7 +118,7 @@ class _Rows:
         step = kernel.step
         assert isinstance(step.op, Attention)
         self.step, self.op = step, step.op
-        self.dtype = step.outs[0].type.dtype
+        self.dtype = computed(step.outs[0].type.dtype)
         batch, heads = step.outs[0].type.shape[:2]
         together = 1 if kernel.limits.is_processor else min(GROUP, kernel.limits.work_group)
         groups = -(-shape.queries // (shape.rows * together))
@@ -195,7 +197,7 @@ class _Rows:
         queries = [self._start_of(0, row) for row in self.rows]
         zero = code.constant(self.dtype, 0, shape.lanes)
         sums = [[code.variable(zero) for _ in keys] for _ in queries]
-        q, k = (self.kernel.pointer(self.step.operand(i)) for i in range(2))
+        q, k = (self.kernel.numbers(self.step.operand(i)) for i in range(2))
         with code.fused_loop(shape.width, step=shape.lanes) as d:
             columns = [k.load(key + d, shape.lanes) for key in keys]
             for row, query in zip(sums, queries, strict=True):
@@ -230,9 +232,9 @@ class _Rows:
         shape = (*self.step.outs[0].type.shape[:2], self.shape.queries, self.shape.keys)
         strides = strides_within(mask, shape)
         if strides[-1] in (0, 1):
-            return load(self.kernel, mask, places, strides, self.shape.block)
+            return load_number(self.kernel, mask, places, strides, self.shape.block)
         *outer, key = places
-        each = (load(self.kernel, mask, [*outer, k], strides) for k in self._block_from(key))
+        each = (load_number(self.kernel, mask, [*outer, k], strides) for k in self._block_from(key))
         return join_lanes([*each])
 
     def _block_from(self, key: Value) -> list[Value]:
@@ -273,7 +275,7 @@ class _Rows:
         """Add the values of a tile, each times its weight, to what was mixed before."""
         code, lanes, columns = self.code, self.shape.column_lanes, self.shape.columns
         v = self.step.operand(2)
-        first, values = self._start_of(2, start), self.kernel.pointer(v)
+        first, values = self._start_of(2, start), self.kernel.numbers(v)
         vectors = lanes_within(columns // lanes, self.shape.vectors)
         with code.loop(columns, step=vectors * lanes) as column:
             places = [column + n * lanes for n in range(vectors)]

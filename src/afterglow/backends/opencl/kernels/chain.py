@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from afterglow.backends.broadcast import Strides
-from afterglow.backends.opencl.clc import Value
+from afterglow.backends.opencl.clc import Pointer, Value
 from afterglow.backends.opencl.clc.code import offset
+from afterglow.backends.opencl.clc.types import computed
 from afterglow.backends.opencl.kernels.kernel import Kernel
 from afterglow.backends.pointwise import compute
+from afterglow.backends.pointwise.vocabulary import convert
 from afterglow.instr import Buffer, OpInstr
+from afterglow.ops.conversion import Cast
+from afterglow.types.dtype import f32
 
 
 def run_chain(
@@ -22,20 +26,41 @@ def run_chain(
 ) -> dict[Buffer, Value]:
     """Compute the steps at a place, and return all values; `given` are known already.
 
-    `lanes` elements that are neighbours along the last axis are computed at once.
+    `lanes` elements that are neighbours along the last axis are computed at once. Floats of 16 bits
+    stay in f32 from step to step: they are rounded where they are stored, or read as another type.
     """
-    values = dict(given)
+    values, loaded = dict(given), dict[tuple[Buffer, bool], Value]()
 
-    def value_of(buffer: Buffer) -> Value:
-        if buffer not in values:
-            values[buffer] = load(kernel, buffer, places, strides[buffer], lanes)
-        return values[buffer]
+    def value_of(buffer: Buffer, step: OpInstr) -> Value:
+        if buffer in values:
+            kept = not step.op.moves_only and step.outs[0].type.dtype.is_narrow_float
+            return values[buffer] if kept else as_declared(values[buffer], buffer)
+        key = buffer, step.op.moves_only
+        if key not in loaded:
+            read = load if step.op.moves_only else load_number
+            loaded[key] = read(kernel, buffer, places, strides[buffer], lanes)
+        return loaded[key]
 
     for step in steps:
-        operands = [None if b is None else value_of(b) for b in step.ins]
-        out = step.outs[0]
-        values[out] = compute(step.op, out.type.dtype, operands)
+        operands = [None if b is None else value_of(b, step) for b in step.ins]
+        values[step.outs[0]] = _result(step, operands)
     return values
+
+
+def _result(step: OpInstr, operands: Sequence[Value | None]) -> Value:
+    """What a step makes; a float of 16 bits as f32, not rounded yet, unless it was moved."""
+    dtype = step.outs[0].type.dtype
+    if isinstance(step.op, Cast) and dtype.is_narrow_float:
+        (x,) = operands
+        if x is not None and x.dtype is f32:
+            return x
+    return compute(step.op, dtype if step.op.moves_only else computed(dtype), operands)
+
+
+def as_declared(value: Value, buffer: Buffer) -> Value:
+    """A value in the type of its buffer, if it was computed in a wider one."""
+    dtype = buffer.type.dtype
+    return convert(value, dtype) if dtype.is_narrow_float and value.dtype is f32 else value
 
 
 def load(
@@ -45,9 +70,23 @@ def load(
     known = kernel.known(buffer)
     if known is not None:
         return known
-    where = offset(kernel.code, places, strides)
+    return _load(kernel.pointer(buffer), places, strides, lanes)
+
+
+def load_number(
+    kernel: Kernel, buffer: Buffer, places: Sequence[Value], strides: Strides, lanes: int = 1
+) -> Value:
+    """The same to compute with: floats of 16 bits become f32."""
+    known = kernel.known(buffer)
+    if known is not None:
+        return known
+    return _load(kernel.numbers(buffer), places, strides, lanes)
+
+
+def _load(source: Pointer, places: Sequence[Value], strides: Strides, lanes: int) -> Value:
+    where = offset(source.code, places, strides)
     along_lanes = bool(strides) and strides[-1] != 0
-    return kernel.pointer(buffer).load(where, lanes if along_lanes else 1)
+    return source.load(where, lanes if along_lanes else 1)
 
 
 def store_results(
@@ -62,7 +101,8 @@ def store_results(
     for out in outs:
         if out not in kernel.job.locals and out in values:
             where = offset(kernel.code, places, strides[out])
-            kernel.pointer(out).store(values[out].splat(lanes), where)
+            value, dest = values[out].splat(lanes), kernel.pointer(out)
+            (dest if value.dtype is dest.dtype else dest.numbers).store(value, where)
 
 
 def places_of(kernel: Kernel, item: Value, shape: Sequence[int]) -> list[Value]:

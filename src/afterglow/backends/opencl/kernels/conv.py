@@ -11,11 +11,11 @@ import numpy as np
 
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc import Pointer, Value
-from afterglow.backends.opencl.clc.types import is_arithmetic
+from afterglow.backends.opencl.clc.types import computed, is_number
 from afterglow.backends.opencl.kernels.anchors import anchor
-from afterglow.backends.opencl.kernels.around import read, write_result
+from afterglow.backends.opencl.kernels.around import read_number, write_result
 from afterglow.backends.opencl.kernels.chain import places_of
-from afterglow.backends.opencl.kernels.copying import copy_line, fill_line
+from afterglow.backends.opencl.kernels.copying import copy_line, fill_line, pitch_of
 from afterglow.backends.opencl.kernels.depthwise import write_depthwise
 from afterglow.backends.opencl.kernels.group_product import group_tile, write_group_product
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
@@ -30,12 +30,9 @@ from afterglow.ops.convolution import Conv
 from afterglow.types import Array
 from afterglow.types.dtype import f32
 
-LINE = 16
-"""Floats of a cache line."""
-
 
 def _accepts(step: OpInstr, limits: Limits) -> bool:
-    return is_arithmetic(step.outs[0].type.dtype)
+    return is_number(step.outs[0].type.dtype)
 
 
 @anchor(Conv, accepts=_accepts)
@@ -45,7 +42,7 @@ def write_conv(job: Job, limits: Limits) -> KernelSource:
     assert step is not None
     weight, operands = step.operand(1), [b for b in (*step.outs, *step.ins) if b is not None]
     constant = all(b.root.region is Region.CONSTANT for b in operands[2:])
-    if not constant or any(b.type.dtype is not f32 for b in operands):
+    if not constant or any(computed(b.type.dtype) is not f32 for b in operands):
         return _write_plain(job, limits)
     if weight.type.shape[-1] == 1 and weight.type.shape[0] == step.operand(0).type.shape[-1]:
         return write_depthwise(job, limits)
@@ -76,11 +73,11 @@ def _write_tiled(job: Job, limits: Limits) -> KernelSource:
         write_group_product(kernel, work, _Windows(kernel, sliding, work), f32)
         return kernel.finish()
     tile = Tile.of(extents.rows, extents.columns, limits, f32)
-    if sliding.is_matrix:
+    if sliding.is_matrix and sliding.x.type.dtype is f32:
         work = Work.by_panels(extents, tile, limits)
         write_product(kernel, work, _Places(kernel, sliding, work), f32)
         return kernel.finish()
-    while tile.rows * _pitch(extents.terms) * f32.itemsize > limits.local_bytes:
+    while tile.rows * pitch_of(extents.terms) * f32.itemsize > limits.local_bytes:
         if tile.rows == 1:
             return _write_plain(job, limits)
         tile = replace(tile, rows=-(-tile.rows // 2))
@@ -117,7 +114,7 @@ class _Weights:
             return panels(width)(rows.transpose(0, 2, 1))
 
         weight = self.sliding.step.operand(1)
-        return self.kernel.packed(weight, f"panels of {width} in {groups} groups", pack)
+        return self.kernel.packed(weight, f"panels of {width} in {groups} groups", pack).numbers
 
     def start(self, panel: Value) -> Panel | None:
         """The bias, from a copy with zeros behind each group."""
@@ -133,7 +130,7 @@ class _Weights:
             return room
 
         source = self.kernel.packed(bias, f"panels of {width} in {groups} groups", pack)
-        return Panel(source.shifted(self._panel_of_group(panel) * width), width)
+        return Panel(source.numbers.shifted(self._panel_of_group(panel) * width), width)
 
     def place(self, row: Value, column: Value) -> list[Value]:
         """Where a window is, and a channel of the group."""
@@ -160,7 +157,7 @@ class _Windows(_Weights):
     def rows(self, first: Value) -> Rows:
         """A row of elements for each window of a tile."""
         code, tile, sliding = self.kernel.code, self.work.tile, self.sliding
-        pitch, shape = _pitch(self.work.extents.terms), sliding.step.outs[0].type.shape
+        pitch, shape = pitch_of(self.work.extents.terms), sliding.step.outs[0].type.shape
         copy = code.shared(f32, tile.rows * pitch)
         with code.loop(tile.rows) as row:
             where = places_of(self.kernel, code.named(first + row), shape[:-1])
@@ -178,17 +175,14 @@ class _Windows(_Weights):
         seen = sliding.seen(sliding.corner(where[1:]), taps)
         inside = sliding.inside(seen)
         place = _dot([where[0], *seen, self.group * weight[-1] + channel], sliding.x.strides)
-        source = self.kernel.pointer(sliding.x)
-        if inside is None:
-            return source.load(place)
-        text = f"{inside.text} ? {source.name}[{place.text}] : 0.0f"
-        return self.kernel.code.define(text, f32)
+        source = self.kernel.numbers(sliding.x)
+        return source.load(place) if inside is None else source.load_where(inside, place)
 
     def _copy(self, batch: Value, seen: list[Value], copy: Pointer, place: Value) -> None:
         """Copy the channels of one place, or zeros."""
         x, code, sliding = self.sliding.x, self.kernel.code, self.sliding
         channels = sliding.step.operand(1).type.shape[-1]
-        source, to = self.kernel.pointer(x), code.named(place)
+        source, to = self.kernel.numbers(x), code.named(place)
         inside = sliding.inside(seen)
         start = code.named(_dot([batch, *seen, self.group * channels], x.strides))
         with code.when(inside) if inside is not None else nullcontext():
@@ -196,11 +190,6 @@ class _Windows(_Weights):
         if inside is not None:
             with code.block("else"):
                 fill_line(copy, to, channels, self.work.tile.lanes)
-
-
-def _pitch(terms: int) -> int:
-    """Elements from one row to the next: rows a power of two apart would share a cache line."""
-    return -(-terms // LINE) * LINE + LINE
 
 
 def _dot(places: Sequence[Value], strides: Sequence[int]) -> Value:
@@ -219,18 +208,18 @@ def _write_plain(job: Job, limits: Limits) -> KernelSource:
     x, weight, bias, out = step.operand(0), step.operand(1), step.optional(2), step.outs[0]
     channels, columns = weight.type.shape[-1], out.type.shape[-1] // step.op.groups
     *where, channel = begin(kernel, step)
-    dtype = out.type.dtype
-    start = (
-        code.constant(dtype, 0) if bias is None else convert(read(kernel, bias, [channel]), dtype)
-    )
+    dtype = computed(out.type.dtype)
+    start = code.constant(dtype, 0)
+    if bias is not None:
+        start = convert(read_number(kernel, bias, [channel]), dtype)
     total = code.variable(start)
     group = code.named(channel.combined("/", columns))
     corner = sliding.corner(where[1:])
     with sliding.taps() as taps:
         seen = sliding.seen(corner, taps)
         with sliding.when_inside(seen), code.loop(channels) as c:
-            value = read(kernel, x, [where[0], *seen, group * channels + c])
-            factor = convert(read(kernel, weight, [channel, *taps, c]), dtype)
+            value = read_number(kernel, x, [where[0], *seen, group * channels + c])
+            factor = convert(read_number(kernel, weight, [channel, *taps, c]), dtype)
             code.assign(total, total + value * factor)
     write_result(kernel, total, [*where, channel])
     return kernel.finish()

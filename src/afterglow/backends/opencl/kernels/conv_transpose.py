@@ -14,10 +14,10 @@ from afterglow.backends.broadcast import chain_strides
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc import Value
 from afterglow.backends.opencl.clc.code import offset
-from afterglow.backends.opencl.clc.types import is_arithmetic
+from afterglow.backends.opencl.clc.types import computed, is_number
 from afterglow.backends.opencl.clc.value import index_of
 from afterglow.backends.opencl.kernels.anchors import anchor
-from afterglow.backends.opencl.kernels.around import read, write_result
+from afterglow.backends.opencl.kernels.around import read_number, write_result
 from afterglow.backends.opencl.kernels.chain import places_of
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.opencl.kernels.lanes import lanes_along
@@ -30,7 +30,7 @@ PLACES = 8
 
 
 def _accepts(step: OpInstr, limits: Limits) -> bool:
-    return is_arithmetic(step.outs[0].type.dtype) and step.operand(1).type.size > 0
+    return is_number(step.outs[0].type.dtype) and step.operand(1).type.size > 0
 
 
 @anchor(ConvTranspose, accepts=_accepts)
@@ -80,9 +80,9 @@ class _Gathering:
     def write(self) -> KernelSource:
         """All taps that reach the places, then the results."""
         code, bias = self.code, self.step.optional(2)
-        start = code.constant(self.out.type.dtype, 0, self.lanes)
+        start = code.constant(computed(self.out.type.dtype), 0, self.lanes)
         if bias is not None:
-            start = read(self.kernel, bias, [self.channel], self.lanes)
+            start = read_number(self.kernel, bias, [self.channel], self.lanes)
         self.sums = [code.variable(start.splat(self.lanes)) for _ in range(self.count)]
         with ExitStack() as loops:
             taps = [loops.enter_context(code.loop(n)) for n in self.windows.kernel]
@@ -115,7 +115,7 @@ class _Gathering:
 
     def _add_products(self, taps: Sequence[Value], seen: Sequence[Value]) -> None:
         """Add the products of a tap, of all channels of x at the places that it sees."""
-        code, x, weight = self.code, self.kernel.pointer(self.x), self.kernel.pointer(self.weight)
+        code, x, weight = self.code, self.kernel.numbers(self.x), self.kernel.numbers(self.weight)
         extent = self.x.type.shape[-2]
         first = code.named(self.group * self.channels)
         starts, masks = [], []
@@ -127,11 +127,9 @@ class _Gathering:
             starts.append(code.named(offset(code, at, self.x.strides)))
         inside = [code.define(mask, code.index_type) for mask in masks]
         column = code.named(self.channel.combined("%", self.columns))
-        zero = code.constant(self.out.type.dtype, 0).text
         with code.fused_loop(self.channels) as c:
             place = offset(code, [first + c, *taps, column], self.weight.strides)
             factors = weight.load(place, self.lanes)
             for total, start, mask in zip(self.sums, starts, inside, strict=True):
-                element = f"{x.name}[{(start + c * self.x.strides[-1]).text}]"
-                held = code.define(f"{mask.text} ? {element} : {zero}", x.dtype)
+                held = x.load_where(mask, start + c * self.x.strides[-1])
                 code.perform(f"{total.text} += {held.text} * {factors.text};")

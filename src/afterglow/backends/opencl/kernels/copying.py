@@ -7,6 +7,14 @@ from collections.abc import Callable
 from afterglow.backends.opencl.clc import Code, Pointer, Value
 from afterglow.backends.opencl.kernels.tile import pieces
 
+LINE = 16
+"""Floats of a cache line."""
+
+
+def pitch_of(terms: int) -> int:
+    """Elements from one row to the next: rows a power of two apart would share a cache line."""
+    return -(-terms // LINE) * LINE + LINE
+
 
 def copy_line(
     source: Pointer, start: Value, stride: int, dest: Pointer, place: Value, count: int, lanes: int

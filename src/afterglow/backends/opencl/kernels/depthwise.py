@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc import Pointer, Value
 from afterglow.backends.opencl.clc.code import offset
-from afterglow.backends.opencl.kernels.around import read, write_result
+from afterglow.backends.opencl.kernels.around import read_number, write_result
 from afterglow.backends.opencl.kernels.chain import places_of
 from afterglow.backends.opencl.kernels.channels import lanes_of
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
@@ -77,14 +77,14 @@ class _Line:
         code, sliding = self.kernel.code, self.sliding
         bias = sliding.step.optional(2)
         zero = code.constant(f32, 0)
-        start = zero if bias is None else read(self.kernel, bias, [channel], self.lanes)
+        start = zero if bias is None else read_number(self.kernel, bias, [channel], self.lanes)
         sums = [code.variable(start.splat(self.lanes)) for _ in range(self.places)]
         *corner, begin = sliding.corner([*where[1:], first])
         with sliding.taps(skip=1) as taps:
             seen = sliding.seen(corner, taps)
             with sliding.when_inside(seen):
                 at = offset(code, [where[0], *seen, begin, channel], sliding.x.strides)
-                source = self.kernel.pointer(sliding.x).shifted(at)
+                source = self.kernel.numbers(sliding.x).shifted(at)
                 number = sliding.number(taps) * sliding.windows.kernel[-1]
                 self._add_line(sums, source, begin, code.named(number), channel)
         return sums
@@ -115,9 +115,9 @@ class _Line:
         """Add the products of each place of the line, asking if the first is given."""
         code, windows, channels = self.kernel.code, self.sliding.windows, self.shape[-1]
         data = self.sliding.step.operand(1)
-        weight = self.kernel.packed(data, "taps first", lambda w: w.reshape(channels, -1).T)
+        packed = self.kernel.packed(data, "taps first", lambda w: w.reshape(channels, -1).T)
         for tap in range(windows.kernel[-1]):
-            factor = weight.load((number + tap) * channels + channel, self.lanes)
+            factor = packed.numbers.load((number + tap) * channels + channel, self.lanes)
             for place, total in enumerate(sums):
                 element = place * windows.strides[-1] + tap * windows.dilations[-1]
                 at = code.index(element * self.sliding.x.strides[-2])

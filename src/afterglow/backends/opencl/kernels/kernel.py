@@ -81,6 +81,10 @@ class Kernel:
         """The elements of a buffer in memory."""
         return self._declare(buffer, buffer, buffer.type.dtype)
 
+    def numbers(self, buffer: Buffer) -> Pointer:
+        """The same to compute with: floats of 16 bits are read and written as f32."""
+        return self.pointer(buffer).numbers
+
     def packed(
         self,
         buffer: Buffer,

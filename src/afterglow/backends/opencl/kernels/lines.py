@@ -10,11 +10,10 @@ from functools import partial, reduce
 from afterglow.backends.broadcast import chain_strides, strides_within
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc import Value
-from afterglow.backends.opencl.clc.types import is_arithmetic
+from afterglow.backends.opencl.clc.types import computed, is_number
 from afterglow.backends.opencl.kernels.anchors import anchor
-from afterglow.backends.opencl.kernels.around import read as read_operand
-from afterglow.backends.opencl.kernels.around import write_result
-from afterglow.backends.opencl.kernels.chain import load, places_of
+from afterglow.backends.opencl.kernels.around import read_number, write_result
+from afterglow.backends.opencl.kernels.chain import load_number, places_of
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.opencl.kernels.lanes import Combine, combine_lanes, lanes_along
 from afterglow.backends.opencl.kernels.team import Team
@@ -29,7 +28,7 @@ ValuesAt = Callable[[list[Value], int], Value]
 
 
 def _accepts(step: OpInstr, limits: Limits) -> bool:
-    return is_arithmetic(step.outs[0].type.dtype)
+    return is_number(step.outs[0].type.dtype)
 
 
 class Line:
@@ -78,14 +77,15 @@ class Line:
 
     def read(self, places: list[Value], lanes: int) -> Value:
         """The elements of x at a place."""
-        return read_operand(self.kernel, self.step.operand(0), places, lanes).splat(lanes)
+        return read_number(self.kernel, self.step.operand(0), places, lanes).splat(lanes)
 
     def beside(self, index: int, places: list[Value], lanes: int) -> Value | None:
         """The elements of another operand at a place, which is broadcast to x."""
         buffer = self.step.optional(index)
         if buffer is None:
             return None
-        return load(self.kernel, buffer, places, strides_within(buffer, self.shape), lanes)
+        strides = strides_within(buffer, self.shape)
+        return load_number(self.kernel, buffer, places, strides, lanes)
 
     def fold(self, start: float, combine: Combine, value_at: ValuesAt) -> Value:
         """Combine a value of every place of the line."""
@@ -95,7 +95,7 @@ class Line:
     def _fold(
         self, part: tuple[int, int, int], start: float, combine: Combine, value_at: ValuesAt
     ) -> Value:
-        code, dtype, lanes = self.kernel.code, self.step.outs[0].type.dtype, part[2]
+        code, dtype, lanes = self.kernel.code, computed(self.step.outs[0].type.dtype), part[2]
         total = code.variable(code.constant(dtype, start, lanes))
         self.each(part, lambda at: code.assign(total, combine(total, value_at(at, lanes))))
         return combine_lanes(total, combine)

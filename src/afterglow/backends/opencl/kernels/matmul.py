@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,11 +12,11 @@ from afterglow.backends.broadcast import merge_alike, strides_within
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc import Pointer, Value
 from afterglow.backends.opencl.clc.code import offset
-from afterglow.backends.opencl.clc.types import is_arithmetic
+from afterglow.backends.opencl.clc.types import computed, is_number
 from afterglow.backends.opencl.kernels.anchors import anchor
-from afterglow.backends.opencl.kernels.around import read, write_result
+from afterglow.backends.opencl.kernels.around import read_number, write_result
 from afterglow.backends.opencl.kernels.chain import places_of
-from afterglow.backends.opencl.kernels.copying import copy_line
+from afterglow.backends.opencl.kernels.copying import copy_line, pitch_of
 from afterglow.backends.opencl.kernels.group_product import (
     LEAST_ROWS,
     group_tile,
@@ -36,7 +37,7 @@ TILED = (f32, f64)
 
 
 def _accepts(step: OpInstr, limits: Limits) -> bool:
-    return is_arithmetic(step.outs[0].type.dtype)
+    return is_number(step.outs[0].type.dtype)
 
 
 @anchor(MatMul, accepts=_accepts)
@@ -65,7 +66,7 @@ class _Product:
         self.op = op
         self.lhs, self.rhs = kernel.step.operand(0), kernel.step.operand(1)
         out = kernel.step.outs[0]
-        self.dtype, self.shape = out.type.dtype, out.type.shape
+        self.dtype, self.shape = computed(out.type.dtype), out.type.shape
         self.packed = self.rhs.root.region is Region.CONSTANT and _is_one_matrix(self.rhs)
         """Whether the columns are packed when the program is compiled."""
         own = self.lhs.strides[-2:]
@@ -93,17 +94,39 @@ class _Product:
     def work(self) -> Work | None:
         """How it is divided; None if it has no tiles."""
         operands = (self.lhs, self.rhs)
-        if self.dtype not in TILED or any(b.type.dtype is not self.dtype for b in operands):
+        if self.dtype not in TILED or any(
+            computed(b.type.dtype) is not self.dtype for b in operands
+        ):
             return None
         limits, extents = self.kernel.limits, self.extents
         if not limits.is_processor:
             return Work(extents, group_tile(limits)) if extents.rows >= LEAST_ROWS else None
-        tile = Tile.of(extents.rows, extents.columns, limits, self.dtype)
+        tile = self._low_enough(Tile.of(extents.rows, extents.columns, limits, self.dtype))
         while not self.packed and not self.fits(tile):
             if tile.columns == 1:
                 return None
             tile = tile.narrower
         return Work.by_panels(extents, tile, limits)
+
+    def _low_enough(self, tile: Tile) -> Tile:
+        """A tile of which the rows, if they are copied, leave half of the memory to a panel."""
+        most = self.kernel.limits.local_bytes // 2
+        while self.copies_rows(tile) and self.row_bytes(tile) > most:
+            tile = replace(tile, rows=-(-tile.rows // 2))
+        return tile
+
+    def copies_rows(self, tile: Tile) -> bool:
+        """Whether rows are copied: single floats of 16 bits take longer to convert than vectors."""
+        return self.lhs.type.dtype is not self.dtype and tile.rows > 1
+
+    def row_bytes(self, tile: Tile) -> int:
+        """Bytes of a copy of rows."""
+        return tile.rows * self.row_pitch * self.dtype.itemsize
+
+    @property
+    def row_pitch(self) -> int:
+        """Elements from one copied row to the next."""
+        return pitch_of(self.terms)
 
     def is_direct(self, tile: Tile) -> bool:
         """Whether columns are read from where they are: few rows use them, or all are in place."""
@@ -113,7 +136,10 @@ class _Product:
     def fits(self, tile: Tile) -> bool:
         """Whether a panel is in place, or there is room for a copy."""
         copied = self.terms * tile.columns * self.dtype.itemsize
-        return self.is_direct(tile) or copied <= self.kernel.limits.local_bytes
+        room = self.kernel.limits.local_bytes
+        if self.copies_rows(tile):
+            room -= self.row_bytes(tile)
+        return self.is_direct(tile) or copied <= room
 
 
 def _is_one_matrix(buffer: Buffer) -> bool:
@@ -130,13 +156,27 @@ class _Operands:
         self.batch = product.shape[:-2]
         item = None if product.merged else self.kernel.code.work_item(2)
         self.where = [] if item is None else places_of(self.kernel, item, self.batch)
+        self.near = self._room_for_rows() if self.kernel.limits.is_processor else None
+
+    def _room_for_rows(self) -> Pointer | None:
+        """Memory for a copy of rows, if one is made."""
+        product, tile = self.product, self.tile
+        if not product.copies_rows(tile):
+            return None
+        return self.kernel.code.shared(product.dtype, tile.rows * product.row_pitch)
 
     def rows(self, first: Value) -> Rows:
-        """Rows of lhs, from where they are."""
+        """Rows of lhs, from where they are, or copied."""
         product = self.product
         start = first * product.along_rows + self._base(product.lhs)
-        source = self.kernel.pointer(product.lhs).shifted(start)
-        return Rows(source, product.along_rows, product.along_terms)
+        source = self.kernel.numbers(product.lhs).shifted(start)
+        if self.near is None:
+            return Rows(source, product.along_rows, product.along_terms)
+        pitch, lanes = product.row_pitch, self.tile.lanes
+        with self.kernel.code.loop(self.tile.rows) as row:
+            begin, to = row * product.along_rows, row * pitch
+            copy_line(source, begin, product.along_terms, self.near, to, product.terms, lanes)
+        return Rows(self.near, pitch, 1)
 
     def panel(self, panel: Value) -> Panel:
         """Columns of rhs: packed, in place, or copied."""
@@ -144,7 +184,7 @@ class _Operands:
         if product.packed:
             return Panel(self._packed().shifted(panel * (product.terms * width)), width)
         first = code.named(panel * width)
-        source = self.kernel.pointer(product.rhs).shifted(self._base(product.rhs))
+        source = self.kernel.numbers(product.rhs).shifted(self._base(product.rhs))
         if product.is_direct(self.tile):
             return Panel(source.shifted(first), product.pitch)
         return Panel(self._copied(source, first), width)
@@ -153,7 +193,7 @@ class _Operands:
         """A number of lhs."""
         product = self.product
         place = row * product.along_rows + term * product.along_terms
-        return self.kernel.pointer(product.lhs).load(place + self._base(product.lhs))
+        return self.kernel.numbers(product.lhs).load(place + self._base(product.lhs))
 
     def weight(self, panel: Value, column: Value, term: Value) -> Value:
         """A number of rhs, packed or in place."""
@@ -162,7 +202,7 @@ class _Operands:
             return self._packed().load((panel * product.terms + term) * width + column)
         own = self.kernel.code.smaller(panel * width + column, product.shape[-1] - 1)
         place = own * product.along_columns + term * product.pitch
-        return self.kernel.pointer(product.rhs).load(place + self._base(product.rhs))
+        return self.kernel.numbers(product.rhs).load(place + self._base(product.rhs))
 
     def start(self, panel: Value) -> Panel | None:
         """Zeros."""
@@ -180,7 +220,8 @@ class _Operands:
         """All panels of a constant."""
         transposed, width = self.product.op.transpose_rhs, self.tile.columns
         order = f"panels of {width}, {'transposed' if transposed else 'straight'}"
-        return self.kernel.packed(self.product.rhs, order, partial(_pack, width, transposed))
+        pack = partial(_pack, width, transposed)
+        return self.kernel.packed(self.product.rhs, order, pack).numbers
 
     def _base(self, operand: Buffer) -> Value:
         """Where the matrix of this work-item begins."""
@@ -217,14 +258,14 @@ def _write_plain(job: Job, limits: Limits) -> KernelSource:
     assert isinstance(step.op, MatMul)
     lhs, rhs, out = step.operand(0), step.operand(1), step.outs[0]
     *where, m, n = begin(kernel, step)
-    dtype = out.type.dtype
+    dtype = computed(out.type.dtype)
     total = kernel.code.variable(kernel.code.constant(dtype, 0))
     inner = lhs.type.shape[-2 if step.op.transpose_lhs else -1]
     with kernel.code.loop(inner) as k:
         left = [k, m] if step.op.transpose_lhs else [m, k]
         right = [n, k] if step.op.transpose_rhs else [k, n]
-        x = read(kernel, lhs, [*_aligned(where, lhs), *left])
-        y = convert(read(kernel, rhs, [*_aligned(where, rhs), *right]), dtype)
+        x = read_number(kernel, lhs, [*_aligned(where, lhs), *left])
+        y = convert(read_number(kernel, rhs, [*_aligned(where, rhs), *right]), dtype)
         kernel.code.assign(total, total + x * y)
     write_result(kernel, total, [*where, m, n])
     return kernel.finish()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from afterglow.backends.job import Job
-from afterglow.backends.opencl.clc.types import is_arithmetic
+from afterglow.backends.opencl.clc.types import computed, is_number
 from afterglow.backends.opencl.kernels.anchors import anchor
-from afterglow.backends.opencl.kernels.around import read, write_result
+from afterglow.backends.opencl.kernels.around import read_number, write_result
 from afterglow.backends.opencl.kernels.channels import begin_channels
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.opencl.kernels.reduction import start_of
@@ -18,7 +18,7 @@ from afterglow.ops.reduction import ReduceMax
 
 
 def _accepts(step: OpInstr, limits: Limits) -> bool:
-    return is_arithmetic(step.outs[0].type.dtype)
+    return is_number(step.outs[0].type.dtype)
 
 
 @anchor(MaxPool, accepts=_accepts)
@@ -29,13 +29,13 @@ def write_max_pool(job: Job, limits: Limits) -> KernelSource:
     assert isinstance(step.op, MaxPool)
     sliding = Sliding(kernel, step, step.op.windows)
     where, channel, lanes = begin_channels(kernel)
-    dtype = step.outs[0].type.dtype
+    dtype = computed(step.outs[0].type.dtype)
     largest = kernel.code.variable(kernel.code.constant(dtype, start_of(ReduceMax, dtype), lanes))
     corner = sliding.corner(where[1:])
     with sliding.taps() as taps:
         seen = sliding.seen(corner, taps)
         with sliding.when_inside(seen):
-            value = read(kernel, sliding.x, [where[0], *seen, channel], lanes)
+            value = read_number(kernel, sliding.x, [where[0], *seen, channel], lanes)
             kernel.code.assign(largest, maximum(largest, value))
     write_result(kernel, largest, [*where, channel], lanes)
     return kernel.finish()
@@ -49,13 +49,13 @@ def write_avg_pool(job: Job, limits: Limits) -> KernelSource:
     assert isinstance(step.op, AvgPool)
     sliding = Sliding(kernel, step, step.op.windows)
     where, channel, lanes = begin_channels(kernel)
-    dtype = step.outs[0].type.dtype
+    dtype = computed(step.outs[0].type.dtype)
     total = kernel.code.variable(kernel.code.constant(dtype, 0, lanes))
     corner = sliding.corner(where[1:])
     with sliding.taps() as taps:
         seen = sliding.seen(corner, taps)
         with sliding.when_inside(seen):
-            value = read(kernel, sliding.x, [where[0], *seen, channel], lanes)
+            value = read_number(kernel, sliding.x, [where[0], *seen, channel], lanes)
             kernel.code.assign(total, total + value)
     factors = (1 / step.op.divisors(sliding.spatial)).astype(dtype.numpy)
     place = kernel.code.index(0)

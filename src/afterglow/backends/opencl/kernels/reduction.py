@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from afterglow.backends.broadcast import chain_strides
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc import Value
-from afterglow.backends.opencl.clc.types import is_arithmetic
+from afterglow.backends.opencl.clc.types import computed, is_number
 from afterglow.backends.opencl.kernels.anchors import anchor
-from afterglow.backends.opencl.kernels.around import read, write_result
+from afterglow.backends.opencl.kernels.around import read_number, write_result
 from afterglow.backends.opencl.kernels.chain import places_of
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.opencl.kernels.lanes import combine_lanes, lanes_along
@@ -41,7 +41,7 @@ def start_of(op: type[Op], dtype: DType) -> float:
 
 
 def _accepts(step: OpInstr, limits: Limits) -> bool:
-    return is_arithmetic(step.outs[0].type.dtype)
+    return is_number(step.outs[0].type.dtype)
 
 
 @anchor(*_COMBINE, accepts=_accepts, fuses=("x",))
@@ -55,12 +55,13 @@ def write_reduction(job: Job, limits: Limits) -> KernelSource:
     keeps_last = x.rank > 0 and x.rank - 1 not in axes
     lanes = _lanes(kernel, keeps_last=keeps_last)
     team, places = _begin(kernel, axes, lanes, keeps_last=keeps_last)
-    start = start_of(type(step.op), out.dtype)
-    total = kernel.code.variable(kernel.code.constant(out.dtype, start, lanes))
+    dtype = computed(out.dtype)
+    start = kernel.code.constant(dtype, start_of(type(step.op), dtype), lanes)
+    total = kernel.code.variable(start)
     with ExitStack() as loops:
         inner = team.loops(loops, x.shape, axes, 1 if keeps_last else lanes)
         where = _source(places, inner, x.rank, keeps=out.rank == x.rank)
-        value = read(kernel, step.operand(0), where, lanes).splat(lanes)
+        value = read_number(kernel, step.operand(0), where, lanes).splat(lanes)
         kernel.code.assign(total, combine(total, value))
     found = team.combined(total if keeps_last else combine_lanes(total, combine), combine)
     with team.once():

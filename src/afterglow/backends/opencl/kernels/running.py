@@ -6,9 +6,9 @@ import math
 
 from afterglow.backends.broadcast import chain_strides
 from afterglow.backends.job import Job
-from afterglow.backends.opencl.clc.types import is_arithmetic
+from afterglow.backends.opencl.clc.types import computed, is_number
 from afterglow.backends.opencl.kernels.anchors import anchor
-from afterglow.backends.opencl.kernels.around import read, write_result
+from afterglow.backends.opencl.kernels.around import read_number, write_result
 from afterglow.backends.opencl.kernels.chain import places_of
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.opencl.kernels.lanes import lanes_along
@@ -18,7 +18,7 @@ from afterglow.ops.reduction import CumProd, CumSum, Running
 
 
 def _accepts(step: OpInstr, limits: Limits) -> bool:
-    return is_arithmetic(step.outs[0].type.dtype)
+    return is_number(step.outs[0].type.dtype)
 
 
 @anchor(CumSum, CumProd, accepts=_accepts)
@@ -34,10 +34,10 @@ def write_running(job: Job, limits: Limits) -> KernelSource:
     extent, lines[axis] = shape[axis], 1
     places = places_of(kernel, kernel.each(math.prod(lines)), lines)
     places[-1] = code.named(places[-1] * lanes)
-    total = code.variable(code.constant(x.type.dtype, 0 if is_sum else 1, lanes))
+    total = code.variable(code.constant(computed(x.type.dtype), 0 if is_sum else 1, lanes))
     with code.loop(extent) as number:
         places[axis] = code.named(number * -1 + (extent - 1)) if op.reverse else number
-        value = read(kernel, x, places, lanes)
+        value = read_number(kernel, x, places, lanes)
         combined = total + value if is_sum else total * value
         write_result(kernel, total if op.exclusive else combined, places, lanes)
         code.assign(total, combined)
