@@ -21,9 +21,10 @@ LEAST = 1e-6
 def compare_step(index: int, step: Instr, mine: Run, reference: Run) -> None:
     """Raise `VerifyError` if an instruction wrote something else in a run than in another."""
     hidden: set[Buffer] = {*getattr(step, "locals", ())}
+    rounded = any(buffer.type.dtype.is_narrow_float for buffer in hidden)
     for access, buffer in step.accesses():
         if access.writes and access is not Access.SCRATCH and buffer not in hidden:
-            problem = _difference(mine.array(buffer), reference.array(buffer))
+            problem = _difference(mine.array(buffer), reference.array(buffer), rounded=rounded)
             if problem:
                 raise VerifyError(
                     f"instruction {index} writes something else to {buffer} than its ops mean",
@@ -32,8 +33,11 @@ def compare_step(index: int, step: Instr, mine: Run, reference: Run) -> None:
                 )
 
 
-def _difference(got: Array, want: Array) -> str:
-    """What is wrong with an array; nothing if it is close enough."""
+def _difference(got: Array, want: Array, *, rounded: bool = False) -> str:
+    """What is wrong with an array; nothing if it is close enough.
+
+    `rounded` says whether it was computed from narrow floats, where it may be a step of those off.
+    """
     if got.dtype == object or got.dtype.kind in "biu" or got.dtype.name.startswith(("int", "uint")):
         wrong = np.asarray(got != want)
         return f"{int(wrong.sum()):,} of {got.size:,} elements differ" if wrong.any() else ""
@@ -41,7 +45,7 @@ def _difference(got: Array, want: Array) -> str:
     g, w = got.astype(wide), want.astype(wide)
     finite = np.isfinite(w)
     scale = max(1e-30, float(np.abs(w[finite]).max(initial=0.0)))
-    narrow = got.dtype.itemsize < 4
+    narrow = rounded or got.dtype.itemsize < 4
     limit = (0.02 if narrow else TOLERANCE) * scale + LEAST
     apart = np.abs(np.subtract(g, w, where=finite, out=np.zeros_like(g)))
     near = apart <= limit

@@ -9,6 +9,7 @@ from afterglow.backends.opencl.driver import find
 from afterglow.backends.opencl.limits import Limits
 from afterglow.memory import MAIN_MEMORY, MemorySpace
 from afterglow.types import DType
+from afterglow.types.dtype import bf16, f16
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class OpenClTarget:
         return ()
 
     def reads(self, storage: DType) -> bool:
-        """No: weights of 16 bits are converted as they are read."""
-        return False
+        """Whether weights in a narrower type are read at full speed: as floats of 16 bits."""
+        return storage in (f16, bf16)
 
     def __str__(self) -> str:
         return self.limits.name

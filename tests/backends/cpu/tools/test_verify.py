@@ -126,4 +126,6 @@ def test_differences() -> None:
         "1 of 1 elements differ"
     )
     assert _difference(array(), array()) == ""
+    assert _difference(array(1), array(1.001), rounded=True) == ""
+    assert _difference(array(1), array(1.001)).startswith("1 of 1 elements differ")
     assert _difference(array(1j, dtype="complex64"), array(1j, dtype="complex64")) == ""

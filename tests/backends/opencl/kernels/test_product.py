@@ -51,8 +51,9 @@ class _Program:
         self.function.output(f"y{len(self.function.outputs)}", result)
 
 
-def _edges(dtype):
-    p = _Program(dtype)
+@pytest.fixture(scope="module")
+def program():
+    p = _Program()
     p.add(MatMul(), p.given((2, 13, 5)), p.constant((5, 21)), then_add=True)
     p.add(MatMul(True, True), p.given((2, 1, 5, 14)), p.given((1, 3, 19, 5)))
     p.add(MatMul(), p.given((1, 9)), p.given((9, 16)))
@@ -81,13 +82,23 @@ def _check(program):
     return model.ir("opencl")
 
 
-def test_the_edges_of_tiles_are_right():
-    assert "barrier" not in _check(_edges(f32))
+def test_the_edges_of_tiles_are_right(program):
+    assert "barrier" not in _check(program)
 
 
 def test_products_of_floats_of_16_bits_read_and_write_these_and_add_in_f32(monkeypatch):
     monkeypatch.setattr(OpenCl, "preparation", ())
-    text = _check(_edges(f16))
+    p = _Program(f16)
+    p.add(MatMul(), p.given((2, 13, 5)), p.constant((5, 21)), then_add=True)
+    p.add(
+        Conv(strides=(1,), pads=(0, 1), dilations=(1,)),
+        *(p.given((1, 7, 3)), p.constant((3, 3, 3)), p.constant((3,))),
+    )
+    p.add(
+        Conv(strides=(1,), pads=(1, 1), dilations=(1,), groups=8),
+        *(p.given((1, 5, 8)), p.constant((8, 3, 1)), p.constant((8,))),
+    )
+    text = _check(p)
     assert "vload_half" in text
     assert "vstore_half" in text
     assert "from_f16" not in text
