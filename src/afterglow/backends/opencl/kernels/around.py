@@ -10,7 +10,6 @@ from afterglow.backends.opencl.clc.types import computed
 from afterglow.backends.opencl.kernels.chain import (
     as_declared,
     load,
-    load_number,
     run_chain,
     store_results,
 )
@@ -22,15 +21,15 @@ from afterglow.instr import Buffer
 def read(kernel: Kernel, buffer: Buffer, places: Sequence[Value], lanes: int = 1) -> Value:
     """An element of an operand: loaded, or computed by the steps before the anchor."""
     if not _is_computed(kernel, buffer):
-        return load(kernel, buffer, places, strides_within(buffer, buffer.type.shape), lanes)
+        strides = strides_within(buffer, buffer.type.shape)
+        return load(kernel, buffer, places, strides, lanes, to_move=True)
     return as_declared(_computed(kernel, buffer, places, lanes), buffer)
 
 
 def read_number(kernel: Kernel, buffer: Buffer, places: Sequence[Value], lanes: int = 1) -> Value:
     """The same to compute with: floats of 16 bits become f32."""
     if not _is_computed(kernel, buffer):
-        strides = strides_within(buffer, buffer.type.shape)
-        return load_number(kernel, buffer, places, strides, lanes)
+        return load(kernel, buffer, places, strides_within(buffer, buffer.type.shape), lanes)
     value = _computed(kernel, buffer, places, lanes)
     return convert(value, computed(value.dtype))
 

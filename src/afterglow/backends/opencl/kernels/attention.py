@@ -17,7 +17,7 @@ from afterglow.backends.opencl.clc.code import offset
 from afterglow.backends.opencl.clc.types import computed, is_number
 from afterglow.backends.opencl.kernels.anchors import anchor
 from afterglow.backends.opencl.kernels.around import lanes_of_results, write_result
-from afterglow.backends.opencl.kernels.chain import load_number
+from afterglow.backends.opencl.kernels.chain import load
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.opencl.kernels.lanes import combine_lanes, join_lanes, lanes_within, sums_of
 from afterglow.backends.opencl.limits import Limits
@@ -232,9 +232,9 @@ class _Rows:
         shape = (*self.step.outs[0].type.shape[:2], self.shape.queries, self.shape.keys)
         strides = strides_within(mask, shape)
         if strides[-1] in (0, 1):
-            return load_number(self.kernel, mask, places, strides, self.shape.block)
+            return load(self.kernel, mask, places, strides, self.shape.block)
         *outer, key = places
-        each = (load_number(self.kernel, mask, [*outer, k], strides) for k in self._block_from(key))
+        each = (load(self.kernel, mask, [*outer, k], strides) for k in self._block_from(key))
         return join_lanes([*each])
 
     def _block_from(self, key: Value) -> list[Value]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from afterglow.backends.broadcast import Strides
-from afterglow.backends.opencl.clc import Pointer, Value
+from afterglow.backends.opencl.clc import Value
 from afterglow.backends.opencl.clc.code import offset
 from afterglow.backends.opencl.clc.types import computed
 from afterglow.backends.opencl.kernels.kernel import Kernel
@@ -37,8 +37,8 @@ def run_chain(
             return values[buffer] if kept else as_declared(values[buffer], buffer)
         key = buffer, step.op.moves_only
         if key not in loaded:
-            read = load if step.op.moves_only else load_number
-            loaded[key] = read(kernel, buffer, places, strides[buffer], lanes)
+            of_buffer = strides[buffer]
+            loaded[key] = load(kernel, buffer, places, of_buffer, lanes, to_move=key[1])
         return loaded[key]
 
     for step in steps:
@@ -64,29 +64,24 @@ def as_declared(value: Value, buffer: Buffer) -> Value:
 
 
 def load(
-    kernel: Kernel, buffer: Buffer, places: Sequence[Value], strides: Strides, lanes: int = 1
+    kernel: Kernel,
+    buffer: Buffer,
+    places: Sequence[Value],
+    strides: Strides,
+    lanes: int = 1,
+    *,
+    to_move: bool = False,
 ) -> Value:
-    """The element of a buffer at a place; a scalar if it is the same in all lanes."""
+    """The element of a buffer at a place; a scalar if it is the same in all lanes.
+
+    Floats of 16 bits become f32, unless they are only moved.
+    """
     known = kernel.known(buffer)
     if known is not None:
         return known
-    return _load(kernel.pointer(buffer), places, strides, lanes)
-
-
-def load_number(
-    kernel: Kernel, buffer: Buffer, places: Sequence[Value], strides: Strides, lanes: int = 1
-) -> Value:
-    """The same to compute with: floats of 16 bits become f32."""
-    known = kernel.known(buffer)
-    if known is not None:
-        return known
-    return _load(kernel.numbers(buffer), places, strides, lanes)
-
-
-def _load(source: Pointer, places: Sequence[Value], strides: Strides, lanes: int) -> Value:
-    where = offset(source.code, places, strides)
+    source = kernel.pointer(buffer) if to_move else kernel.numbers(buffer)
     along_lanes = bool(strides) and strides[-1] != 0
-    return source.load(where, lanes if along_lanes else 1)
+    return source.load(offset(kernel.code, places, strides), lanes if along_lanes else 1)
 
 
 def store_results(

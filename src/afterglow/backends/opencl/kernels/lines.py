@@ -13,7 +13,7 @@ from afterglow.backends.opencl.clc import Value
 from afterglow.backends.opencl.clc.types import computed, is_number
 from afterglow.backends.opencl.kernels.anchors import anchor
 from afterglow.backends.opencl.kernels.around import read_number, write_result
-from afterglow.backends.opencl.kernels.chain import load_number, places_of
+from afterglow.backends.opencl.kernels.chain import load, places_of
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.opencl.kernels.lanes import Combine, combine_lanes, lanes_along
 from afterglow.backends.opencl.kernels.team import Team
@@ -84,8 +84,7 @@ class Line:
         buffer = self.step.optional(index)
         if buffer is None:
             return None
-        strides = strides_within(buffer, self.shape)
-        return load_number(self.kernel, buffer, places, strides, lanes)
+        return load(self.kernel, buffer, places, strides_within(buffer, self.shape), lanes)
 
     def fold(self, start: float, combine: Combine, value_at: ValuesAt) -> Value:
         """Combine a value of every place of the line."""
