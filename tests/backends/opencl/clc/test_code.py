@@ -84,6 +84,18 @@ def test_floats_of_16_bits_become_f32_as_they_are_read_and_are_rounded_as_they_a
     ]
 
 
+def test_floats_of_16_bits_are_converted_by_integers_where_functions_are_called():
+    code = Code(inlines=False)
+    x = Pointer(code, f16, "x").numbers
+    x.store(x.load_where(Value(code, boolean, 1, "c"), code.index(3)))
+    assert code.lines == [
+        "  const ushort v1 = c ? x[3] : ((ushort)0);",
+        "  const float v2 = from_f16(v1);",
+        "  const ushort v3 = to_f16(v2);",
+        "  x[0] = v3;",
+    ]
+
+
 def test_a_condition_is_as_wide_as_what_it_selects():
     code = Code()
     x = Pointer(code, f64, "x").load(0, 4)

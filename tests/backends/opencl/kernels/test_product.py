@@ -86,7 +86,9 @@ def test_the_edges_of_tiles_are_right(program, opencl_device):
     assert ("barrier" in _check(program)) == (not opencl_device.is_processor)
 
 
-def test_products_of_floats_of_16_bits_read_and_write_these_and_add_in_f32(monkeypatch):
+def test_products_of_floats_of_16_bits_read_and_write_these_and_add_in_f32(
+    opencl_device, monkeypatch
+):
     monkeypatch.setattr(OpenCl, "preparation", ())
     p = _Program(f16)
     p.add(MatMul(), p.given((2, 13, 5)), p.constant((5, 21)), then_add=True)
@@ -99,9 +101,8 @@ def test_products_of_floats_of_16_bits_read_and_write_these_and_add_in_f32(monke
         *(p.given((1, 5, 8)), p.constant((8, 3, 1)), p.constant((8,))),
     )
     text = _check(p)
-    assert "vload_half" in text
-    assert "vstore_half" in text
-    assert "from_f16" not in text
+    own = "vload_half" if opencl_device.inlines else "from_f16"
+    assert own in text
 
 
 def test_groups_of_many_small_units_share_numbers(opencl_device, monkeypatch):

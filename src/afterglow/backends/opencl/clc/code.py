@@ -19,7 +19,7 @@ class Code:
     """Lines of OpenCL C, names that are unique, and what the kernel needs besides.
 
     `double` says whether the device has f64; `index_type` is the integer that counts elements;
-    `inlines` says whether the driver makes instructions of the functions `vloadn` and `vstoren`.
+    `inlines` says whether the driver makes instructions of functions such as `vloadn`.
     """
 
     def __init__(
@@ -184,6 +184,11 @@ class Pointer:
         """The elements as they are in memory."""
         return replace(self, dtype=self.held or self.dtype, held=None)
 
+    @property
+    def _is_half(self) -> bool:
+        """Whether the device's own functions convert: quickly, if they are instructions."""
+        return self.held is f16 and self.code.inlines
+
     def shifted(self, place: Value) -> Pointer:
         """The elements from a place on."""
         name = self.code.fresh("q")
@@ -194,7 +199,7 @@ class Pointer:
     def load(self, place: Value | int = 0, lanes: int = 1) -> Value:
         """The element at a place, or several in a row."""
         where = place.text if isinstance(place, Value) else str(place)
-        if self.held is f16:
+        if self._is_half:
             return self.code.define(self._half("vload_half", lanes, "0", where), self.dtype, lanes)
         if self.held is not None:
             return decode(self._codes.load(place, lanes))
@@ -213,7 +218,7 @@ class Pointer:
     def load_where(self, condition: Value, place: Value) -> Value:
         """The element at a place where a condition holds, else zero; then nothing is read."""
         element, zero = f"{self.name}[{place.text}]", literal(self.dtype, 0)
-        if self.held is f16:
+        if self._is_half:
             element = self._half("vload_half", 1, "0", place.text)
         elif self.held is not None:
             return decode(self._codes.load_where(condition, place))
@@ -222,7 +227,7 @@ class Pointer:
     def store(self, value: Value, place: Value | int = 0) -> None:
         """Write an element, or several in a row."""
         where = place.text if isinstance(place, Value) else str(place)
-        if self.held is f16:
+        if self._is_half:
             stored = self._half("vstore_half", value.lanes, f"{value.text}, 0", where, "_rte")
             self.code.perform(f"{stored};")
         elif self.held is not None:
