@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 import afterglow as ag
 from afterglow.backends.opencl import device, driver
+from afterglow.backends.opencl.build import options_for
 from afterglow.backends.opencl.factory import OPENCL
 from afterglow.backends.opencl.limits import Limits
 from afterglow.driver import cache
@@ -93,3 +95,38 @@ def test_code_for_a_named_device_depends_on_its_driver(monkeypatch):
         monkeypatch.setattr(device, "devices", lambda limits=limits: ((None, limits),))
         keys.add(cache._identity(known))
     assert len(keys) == 2
+
+
+@pytest.mark.parametrize(("extensions", "dot"), [("cl_khr_integer_dot_product", True), ("", False)])
+def test_a_device_says_by_an_extension_that_it_multiplies_four_bytes_at_once(extensions, dot):
+    library = SimpleNamespace(
+        device_fp_config=SimpleNamespace(CORRECTLY_ROUNDED_DIVIDE_SQRT=1),
+        device_type=SimpleNamespace(CPU=2, GPU=4),
+    )
+    known = dict.fromkeys(("max_compute_units", "max_work_group_size", "local_mem_size"), 1)
+    sizes = dict.fromkeys(("global_mem_size", "max_mem_alloc_size", "native_vector_width_float"), 1)
+    platform = SimpleNamespace(name="a", vendor="b", version="3.0")
+    device = SimpleNamespace(
+        platform=platform,
+        name="c",
+        driver_version="1",
+        type=4,
+        single_fp_config=1,
+        extensions=extensions,
+        **known,
+        **sizes,
+    )
+    assert driver._limits(library, device).dot is dot
+
+
+def test_the_c_that_has_dot_products_is_asked_for_on_devices_that_are_no_processors():
+    both = [replace(LIMITS, dot=True), replace(LIMITS, kind="gpu", dot=True)]
+    assert [options_for(limits)[0] for limits in both] == ["-cl-std=CL1.2", "-cl-std=CL3.0"]
+    assert options_for(replace(LIMITS, kind="gpu"))[0] == "-cl-std=CL1.2"
+
+
+def test_facts_that_were_not_known_when_a_model_was_saved_are_as_by_default():
+    known = replace(LIMITS, dot=True)
+    assert Limits.of_json(known.to_json()) == known
+    older = {name: fact for name, fact in known.to_json().items() if name != "dot"}
+    assert Limits.of_json(older) == LIMITS

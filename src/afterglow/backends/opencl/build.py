@@ -73,8 +73,9 @@ def _seal(binary: bytes) -> bytes:
 
 
 def options_for(limits: Limits) -> list[str]:
-    """What the driver is told."""
-    return ["-cl-std=CL1.2", *([_ROUNDED] if limits.exact_division else [])]
+    """What the driver is told; the version of C that has dot products only where they are used."""
+    version = "CL3.0" if limits.uses_dot else "CL1.2"
+    return [f"-cl-std={version}", *([_ROUNDED] if limits.exact_division else [])]
 
 
 @contextmanager

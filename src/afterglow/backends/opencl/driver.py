@@ -94,6 +94,7 @@ def _limits(cl: Any, device: Any) -> Limits:
         buffer_bytes=device.max_mem_alloc_size,
         lanes=max(1, min(device.native_vector_width_float, widest)),
         exact_division=bool(device.single_fp_config & exact),
+        dot="cl_khr_integer_dot_product" in extensions,
     )
 
 

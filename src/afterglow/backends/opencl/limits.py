@@ -39,6 +39,8 @@ class Limits:
     """Whether quotients and roots of f32 can be had rounded right."""
     number: int = 1
     """Tells devices of the same name apart."""
+    dot: bool = False
+    """Whether it says that it has instructions for the dot product of four bytes by four."""
 
     @property
     def name(self) -> str:
@@ -53,6 +55,11 @@ class Limits:
     def is_processor(self) -> bool:
         """Whether it is the host's processor: few units, each of which likes much work at once."""
         return self.kind == PROCESSOR
+
+    @property
+    def uses_dot(self) -> bool:
+        """Whether kernels are to use these instructions: on processors, floats are faster."""
+        return self.dot and not self.is_processor
 
     @property
     def keeps_programs(self) -> bool:
@@ -85,8 +92,8 @@ class Limits:
 
     @staticmethod
     def of_json(data: dict[str, Any]) -> Limits:
-        """What was written so."""
-        return Limits(**{field.name: data[field.name] for field in fields(Limits)})
+        """What was written so; facts that were not known then are as by default."""
+        return Limits(**{f.name: data[f.name] for f in fields(Limits) if f.name in data})
 
 
 def slug(text: str) -> str:

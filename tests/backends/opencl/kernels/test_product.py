@@ -2,58 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 
 import afterglow as ag
-from afterglow.backends.opencl import driver
 from afterglow.backends.opencl.backend import OpenCl
-from afterglow.graph import Builder, Function
-from afterglow.ops.activation import Relu
 from afterglow.ops.convolution import Conv
-from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
 from afterglow.testing.arrays import assert_close
-from afterglow.types import TensorType
-from afterglow.types.dtype import f16, f32
+from afterglow.types.dtype import f16
+from tests.backends.opencl.programs import GrownProgram, declare
 
 pytestmark = pytest.mark.usefixtures("opencl_device")
 
 
-class _Program:
-    """A function with one output for each case, and arrays for its inputs."""
-
-    def __init__(self, dtype=f32):
-        self.dtype = dtype
-        self.function = Function("main")
-        self.builder = Builder(self.function)
-        self.inputs = {}
-        self.random = np.random.default_rng(0)
-
-    def array(self, shape):
-        return self.random.standard_normal(shape).astype(self.dtype.numpy)
-
-    def given(self, shape):
-        name = f"x{len(self.inputs)}"
-        self.inputs[name] = self.array(shape)
-        return self.function.input(name, TensorType(self.dtype, shape))
-
-    def constant(self, shape):
-        return self.builder.constant(self.array(shape), "weight")
-
-    def add(self, op, *operands, then_add=False):
-        result = self.builder.emit(op, *operands)
-        if then_add:
-            result = self.builder.emit(Add(), result, self.given(result.type.shape))
-            result = self.builder.emit(Relu(), result)
-        self.function.output(f"y{len(self.function.outputs)}", result)
-
-
 @pytest.fixture(scope="module")
 def program():
-    p = _Program()
+    p = GrownProgram()
     p.add(MatMul(), p.given((2, 13, 5)), p.constant((5, 21)), then_add=True)
     p.add(MatMul(True, True), p.given((2, 1, 5, 14)), p.given((1, 3, 19, 5)))
     p.add(MatMul(), p.given((1, 9)), p.given((9, 16)))
@@ -90,26 +54,23 @@ def test_products_of_floats_of_16_bits_read_and_write_these_and_add_in_f32(
     opencl_device, monkeypatch
 ):
     monkeypatch.setattr(OpenCl, "preparation", ())
-    p = _Program(f16)
-    p.add(MatMul(), p.given((2, 13, 5)), p.constant((5, 21)), then_add=True)
+    p = GrownProgram()
+    p.add(MatMul(), p.given((2, 13, 5), f16), p.constant((5, 21), f16), then_add=True)
     p.add(
         Conv(strides=(1,), pads=(0, 1), dilations=(1,)),
-        *(p.given((1, 7, 3)), p.constant((3, 3, 3)), p.constant((3,))),
+        *(p.given((1, 7, 3), f16), p.constant((3, 3, 3), f16), p.constant((3,), f16)),
     )
     p.add(
         Conv(strides=(1,), pads=(1, 1), dilations=(1,), groups=8),
-        *(p.given((1, 5, 8)), p.constant((8, 3, 1)), p.constant((8,))),
+        *(p.given((1, 5, 8), f16), p.constant((8, 3, 1), f16), p.constant((8,), f16)),
     )
-    text = _check(p)
     own = "vload_half" if opencl_device.inlines else "from_f16"
-    assert own in text
+    assert own in _check(p)
 
 
-def test_groups_of_many_small_units_share_numbers(opencl_device, monkeypatch):
-    many = replace(opencl_device, kind="gpu", lanes=1, work_group=16)
-    (device, _), *_ = driver.devices()
-    monkeypatch.setattr(driver, "devices", lambda: ((device, many),))
-    p = _Program()
+def test_groups_of_many_small_units_share_numbers(monkeypatch):
+    declare(monkeypatch, kind="gpu", lanes=1, work_group=16)
+    p = GrownProgram()
     p.add(MatMul(), p.given((2, 9, 17)), p.constant((17, 5)), then_add=True)
     p.add(MatMul(False, True), p.given((2, 1, 9, 5)), p.given((1, 3, 17, 5)))
     p.add(

@@ -51,18 +51,28 @@ def group_tile(limits: Limits) -> Tile:
 
 def write_group_product(kernel: Kernel, work: Work, operands: GroupOperands, dtype: DType) -> None:
     """A work-group for each tile and panel."""
-    side = work.tile.vectors
-    kernel.items = (work.all_panels * side, work.all_tiles * side, work.extents.count)
-    kernel.group = (side, side, 1)
-    _Group(kernel, work, operands, dtype).write()
+    Group(kernel, work, operands, dtype).write()
 
 
-class _Group:
-    """A work-item of a group, and what it shares."""
+class Group:
+    """A work-item of a group, and what it shares: numbers of a type, whose sums may have another.
 
-    def __init__(self, kernel: Kernel, work: Work, operands: GroupOperands, dtype: DType) -> None:
-        code = kernel.code
+    Subclasses say what is done with the numbers.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        work: Work,
+        operands: GroupOperands,
+        dtype: DType,
+        sums: DType | None = None,
+    ) -> None:
+        code, side = kernel.code, work.tile.vectors
+        kernel.items = (work.all_panels * side, work.all_tiles * side, work.extents.count)
+        kernel.group = (side, side, 1)
         self.kernel, self.work, self.operands, self.dtype = kernel, work, operands, dtype
+        self.type_of_sums = sums or dtype
         self.width = work.tile.columns
         self.panel = code.group(0)
         self.first = code.named(code.group(1) * self.width)
@@ -70,11 +80,19 @@ class _Group:
         self.rows = code.shared(dtype, TERMS * (self.width + SIDE))
         self.columns = code.shared(dtype, TERMS * self.width)
 
+    def add(self, total: Value, number: Value, columns: Value) -> None:
+        """Add the products of a number of a row with those of some columns."""
+        add_product(self.kernel, total, number.splat(columns.lanes), columns)
+
+    def result(self, total: Value, column: Value) -> Value:
+        """What a sum, or those of some columns, gives."""
+        return total
+
     def write(self) -> None:
         """Bring near, add up, and so on; then store."""
         code, terms = self.kernel.code, self.work.extents.terms
         start = self.operands.start(self.panel)
-        zero = code.constant(self.dtype, 0, SIDE)
+        zero = code.constant(self.type_of_sums, 0, SIDE)
         first = zero if start is None else start.source.load(self.across * SIDE, SIDE)
         sums = [code.variable(first) for _ in range(SIDE)]
         with code.loop(terms, step=TERMS) as term:
@@ -117,17 +135,18 @@ class _Group:
         columns = self.columns.load(near * self.width + self.across * SIDE, SIDE)
         for number, total in enumerate(sums):
             one = Value(self.kernel.code, self.dtype, 1, f"{rows.text}.s{number}")
-            add_product(self.kernel, total, one.splat(SIDE), columns)
+            self.add(total, one, columns)
 
     def _store(self, total: Value, row: Value) -> None:
         """Write a row of sums; none beyond the rows and columns that there are."""
         code, extents = self.kernel.code, self.work.extents
         first = code.named(self.panel * self.width + self.across * SIDE)
-        whole = extents.columns % SIDE == 0 and writes_vectors(self.kernel, self.dtype)
+        dtype = self.type_of_sums
+        whole = extents.columns % SIDE == 0 and writes_vectors(self.kernel, dtype)
         with code.block(f"if ({row.text} < {extents.rows})"):
             for lane in range(0, SIDE, SIDE if whole else 1):
                 column = first + lane
-                part = total if whole else Value(code, self.dtype, 1, f"{total.text}.s{lane}")
+                part = total if whole else Value(code, dtype, 1, f"{total.text}.s{lane}")
                 with code.block(f"if ({column.text} < {extents.columns})"):
                     at = self.operands.place(row, column)
-                    write_result(self.kernel, part, at, part.lanes)
+                    write_result(self.kernel, self.result(part, column), at, part.lanes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc import Value
@@ -19,6 +20,7 @@ from afterglow.backends.opencl.kernels.quantized_parts import (
     zero_of_x,
 )
 from afterglow.backends.opencl.kernels.quantized_tiles import Tiles
+from afterglow.backends.opencl.kernels.quantized_words import write_words
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.pointwise.vocabulary import convert
 from afterglow.instr import Buffer, Region
@@ -35,10 +37,16 @@ def write_quantized_matmul(job: Job, limits: Limits) -> KernelSource:
     assert isinstance(step.op, QuantizedMatMul)
     lhs, rhs = step.operand(0), step.operand(1)
     is_matrix = _is_known(rhs) and math.prod(rhs.type.shape[:-2]) == 1
-    if not limits.is_processor or not is_matrix or step.op.transpose_lhs or lhs.strides[-1] != 1:
+    if not is_matrix or step.op.transpose_lhs or lhs.strides[-1] != 1:
         return _write_plain_matmul(Kernel(job, limits))
-    arrange = _transposed if step.op.transpose_rhs else _straight
-    return Tiles(Kernel(job, limits), arrange).write()
+    return _write_known(Kernel(job, limits), _transposed if step.op.transpose_rhs else _straight)
+
+
+def _write_known(kernel: Kernel, arrange: Callable[[Array], Array]) -> KernelSource:
+    """A product with a known weight: of floats on processors, of words of four bytes on others."""
+    if kernel.limits.is_processor:
+        return Tiles(kernel, arrange).write()
+    return write_words(kernel, arrange)
 
 
 def _is_known(weight: Buffer) -> bool:
@@ -88,7 +96,7 @@ def write_quantized_conv(job: Job, limits: Limits) -> KernelSource:
     kernel = Kernel(job, limits)
     if known and weight.type.shape[-1] == 1 and weight.type.shape[0] == x.type.shape[-1]:
         return _write_depthwise(kernel)
-    if not limits.is_processor or not known or x.strides[-1] != 1:
+    if not known or x.strides[-1] != 1:
         return _write_plain_conv(kernel)
     assert isinstance(step.op, QuantizedConv)
     groups, columns = step.op.groups, weight.type.shape[0] // step.op.groups
@@ -96,7 +104,7 @@ def write_quantized_conv(job: Job, limits: Limits) -> KernelSource:
     def arrange(data: Array) -> Array:
         return data.reshape(groups, columns, -1).transpose(0, 2, 1)
 
-    return Tiles(kernel, arrange).write()
+    return _write_known(kernel, arrange)
 
 
 def _write_depthwise(kernel: Kernel) -> KernelSource:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from afterglow.backends.opencl.kernels.around import read
 from afterglow.backends.opencl.kernels.kernel import Kernel
 from afterglow.backends.opencl.kernels.windows import Sliding
 from afterglow.backends.pointwise.vocabulary import convert
-from afterglow.instr import OpInstr
+from afterglow.instr import Buffer, OpInstr
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.types import Array
 from afterglow.types.dtype import DType, f32, i16, i32
@@ -45,6 +45,11 @@ def scaled(kernel: Kernel, total: Value, column: Value, lanes: int) -> Value:
     if scale is None:
         return total
     return convert(total, f32) * read(kernel, scale, [column] if scale.type.rank else [], lanes)
+
+
+def place_of_row(lhs: Buffer, where: Sequence[Value]) -> list[Value]:
+    """The place of a row in the left matrix, which may have fewer axes than the result."""
+    return [*where[len(where) - (lhs.type.rank - 1) :]]
 
 
 def zero_of_weight(step: OpInstr) -> int:

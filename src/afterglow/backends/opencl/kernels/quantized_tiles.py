@@ -22,6 +22,7 @@ from afterglow.backends.opencl.kernels.lanes import lanes_within
 from afterglow.backends.opencl.kernels.quantized_parts import (
     known_zero_of_x,
     packed_weight,
+    place_of_row,
     scaled,
     sliding_of,
     zero_of_weight,
@@ -164,7 +165,7 @@ class Tiles:
         bounded = _smaller(self.first + row, self.places - 1)
         where = places_of(self.kernel, code.named(bounded), self.out.type.shape[:-1])
         if self.sliding is None:
-            return code.named(offset(code, where, x.strides[:-1])), None
+            return code.named(offset(code, place_of_row(x, where), x.strides[:-1])), None
         seen = self.sliding.seen(self.sliding.corner(where[1:]), taps)
         mask = self.sliding.inside(seen)
         place = offset(code, [where[0], *seen, self.group * self.channels], x.strides)
