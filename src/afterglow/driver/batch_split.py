@@ -38,8 +38,7 @@ class BatchDevice:
 
     def _measures(self, module: Module, items: int) -> tuple[float, float]:
         """Seconds and bytes of a program for some items."""
-        options = replace(self.stages.options, progress=None, instruments=(), tune=None)
-        program = Stages(options).plan_part(items_of(module, 0, items))
+        program = Stages(self.stages.options.for_costs).plan_part(items_of(module, 0, items))
         return estimate_seconds(program, self.rates), _nbytes(program)
 
     def part(self, module: Module, start: int, stop: int) -> tuple[Part, Program]:
@@ -51,9 +50,7 @@ class BatchDevice:
         ]
         outputs = [f"{output.name}[{start}:{stop}]" for output in own.main.outputs]
         program, artifact = self.stages.compile_part(own)
-        seconds = estimate_seconds(program, self.rates)
-        part = Part(self.logical, artifact, tuple(inputs), tuple(outputs), seconds)
-        return part, program
+        return Part(self.logical, artifact, tuple(inputs), tuple(outputs)), program
 
 
 def _nbytes(program: Program) -> int:

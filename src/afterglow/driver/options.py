@@ -121,6 +121,11 @@ class Options:
         return replace(floats, devices=(), placing=None)
 
     @property
+    def for_costs(self) -> Options:
+        """The same, for programs that are planned only to tell what they cost."""
+        return replace(self, progress=None, instruments=(), tune=None)
+
+    @property
     def where(self) -> str:
         """The backend, or the devices, by name."""
         return ", ".join(device.name for device in self.devices) or self.backend

@@ -17,7 +17,7 @@ from afterglow.graph import Function, Module
 from afterglow.instr import Program
 from afterglow.partition.config import PartitionConfig
 from afterglow.partition.cut import Run, cut
-from afterglow.partition.estimate import estimate_seconds, estimate_steps
+from afterglow.partition.estimate import estimate_steps
 from afterglow.partition.extract import PartModule, extract, output_values
 from afterglow.partition.measure import measure_steps
 from afterglow.partition.place import place
@@ -67,7 +67,7 @@ class PlacedTasks:
     priced: PricedTasks
     placement: Placement
 
-    @property
+    @cached_property
     def runs(self) -> list[Run]:
         """The tasks of each part."""
         return cut(self.placement, self.priced.problem.follows)
@@ -208,15 +208,20 @@ class Partitioned:
         price = partial(self._price, weights)
         return DeviceCosts(every, price, self._links(), memories, host_computes=False)
 
+    @cached_property
+    def _pricing_stages(self) -> tuple[Stages, ...]:
+        """The stages that tasks are priced by; their backends remember the plans of kernels."""
+        return tuple(Stages(stages.options.for_costs) for stages in self.stages)
+
     def _price(self, weights: int, name: str, module: Module) -> float:
         """Seconds that a device takes for a module, which takes turns with all other weights."""
         number = next(n for n, device in enumerate(self.options.devices) if device.name == name)
-        options = replace(self.stages[number].options, progress=None, instruments=(), tune=None)
-        stages, rates = Stages(options), self.rates[number]
+        stages, rates = self._pricing_stages[number], self.rates[number]
         program = stages.plan_part(module)
         if self.options.tune is None or not isinstance(stages.backend, Profiling):
             return sum(estimate_steps(program, rates, weights))
-        loading, seconds = LoadOptions(options.threads), self.options.tune / MEASURED_TASKS
+        loading = LoadOptions(stages.options.threads)
+        seconds = self.options.tune / MEASURED_TASKS
         return sum(measure_steps(stages.backend, program, loading, seconds))
 
     def _links(self) -> dict[tuple[int, int], Link]:
@@ -247,9 +252,7 @@ class Partitioned:
         options = self.stages[number].options
         stages = Stages(replace(options, tune=options.tune and options.tune * share))
         program, artifact = stages.compile_part(part.module)
-        seconds = estimate_seconds(program, self.rates[number])
-        made = Part(self.options.devices[number], artifact, part.reads, part.gives, seconds)
-        return made, program
+        return Part(self.options.devices[number], artifact, part.reads, part.gives), program
 
     def _load(
         self, graph: PartGraph, interface: Interface, names: _Names, programs: Sequence[Program]

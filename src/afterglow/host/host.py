@@ -21,12 +21,9 @@ from afterglow.host.scheduler import Entry, Scheduler
 from afterglow.host.statistics import DeviceStatistics, HostStatistics, ModelStatistics
 from afterglow.runtime.logical_device import Devices, LogicalDevice, logical_devices
 from afterglow.runtime.partitioned.graph import DEVICE as PARTITIONED
-from afterglow.runtime.streams import Stream, Streams, checked_count, due
+from afterglow.runtime.streams import UNBOUNDED, Stream, Streams, checked_count, due
 from afterglow.runtime.trace import Recording, Row, Trace, opened_trace, recording
 from afterglow.support.errors import UsageError
-
-_UNBOUNDED = 1 << 20
-"""A limit for the queues of devices that is never met: the scheduler has its own."""
 
 
 class Host:
@@ -55,7 +52,7 @@ class Host:
             device_of(device.backend)  # an error if there is no such backend
         checked_count("streams", streams)
         self._devices = {
-            device.name: HostDevice(device, Streams(device.name, streams, limit=_UNBOUNDED))
+            device.name: HostDevice(device, Streams(device.name, streams, limit=UNBOUNDED))
             for device in found
         }
         self._groups: dict[str, HostDevice] = {}
@@ -150,7 +147,7 @@ class Host:
         """Devices that share the requests of a model, each of which runs its parts of them."""
         name = " + ".join(devices)
         if name not in self._groups:
-            streams = Streams(name, 2 * len(devices), limit=_UNBOUNDED)
+            streams = Streams(name, 2 * len(devices), limit=UNBOUNDED)
             self._groups[name] = HostDevice(LogicalDevice(name, PARTITIONED), streams)
         return self._groups[name]
 

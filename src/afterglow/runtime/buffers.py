@@ -62,11 +62,15 @@ class HostExecutable(ABC):
         """Begin to run on buffers."""
 
         def work() -> None:
-            results = self.run([host_array(buffer) for buffer in inputs], states)
+            results = self.run([self.array_of(buffer) for buffer in inputs], states)
             for output, result in zip(outputs, results, strict=True):
                 output.write(result).result()
 
         return in_background(work)
+
+    def array_of(self, buffer: DeviceBuffer) -> Array:
+        """The array of an input: the memory of the buffer itself."""
+        return host_array(buffer)
 
 
 class BufferedExecutable(ABC):

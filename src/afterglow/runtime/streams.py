@@ -20,6 +20,9 @@ Result = TypeVar("Result")
 QUEUE_LIMIT = 100
 """Pieces of work that may wait for the streams of a device, unless another limit is given."""
 
+UNBOUNDED = 1 << 20
+"""A limit that is never met, for work that its givers wait for or limit themselves."""
+
 
 class Streams:
     """The streams of a device: threads that each do one piece of work at a time.

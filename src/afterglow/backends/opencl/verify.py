@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,17 +13,13 @@ from afterglow.backends.opencl.executable import OpenClExecutable
 from afterglow.backends.opencl.memory import as_bytes
 from afterglow.backends.opencl.workspace import Workspace
 from afterglow.instr import Program
-from afterglow.runtime.background import in_background
-from afterglow.runtime.buffers import HostBuffer
+from afterglow.runtime.buffers import HostBuffer, HostExecutable
 from afterglow.runtime.device import DeviceBuffer
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import string
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
-
-class VerifyingExecutable:
+class VerifyingExecutable(HostExecutable):
     """A compiled program that compares: after each kernel, all memory is fetched.
 
     The interpreter does the same on a copy of the memory before.
@@ -41,20 +36,9 @@ class VerifyingExecutable:
             check = _Check(self.machine, workspace, inputs, states)
             return workspace.run(inputs, states, after_part=check.part)
 
-    def start(
-        self,
-        inputs: Sequence[DeviceBuffer],
-        outputs: Sequence[DeviceBuffer],
-        states: Mapping[str, DeviceBuffer],
-    ) -> Future[None]:
-        """Begin to run on buffers."""
-
-        def work() -> None:
-            results = self.run([buffer.read().result() for buffer in inputs], states)
-            for output, result in zip(outputs, results, strict=True):
-                output.write(result).result()
-
-        return in_background(work)
+    def array_of(self, buffer: DeviceBuffer) -> Array:
+        """The array of an input: a copy of what the device holds."""
+        return buffer.read().result()
 
 
 class _Check:

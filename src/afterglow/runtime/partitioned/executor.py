@@ -21,12 +21,9 @@ from afterglow.runtime.device import DeviceBuffer
 from afterglow.runtime.partitioned.graph import PartGraph
 from afterglow.runtime.partitioned.loaded import LoadedPart, Values
 from afterglow.runtime.partitioned.resident import run_on_buffers, stays_of, works_on_buffers
-from afterglow.runtime.streams import Stream, Streams, settle
+from afterglow.runtime.streams import UNBOUNDED, Stream, Streams, settle
 from afterglow.runtime.trace import Row, current_recording
 from afterglow.types import Array
-
-_UNBOUNDED = 1 << 20
-"""A limit for queues that is never met: whoever runs a program waits for it."""
 
 
 class Executor:
@@ -70,7 +67,7 @@ def _streams_of(parts: Sequence[LoadedPart]) -> dict[str, Streams]:
     """One stream for each device, or two if copies to its memory can overlap with arithmetic."""
     names = dict.fromkeys(part.name for part in parts)
     alone = {part.name for part in parts if not works_on_buffers(part)}
-    return {name: Streams(name, 1 if name in alone else 2, limit=_UNBOUNDED) for name in names}
+    return {name: Streams(name, 1 if name in alone else 2, limit=UNBOUNDED) for name in names}
 
 
 def _needs(graph: PartGraph) -> list[set[int]]:

@@ -33,8 +33,6 @@ class Part:
     artifact: Artifact
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    seconds: float = 0.0
-    """The time that it is expected to take."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,6 @@ def _describe_part(part: Part) -> dict[str, Any]:
         "artifact": describe_artifact(part.artifact),
         "inputs": list(part.inputs),
         "outputs": list(part.outputs),
-        "seconds": part.seconds,
     }
 
 
@@ -117,7 +114,6 @@ def _restore_part(data: Mapping[str, Any], sections: Mapping[str, Section]) -> P
         restore_artifact(data["artifact"], sections),
         tuple(data["inputs"]),
         tuple(data["outputs"]),
-        data["seconds"],
     )
 
 
