@@ -20,7 +20,7 @@ LAYERS = [
     {"ops"},
     {"passes"},
     {"autodiff"},
-    {"transforms", "quantization", "lowering", "frontends"},
+    {"transforms", "quantization", "lowering", "frontends", "optim", "nn"},
     {"memory", "exporters"},
     {"backends"},
     {"partition"},
