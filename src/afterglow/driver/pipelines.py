@@ -123,6 +123,43 @@ def optimising_pipeline() -> Pipeline:
     )
 
 
+def forward_pipeline() -> Pipeline:
+    """Optimisations of a function that is differentiated next: ops with good gradients, no copies.
+
+    Nothing is done that only pays while weights are constants.
+    """
+    return Pipeline(
+        "forward",
+        (
+            FoldConstants(),
+            INLINE_BRANCHES,  # an If whose condition is known by now
+            SIMPLIFY_BODIES,
+            MergeEqualConstants(),
+            MergeEqualNodes(),
+            SIMPLIFY_CASTS,
+            SIMPLIFY_RESHAPES,
+            SIMPLIFY_SLICES,
+            SIMPLIFY_CONCATS,
+            ARITHMETIC,
+            RAISE_CLIPS,
+            RECOGNISE_ACTIVATIONS,  # whose gradients are one expression
+            RECOGNISE_RECTIFIERS,
+            RECOGNISE_SOFTMAX,
+            RECOGNISE_NORMS,
+            RECOGNISE_GROUP_NORMS,
+            EXPAND_EINSUM,
+            RECOGNISE_ATTENTION,  # whose gradient stores no scores
+            SinkTransposes(),  # so that gradients are channels-last, too
+            RECOGNISE_NORMS,
+            RECOGNISE_GROUP_NORMS,
+            FOLD_PADS,
+            SIMPLIFY_RESHAPES,
+            MergeEqualNodes(),
+            DropDead(),
+        ),
+    )
+
+
 def quantizing_pipeline(convert: Convert) -> Pipeline:
     """From an optimised function of floats to one of integers, where they were observed."""
     integers = ALL_BYTE_TABLES, INTEGER_ONLY, WIDE_TABLES  # the last, of what no other can
