@@ -2,16 +2,22 @@
 
 The nodes between are visited last to first. Each adds to the gradients of its operands, by
 `Op.gradient`. An op without a gradient rule is lowered, and the nodes of its lowering are visited
-instead. The results are ordinary nodes, which can be differentiated again.
+instead. Control flow has rules of its own, which differentiate what it carries. The results are
+ordinary nodes, which can be differentiated again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from afterglow.autodiff.bodies import prepare
+from afterglow.autodiff.branches import if_gradient
 from afterglow.autodiff.cone import nodes_behind
-from afterglow.graph import Builder, Gradients, Node, Value
-from afterglow.graph.printer import excerpt
+from afterglow.autodiff.refusal import no_gradient
+from afterglow.autodiff.rule import Context, Rule
+from afterglow.autodiff.scan import scan_gradient
+from afterglow.graph import Builder, Gradients, Node, Op, Value
+from afterglow.ops.control import If, Scan
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add
 from afterglow.ops.fill import Fill
@@ -19,6 +25,9 @@ from afterglow.ops.movement import Reshape
 from afterglow.ops.reduction import ReduceSum
 from afterglow.support.errors import UnsupportedError
 from afterglow.types import TensorType
+
+RULES: dict[type[Op], Rule] = {If: if_gradient, Scan: scan_gradient}
+"""The gradient rules of ops that carry functions."""
 
 
 def gradients(
@@ -50,18 +59,28 @@ class _Reverse:
     def __init__(self, b: Builder, xs: Sequence[Value], fixed: Sequence[Value]) -> None:
         self.b = b
         self.sums: dict[Value, Value] = {}
+        self._variables = {*xs}
         self._stops = {*xs, *fixed}
         self._varying = {x for x in xs if _has_gradient(x)}
+        self._ys: Sequence[Value] = ()
 
     def run(self, ys: Sequence[Value], seeds: Sequence[Value]) -> None:
         """Propagate the gradients of results, the seeds, backwards."""
-        nodes = nodes_behind(ys, self._stops)
-        for node in nodes:
-            self._mark(node)
+        self._ys = ys
+        nodes = self._prepare(nodes_behind(ys, self._stops))
         for y, seed in zip(ys, seeds, strict=True):
             self._add(y, seed)
         for node in reversed(nodes):
             self._visit(node)
+
+    def _prepare(self, nodes: Sequence[Node]) -> list[Node]:
+        """Note which results of nodes depend on variables; control flow may add nodes."""
+        ready = []
+        for node in nodes:
+            for each in prepare(node, self._variables, self._varying):
+                self._mark(each)
+                ready.append(each)
+        return ready
 
     def _mark(self, node: Node) -> None:
         """Note which results of the node depend on the variables."""
@@ -94,6 +113,9 @@ class _Reverse:
 
     def _own_gradient(self, node: Node, grads: Gradients) -> Gradients | None:
         """The gradients by the op's own rule; None if it has none."""
+        rule = RULES.get(type(node.op))
+        if rule is not None:
+            return rule(Context(self.b, self._varying, gradients), node, grads)
         if len(grads) == 1:
             return node.op.gradient(self.b, node.result, grads[0], *node.operands)
         return node.op.gradient(self.b, node.results, grads, *node.operands)
@@ -103,10 +125,8 @@ class _Reverse:
         start = len(self.b.emitted)
         lowered = node.op.lower(self.b, *node.operands)
         if lowered is None:
-            raise _no_gradient(node)
-        inner = self.b.emitted[start:]
-        for simpler in inner:
-            self._mark(simpler)
+            raise self._refusal(node)
+        inner = self._prepare(self.b.emitted[start:])
         results = lowered if isinstance(lowered, tuple) else (lowered,)
         for result, grad in zip(results, grads, strict=True):
             if grad is not None:
@@ -115,7 +135,10 @@ class _Reverse:
             for simpler in reversed(inner):
                 self._visit(simpler)
         except UnsupportedError:  # name the node that the caller knows
-            raise _no_gradient(node) from None
+            raise self._refusal(node) from None
+
+    def _refusal(self, node: Node) -> UnsupportedError:
+        return no_gradient(node, self._ys, self._variables, self._varying)
 
 
 def _has_gradient(value: Value) -> bool:
@@ -146,14 +169,3 @@ def _drop_unused(b: Builder, start: int, kept: Sequence[Value | None]) -> None:
         if not is_used:
             b.function.erase(node)
     b.emitted[start:] = [node for node in b.emitted[start:] if node.function is b.function]
-
-
-def _no_gradient(node: Node) -> UnsupportedError:
-    function = node.function.name if node.function is not None else ""
-    origin = f" ({node.origin})" if node.origin else ""
-    return UnsupportedError(
-        f"{node.op.mnemonic} has no gradient, and node {node.origin or node.name!r} needs one",
-        where=f"in function @{function}, node %{node.name}{origin}",
-        excerpt=excerpt(node.op, tuple(node.operands), node.name),
-        help="compute it from ops that have one, or differentiate only what comes after it",
-    )
