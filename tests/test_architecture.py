@@ -25,6 +25,7 @@ LAYERS = [
     {"backends"},
     {"partition"},
     {"driver"},
+    {"training"},
     {"host"},
     {"report"},
     {"onnx_backend"},
