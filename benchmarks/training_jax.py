@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -25,7 +26,7 @@ def _apply(p: Weights, x: Any) -> Any:
 
 def _mlp_weights(rng: np.random.Generator) -> Weights:
     sizes = (784, 512, 512, 10)
-    pairs = zip(sizes, sizes[1:], strict=False)
+    pairs = itertools.pairwise(sizes)
     return {str(i): _linear(rng, *pair) for i, pair in enumerate(pairs)}
 
 
