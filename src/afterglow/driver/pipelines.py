@@ -35,6 +35,7 @@ from afterglow.transforms.casts import SIMPLIFY_CASTS
 from afterglow.transforms.clips import RAISE_CLIPS, SIMPLIFY_CLIPS
 from afterglow.transforms.concats import SIMPLIFY_CONCATS
 from afterglow.transforms.drop_dead import DropDead
+from afterglow.transforms.drop_dropouts import DROP_DROPOUTS
 from afterglow.transforms.expand_einsum import EXPAND_EINSUM
 from afterglow.transforms.fold_affine import FOLD_AFFINE
 from afterglow.transforms.fold_constants import FoldConstants
@@ -73,7 +74,8 @@ def optimising_pipeline() -> Pipeline:
     return Pipeline(
         "optimise",
         (
-            FoldConstants(),  # first: later rules match on constants
+            DROP_DROPOUTS,  # first: they would hide every pattern they are part of
+            FoldConstants(),  # early: later rules match on constants
             FOLD_LEADING_PARTS,  # the same for ranged extents
             INLINE_BRANCHES,  # an If whose condition is known by now
             SIMPLIFY_BODIES,  # constants move inside, where later rules see them
