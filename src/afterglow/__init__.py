@@ -8,7 +8,7 @@ import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from afterglow import onnx_backend
+    from afterglow import onnx_backend, optim
     from afterglow.driver.api import compile
     from afterglow.driver.compile import import_model
     from afterglow.driver.device_rates import devices
@@ -80,6 +80,7 @@ __all__ = [
     "import_model",
     "load",
     "onnx_backend",
+    "optim",
     "parse_module",
     "print_module",
     "profile",

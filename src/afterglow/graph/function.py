@@ -234,6 +234,11 @@ class Module:
         del self.constants[constant.name]
         self._names.release(constant.name)
 
+    def erase_state(self, state: Placeholder) -> None:
+        """Remove state that nothing uses."""
+        del self.states[state.name]
+        self._names.release(state.name)
+
     def erase_function(self, name: str) -> None:
         """Remove a function that no node carries, and disconnect its nodes."""
         function = self.functions.pop(name)

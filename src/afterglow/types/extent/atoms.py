@@ -17,6 +17,9 @@ from typing import Any, TypeAlias
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _RESERVED = ("min", "max", "inf", "nan", "true", "false", "none")
 
+LARGEST_EXTENT = 2**31 - 1
+"""The largest extent there can be: the bound of a dimension that is free."""
+
 Extents: TypeAlias = Mapping[str, int]
 """The extents of dimensions in one run, by name."""
 Atom: TypeAlias = "Dim | Quotient | Remainder | Extreme"
