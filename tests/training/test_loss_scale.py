@@ -48,4 +48,4 @@ def test_weights_stay_in_f32_while_products_are_narrow(precision: str) -> None:
         model(**feed(), lr=np.float32(1e-6))
     moved = model.compiled.states["weight"].read().result()
     assert moved.dtype == np.float32
-    assert 0 < np.abs(moved - weight).max() < 1e-4
+    assert 0 < np.abs(moved - weight).max() < 1e-3
