@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from afterglow.driver.pipelines import forward_pipeline
 from afterglow.graph import Builder, Function, Module, Value
 from afterglow.graph.value import Placeholder
 from afterglow.ops.elementwise import Add
-from afterglow.optim import Optimizer
+from afterglow.optim import Loss, Optimizer
 from afterglow.support.errors import UsageError
 from afterglow.training.loss_scale import LossScale
 from afterglow.training.mode import to_training_mode
@@ -35,16 +34,6 @@ from afterglow.types.dtype import f32, i64
 LOSS = "loss"
 RATE = "lr"
 STEP = "step"
-
-
-class Loss(Protocol):
-    """What a training step needs of a loss."""
-
-    def targets(self, outputs: tuple[TensorType, ...]) -> tuple[tuple[str, TensorType], ...]:
-        """Names and types of what a model with these outputs is compared with."""
-
-    def emit(self, b: Builder, outputs: tuple[Value, ...], targets: tuple[Value, ...]) -> Value:
-        """Emit the loss, a scalar."""
 
 
 @dataclass(frozen=True)
