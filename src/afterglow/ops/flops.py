@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afterglow.instr import Access, Instr, OpInstr, Program, ops_of
 from afterglow.ops.attention import Attention
-from afterglow.ops.convolution import Conv, ConvTranspose
+from afterglow.ops.convolution import Conv, ConvTranspose, ConvWeightGradient
 from afterglow.ops.linear import MatMul
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.ops.recurrent import Recurrent
@@ -14,6 +14,7 @@ PRODUCTS = (
     Attention,
     Conv,
     ConvTranspose,
+    ConvWeightGradient,
     MatMul,
     QuantizedConv,
     QuantizedMatMul,

@@ -5,6 +5,7 @@ from afterglow.backends.cpu.kernels import (  # noqa: F401  # noqa: F401
     channel_ranges,
     conv,
     conv_transpose,
+    conv_weight_gradient,
     fill,
     grid_sample,
     histogram,
