@@ -8,7 +8,7 @@ import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from afterglow import onnx_backend, optim
+    from afterglow import nn, onnx_backend, optim
     from afterglow.driver.api import compile
     from afterglow.driver.compile import import_model
     from afterglow.driver.device_rates import devices
@@ -79,6 +79,7 @@ __all__ = [
     "export_onnx",
     "import_model",
     "load",
+    "nn",
     "onnx_backend",
     "optim",
     "parse_module",
