@@ -8,7 +8,7 @@ import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from afterglow import onnx_backend, optim
+    from afterglow import nn, onnx_backend, optim
     from afterglow.autodiff.differentiate import differentiate
     from afterglow.driver.api import compile
     from afterglow.driver.compile import import_model
@@ -81,6 +81,7 @@ __all__ = [
     "export_onnx",
     "import_model",
     "load",
+    "nn",
     "onnx_backend",
     "optim",
     "parse_module",
