@@ -59,6 +59,10 @@ def copies_left(text: str) -> int:
         (0, "%p = mul(%a, %a) : f32[4]\n%q = relu(%p) : f32[4]\nreturn %q, %b, %p as 'o'"),
         (2, "%p = add(%a, %b) : f32[4]\nreturn %b, %p, %p as 'o'"),
         (1, "%p = add(%a, %x) : f32[4]\n%q = add(%p, %a) : f32[4]\nreturn %p, %b, %q as 'o'"),
+        # a weight and its momentum in one kernel
+        (0, "%q = add(%b, %x) : f32[4]\n%p = sub(%a, %q) : f32[4]\nreturn %p, %q"),
+        # what needs the old value comes first
+        (0, "%p = add(%a, %x) : f32[4]\n%q = mul(%a, %a) : f32[4]\nreturn %p, %b, %q as 'o'"),
         (3, "return %b, %a"),
         (2, "return %x, %x as 'again'"),
     ],
