@@ -70,31 +70,41 @@ class TrainingStep:
     """The input that is the learning rate, if the step learns."""
     slots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The states that the optimizer has for each parameter that trains."""
+    count: str = ""
+    """The state that counts steps, if the step learns."""
 
     def initial(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """What states begin with that are not zeros, for values of constants by name."""
         return {p.name: p.to_state(values[p.name]) for p in self.parameters}
 
 
-def training_step(source: Module, recipe: Recipe, *, outputs: bool = False) -> TrainingStep:
+def training_step(
+    source: Module,
+    recipe: Recipe,
+    *,
+    outputs: bool = False,
+    like: Sequence[Parameter] | None = None,
+) -> TrainingStep:
     """The training step of a model whose shapes are exact; the model is left as it is.
 
-    With `outputs` it returns those of the model, too, after the loss.
+    With `outputs` it returns those of the model, too, after the loss. Weights are held as another
+    step of the model, for another batch, holds its parameters `like` them.
     """
     module = source.clone()
     main = module.main
     inputs = tuple(placeholder.name for placeholder in main.inputs)
     step = module.state(STEP, TensorType(i64, ()))
     statistics = to_training_mode(main, step)
-    weights = _trainable(main, recipe.trainable)
+    weights = _trainable(main, recipe.trainable) if like is None else [p for p in like if p.trains]
     states = to_states(main, weights)
     targets = _append_loss(main, recipe.loss, keep=outputs)
     forward_pipeline().run(module)
-    weights = store_as_read(main, weights, states)
+    if like is None:
+        weights = store_as_read(main, weights, states)
     slots = _learn(main, recipe, states, step)
-    return TrainingStep(
-        module, (*weights, *statistics), inputs, targets, main.inputs[-1].name, slots
-    )
+    rate = main.inputs[-1].name
+    parameters = (*weights, *statistics)
+    return TrainingStep(module, parameters, inputs, targets, rate, slots, step.name)
 
 
 def evaluation_step(source: Module, trained: TrainingStep, loss: Loss | None) -> TrainingStep:
