@@ -9,6 +9,7 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from afterglow import nn, onnx_backend, optim
+    from afterglow.autodiff.differentiate import differentiate
     from afterglow.driver.api import compile
     from afterglow.driver.compile import import_model
     from afterglow.driver.device_rates import devices
@@ -86,6 +87,7 @@ __all__ = [
     "VerifyError",
     "compile",
     "devices",
+    "differentiate",
     "export_onnx",
     "import_model",
     "load",
@@ -99,6 +101,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "afterglow.autodiff.differentiate": ("differentiate",),
     "afterglow.driver.api": ("compile",),
     "afterglow.driver.compile": ("import_model",),
     "afterglow.driver.device_rates": ("devices",),

@@ -130,6 +130,16 @@ def test_a_module_of_a_fixed_batch_learns_from_smaller_ones() -> None:
     assert caught.value.what == "the model is built for batches of 8, got 9 samples"
 
 
+def test_batch_norms_learn_statistics_if_the_pattern_matches_them() -> None:
+    layers = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm(4), nn.Linear(4, 2))
+    made = trainer(layers.module({"x": (None, 3)}))
+    fitted(made, epochs=1)
+    assert (made.parameters["1.running_mean"] != 0).all()
+    assert np.allclose(made.compile(8, backend="interpreter")(X[:8]), made.predict(X[:8]))
+    last = trainer(layers.module({"x": (None, 3)}), trainable="2.*")
+    assert [*last.parameters] == ["2.weight", "2.bias"]
+
+
 @pytest.mark.parametrize("step", [1, 4, 6])
 def test_a_run_that_died_is_resumed_exactly(tmp_path: Path, step: int) -> None:
     whole, first, second = (trainer(metrics="mae") for _ in range(3))

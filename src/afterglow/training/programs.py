@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -148,8 +148,10 @@ class Programs:
         return {p.name: p.from_state(self.memory.read(p.name)) for p in self.parameters}
 
     def slots(self) -> dict[str, Array]:
-        """The optimizer's states, with axes as in the model."""
-        return {slot: p.from_state(self.memory.read(slot)) for slot, p in self._slots()}
+        """All other states: the optimizer's, with axes as in the model, and what else there is."""
+        owners = self._others()
+        read = {name: self.memory.read(name) for name in owners}
+        return {n: read[n] if p is None else p.from_state(read[n]) for n, p in owners.items()}
 
     def restore(self, weights: Mapping[str, Array], slots: Mapping[str, Array]) -> None:
         """Go on from weights, and from states of the optimizer, that fit."""
@@ -157,13 +159,17 @@ class Programs:
             if parameter.name in weights:
                 array = parameter.to_state(weights[parameter.name])
                 self.memory.write(parameter.name, array)
-        for slot, parameter in self._slots():
-            if slot in slots:
-                self.memory.write(slot, parameter.to_state(slots[slot]))
+        for name, owner in self._others().items():
+            if name in slots:
+                array = slots[name] if owner is None else owner.to_state(slots[name])
+                self.memory.write(name, array)
 
-    def _slots(self) -> Sequence[tuple[str, Parameter]]:
+    def _others(self) -> dict[str, Parameter | None]:
+        """States that are no parameters, each with the one whose axes it has."""
         owners = {parameter.name: parameter for parameter in self.parameters}
-        return [(s, owners[name]) for name, slots in self._first.slots.items() for s in slots]
+        slots = {s: owners[name] for name, slots in self._first.slots.items() for s in slots}
+        own = {*owners, self._first.count}
+        return {name: slots.get(name) for name in self._first.module.states if name not in own}
 
     def module(self, batch: int) -> Module:
         """The model that infers, for a batch, as it was given."""

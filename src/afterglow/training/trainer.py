@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from afterglow.training.early_stopping import EarlyStopping
 from afterglow.training.history import History
 from afterglow.training.losses import LossLike, loss_of
 from afterglow.training.metrics import Means, MetricLike, metrics_of
+from afterglow.training.mode import running_means
 from afterglow.training.model_source import model_source
 from afterglow.training.parameters import with_values
 from afterglow.training.programs import Programs
@@ -47,7 +49,8 @@ class Trainer:
         loss: what is made small: a name such as "cross_entropy" or "mse", a loss with options, or
             a function (builder, outputs, targets) -> value.
         optimizer: how weights follow their gradients, from `afterglow.optim`.
-        trainable: names of the weights that train, as patterns with stars; the rest stays as it is.
+        trainable: names of the weights that train, as patterns with stars; the rest stays as it is,
+            also the running statistics of batch norms.
         metrics: what is measured of outputs besides the loss: names such as "accuracy", or
             functions (outputs, targets) -> number.
         dims: extents of dynamic dimensions by name, but that of the batch.
@@ -55,7 +58,7 @@ class Trainer:
         threads: number of threads; by default all cores that this process may use. The weights
             do not depend on it.
         max_arena: limit for intermediate results, in bytes or as text such as "256MiB".
-        seed: decides the order of samples.
+        seed: decides the order of samples, and what dropouts drop.
     """
 
     def __init__(
@@ -75,7 +78,9 @@ class Trainer:
         self._metrics = metrics_of(metrics)
         self._optimizer = _checked_optimizer(optimizer)
         patterns = (trainable,) if isinstance(trainable, str) else tuple(trainable)
-        recipe = Recipe(loss_of(loss), self._optimizer, patterns)
+        self._source = model_source(source, dims)
+        frozen = _frozen_norms(self._source.module(self._source.batch), patterns)
+        recipe = Recipe(loss_of(loss), self._optimizer, patterns, frozen, seed=seed)
         options = Options(
             **placed_on(backend, "host", threads, None),
             max_arena=None if max_arena is None else as_size(max_arena),
@@ -83,7 +88,6 @@ class Trainer:
             cache=cache_folder(True),
             verify=verify_by_default(),
         )
-        self._source = model_source(source, dims)
         self._programs = Programs(self._source, recipe, options, outputs=bool(self._metrics))
         self._seed = seed
         self._epoch = 1
@@ -229,6 +233,12 @@ class Trainer:
     ) -> Batches:
         fields = self._programs.fields
         return batches_of(data, fields, size, shuffle=shuffle, seed=self._seed, drop_last=drop_last)
+
+
+def _frozen_norms(module: Module, patterns: Sequence[str]) -> tuple[str, ...]:
+    """The running means that no pattern matches: those of batch norms that stay as they are."""
+    means = running_means(module.main)
+    return tuple(m for m in means if not any(fnmatchcase(m, pattern) for pattern in patterns))
 
 
 def _checked_epochs(epochs: int) -> int:
