@@ -11,7 +11,10 @@ from afterglow.autodiff import gradients
 from afterglow.graph import Builder, Constant, Function, parse_module, print_module, verify_module
 from afterglow.ops.control import Loop, Scan
 from afterglow.ops.linear import MatMul
+from afterglow.ops.recurrent import RNN
 from afterglow.support.errors import UnsupportedError
+from afterglow.types import TensorType
+from afterglow.types.dtype import f64
 from tests.autodiff.differences import assert_gradients
 
 SCAN = """
@@ -168,3 +171,17 @@ def test_a_loop_that_data_end_is_refused() -> None:
               on the path y <- x
           help: compute it from ops that have one, or differentiate only what comes after it
     """)
+
+
+def test_a_layer_whose_lowering_is_a_scan_is_not_computed_twice() -> None:
+    f = Function("main")
+    operands = [f.input("x", TensorType(f64, shape)) for shape in ((3, 2, 5), (4, 5), (4, 4))]
+    b = Builder(f)
+    y, h = b.emit_all(RNN(), *operands)
+    for grad in gradients(b, [y], operands):
+        assert grad is not None
+        f.output(grad.name, grad)
+    f.output("h", h)
+    verify_module(f.module)
+    assert [node.op.mnemonic for node in f.nodes].count("scan") == 2
+    assert not any(isinstance(node.op, RNN) for node in f.nodes)

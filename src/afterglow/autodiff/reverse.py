@@ -17,6 +17,7 @@ from afterglow.autodiff.refusal import no_gradient
 from afterglow.autodiff.rule import Context, Rule
 from afterglow.autodiff.scan import scan_gradient
 from afterglow.graph import Builder, Gradients, Node, Op, Value
+from afterglow.graph.function import subgraphs_of
 from afterglow.ops.control import If, Scan
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add
@@ -70,6 +71,9 @@ class _Reverse:
         nodes = self._prepare(nodes_behind(ys, self._stops))
         for y, seed in zip(ys, seeds, strict=True):
             self._add(y, seed)
+        self._visit_all(nodes)
+
+    def _visit_all(self, nodes: Sequence[Node]) -> None:
         for node in reversed(nodes):
             self._visit(node)
 
@@ -121,19 +125,27 @@ class _Reverse:
         return node.op.gradient(self.b, node.results, grads, *node.operands)
 
     def _visit_lowering(self, node: Node, grads: Gradients) -> None:
-        """Lower the node, and visit the nodes of its lowering instead."""
-        start = len(self.b.emitted)
-        lowered = node.op.lower(self.b, *node.operands)
+        """Lower the node, and visit the nodes of its lowering instead.
+
+        Where that is control flow, it takes the place of the node, so that what its steps have
+        computed is not computed again.
+        """
+        b = Builder(self.b.function, before=node, name=self.b.name, origin=node.origin)
+        lowered = node.op.lower(b, *node.operands)
         if lowered is None:
             raise self._refusal(node)
-        inner = self._prepare(self.b.emitted[start:])
+        self.b.emitted.extend(b.emitted)
+        inner = self._prepare(b.emitted)
         results = lowered if isinstance(lowered, tuple) else (lowered,)
+        if any(subgraphs_of(simpler.op) for simpler in inner):
+            self.b.function.supersede(node, results)
+            self._visit_all(inner)
+            return
         for result, grad in zip(results, grads, strict=True):
             if grad is not None:
                 self._add(result, grad)
         try:
-            for simpler in reversed(inner):
-                self._visit(simpler)
+            self._visit_all(inner)
         except UnsupportedError:  # name the node that the caller knows
             raise self._refusal(node) from None
 
@@ -165,6 +177,8 @@ def _fitted(b: Builder, grad: Value, type: TensorType) -> Value:
 def _drop_unused(b: Builder, start: int, kept: Sequence[Value | None]) -> None:
     """Erase the nodes emitted since `start` that lead to none of the values to keep."""
     for node in reversed(b.emitted[start:]):
+        if node.function is None:
+            continue
         is_used = any(result.use_count or result in kept for result in node.results)
         if not is_used:
             b.function.erase(node)

@@ -191,7 +191,14 @@ class Scan(Op):
 
 
 def emit_scan(
-    b: Builder, length: int, step: ScanStep, carried: Values, scanned: Values, captured: Values = ()
+    b: Builder,
+    length: int,
+    step: ScanStep,
+    carried: Values,
+    scanned: Values,
+    captured: Values = (),
+    *,
+    reverse: bool = False,
 ) -> tuple[Value, ...]:
     """Emit a scan with a body that `step` emits into a new function of the module."""
     body = b.function.module.new_function(f"{b.name or b.function.name}.step")
@@ -204,5 +211,5 @@ def emit_scan(
     )
     for index, value in enumerate((*new, *results)):
         body.output(f"result_{index}", value)
-    op = Scan(Subgraph(body), length, len(carried), len(scanned))
+    op = Scan(Subgraph(body), length, len(carried), len(scanned), reverse)
     return b.emit_all(op, *carried, *scanned, *captured)
