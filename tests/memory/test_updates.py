@@ -10,7 +10,7 @@ import pytest
 import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.backends.interpreter import Machine
 from afterglow.graph import parse_function, parse_module
-from afterglow.instr import Copy, Program, print_program, verify_program
+from afterglow.instr import Copy, OpInstr, Program, print_program, verify_program
 from afterglow.lowering import select_instructions
 from afterglow.memory import form_stacks, place_lifetimes, plan_memory, remove_copies
 from afterglow.memory.checker import check_plan
@@ -67,6 +67,21 @@ def test_new_values_of_state(copies: int, body: str) -> None:
     lines = body.replace("'", '"').splitlines()
     text = "\n".join(["func @f(%a: f32[4], %b: f32[4], %x: f32[4]) {", *lines, "}"])
     assert copies_left(text) == copies
+
+
+def test_a_new_state_that_others_read_is_stacked_with_them() -> None:
+    text = """
+        func @f(%a: f32[4], %b: f32[4], %x: f32[4]) {
+          %s = mul(%b, %b) : f32[4]
+          %q = add(%s, %x) : f32[4]
+          %t = mul(%q, %x) : f32[4]
+          %p = sub(%a, %t) : f32[4]
+          return %p, %q
+        }
+    """
+    assert copies_left(text) == 0
+    steps = program_of(text, in_place=True).body
+    assert [step for step in steps if isinstance(step, OpInstr)] == []
 
 
 def test_a_product_does_not_overwrite_what_it_reads() -> None:

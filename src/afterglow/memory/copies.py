@@ -76,6 +76,8 @@ class _CopyRemover:
         others = [index for index in self.touching[source] if index != here]
         if source.region is not Region.ARENA or not copy.src.covers_root or not others:
             return False
+        if self._is_update(copy, others):
+            return False
         if copy.dest.root is source or any(
             index > here and self._writes(index, source) for index in others
         ):
@@ -86,6 +88,15 @@ class _CopyRemover:
             if between and self._touches(index, copy.dest):
                 return False
         return self._move(copy, source, copy.dest, others)
+
+    def _is_update(self, copy: Copy, others: list[int]) -> bool:
+        """Whether one step makes a whole new value of state: that can be stacked with its readers.
+
+        Then `update_in_place` removes the copy.
+        """
+        if copy.dest.region is not Region.STATE or copy.dest.is_view or copy.src.is_view:
+            return False
+        return sum(self._writes(index, copy.src) for index in others) == 1
 
     def _writes(self, index: int, root: Buffer) -> bool:
         return any(a.writes and b.root is root for a, b in self.steps[index].accesses())
