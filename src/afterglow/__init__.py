@@ -8,7 +8,8 @@ import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from afterglow import onnx_backend, optim
+    from afterglow import nn, onnx_backend, optim
+    from afterglow.autodiff.differentiate import differentiate
     from afterglow.driver.api import compile
     from afterglow.driver.compile import import_model
     from afterglow.driver.device_rates import devices
@@ -76,9 +77,11 @@ __all__ = [
     "VerifyError",
     "compile",
     "devices",
+    "differentiate",
     "export_onnx",
     "import_model",
     "load",
+    "nn",
     "onnx_backend",
     "optim",
     "parse_module",
@@ -88,6 +91,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "afterglow.autodiff.differentiate": ("differentiate",),
     "afterglow.driver.api": ("compile",),
     "afterglow.driver.compile": ("import_model",),
     "afterglow.driver.device_rates": ("devices",),

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from afterglow.instr import Program
 from afterglow.lowering import HasKernel, LowerOps, Schedule
 from afterglow.lowering.dequantize_per_reader import DequantizePerReader
-from afterglow.memory import AlternativePlans, Memories, PlanStep, remove_copies
+from afterglow.memory import (
+    AlternativePlans,
+    Memories,
+    PlanStep,
+    remove_copies,
+    update_in_place,
+)
 from afterglow.memory.passes import (
     AddHalos,
     AliasOutputs,
@@ -230,7 +237,8 @@ def lowering_pipeline(has_kernel: HasKernel, *, optimize: bool) -> Pipeline:
         SIMPLIFY_CASTS,
         SIMPLIFY_RESHAPES,
         ARITHMETIC,
-        MergeEqualNodes(),  # lowering repeats itself
+        MergeEqualConstants(),  # lowering repeats itself
+        MergeEqualNodes(),
         DequantizePerReader(),  # after merging, which would undo it
     )
     return Pipeline(
@@ -239,9 +247,15 @@ def lowering_pipeline(has_kernel: HasKernel, *, optimize: bool) -> Pipeline:
             LowerOps(has_kernel),
             *(tidy if optimize else ()),
             DropDead(),  # what lowering left over
-            Schedule(remove_copies) if optimize else Schedule(),  # last: nothing moves afterwards
+            Schedule(_in_place) if optimize else Schedule(),  # last: nothing moves afterwards
         ),
     )
+
+
+def _in_place(program: Program) -> None:
+    """What decides where values lie, of all that is done to a program later."""
+    remove_copies(program)
+    update_in_place(program)
 
 
 def tidying_pipeline(plan: PlanStep, *, optimize: bool) -> ProgramPipeline:

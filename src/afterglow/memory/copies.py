@@ -76,27 +76,30 @@ class _CopyRemover:
         others = [index for index in self.touching[source] if index != here]
         if source.region is not Region.ARENA or not copy.src.covers_root or not others:
             return False
-        if self._is_update(copy, others):
-            return False
         if copy.dest.root is source or any(
             index > here and self._writes(index, source) for index in others
         ):
             return False
         first, last = min(others), max(*others, here)
+        if self._is_left_to_updates(copy.dest, source, first):
+            return False
         for index in self.touching[copy.dest.root]:
             between = first <= index <= last and index != here
             if between and self._touches(index, copy.dest):
                 return False
         return self._move(copy, source, copy.dest, others)
 
-    def _is_update(self, copy: Copy, others: list[int]) -> bool:
-        """Whether one step makes a whole new value of state: that can be stacked with its readers.
+    def _is_left_to_updates(self, dest: Buffer, source: Buffer, first: int) -> bool:
+        """Whether one step makes state of what others read of it: they may become one stack.
 
-        Then `update_in_place` removes the copy.
+        Once the result lies in the state, those who read the old one could not join its writer.
+        `update_in_place` moves it there afterwards.
         """
-        if copy.dest.region is not Region.STATE or copy.dest.is_view or copy.src.is_view:
+        if dest.region is not Region.STATE or dest.is_view:
             return False
-        return sum(self._writes(index, copy.src) for index in others) == 1
+        writers = [index for index in self.touching[source] if self._writes(index, source)]
+        is_read = any(index < first for index in self.touching[dest])
+        return is_read and len(writers) == 1 and isinstance(self.steps[writers[0]], OpInstr)
 
     def _writes(self, index: int, root: Buffer) -> bool:
         return any(a.writes and b.root is root for a, b in self.steps[index].accesses())

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import TypeVar
 
 from afterglow.support.errors import UsageError
+
+T = TypeVar("T")
 
 
 def check_number(owner: str, name: str, number: float, least: float = 0.0) -> None:
@@ -32,3 +36,10 @@ def _is_number(number: object) -> bool:
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         return False
     return math.isfinite(number)
+
+
+def look_up(kind: str, name: str, known: Mapping[str, T]) -> T:
+    """What a name stands for; the error for an unknown one lists the known."""
+    if name not in known:
+        raise UsageError(f"there is no {kind} {name!r}", help=f"known are {', '.join(known)}")
+    return known[name]
