@@ -18,11 +18,8 @@ from afterglow.types.dtype import f64
 from tests.autodiff.differences import assert_gradients
 
 WITHOUT_GRADIENT = {
-    "gru": "a scan has none",
     "look_up": "nothing is known of its values",
-    "lstm": "a scan has none",
     "pairwise_coupling": "it is no composition of others",
-    "rnn": "a scan has none",
     "scatter_elements": "of products",
     "scatter_nd": "of products",
     "tree_ensemble": "for votes that are not constant",

@@ -10,7 +10,7 @@ import pytest
 from afterglow.graph import Builder, Function, run_function
 from afterglow.ops import optimizer as ops
 from afterglow.ops.elementwise import Add, scalar
-from afterglow.optim import SGD, Adagrad, Adam, AdamW, Lion, Optimizer, RMSProp, rate_at
+from afterglow.optim import SGD, Adagrad, Adam, AdamW, Lion, Optimizer, RMSProp, optimizers, rate_at
 from afterglow.support.errors import UsageError
 from afterglow.types import DType, TensorType
 from afterglow.types.dtype import f64, i64
@@ -92,6 +92,13 @@ def test_a_schedule_gives_the_rate_of_each_step() -> None:
 
 def test_betas_may_be_a_list() -> None:
     assert Adam(betas=[0.5, 0.9]) == Adam(betas=(0.5, 0.9))  # type: ignore[arg-type]
+
+
+def test_optimizers_have_names() -> None:
+    assert optimizers.named("adamw") == AdamW()
+    with pytest.raises(UsageError) as caught:
+        optimizers.named("newton")
+    assert caught.value.help == "known are adagrad, adam, adamw, lion, rmsprop, sgd"
 
 
 REFUSED = [

@@ -70,8 +70,8 @@ def test_a_step_moves_weights_against_their_gradient(weight: Array) -> None:
 def test_a_weight_that_is_only_read_transposed_is_stored_so() -> None:
     module = ag.Module()
     f = ag.Function("main", module)
-    x = f.input("x", TensorType(f32, (2, 1, 1, 3)))
-    kernel = np.arange(6, dtype=np.float32).reshape(2, 3, 1, 1)
+    x = f.input("x", TensorType(f32, (2, 1, 2, 3)))
+    kernel = np.arange(12, dtype=np.float32).reshape(2, 3, 1, 2)
     b = Builder(f)
     turned = b.emit(Transpose((0, 2, 3, 1)), module.constant("kernel", kernel))
     y = b.emit(Conv((1, 1), (0, 0, 0, 0), (1, 1)), x, turned)
@@ -79,10 +79,9 @@ def test_a_weight_that_is_only_read_transposed_is_stored_so() -> None:
     step = training_step(module, Recipe(SquaredError(), ag.optim.SGD(momentum=0.9)))
     (parameter,) = step.parameters
     assert parameter.axes == (0, 2, 3, 1)
-    assert step.module.states["kernel"].type.shape == (2, 1, 1, 3)
+    assert step.module.states["kernel"].type.shape == (2, 1, 2, 3)
     assert step.slots == {"kernel": ("kernel.velocity",)}
-    assert step.initial({"kernel": kernel})["kernel"].tolist() == [[[[0, 1, 2]]], [[[3, 4, 5]]]]
-    assert "transpose(" not in ag.print_module(step.module)
+    assert step.initial({"kernel": kernel})["kernel"][0].tolist() == [[[0, 2, 4], [1, 3, 5]]]
 
 
 def test_an_evaluation_has_the_state_of_the_step(weight: Array) -> None:

@@ -237,7 +237,8 @@ def lowering_pipeline(has_kernel: HasKernel, *, optimize: bool) -> Pipeline:
         SIMPLIFY_CASTS,
         SIMPLIFY_RESHAPES,
         ARITHMETIC,
-        MergeEqualNodes(),  # lowering repeats itself
+        MergeEqualConstants(),  # lowering repeats itself
+        MergeEqualNodes(),
         DequantizePerReader(),  # after merging, which would undo it
     )
     return Pipeline(

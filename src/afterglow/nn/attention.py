@@ -11,7 +11,8 @@ from afterglow.nn.basic import GELU, Dropout, Linear, ReLU
 from afterglow.nn.layer import Layer
 from afterglow.nn.normalization import LayerNorm
 from afterglow.nn.scope import AnyLayer, Scope
-from afterglow.ops.attention import Attention, emit_causal, emit_masked, emit_scores
+from afterglow.ops.attention import Attention
+from afterglow.ops.attention_scores import emit_causal, emit_masked, emit_scores
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape, Transpose, slice_axis

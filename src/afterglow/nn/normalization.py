@@ -12,6 +12,8 @@ from afterglow.nn import init
 from afterglow.nn.layer import Layer
 from afterglow.nn.scope import Scope
 from afterglow.ops import normalization as ops
+from afterglow.ops.fill import Fill
+from afterglow.types.dtype import f32
 
 Shape: TypeAlias = "int | tuple[int, ...]"
 """The extents of the last axes; a number is that of the last one."""
@@ -98,11 +100,10 @@ def _expect_last(scope: Scope, x: Value, shape: Shape) -> tuple[int, ...]:
 
 
 def _scale_and_bias(scope: Scope, count: int, affine: bool) -> tuple[Value, Value]:
-    """Parameters, or constants that change nothing."""
+    """Parameters, or what changes nothing and does not train."""
     if affine:
         return (
             scope.parameter("weight", (count,), init.ones),
             scope.parameter("bias", (count,), init.zeros),
         )
-    one, zero = np.ones(count, np.float32), np.zeros(count, np.float32)
-    return scope.builder.constant(one, "one"), scope.builder.constant(zero, "zero")
+    return scope.emit(Fill((count,), 1.0, f32)), scope.emit(Fill((count,), 0.0, f32))

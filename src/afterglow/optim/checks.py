@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import TypeVar
 
 from afterglow.support.errors import UsageError
+
+T = TypeVar("T")
 
 
 def check_number(owner: str, name: str, number: float, least: float = 0.0) -> None:
@@ -32,3 +36,17 @@ def _is_number(number: object) -> bool:
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         return False
     return math.isfinite(number)
+
+
+def look_up(kind: str, name: str, known: Mapping[str, T]) -> T:
+    """What a name stands for; the error for an unknown one lists the known."""
+    if name not in known:
+        raise UsageError(f"there is no {kind} {name!r}", help=f"known are {', '.join(known)}")
+    return known[name]
+
+
+def check_count(owner: str, name: str, number: int, least: int = 1) -> None:
+    """A hyperparameter is a whole number that is not below `least`."""
+    is_whole = isinstance(number, int) and not isinstance(number, bool)
+    if not is_whole or number < least:
+        raise UsageError(f"{owner}: {name} must be a whole number from {least}, got {number!r}")

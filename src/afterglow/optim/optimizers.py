@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from afterglow.graph import Builder, Value
 from afterglow.ops import optimizer as ops
-from afterglow.optim.checks import check_betas, check_number, check_share
+from afterglow.optim.checks import check_betas, check_number, check_share, look_up
 from afterglow.support.errors import UsageError
 
 LearningRate = float | Callable[[int], float]
@@ -46,6 +46,11 @@ class Optimizer(Protocol):
         `lr` is a scalar of the weight's element type, `step` an integer scalar: the number of this
         update, counted from 1.
         """
+
+
+def named(name: str) -> Optimizer:
+    """The optimizer of a name, with defaults."""
+    return look_up("optimizer", name, _NAMED)()
 
 
 def rate_at(optimizer: Optimizer, step: int) -> float:
@@ -296,3 +301,13 @@ class Lion:
         """Emit `lion`."""
         op = ops.Lion(self.betas, self.weight_decay)
         return _split(b.emit_all(op, weight, gradient, lr, *slots))
+
+
+_NAMED: dict[str, type[Optimizer]] = {
+    "adagrad": Adagrad,
+    "adam": Adam,
+    "adamw": AdamW,
+    "lion": Lion,
+    "rmsprop": RMSProp,
+    "sgd": SGD,
+}

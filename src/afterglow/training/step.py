@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -18,8 +17,9 @@ from afterglow.driver.pipelines import forward_pipeline
 from afterglow.graph import Builder, Function, Module, Value
 from afterglow.graph.value import Placeholder
 from afterglow.ops.elementwise import Add
-from afterglow.optim import Optimizer
+from afterglow.optim import Loss, Optimizer
 from afterglow.support.errors import UsageError
+from afterglow.training.loss_scale import LossScale
 from afterglow.training.mode import to_training_mode
 from afterglow.training.parameters import (
     Parameter,
@@ -36,16 +36,6 @@ RATE = "lr"
 STEP = "step"
 
 
-class Loss(Protocol):
-    """What a training step needs of a loss."""
-
-    def targets(self, outputs: tuple[TensorType, ...]) -> tuple[tuple[str, TensorType], ...]:
-        """Names and types of what a model with these outputs is compared with."""
-
-    def emit(self, b: Builder, outputs: tuple[Value, ...], targets: tuple[Value, ...]) -> Value:
-        """Emit the loss, a scalar."""
-
-
 @dataclass(frozen=True)
 class Recipe:
     """What is learnt, from what, and how."""
@@ -54,6 +44,12 @@ class Recipe:
     optimizer: Optimizer
     trainable: tuple[str, ...] = ("*",)
     """Names of the constants that train, as patterns with stars."""
+    frozen_norms: tuple[str, ...] = ()
+    """Names of running means whose batch norms keep their statistics, as patterns with stars."""
+    scale_loss: bool = False
+    """Whether the loss is scaled, for gradients of 16-bit floats."""
+    seed: int = 0
+    """What random numbers of the step depend on, beside its number."""
 
 
 @dataclass(frozen=True)
@@ -70,30 +66,49 @@ class TrainingStep:
     """The input that is the learning rate, if the step learns."""
     slots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The states that the optimizer has for each parameter that trains."""
+    begins: Mapping[str, Array] = field(default_factory=dict)
+    """What other states begin with that are not zeros."""
+    count: str = ""
+    """The state that counts steps, if the step learns."""
 
     def initial(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """What states begin with that are not zeros, for values of constants by name."""
-        return {p.name: p.to_state(values[p.name]) for p in self.parameters}
+        return {**self.begins, **{p.name: p.to_state(values[p.name]) for p in self.parameters}}
 
 
-def training_step(source: Module, recipe: Recipe, *, outputs: bool = False) -> TrainingStep:
+def training_step(
+    source: Module,
+    recipe: Recipe,
+    *,
+    outputs: bool = False,
+    like: Sequence[Parameter] | None = None,
+) -> TrainingStep:
     """The training step of a model whose shapes are exact; the model is left as it is.
 
-    With `outputs` it returns those of the model, too, after the loss.
+    With `outputs` it returns those of the model, too, after the loss. Weights are held as another
+    step of the model, for another batch, holds its parameters `like` them.
     """
     module = source.clone()
     main = module.main
     inputs = tuple(placeholder.name for placeholder in main.inputs)
     step = module.state(STEP, TensorType(i64, ()))
-    statistics = to_training_mode(main, step)
-    weights = _trainable(main, recipe.trainable)
+    statistics = to_training_mode(main, step, frozen=recipe.frozen_norms, seed=recipe.seed)
+    weights = _trainable(main, recipe.trainable) if like is None else [p for p in like if p.trains]
     states = to_states(main, weights)
     targets = _append_loss(main, recipe.loss, keep=outputs)
     forward_pipeline().run(module)
-    weights = store_as_read(main, weights, states)
+    if like is None:
+        weights = store_as_read(main, weights, states)
     slots = _learn(main, recipe, states, step)
     return TrainingStep(
-        module, (*weights, *statistics), inputs, targets, main.inputs[-1].name, slots
+        module,
+        (*weights, *statistics),
+        inputs,
+        targets,
+        rate=main.inputs[-1].name,
+        slots=slots,
+        begins=LossScale.initial() if recipe.scale_loss else {},
+        count=step.name,
     )
 
 
@@ -136,31 +151,45 @@ def _learn(
 ) -> dict[str, tuple[str, ...]]:
     """Emit gradients and updates of the states; the names of the optimizer's own states."""
     b = Builder(main)
-    found = gradients(b, [main.outputs[0].value], [*states.values()])
-    slopes = {name: grad for name, grad in zip(states, found, strict=True) if grad is not None}
+    scale = LossScale.declare(main.module) if recipe.scale_loss else None
+    slopes = _gradients(b, main.outputs[0].value, states, scale)
+    rate = main.input(RATE, TensorType(f32, ()))
+    count = b.emit(Add(), step, b.constant(np.array(1), "one"))
+    updates: list[tuple[Placeholder, Value]] = [(step, count)]
+    slots = {}
+    for name, slope in slopes.items():
+        found = _updates(b, recipe.optimizer, states[name], slope, rate, count)
+        slots[name] = tuple(slot.name for slot, _ in found[1:])
+        updates += found
+    if scale is not None:
+        updates = scale.guarded(b, [*slopes.values()], updates)
+    for state, value in updates:
+        main.update(state, value)
+    return slots
+
+
+def _gradients(
+    b: Builder, loss: Value, states: Mapping[str, Placeholder], scale: LossScale | None
+) -> dict[str, Value]:
+    """The gradients of the states that the loss depends on."""
+    seeds = None if scale is None else [scale.factor]
+    found = gradients(b, [loss], [*states.values()], seeds)
+    slopes = {name: slope for name, slope in zip(states, found, strict=True) if slope is not None}
     if not slopes:
         raise UsageError(
             "the loss depends on none of the weights that train",
             help=f"they are {', '.join([*states][:8])}",
         )
-    rate = main.input(RATE, TensorType(f32, ()))
-    count = b.emit(Add(), step, b.constant(np.array(1), "one"))
-    slots = {
-        name: _update(b, recipe.optimizer, states[name], slope, rate, count)
-        for name, slope in slopes.items()
-    }
-    main.update(step, count)
-    return slots
+    if scale is None:
+        return slopes
+    return dict(zip(slopes, scale.unscaled(b, [*slopes.values()]), strict=True))
 
 
-def _update(
+def _updates(
     b: Builder, optimizer: Optimizer, weight: Placeholder, slope: Value, rate: Value, count: Value
-) -> tuple[str, ...]:
-    """Emit new values of a weight and of the optimizer's states for it; the names of these."""
+) -> list[tuple[Placeholder, Value]]:
+    """Emit the new value of a weight, which is first, and of the optimizer's states for it."""
     module = b.function.module
     slots = [module.state(f"{weight.name}.{slot}", weight.type) for slot in optimizer.slots]
     new, moved = optimizer.update(b, weight, slope, rate, count, tuple(slots))
-    b.function.update(weight, new)
-    for slot, value in zip(slots, moved, strict=True):
-        b.function.update(slot, value)
-    return tuple(slot.name for slot in slots)
+    return [(weight, new), *zip(slots, moved, strict=True)]

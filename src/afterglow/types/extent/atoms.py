@@ -170,6 +170,11 @@ class Dim(_Atom):
         """The number of steps in one run."""
         return extents[self.name] // self.step
 
+    @property
+    def is_free(self) -> bool:
+        """Whether it has no bounds but those that all extents have."""
+        return self.high == LARGEST_EXTENT
+
     @cached_property
     def spelled(self) -> str:
         """Its name, as texts spell it."""
