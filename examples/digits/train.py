@@ -1,7 +1,8 @@
 """Train the model of the demo: a small convolutional network on scikit-learn's digits.
 
 Writes digits.onnx, train_images.npz and test_images.npz next to this file. They are in the
-repository, so it needs to be run only to change them. It needs PyTorch and scikit-learn, and takes seconds:
+repository, so it needs to be run only to change them. It needs PyTorch and scikit-learn, and takes
+seconds:
 
     .venv/bin/pip install --editable '.[torch]' scikit-learn
     .venv/bin/python examples/digits/train.py

@@ -47,6 +47,7 @@ if _typing.TYPE_CHECKING:
     from afterglow.training.checkpoint import Checkpoints
     from afterglow.training.early_stopping import EarlyStopping
     from afterglow.training.history import History
+    from afterglow.training.lora import LoRA
     from afterglow.training.trainer import Trainer
     from afterglow.types import DType, TensorType
 
@@ -69,6 +70,7 @@ __all__ = [
     "Host",
     "ImageSamples",
     "IndexRangeError",
+    "LoRA",
     "LogicalDevice",
     "ModelError",
     "Module",
@@ -128,6 +130,7 @@ _HOMES = {
     "afterglow.training.checkpoint": ("Checkpoints",),
     "afterglow.training.early_stopping": ("EarlyStopping",),
     "afterglow.training.history": ("History",),
+    "afterglow.training.lora": ("LoRA",),
     "afterglow.training.trainer": ("Trainer",),
     "afterglow.types": ("DType", "TensorType"),
 }
