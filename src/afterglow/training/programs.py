@@ -10,7 +10,7 @@ import numpy as np
 from afterglow.driver.options import Options
 from afterglow.driver.partitioning import compile_module
 from afterglow.graph import Module
-from afterglow.runtime.compiled import CompiledFunction
+from afterglow.runtime.compiled import CompiledFunction, MemoryReport
 from afterglow.runtime.device import DeviceBuffer
 from afterglow.support.errors import InternalError
 from afterglow.training.data import Field, Fields
@@ -92,6 +92,10 @@ class Programs:
         """Compile what learns from a batch, unless a batch of its size has come before."""
         self._program("train", batch)
 
+    def memory_of(self, rows: int) -> MemoryReport:
+        """Bytes that a step takes that learns from so many samples."""
+        return self._program_for("train", rows).memory
+
     def train(self, batch: Mapping[str, Array], rate: float) -> Result:
         """Learn from a batch."""
         function = self._program("train", batch)
@@ -112,7 +116,9 @@ class Programs:
 
     def _program(self, kind: str, batch: Mapping[str, Array]) -> CompiledFunction:
         """The program for a batch, compiled if it is the first of its size."""
-        rows = len(batch[self.fields.inputs[0].name])
+        return self._program_for(kind, len(batch[self.fields.inputs[0].name]))
+
+    def _program_for(self, kind: str, rows: int) -> CompiledFunction:
         if (kind, rows) not in self._compiled:
             function = compile_module(self._step(kind, rows).module, self._options)
             self.memory.join(function)

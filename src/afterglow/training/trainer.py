@@ -19,6 +19,7 @@ from afterglow.graph import Module
 from afterglow.optim import Optimizer, rate_at
 from afterglow.optim.optimizers import named
 from afterglow.runtime import CompiledModel
+from afterglow.runtime.compiled import MemoryReport
 from afterglow.runtime.logical_device import Devices
 from afterglow.support.errors import UsageError
 from afterglow.support.sizes import as_size
@@ -222,6 +223,10 @@ class Trainer:
     def steps(self) -> int:
         """How many steps were done."""
         return self._steps
+
+    def memory(self, batch: int | None = None) -> MemoryReport:
+        """Bytes that a step takes that learns from so many samples, besides weights."""
+        return self._programs.memory_of(self._batch_size(batch))
 
     def module(self, batch: int | None = None) -> Module:
         """The model that infers, with the weights as they are now as constants."""
