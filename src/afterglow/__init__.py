@@ -8,7 +8,8 @@ import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from afterglow import onnx_backend
+    from afterglow import nn, onnx_backend, optim
+    from afterglow.autodiff.differentiate import differentiate
     from afterglow.driver.api import compile
     from afterglow.driver.compile import import_model
     from afterglow.driver.device_rates import devices
@@ -38,10 +39,15 @@ if _typing.TYPE_CHECKING:
         ParseError,
         QueueFullError,
         ShutdownError,
+        TrainingError,
         UnsupportedError,
         UsageError,
         VerifyError,
     )
+    from afterglow.training.checkpoint import Checkpoints
+    from afterglow.training.early_stopping import EarlyStopping
+    from afterglow.training.history import History
+    from afterglow.training.trainer import Trainer
     from afterglow.types import DType, TensorType
 
     __version__: str
@@ -50,13 +56,16 @@ __all__ = [
     "AfterglowError",
     "AfterglowWarning",
     "Builder",
+    "Checkpoints",
     "CompileError",
     "CompiledModel",
     "DType",
     "DeadlineError",
     "DeviceError",
     "DeviceInfo",
+    "EarlyStopping",
     "Function",
+    "History",
     "Host",
     "ImageSamples",
     "IndexRangeError",
@@ -71,15 +80,20 @@ __all__ = [
     "ShutdownError",
     "TensorType",
     "Trace",
+    "Trainer",
+    "TrainingError",
     "UnsupportedError",
     "UsageError",
     "VerifyError",
     "compile",
     "devices",
+    "differentiate",
     "export_onnx",
     "import_model",
     "load",
+    "nn",
     "onnx_backend",
+    "optim",
     "parse_module",
     "print_module",
     "profile",
@@ -87,6 +101,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "afterglow.autodiff.differentiate": ("differentiate",),
     "afterglow.driver.api": ("compile",),
     "afterglow.driver.compile": ("import_model",),
     "afterglow.driver.device_rates": ("devices",),
@@ -108,8 +123,12 @@ _HOMES = {
     "afterglow.support.errors": (
         *("AfterglowError", "AfterglowWarning", "CompileError", "DeviceError", "IndexRangeError"),
         *("ModelError", "ParseError", "UnsupportedError", "UsageError", "VerifyError"),
-        *("DeadlineError", "QueueFullError", "ShutdownError"),
+        *("DeadlineError", "QueueFullError", "ShutdownError", "TrainingError"),
     ),
+    "afterglow.training.checkpoint": ("Checkpoints",),
+    "afterglow.training.early_stopping": ("EarlyStopping",),
+    "afterglow.training.history": ("History",),
+    "afterglow.training.trainer": ("Trainer",),
     "afterglow.types": ("DType", "TensorType"),
 }
 """Where names are imported from, as above; those that are modules are their own homes."""

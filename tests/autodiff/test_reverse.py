@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from afterglow.autodiff import gradients, substituted
 from afterglow.graph import (
     Builder,
     Function,
+    Op,
+    Value,
     parse_function,
     print_function,
     run_function,
@@ -20,7 +23,6 @@ from afterglow.ops.coupling import PairwiseCoupling
 from afterglow.ops.elementwise import Add, Floor, Mul
 from afterglow.ops.functions import Exp, Sin
 from afterglow.ops.movement import Expand
-from afterglow.ops.recurrent import RNN
 from afterglow.ops.search import TopK
 from afterglow.support.errors import UnsupportedError
 from afterglow.types import TensorType
@@ -146,20 +148,49 @@ def test_an_op_without_gradient_is_named() -> None:
         error: pairwise_coupling has no gradient, and node 'SVM_3' needs one
           in function @main, node %classes (SVM_3)
             > %classes = pairwise_coupling(%pairs)
+              on the path SVM_3 <- pairs
           help: compute it from ops that have one, or differentiate only what comes after it
     """)
     assert gradients(b, [y], [x]) == [None]
 
 
+@dataclass(frozen=True)
+class Coupled(Op):
+    """An op that is declared nowhere."""
+
+    mnemonic, operand_names, required = "coupled", ("pairs",), 1
+
+    def infer(self, pairs: TensorType) -> TensorType:
+        return PairwiseCoupling().infer(pairs)
+
+    def lower(self, b: Builder, pairs: Value) -> Value:
+        return b.emit(PairwiseCoupling(), pairs)
+
+
 def test_an_op_whose_lowering_has_no_gradient_is_named_itself() -> None:
     f = Function("main")
-    shapes = ((3, 1, 2), (4, 2), (4, 4))
-    operands = [f.input(f"x{i}", TensorType(f32, shape)) for i, shape in enumerate(shapes)]
+    pairs = f.input("pairs", TensorType(f32, (1, 2, 2)))
     b = Builder(f)
-    y, _ = b.emit_all(RNN(), *operands, name="hidden", origin="RNN_3")
+    y = b.emit(Coupled(), pairs, name="classes", origin="SVM_3")
     with pytest.raises(UnsupportedError) as caught:
-        gradients(b, [y], operands[:1])
-    assert caught.value.what == "rnn has no gradient, and node 'RNN_3' needs one"
+        gradients(b, [y], [pairs])
+    assert caught.value.what == "coupled has no gradient, and node 'SVM_3' needs one"
+
+
+def test_a_long_path_to_an_op_without_gradient_is_shortened() -> None:
+    f = Function("main")
+    b = Builder(f)
+    pairs = f.input("pairs", TensorType(f32, (1, 2, 2)))
+    value: Value = pairs
+    for count in range(5):
+        value = b.emit(Exp(), value, name=f"before{count}")
+    value = b.emit(PairwiseCoupling(), value, name="classes")
+    for count in range(5):
+        value = b.emit(Sin(), value, name=f"after{count}")
+    with pytest.raises(UnsupportedError) as caught:
+        gradients(b, [value], [pairs])
+    path = "after4 <- after3 <- after2 <- … <- classes <- … <- before1 <- before0 <- pairs"
+    assert caught.value.excerpt[-1] == f"  on the path {path}"
 
 
 def test_values_are_computed_again_for_others() -> None:

@@ -97,20 +97,18 @@ def a_gradient_of_integers() -> onnx.ModelProto:
 @refused(
     UnsupportedError,
     """
-    error: if has no gradient, and node 'choose' needs one
+    error: loop has no gradient, as data decide how often it runs, and node 'repeat' needs one
       in node 'slope' (Gradient of ai.onnx.preview.training version 1)
           %x_1 = reshape(%x) {shape = (2, 3)} : f32[2, 3]
-        > %s = if(%c, %x_1) {then_branch = @s.then_branch, else_branch = @s.else_branch}
+        > %s = loop(%n, @s, %x_1) {body = @s.body, carried = 1, iteration = 0}
+          on the path repeat <- x_1
       help: compute it from ops that have one, or differentiate only what comes after it
     """,
 )
 def an_op_without_gradient() -> onnx.ModelProto:
-    branches = {
-        f"{name}_branch": body([node(op, ["x"], [name])], [], [name])
-        for name, op in (("then", "Exp"), ("else", "Sin"))
-    }
-    choice = node("If", ["c"], ["s"], name="choose", **branches)
-    return made(choice, gradient(["x"], xs=["x"], y="s"), inputs=["x", info("c", (), BOOL)])
+    step = body([node("Sin", ["h"], ["new"])], ["i", "go", "h"], ["go", "new"])
+    repeat = node("Loop", ["n", "", "x"], ["s"], name="repeat", body=step)
+    return made(repeat, gradient(["x"], xs=["x"], y="s"), inputs=["x", info("n", (), INT64)])
 
 
 @refused(

@@ -395,7 +395,7 @@ def an_output_without_name() -> onnx.ModelProto:
     """
     error: scan: body must return the carried types (f32[2]) first, @y.body returns (i64[1])
       in node 's' (Scan of ai.onnx version 17)
-        > %y = scan(%x, %x) {body = @y.body, length = 2, carried = 1, scanned = 1}
+        > %y = scan(%x, %x) {body = @y.body, length = 2, carried = 1, scanned = 1, reverse = false}
     """,
 )
 def a_scan_that_carries_integers_where_it_began_with_floats() -> onnx.ModelProto:

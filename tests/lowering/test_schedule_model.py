@@ -8,8 +8,9 @@ import pytest
 
 import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.graph import Function, parse_function
+from afterglow.instr import Copy, Program
 from afterglow.lowering import select_instructions
-from afterglow.lowering.schedule import peak_bytes
+from afterglow.lowering.schedule import Schedule, peak_bytes
 from afterglow.lowering.scheduling.model import model_of
 from afterglow.lowering.scheduling.problem import Step
 from afterglow.memory import (
@@ -18,6 +19,7 @@ from afterglow.memory import (
     plan_memory,
     remove_copies,
     share_buffers,
+    update_in_place,
 )
 
 
@@ -166,6 +168,41 @@ def test_values_stored_in_states_are_kept_to_the_end() -> None:
     problem = model_of(given, lambda program: None).problem
     assert [problem.sizes[buffer] for buffer in problem.live_out] == [256]
     assert peak_bytes(given) == 512
+
+
+STEP = """
+    state @w : f32[16, 16]
+    state @v : f32[16, 16]
+    func @main(%x: f32[16, 16]) {
+      %a = matmul(%x, @w) {transpose_lhs = false, transpose_rhs = false} : f32[16, 16]
+      %b = matmul(%a, @v) {transpose_lhs = false, transpose_rhs = false} : f32[16, 16]
+      %db = softmax(%b) {axis = 1} : f32[16, 16]
+      %dv = matmul(%a, %db) {transpose_lhs = true, transpose_rhs = false} : f32[16, 16]
+      %v2 = sub(@v, %dv) : f32[16, 16]
+      %da = matmul(%db, @v) {transpose_lhs = false, transpose_rhs = true} : f32[16, 16]
+      %dw = matmul(%x, %da) {transpose_lhs = true, transpose_rhs = false} : f32[16, 16]
+      %w2 = sub(@w, %dw) : f32[16, 16]
+      store %w2 to @w
+      store %v2 to @v
+      return
+    }
+"""
+"""A step of a network of two layers."""
+
+
+def settle(program: Program) -> None:
+    remove_copies(program)
+    update_in_place(program)
+
+
+def test_state_changes_once_its_old_value_was_read_and_takes_no_memory() -> None:
+    given = parse_function(inspect.cleandoc(STEP))
+    Schedule(settle).run(given)
+    assert [node.name for node in given.nodes] == ["a", "b", "db", "da", "dv", "v2", "dw", "w2"]
+    assert peak_bytes(given, settle) == 3 * 1024  # a, db, and the gradient of one of them
+    program = select_instructions(given)
+    settle(program)
+    assert not any(isinstance(step, Copy) for step in program.body)
 
 
 def test_a_step_says_what_it_touches_needs_joins_and_yields() -> None:

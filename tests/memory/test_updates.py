@@ -10,7 +10,7 @@ import pytest
 import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.backends.interpreter import Machine
 from afterglow.graph import parse_function, parse_module
-from afterglow.instr import Copy, Program, print_program, verify_program
+from afterglow.instr import Copy, Program, Region, Stack, print_program, verify_program
 from afterglow.lowering import select_instructions
 from afterglow.memory import form_stacks, place_lifetimes, plan_memory, remove_copies
 from afterglow.memory.checker import check_plan
@@ -59,6 +59,10 @@ def copies_left(text: str) -> int:
         (0, "%p = mul(%a, %a) : f32[4]\n%q = relu(%p) : f32[4]\nreturn %q, %b, %p as 'o'"),
         (2, "%p = add(%a, %b) : f32[4]\nreturn %b, %p, %p as 'o'"),
         (1, "%p = add(%a, %x) : f32[4]\n%q = add(%p, %a) : f32[4]\nreturn %p, %b, %q as 'o'"),
+        # a weight and its momentum in one kernel
+        (0, "%q = add(%b, %x) : f32[4]\n%p = sub(%a, %q) : f32[4]\nreturn %p, %q"),
+        # what needs the old value comes first
+        (0, "%p = add(%a, %x) : f32[4]\n%q = mul(%a, %a) : f32[4]\nreturn %p, %b, %q as 'o'"),
         (3, "return %b, %a"),
         (2, "return %x, %x as 'again'"),
     ],
@@ -116,3 +120,17 @@ def test_what_is_appended_is_written_into_the_state(sizes: list[int], body: str)
     update_in_place(program)
     copied = [step.dest.type for step in program.body if isinstance(step, Copy)]
     assert [type.nbytes // 4 for type in copied] == sizes
+
+
+def test_those_who_read_the_old_value_join_the_one_who_writes_the_new() -> None:
+    text = """
+        func @f(%a: f32[4], %b: f32[4], %x: f32[4]) {
+          %p = mul(%a, %x) : f32[4]
+          %q = add(%p, %x) : f32[4]
+          return %q, %b
+        }
+    """
+    program = program_of(text, in_place=True)
+    (stack,) = (step for step in program.body if isinstance(step, Stack))
+    assert [step.outs[0].region for step in stack.body] == [Region.LOCAL, Region.STATE]
+    assert copies_left(text) == 0

@@ -65,24 +65,23 @@ def test_constants_move_into_a_scan() -> None:
           %z = add(%y, %part) : f32[2]
           return %w, %z
         }
-        func @main(%x: f32[2], %parts: f32[3, 2]) {
-          %r, %s = scan(@w, %x, %parts, %x) {body = @body, length = 3, carried = 2, scanned = 1}
+        func @main(%x: f32[2], %p: f32[3, 2]) {
+          %r, %s = scan(@w, %x, %p, %x) {body = @body, length = 3, carried = 2, scanned = 1}
             : f32[2], f32[2]
           return %r, %s
         }
         """,
         """
-        const @w : f32[2] = [1.0, 2.0]
-        func @body(%x: f32[2], %part: f32[2]) {
-          %y = mul(%x, @w) : f32[2]
-          %z = add(%y, %part) : f32[2]
-          return %z
-        }
-        func @main(%x: f32[2], %parts: f32[3, 2]) {
-          %s = scan(%x, %parts) {body = @body, length = 3, carried = 1, scanned = 1} : f32[2]
-          return @w as "r", %s
-        }
-        """,
+  const @w : f32[2] = [1.0, 2.0]
+  func @body(%x: f32[2], %part: f32[2]) {
+    %y = mul(%x, @w) : f32[2]
+    %z = add(%y, %part) : f32[2]
+    return %z
+  }
+  func @main(%x: f32[2], %p: f32[3, 2]) {
+    %s = scan(%x, %p) {body = @body, length = 3, carried = 1, scanned = 1, reverse = false} : f32[2]
+    return @w as "r", %s
+  }""",
     )
 
 

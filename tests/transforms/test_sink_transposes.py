@@ -363,3 +363,17 @@ def test_no_constant_is_copied() -> None:
     module = parse_module(text, {"c": weights})
     assert SINK.run(module.main)
     assert np.shares_memory(module.main.constants()[0].data, weights)
+
+
+def test_a_batch_norm_and_the_moments_that_it_takes_follow_the_channels() -> None:
+    function = sunk(
+        program(
+            "%x: f32[2, 4, 4, 3], %s: f32[3], %b: f32[3]",
+            f"%t = transpose(%x) {FIRST} : f32[2, 3, 4, 4]",
+            "%mean, %variance = channel_moments(%t) {axis = 1} : f32[3], f32[3]",
+            "%n = batch_norm(%t, %s, %b, %mean, %variance) {epsilon = 0.1, axis = 1}"
+            " : f32[2, 3, 4, 4]",
+            f"%r = transpose(%n) {LAST} : f32[2, 4, 4, 3]",
+        )
+    )
+    assert transposed_shapes(function) == []

@@ -2,16 +2,23 @@
 
 The nodes between are visited last to first. Each adds to the gradients of its operands, by
 `Op.gradient`. An op without a gradient rule is lowered, and the nodes of its lowering are visited
-instead. The results are ordinary nodes, which can be differentiated again.
+instead. Control flow has rules of its own, which differentiate what it carries. The results are
+ordinary nodes, which can be differentiated again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from afterglow.autodiff.bodies import prepare
+from afterglow.autodiff.branches import if_gradient
 from afterglow.autodiff.cone import nodes_behind
-from afterglow.graph import Builder, Gradients, Node, Value
-from afterglow.graph.printer import excerpt
+from afterglow.autodiff.refusal import no_gradient
+from afterglow.autodiff.rule import Context, Rule
+from afterglow.autodiff.scan import scan_gradient
+from afterglow.graph import Builder, Gradients, Node, Op, Value
+from afterglow.graph.function import subgraphs_of
+from afterglow.ops.control import If, Scan
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add
 from afterglow.ops.fill import Fill
@@ -19,6 +26,9 @@ from afterglow.ops.movement import Reshape
 from afterglow.ops.reduction import ReduceSum
 from afterglow.support.errors import UnsupportedError
 from afterglow.types import TensorType
+
+RULES: dict[type[Op], Rule] = {If: if_gradient, Scan: scan_gradient}
+"""The gradient rules of ops that carry functions."""
 
 
 def gradients(
@@ -50,18 +60,31 @@ class _Reverse:
     def __init__(self, b: Builder, xs: Sequence[Value], fixed: Sequence[Value]) -> None:
         self.b = b
         self.sums: dict[Value, Value] = {}
+        self._variables = {*xs}
         self._stops = {*xs, *fixed}
         self._varying = {x for x in xs if _has_gradient(x)}
+        self._ys: Sequence[Value] = ()
 
     def run(self, ys: Sequence[Value], seeds: Sequence[Value]) -> None:
         """Propagate the gradients of results, the seeds, backwards."""
-        nodes = nodes_behind(ys, self._stops)
-        for node in nodes:
-            self._mark(node)
+        self._ys = ys
+        nodes = self._prepare(nodes_behind(ys, self._stops))
         for y, seed in zip(ys, seeds, strict=True):
             self._add(y, seed)
+        self._visit_all(nodes)
+
+    def _visit_all(self, nodes: Sequence[Node]) -> None:
         for node in reversed(nodes):
             self._visit(node)
+
+    def _prepare(self, nodes: Sequence[Node]) -> list[Node]:
+        """Note which results of nodes depend on variables; control flow may add nodes."""
+        ready = []
+        for node in nodes:
+            for each in prepare(node, self._variables, self._varying):
+                self._mark(each)
+                ready.append(each)
+        return ready
 
     def _mark(self, node: Node) -> None:
         """Note which results of the node depend on the variables."""
@@ -94,28 +117,40 @@ class _Reverse:
 
     def _own_gradient(self, node: Node, grads: Gradients) -> Gradients | None:
         """The gradients by the op's own rule; None if it has none."""
+        rule = RULES.get(type(node.op))
+        if rule is not None:
+            return rule(Context(self.b, self._varying, gradients), node, grads)
         if len(grads) == 1:
             return node.op.gradient(self.b, node.result, grads[0], *node.operands)
         return node.op.gradient(self.b, node.results, grads, *node.operands)
 
     def _visit_lowering(self, node: Node, grads: Gradients) -> None:
-        """Lower the node, and visit the nodes of its lowering instead."""
-        start = len(self.b.emitted)
-        lowered = node.op.lower(self.b, *node.operands)
+        """Lower the node, and visit the nodes of its lowering instead.
+
+        Where that is control flow, it takes the place of the node, so that what its steps have
+        computed is not computed again.
+        """
+        b = Builder(self.b.function, before=node, name=self.b.name, origin=node.origin)
+        lowered = node.op.lower(b, *node.operands)
         if lowered is None:
-            raise _no_gradient(node)
-        inner = self.b.emitted[start:]
-        for simpler in inner:
-            self._mark(simpler)
+            raise self._refusal(node)
+        self.b.emitted.extend(b.emitted)
+        inner = self._prepare(b.emitted)
         results = lowered if isinstance(lowered, tuple) else (lowered,)
+        if any(subgraphs_of(simpler.op) for simpler in inner):
+            self.b.function.supersede(node, results)
+            self._visit_all(inner)
+            return
         for result, grad in zip(results, grads, strict=True):
             if grad is not None:
                 self._add(result, grad)
         try:
-            for simpler in reversed(inner):
-                self._visit(simpler)
+            self._visit_all(inner)
         except UnsupportedError:  # name the node that the caller knows
-            raise _no_gradient(node) from None
+            raise self._refusal(node) from None
+
+    def _refusal(self, node: Node) -> UnsupportedError:
+        return no_gradient(node, self._ys, self._variables, self._varying)
 
 
 def _has_gradient(value: Value) -> bool:
@@ -142,18 +177,9 @@ def _fitted(b: Builder, grad: Value, type: TensorType) -> Value:
 def _drop_unused(b: Builder, start: int, kept: Sequence[Value | None]) -> None:
     """Erase the nodes emitted since `start` that lead to none of the values to keep."""
     for node in reversed(b.emitted[start:]):
+        if node.function is None:
+            continue
         is_used = any(result.use_count or result in kept for result in node.results)
         if not is_used:
             b.function.erase(node)
     b.emitted[start:] = [node for node in b.emitted[start:] if node.function is b.function]
-
-
-def _no_gradient(node: Node) -> UnsupportedError:
-    function = node.function.name if node.function is not None else ""
-    origin = f" ({node.origin})" if node.origin else ""
-    return UnsupportedError(
-        f"{node.op.mnemonic} has no gradient, and node {node.origin or node.name!r} needs one",
-        where=f"in function @{function}, node %{node.name}{origin}",
-        excerpt=excerpt(node.op, tuple(node.operands), node.name),
-        help="compute it from ops that have one, or differentiate only what comes after it",
-    )

@@ -19,7 +19,7 @@ from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model, takes_state
 from afterglow.cli.saved import is_given, load_saved, no_other_engine, saved_feed
-from afterglow.cli.session import Session, table
+from afterglow.cli.session import Session
 from afterglow.driver.described import describe_options
 from afterglow.driver.partitioning import check_devices
 from afterglow.driver.stages import Stages
@@ -28,6 +28,7 @@ from afterglow.report.bench import PEERS, BenchPlan, Measurement, compare
 from afterglow.report.work import Work, program_work
 from afterglow.runtime import TensorInfo
 from afterglow.support.errors import UsageError
+from afterglow.support.tables import table
 from afterglow.transforms.keep_state import state_pairs
 from afterglow.types import Array
 

@@ -14,11 +14,12 @@ from rich.table import Table
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import stage_table
 from afterglow.cli.request import Request, command_line_help
-from afterglow.cli.session import Session, table
+from afterglow.cli.session import Session
 from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.sources import Source
 from afterglow.runtime.bundle import Bundle, BundleRequest, several_ranges
 from afterglow.support.output_path import unwritable
+from afterglow.support.tables import table
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from afterglow.cli.each import for_each_extent
 from afterglow.cli.progress import StageClock
 from afterglow.cli.refused_ranges import refused_ranges
 from afterglow.cli.request import Request, is_free, takes_model
-from afterglow.cli.session import Session, error_data, table
+from afterglow.cli.session import Session, error_data
 from afterglow.cli.survey import Survey, survey
 from afterglow.driver.sources import Source
 from afterglow.driver.stages import Stages
@@ -33,6 +33,7 @@ from afterglow.memory.timeline import origin_of, work_of
 from afterglow.ops.flops import program_flops
 from afterglow.report.fates import Fate, Fates, find_fates, origins
 from afterglow.support.errors import AfterglowError, UnsupportedError
+from afterglow.support.tables import table
 from afterglow.types.extent import is_ranged, largest
 
 MOST_SHOWN = 8

@@ -10,10 +10,10 @@ from rich.table import Table
 
 from afterglow.backends.capabilities import Tuning
 from afterglow.cli.report import duration
-from afterglow.cli.session import table
 from afterglow.driver.stages import Stages
 from afterglow.graph import Module
 from afterglow.report.choices import ExplainedChoice, explain_choices
+from afterglow.support.tables import table
 
 MOST_CANDIDATES = 4
 """How many candidate plans of a kernel the table shows."""

@@ -24,7 +24,7 @@ from afterglow.cli.partitioned import compile_partitioned
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import memory_table, stage_table
 from afterglow.cli.request import Request, takes_model, takes_state
-from afterglow.cli.session import Session, table
+from afterglow.cli.session import Session
 from afterglow.driver.compile import Recipe, beyond_bounds
 from afterglow.driver.partitioning import compile_module
 from afterglow.driver.sources import Source
@@ -36,6 +36,7 @@ from afterglow.runtime.saved import save_versions
 from afterglow.runtime.version import Version
 from afterglow.support.errors import AfterglowError, MemoryLimitError
 from afterglow.support.output_path import unwritable
+from afterglow.support.tables import table
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ import click
 
 from afterglow.cli.progress import SampleBar
 from afterglow.cli.report import duration
-from afterglow.cli.session import Session, general_options, table
+from afterglow.cli.session import Session, general_options
 from afterglow.driver.device_rates import measured_info
 from afterglow.driver.devices import describe_devices
 from afterglow.driver.environment import cache_folder
 from afterglow.runtime.device import DeviceInfo
+from afterglow.support.tables import table
 
 
 @click.command()

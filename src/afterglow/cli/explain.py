@@ -15,13 +15,14 @@ from afterglow.cli.each import for_each_extent
 from afterglow.cli.explain_partitions import explain_partitions
 from afterglow.cli.progress import StageClock
 from afterglow.cli.request import Request, takes_model
-from afterglow.cli.session import Session, table
+from afterglow.cli.session import Session
 from afterglow.driver.stages import Stages
 from afterglow.graph import Node
 from afterglow.instr import Copy, Stack
 from afterglow.memory.picture import memory_svg
 from afterglow.memory.timeline import Allocation, Timeline, origin_of, work_of
 from afterglow.report.choices import ExplainedChoice
+from afterglow.support.tables import table
 from afterglow.types import MemoryPlan
 
 MOST_BUFFERS = 10

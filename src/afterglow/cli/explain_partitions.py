@@ -10,7 +10,7 @@ from rich.table import Table
 from afterglow.cli.destination import DOT, PICTURE, file_for
 from afterglow.cli.progress import StageClock
 from afterglow.cli.request import Request
-from afterglow.cli.session import Session, table
+from afterglow.cli.session import Session
 from afterglow.driver.batch_split import BatchShare
 from afterglow.driver.partitioning import Partitioned
 from afterglow.memory.picture import bytes_text
@@ -18,6 +18,7 @@ from afterglow.partition.picture import plan_dot, plan_svg
 from afterglow.partition.plan import DeviceUse, PartitionPlan
 from afterglow.support.durations import duration
 from afterglow.support.errors import UsageError
+from afterglow.support.tables import table
 
 
 def explain_partitions(session: Session, request: Request, draw: str | None, force: bool) -> int:

@@ -16,7 +16,7 @@ from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model, takes_state
 from afterglow.cli.saved import load_saved, saved_feed
-from afterglow.cli.session import Session, table
+from afterglow.cli.session import Session
 from afterglow.driver.stages import Stages, find_backend
 from afterglow.driver.state import import_with_state
 from afterglow.frontends.base import NeedsValuesError
@@ -26,6 +26,7 @@ from afterglow.report.saved_profile import profile_saved
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.version import Version
 from afterglow.support.errors import UsageError
+from afterglow.support.tables import table
 
 
 @click.command("profile")

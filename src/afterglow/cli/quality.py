@@ -18,7 +18,7 @@ from afterglow.cli.parameters import Number
 from afterglow.cli.progress import SampleBar
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request
-from afterglow.cli.session import Session, table
+from afterglow.cli.session import Session
 from afterglow.driver.rounding import watching_samples, with_changes
 from afterglow.driver.samples import GivenSamples
 from afterglow.driver.tolerance import Search
@@ -28,6 +28,7 @@ from afterglow.report.quality import SAMPLES, no_tolerance, quality_of
 from afterglow.report.quantization import LayerReport, QuantizationReport
 from afterglow.report.quantization_html import decibel_text, quantization_html, summary
 from afterglow.support.errors import UsageError
+from afterglow.support.tables import table
 from afterglow.types import Array
 
 SHOWN = 20

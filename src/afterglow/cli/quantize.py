@@ -18,7 +18,7 @@ from afterglow.cli.progress import SampleBar
 from afterglow.cli.quality import QualityRequest, show_summary, takes_quality, write_report
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
-from afterglow.cli.session import Session, table
+from afterglow.cli.session import Session
 from afterglow.driver.options import PRECISIONS
 from afterglow.driver.profiled import whole_graph
 from afterglow.driver.profiling import profile_with
@@ -26,6 +26,7 @@ from afterglow.driver.samples import GivenSamples
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.profile import Profile
 from afterglow.support.errors import UsageError
+from afterglow.support.tables import table
 
 SHOWN = 20
 """Values that the table has."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from rich.table import Table
 
-from afterglow.cli.session import table
 from afterglow.passes import Timing
 from afterglow.runtime import MemoryReport
 from afterglow.support.durations import duration as duration
+from afterglow.support.tables import table
 
 
 def stage_table(seconds: Mapping[str, float]) -> Table:

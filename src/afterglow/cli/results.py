@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from afterglow.cli.session import table
 from afterglow.support.errors import UnsupportedError, UsageError
+from afterglow.support.tables import table
 from afterglow.types import Array, TensorType
 
 SHOWN_VALUES = 4

@@ -9,15 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import click
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from afterglow.support.errors import AfterglowError
-
-WIDE = 160
-"""Width of tables in columns if the output is not a terminal."""
+from afterglow.support.tables import WIDE
 
 _COLOURS = {"error:": "bold red", "warning:": "bold yellow", "help:": "cyan", ">": "bold"}
 
@@ -107,14 +104,6 @@ def error_data(error: AfterglowError) -> dict[str, Any]:
         "excerpt": list(error.excerpt),
         "help": error.help,
     }
-
-
-def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    """An empty table; columns named in `right` are right-aligned. Long text is wrapped."""
-    made = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
-    for column in columns:
-        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    return made
 
 
 def general_options(command: Command) -> Command:

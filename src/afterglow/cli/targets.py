@@ -8,8 +8,9 @@ import click
 
 from afterglow.backends.backend import TargetInfo
 from afterglow.backends.registry import backend_factory, backend_names
-from afterglow.cli.session import Session, general_options, table
+from afterglow.cli.session import Session, general_options
 from afterglow.support.errors import AfterglowError, warn
+from afterglow.support.tables import table
 
 
 @click.command()

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from afterglow.backends.capabilities import BundleEntry, BundleExtent, Bundling, WritableBundle
 from afterglow.driver.options import Options
-from afterglow.driver.sources import Source
+from afterglow.driver.sources import Source, open_source
 from afterglow.driver.stages import Stages, find_backend
 from afterglow.driver.state import import_with_state
 from afterglow.frontends.base import NeedsValuesError
+from afterglow.graph import Module
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.bundle import BundleRequest
 from afterglow.support.errors import UnsupportedError, UsageError
@@ -21,13 +22,8 @@ Shapes = Mapping[str, Sequence[int]]
 
 def compile_bundle(source: Source, options: Options, request: BundleRequest) -> WritableBundle:
     """Plan the model for each binding of its shapes, and compile it all into one bundle."""
-    options = replace(options, target=request.target, verify=False, instruments=())
-    backend = find_backend(options)
-    if not isinstance(backend, Bundling):
-        raise UsageError(
-            f"bundles are machine code, and backend {backend.name!r} generates none",
-            help="compile the model with the default backend",
-        )
+    options = _for_target(options, request)
+    backend = _bundling(options)
     bound = [replace(options, shapes=shapes, dims={}) for shapes in request.shapes] or [options]
     entries = [
         _planned(source, each, suffix)
@@ -39,6 +35,34 @@ def compile_bundle(source: Source, options: Options, request: BundleRequest) -> 
     extents = _extents(declared, request.shapes)
     name = request.name or ("model" if source.path is None else source.path.stem)
     return backend.bundle(name, entries, extents, request)
+
+
+def compile_functions(
+    modules: Mapping[str, Module], options: Options, request: BundleRequest
+) -> WritableBundle:
+    """Compile several modules, by the names of their entries, into one bundle.
+
+    States of one name are the same memory.
+    """
+    options = _for_target(options, request)
+    backend = _bundling(options)
+    entries = [_planned(open_source(module), options, name) for name, module in modules.items()]
+    return backend.bundle(request.name or "model", entries, [], request)
+
+
+def _for_target(options: Options, request: BundleRequest) -> Options:
+    return replace(options, target=request.target, verify=False, instruments=())
+
+
+def _bundling(options: Options) -> Bundling:
+    """The backend, if it makes bundles."""
+    backend = find_backend(options)
+    if not isinstance(backend, Bundling):
+        raise UsageError(
+            f"bundles are machine code, and backend {backend.name!r} generates none",
+            help="compile the model with the default backend",
+        )
+    return backend
 
 
 def _planned(source: Source, options: Options, suffix: str) -> BundleEntry:

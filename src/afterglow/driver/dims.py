@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.versions import SPECIALISATIONS
 from afterglow.support.errors import AfterglowError, UsageError
-from afterglow.types.extent import Dim, RangedExtent, is_ranged, ranged
+from afterglow.types.extent import LARGEST_EXTENT, Dim, RangedExtent, is_ranged, ranged
 from afterglow.types.extent.text import read_extent
 
 DimExtents: TypeAlias = "int | str | Sequence[int]"
@@ -22,9 +22,6 @@ The tuple has the first and the last extent, and may have a step that extents ar
 """
 Dims: TypeAlias = Mapping[str, DimExtents]
 """Extents of dimensions, by name."""
-
-LARGEST_EXTENT = 2**31 - 1
-"""The largest extent that a range may have."""
 
 
 @dataclass(frozen=True)

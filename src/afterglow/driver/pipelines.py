@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from afterglow.instr import Program
 from afterglow.lowering import HasKernel, LowerOps, Schedule
 from afterglow.lowering.dequantize_per_reader import DequantizePerReader
-from afterglow.memory import AlternativePlans, Memories, PlanStep, remove_copies
+from afterglow.memory import (
+    AlternativePlans,
+    Memories,
+    PlanStep,
+    remove_copies,
+    update_in_place,
+)
 from afterglow.memory.passes import (
     AddHalos,
     AliasOutputs,
@@ -35,6 +42,7 @@ from afterglow.transforms.casts import SIMPLIFY_CASTS
 from afterglow.transforms.clips import RAISE_CLIPS, SIMPLIFY_CLIPS
 from afterglow.transforms.concats import SIMPLIFY_CONCATS
 from afterglow.transforms.drop_dead import DropDead
+from afterglow.transforms.drop_dropouts import DROP_DROPOUTS
 from afterglow.transforms.expand_einsum import EXPAND_EINSUM
 from afterglow.transforms.fold_affine import FOLD_AFFINE
 from afterglow.transforms.fold_constants import FoldConstants
@@ -73,7 +81,8 @@ def optimising_pipeline() -> Pipeline:
     return Pipeline(
         "optimise",
         (
-            FoldConstants(),  # first: later rules match on constants
+            DROP_DROPOUTS,  # first: they would hide every pattern they are part of
+            FoldConstants(),  # early: later rules match on constants
             FOLD_LEADING_PARTS,  # the same for ranged extents
             INLINE_BRANCHES,  # an If whose condition is known by now
             SIMPLIFY_BODIES,  # constants move inside, where later rules see them
@@ -115,6 +124,43 @@ def optimising_pipeline() -> Pipeline:
             SIMPLIFY_SLICES,
             SIMPLIFY_CONCATS,
             MergeEqualConstants(),
+            MergeEqualNodes(),
+            DropDead(),
+        ),
+    )
+
+
+def forward_pipeline() -> Pipeline:
+    """Optimisations of a function that is differentiated next: ops with good gradients, no copies.
+
+    Nothing is done that only pays while weights are constants.
+    """
+    return Pipeline(
+        "forward",
+        (
+            FoldConstants(),
+            INLINE_BRANCHES,  # an If whose condition is known by now
+            SIMPLIFY_BODIES,
+            MergeEqualConstants(),
+            MergeEqualNodes(),
+            SIMPLIFY_CASTS,
+            SIMPLIFY_RESHAPES,
+            SIMPLIFY_SLICES,
+            SIMPLIFY_CONCATS,
+            ARITHMETIC,
+            RAISE_CLIPS,
+            RECOGNISE_ACTIVATIONS,  # whose gradients are one expression
+            RECOGNISE_RECTIFIERS,
+            RECOGNISE_SOFTMAX,
+            RECOGNISE_NORMS,
+            RECOGNISE_GROUP_NORMS,
+            EXPAND_EINSUM,
+            RECOGNISE_ATTENTION,  # whose gradient stores no scores
+            SinkTransposes(),  # so that gradients are channels-last, too
+            RECOGNISE_NORMS,
+            RECOGNISE_GROUP_NORMS,
+            FOLD_PADS,
+            SIMPLIFY_RESHAPES,
             MergeEqualNodes(),
             DropDead(),
         ),
@@ -191,7 +237,8 @@ def lowering_pipeline(has_kernel: HasKernel, *, optimize: bool) -> Pipeline:
         SIMPLIFY_CASTS,
         SIMPLIFY_RESHAPES,
         ARITHMETIC,
-        MergeEqualNodes(),  # lowering repeats itself
+        MergeEqualConstants(),  # lowering repeats itself
+        MergeEqualNodes(),
         DequantizePerReader(),  # after merging, which would undo it
     )
     return Pipeline(
@@ -200,9 +247,20 @@ def lowering_pipeline(has_kernel: HasKernel, *, optimize: bool) -> Pipeline:
             LowerOps(has_kernel),
             *(tidy if optimize else ()),
             DropDead(),  # what lowering left over
-            Schedule(remove_copies) if optimize else Schedule(),  # last: nothing moves afterwards
+            scheduling(optimize=optimize),  # last: nothing moves afterwards
         ),
     )
+
+
+def scheduling(*, optimize: bool) -> Schedule:
+    """The pass that orders nodes, which knows what becomes of copies later."""
+    return Schedule(_in_place) if optimize else Schedule()
+
+
+def _in_place(program: Program) -> None:
+    """What decides where values lie, of all that is done to a program later."""
+    remove_copies(program)
+    update_in_place(program)
 
 
 def tidying_pipeline(plan: PlanStep, *, optimize: bool) -> ProgramPipeline:

@@ -102,6 +102,23 @@ class Builder:
             ) from None
 
 
+def reapply(node: Node, op: Op, *operands: Value | None) -> tuple[Value, ...]:
+    """Let a node apply another op to other operands; return the results that this adds.
+
+    The results that it has stay what they are to others: the op must give the same ones first.
+    """
+    function, known = node.function, node.results
+    assert function is not None
+    types = infer_types(op, operands)
+    if types[: len(known)] != tuple(result.type for result in known):
+        raise CompileError(f"{op.mnemonic} gives {types}, which %{node.name} is not")
+    base = known[0].name if known else op.mnemonic
+    added = tuple(Value(function.names.claim(base), type, node) for type in types[len(known) :])
+    node.op, node.results = op, (*known, *added)
+    node.set_operands(operands)
+    return added
+
+
 def infer_types(op: Op, operands: tuple[Value | None, ...]) -> tuple[TensorType, ...]:
     """Run the type rule of `op` on operands whose number it allows; else raise `TypeRuleError`."""
     least, most = op.required, len(op.operand_names)

@@ -152,6 +152,21 @@ class Function:
         self.erase(node)
         self.rename(value, name)
 
+    def supersede(self, node: Node, values: Sequence[Value]) -> None:
+        """Erase a node, and let other nodes have its results instead of some of their own.
+
+        To whoever holds them, the results stay the same values.
+        """
+        for own, other in zip(node.results, values, strict=True):
+            producer = other.producer
+            assert producer is not None
+            self.replace(other, own)
+            producer.results = tuple(own if value is other else value for value in producer.results)
+            own.producer = producer
+            self.names.release(other.name)
+        self._unlink(node)
+        node.disconnect()
+
     def reorder(self, order: Sequence[Node]) -> None:
         """Put the nodes in another order; it must hold each of them once."""
         if len(order) != self._count or {*order} != {*self.nodes}:
@@ -233,6 +248,11 @@ class Module:
         """Remove a constant that nothing uses."""
         del self.constants[constant.name]
         self._names.release(constant.name)
+
+    def erase_state(self, state: Placeholder) -> None:
+        """Remove state that nothing uses."""
+        del self.states[state.name]
+        self._names.release(state.name)
 
     def erase_function(self, name: str) -> None:
         """Remove a function that no node carries, and disconnect its nodes."""

@@ -90,6 +90,8 @@ class Op:
     """Whether it works on strings, trees or look-up tables: the host runs it, by `evaluate`."""
     along_axis: ClassVar[tuple[str, ...]] = ()
     """Operands that, if they are vectors, run along the op's own axis: `permuted` keeps them."""
+    results_along_axis: ClassVar[bool] = False
+    """Whether its results are vectors along the op's own axis, and `permuted` keeps them."""
 
     def required_of(self, operands: Sequence[OperandT | None]) -> tuple[OperandT, ...]:
         """The required ones of the operands, which may be types, values or buffers."""

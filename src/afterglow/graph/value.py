@@ -128,9 +128,7 @@ class Node:
         )
         self._predicate: Value | None = None
         self._operands: list[Value | None] = []
-        for index, operand in enumerate(operands):
-            self._operands.append(operand)
-            self._connect(index, operand)
+        self.set_operands(operands)
 
     @property
     def operands(self) -> list[Value | None]:
@@ -185,6 +183,15 @@ class Node:
         self._operands[index] = value
         self._connect(index, value)
 
+    def set_operands(self, operands: Sequence[Value | None]) -> None:
+        """Connect it to other operands, of any number."""
+        for index, operand in enumerate(self._operands):
+            if operand is not None:
+                del operand._uses[(self, index)]
+        self._operands = list(operands)
+        for index, operand in enumerate(operands):
+            self._connect(index, operand)
+
     def inputs(self) -> Iterator[Value]:
         """Every value that it reads: operands and predicate."""
         yield from self.given
@@ -193,10 +200,7 @@ class Node:
 
     def disconnect(self) -> None:
         """Drop all operands, before the node is erased."""
-        for index, operand in enumerate(self._operands):
-            if operand is not None:
-                del operand._uses[(self, index)]
-        self._operands = []
+        self.set_operands(())
         self.predicate = None
 
     def _connect(self, index: int, value: Value | None) -> None:

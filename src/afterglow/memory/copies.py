@@ -81,11 +81,25 @@ class _CopyRemover:
         ):
             return False
         first, last = min(others), max(*others, here)
+        if self._is_left_to_updates(copy.dest, source, first):
+            return False
         for index in self.touching[copy.dest.root]:
             between = first <= index <= last and index != here
             if between and self._touches(index, copy.dest):
                 return False
         return self._move(copy, source, copy.dest, others)
+
+    def _is_left_to_updates(self, dest: Buffer, source: Buffer, first: int) -> bool:
+        """Whether one step makes state of what others read of it: they may become one stack.
+
+        Once the result lies in the state, those who read the old one could not join its writer.
+        `update_in_place` moves it there afterwards.
+        """
+        if dest.region is not Region.STATE or dest.is_view:
+            return False
+        writers = [index for index in self.touching[source] if self._writes(index, source)]
+        is_read = any(index < first for index in self.touching[dest])
+        return is_read and len(writers) == 1 and isinstance(self.steps[writers[0]], OpInstr)
 
     def _writes(self, index: int, root: Buffer) -> bool:
         return any(a.writes and b.root is root for a, b in self.steps[index].accesses())

@@ -9,23 +9,13 @@ from html import escape
 
 from afterglow.instr import Program
 from afterglow.memory.timeline import Allocation, Timeline, kind_of, origin_of, work_of
+from afterglow.support.svg import COLOURS, round_step, svg_line, svg_text
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 24, 66, 78
 _HEIGHT = 460
 _NARROWEST, _WIDEST, _STEP_WIDTH = 760, 2000, 14
 _LETTER = 6.5
 """Width of a letter of a name, about."""
-COLOURS = (
-    "#4e79a7",
-    "#d9772b",
-    "#4f9146",
-    "#a0619a",
-    "#2f9490",
-    "#b08a1e",
-    "#c8505f",
-    "#8a6d5b",
-)
-"""Colours that can be told apart, and under white letters."""
 _OTHER_COLOUR = "#8f8a87"
 
 _STYLE = """
@@ -120,16 +110,16 @@ class _Picture:
     def _address_axis(self) -> Iterator[str]:
         for address in _address_ticks(max(self.arena, self.bound)):
             y = self._y(address)
-            yield _line(_LEFT, y, _LEFT + self.width, y, "grid")
+            yield svg_line(_LEFT, y, _LEFT + self.width, y, "grid")
             yield svg_text(_LEFT - 6, y + 4, bytes_text(address), anchor="end")
-        yield _line(_LEFT, _TOP, _LEFT, _TOP + _HEIGHT, "axis")
+        yield svg_line(_LEFT, _TOP, _LEFT, _TOP + _HEIGHT, "axis")
 
     def _time_axis(self) -> Iterator[str]:
         y = _TOP + _HEIGHT
-        yield _line(_LEFT, y, _LEFT + self.width, y, "axis")
-        for time in range(0, self.times, _time_step(self.times)):
+        yield svg_line(_LEFT, y, _LEFT + self.width, y, "axis")
+        for time in range(0, self.times, max(1, int(round_step(self.times, 25)))):
             x = self._x(time + 0.5)
-            yield _line(x, y, x, y + 4, "axis")
+            yield svg_line(x, y, x, y + 4, "axis")
             yield svg_text(x, y + 16, str(time), anchor="middle")
         yield svg_text(_LEFT + self.width / 2, y + 34, "instruction", anchor="middle")
 
@@ -170,8 +160,8 @@ class _Picture:
         """The arena's end, the lower bound, and the peak."""
         right = _LEFT + self.width
         arena, bound = self._y(self.arena), self._y(self.bound)
-        yield _line(_LEFT, arena, right, arena, "arena")
-        yield _line(_LEFT, bound, right, bound, "bound")
+        yield svg_line(_LEFT, arena, right, arena, "arena")
+        yield svg_line(_LEFT, bound, right, bound, "bound")
         text = f"lower bound {self.bound:,} B"
         inside = bound - arena >= 14
         yield svg_text(right, bound - 5 if inside else arena - 5, text, "red", anchor="end")
@@ -179,7 +169,7 @@ class _Picture:
             return
         peak = self.timeline.peak
         x = self._x(peak + 0.5)
-        yield _line(x, _TOP - 4, x, _TOP + _HEIGHT, "peak")
+        yield svg_line(x, _TOP - 4, x, _TOP + _HEIGHT, "peak")
         live = f"peak: {self.timeline.live_bytes[peak]:,} B live at instruction {peak}"
         half = len(live) * _LETTER / 2
         x = min(max(x, _LEFT + half), right - half - (0 if inside else len(text) * _LETTER + 12))
@@ -239,19 +229,3 @@ def _address_ticks(highest: int) -> range:
     """At most nine addresses, at multiples of a power of two."""
     step = 1 << max(math.ceil(math.log2(max(highest, 8) / 8)), 0)
     return range(0, highest + 1, step)
-
-
-def _time_step(times: int) -> int:
-    """1, 2 or 5 times a power of ten, so that there are at most 25 ticks."""
-    decade: int = 10 ** max(math.ceil(math.log10(max(times, 25) / 25)) - 1, 0)
-    return next(n * decade for n in (1, 2, 5, 10, 20, 50) if times <= 25 * n * decade)
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
-    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
-
-
-def svg_text(x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> str:
-    """A text on a page, in the style of a class."""
-    style = f' class="{kind}"' if kind else ""
-    return f'<text{style} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'

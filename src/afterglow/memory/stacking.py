@@ -71,7 +71,10 @@ class _Former:
                 self.group_of.update((member, group) for member in group.members)
 
     def _producers(self, step: OpInstr) -> Iterable[_Candidate]:
-        """The groups that made what a step reads, the latest first."""
+        """The groups that made what a step reads: those without an anchor, the latest first.
+
+        They join a step, but could not join it once it has joined an anchor.
+        """
         found: dict[_Candidate, None] = {}
         for buffer in step.ins:
             writers = [] if buffer is None else self.uses.writers.get(buffer.root, [])
@@ -79,7 +82,7 @@ class _Former:
                 writer = self.program.body[writers[0]]
                 if isinstance(writer, OpInstr) and writer in self.group_of and writer is not step:
                     found[self.group_of[writer]] = None
-        return sorted(found, key=lambda group: -group.position)
+        return sorted(found, key=lambda group: (group.anchor is not None, -group.position))
 
     def _joined(self, first: _Candidate, second: _Candidate) -> _Candidate | None:
         """Both groups as one, if they can be and it is worth it."""

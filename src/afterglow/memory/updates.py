@@ -1,4 +1,7 @@
-"""Compute the new value of state where the old one lies, if nobody needs that any more."""
+"""Compute the new value of state where the old one lies, if nobody needs that any more.
+
+Steps that need the old value come first: what computes the new one is put behind them if it can.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,14 @@ class _Updater:
     """Knows who touches each buffer, and remembers which ones became state."""
 
     def __init__(self, program: Program) -> None:
-        self.steps = program.body
+        self.program = program
         self.uses = Uses(program)
         self.moved: set[Buffer] = set()
+
+    @property
+    def steps(self) -> list[Instr]:
+        """The program as it is by now."""
+        return self.program.body
 
     def update(self, copy: Copy) -> bool:
         """… out %s …; copy out @state, in %s  ->  … out view of @state …."""
@@ -43,6 +51,7 @@ class _Updater:
         views: dict[Buffer, Buffer] = {}
         for index in self.uses.touching(value):
             self.steps[index].substitute(lambda buffer: _moved(buffer, value, state, views))
+        self.uses.move(value, state)
         return True
 
     def _may_write(self, state: Buffer, value: Buffer, copy: Copy) -> bool:
@@ -75,16 +84,34 @@ class _Updater:
 
     def _may_replace(self, index: int, state: Buffer, value: Buffer, copy: Copy) -> bool:
         """Whether a step may write a value over state: element by element, and nobody follows."""
-        end = self.uses.position[copy]
-        others = [i for i in self.uses.touching(state) if i != end]
-        if any(other > index for other in others):
-            return False
         step = self.steps[index]
         if not any(access.writes and b is value for access, b in step.accesses()):
             return False
         replaceable = [b for b in replaceable_operands(step, value) if same_place(b, state)]
         read = [b for _, b in step.accesses() if b.root is state]
-        return all(any(b is known for known in replaceable) for b in read)
+        if not all(any(b is known for known in replaceable) for b in read):
+            return False
+        end = self.uses.position[copy]
+        last = max((i for i in self.uses.touching(state) if i != end), default=index)
+        return last <= index or self._delay(index, last)
+
+    def _delay(self, index: int, last: int) -> bool:
+        """Put a step behind a later one, if none of those between has to do with its results."""
+        step, between = self.steps[index], self.steps[index + 1 : last + 1]
+        clashes = [
+            position
+            for access, buffer in step.accesses()
+            for position in (
+                self.uses.touching(buffer.root)
+                if access.writes
+                else self.uses.writers.get(buffer.root, ())
+            )
+        ]
+        if any(index < position <= last for position in clashes):
+            return False
+        self.steps[index : last + 1] = [*between, step]
+        self.uses = Uses(self.program)
+        return True
 
 
 def _moved(buffer: Buffer, value: Buffer, state: Buffer, views: dict[Buffer, Buffer]) -> Buffer:

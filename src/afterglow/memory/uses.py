@@ -27,6 +27,12 @@ class Uses:
         """Every position at which a whole buffer is read or written, in order."""
         return sorted({*self.readers.get(root, ()), *self.writers.get(root, ())})
 
+    def move(self, root: Buffer, place: Buffer) -> None:
+        """Note that a whole buffer lies in another one from now on."""
+        for table in (self.readers, self.writers):
+            moved = table.pop(root, [])
+            table[place] = sorted({*table.get(place, ()), *moved})
+
 
 def _note(table: dict[Buffer, list[int]], root: Buffer, index: int) -> None:
     positions = table.setdefault(root, [])

@@ -48,8 +48,8 @@ class Relu(Unary):
         return np.maximum(x, 0)
 
     def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
-        """Where x is positive."""
-        positive = b.emit(Less(), scalar(b, 0, x), x)
+        """Where the result is positive, so that x need not be kept."""
+        positive = b.emit(Less(), scalar(b, 0, x), out)
         return (b.emit(Where(), positive, grad, scalar(b, 0, x)),)
 
     def lower(self, b: Builder, x: Value) -> Value:

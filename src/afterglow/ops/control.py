@@ -136,12 +136,14 @@ class Scan(Op):
     The values are `carried` carried ones, `scanned` ones of which each iteration sees its part
     along the first axis, and captured ones. The body returns the carried values, then parts of
     further results; the results are the carried values at the end and those parts stacked.
+    `reverse` goes from the last parts to the first.
     """
 
     body: Subgraph
     length: int
     carried: int
     scanned: int
+    reverse: bool = False
 
     def infer(self, *values: TensorType) -> tuple[TensorType, ...]:
         """The carried types, which the body may not change, and [length, …] of the others."""
@@ -173,7 +175,8 @@ class Scan(Op):
             np.empty((self.length, *type.shape), type.dtype.numpy)
             for type in _output_types(body)[self.carried :]
         )
-        for index in range(self.length):
+        order = range(self.length)
+        for index in reversed(order) if self.reverse else order:
             parts = [np.asarray(array[index]) for array in scanned]
             results = _run(body, (*carried, *parts, *captured))
             carried = results[: self.carried]
@@ -188,7 +191,14 @@ class Scan(Op):
 
 
 def emit_scan(
-    b: Builder, length: int, step: ScanStep, carried: Values, scanned: Values, captured: Values = ()
+    b: Builder,
+    length: int,
+    step: ScanStep,
+    carried: Values,
+    scanned: Values,
+    captured: Values = (),
+    *,
+    reverse: bool = False,
 ) -> tuple[Value, ...]:
     """Emit a scan with a body that `step` emits into a new function of the module."""
     body = b.function.module.new_function(f"{b.name or b.function.name}.step")
@@ -201,5 +211,5 @@ def emit_scan(
     )
     for index, value in enumerate((*new, *results)):
         body.output(f"result_{index}", value)
-    op = Scan(Subgraph(body), length, len(carried), len(scanned))
+    op = Scan(Subgraph(body), length, len(carried), len(scanned), reverse)
     return b.emit_all(op, *carried, *scanned, *captured)

@@ -10,6 +10,7 @@ import numpy as np
 
 from afterglow.graph import Builder, Op, Value, op
 from afterglow.ops.activation import Clip
+from afterglow.ops.channels import emit_along
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import (
     Add,
@@ -24,7 +25,7 @@ from afterglow.ops.elementwise import (
     scalar,
 )
 from afterglow.ops.indexing import Gather
-from afterglow.ops.normalization import along_channels, emit_along
+from afterglow.ops.normalization import along_channels
 from afterglow.ops.rules import normal_axis, require, require_dtype, require_shape
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import i8, i16, i32, i64, u8

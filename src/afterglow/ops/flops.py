@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from afterglow.instr import Access, Instr, OpInstr, Program, ops_of
 from afterglow.ops.attention import Attention
+from afterglow.ops.attention_gradient import AttentionGradient
 from afterglow.ops.convolution import Conv, ConvTranspose, ConvWeightGradient
 from afterglow.ops.linear import MatMul
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
@@ -12,6 +13,7 @@ from afterglow.ops.stored import StoredMatMul
 
 PRODUCTS = (
     Attention,
+    AttentionGradient,
     Conv,
     ConvTranspose,
     ConvWeightGradient,

@@ -121,8 +121,8 @@ class MatMul(Op):
 
 def _all_rows(b: Builder, x: Value) -> Value:
     """The rows of all batches as one matrix."""
-    columns = x.type.shape[-1]
-    return b.emit(Reshape((math.prod(x.type.shape[:-1]), columns)), x)
+    *rows, columns = x.type.shape
+    return x if len(rows) == 1 else b.emit(Reshape((math.prod(rows), columns)), x)
 
 
 def _transposed(extents: tuple[int, ...], transposed: bool) -> tuple[int, int]:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from afterglow.graph import Builder, Op, Value, op
+from afterglow.graph import Builder, Gradients, Op, Value, op
 from afterglow.graph.op import aligned_axis
+from afterglow.ops.channels import ChannelSums, along, emit_along
 from afterglow.ops.conversion import Cast
-from afterglow.ops.elementwise import Add, Div, Mul, Sub, scalar
-from afterglow.ops.functions import Sqrt
+from afterglow.ops.elementwise import Add, Div, Mul, Neg, Sub, scalar
+from afterglow.ops.functions import Reciprocal, Sqrt
 from afterglow.ops.movement import Pad, PadMode, Reshape, Slice
 from afterglow.ops.power import Pow
 from afterglow.ops.reduction import ReduceMean
@@ -29,19 +30,6 @@ from afterglow.ops.rules import (
 )
 from afterglow.types import Array, TensorType
 from afterglow.types import dtype as d
-
-
-def _along(vector: Array, axis: int, rank: int) -> Array:
-    """A vector shaped so that it broadcasts along one axis."""
-    return vector.reshape([-1 if i == axis else 1 for i in range(rank)])
-
-
-def emit_along(b: Builder, vector: Value, axis: int, rank: int) -> Value:
-    """The same, of a value; the last axis needs no reshape."""
-    if axis == rank - 1:
-        return vector
-    shape = (vector.type.size,) + (1,) * (rank - 1 - axis)
-    return b.emit(Reshape(shape), vector)
 
 
 def emit_wide(b: Builder, x: Value) -> Value:
@@ -105,8 +93,8 @@ class BatchNorm(Op):
         """By the definition."""
         axis = self.axis % x.ndim
         factor = scale / np.sqrt(variance + self.epsilon)
-        centred = x - _along(mean, axis, x.ndim)
-        return centred * _along(factor, axis, x.ndim) + _along(bias, axis, x.ndim)
+        centred = x - along(mean, axis, x.ndim)
+        return centred * along(factor, axis, x.ndim) + along(bias, axis, x.ndim)
 
     def lower(
         self, b: Builder, x: Value, scale: Value, bias: Value, mean: Value, variance: Value
@@ -118,6 +106,33 @@ class BatchNorm(Op):
         shift = b.emit(Sub(), bias, b.emit(Mul(), mean, factor))
         scaled = b.emit(Mul(), x, emit_along(b, factor, axis, rank))
         return b.emit(Add(), scaled, emit_along(b, shift, axis, rank))
+
+    def gradient(
+        self,
+        b: Builder,
+        out: Value,
+        grad: Value,
+        x: Value,
+        scale: Value,
+        bias: Value,
+        mean: Value,
+        variance: Value,
+    ) -> Gradients:
+        """All of them from two sums for each channel, of grad and of grad (x - mean)."""
+        axis, rank = normal_axis(self.axis, x.type), x.type.rank
+        total, product = b.emit_all(ChannelSums(self.axis), grad, x, mean)
+        root = b.emit(Sqrt(), b.emit(Add(), variance, scalar(b, self.epsilon, x)))
+        inverse = b.emit(Reciprocal(), root)
+        factor = b.emit(Mul(), scale, inverse)
+        of_scale = b.emit(Mul(), product, inverse)
+        cubed = b.emit(Mul(), b.emit(Mul(), factor, inverse), scalar(b, -0.5, x))
+        return (
+            b.emit(Mul(), grad, emit_along(b, factor, axis, rank)),
+            of_scale,
+            total,
+            b.emit(Neg(), b.emit(Mul(), factor, total)),
+            b.emit(Mul(), cubed, of_scale),
+        )
 
     def parallel(
         self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
@@ -244,7 +259,7 @@ class GroupNorm(Op):
         axis = self.axis % x.ndim
         grouped, axes = self._grouping(x.shape)
         y = _standardized(x.reshape(grouped), axes, self.epsilon).reshape(x.shape)
-        return y * _along(scale, axis, x.ndim) + _along(bias, axis, x.ndim)
+        return y * along(scale, axis, x.ndim) + along(bias, axis, x.ndim)
 
     def lower(self, b: Builder, x: Value, scale: Value, bias: Value) -> Value:
         """As `evaluate`, from primitive ops."""

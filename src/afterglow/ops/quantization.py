@@ -14,10 +14,11 @@ import numpy as np
 
 from afterglow.graph import Builder, Op, Value, op
 from afterglow.ops.activation import Clip
+from afterglow.ops.channels import emit_along
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, Div, Mul, Round, Sub
 from afterglow.ops.movement import Expand, Reshape, slice_axis
-from afterglow.ops.normalization import along_channels, emit_along, emit_wide
+from afterglow.ops.normalization import along_channels, emit_wide
 from afterglow.ops.rules import (
     normal_axis,
     require,

@@ -16,7 +16,7 @@ from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, And, BitCast, Mul, ShiftLeft, ShiftRight, Xor, scalar
 from afterglow.ops.indexing import Iota
 from afterglow.ops.movement import Concat, Reshape, slice_axis
-from afterglow.ops.rules import require, require_dtype, require_rank
+from afterglow.ops.rules import require, require_dtype, require_float, require_rank
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import f32, f64, i64, u64
 
@@ -134,6 +134,35 @@ class RandomUniform(Op):
     @property
     def _blocks(self) -> int:
         return -(-self._count // (4 if self.dtype is f32 else 2))
+
+
+@op("dropout")
+class Dropout(Op):
+    """x. When a network is trained, each element is 0 with probability `rate` instead.
+
+    The elements that are left are then divided by 1 - rate. `training/mode.py` does both.
+    """
+
+    inplace = ("x",)
+    rate: float = 0.5
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The operand's own type."""
+        require_float(x=x)
+        require(0 <= self.rate < 1, f"rate must be from 0 to below 1, got {self.rate}")
+        return x
+
+    def evaluate(self, x: Array) -> Array:
+        """Nothing is dropped."""
+        return x
+
+    def lower(self, b: Builder, x: Value) -> Value:
+        """Nothing is left of it."""
+        return x
+
+    def permuted(self, perm: tuple[int, ...]) -> Op:
+        """Itself."""
+        return self
 
 
 def _wide(b: Builder, first: Value, second: Value) -> Value:

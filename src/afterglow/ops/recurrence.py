@@ -29,7 +29,7 @@ from afterglow.ops.fill import Fill
 from afterglow.ops.functions import Tanh
 from afterglow.ops.indexing import Iota
 from afterglow.ops.linear import MatMul
-from afterglow.ops.movement import Reshape, flip, slice_axis
+from afterglow.ops.movement import Reshape, slice_axis
 from afterglow.ops.reduction import narrowed, widened
 from afterglow.ops.rules import (
     require,
@@ -196,10 +196,8 @@ class Recurrent(Op):
             new = step(b, parts[0], states, read)
             return (new, new[:1]) if lengths is None else _ended(b, states, new, parts[1], read[-1])
 
-        if self.reverse:
-            scanned = [b.emit(flip(value.type, 0), value) for value in scanned]
-        *last, y = emit_scan(b, gates.type.shape[0], body, states, scanned, captured)
-        y = b.emit(flip(y.type, 0), y) if self.reverse else y
+        length = gates.type.shape[0]
+        *last, y = emit_scan(b, length, body, states, scanned, captured, reverse=self.reverse)
         return tuple(narrowed(b, value, x) for value in (y, *last))
 
     def check(self, gates: int, activations: int, x: TensorType, **others: TensorType) -> int:

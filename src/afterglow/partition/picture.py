@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
-from afterglow.memory.picture import COLOURS, bytes_text, svg_text
+from afterglow.memory.picture import bytes_text
 from afterglow.partition.plan import PartitionPlan, PlacedTask, Transfer
 from afterglow.support.durations import duration
+from afterglow.support.svg import COLOURS, svg_text
 
 _LEFT, _RIGHT, _TOP, _ROW, _WIDTH = 110, 24, 66, 58, 1100
 _BAR = 34

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
-from fnmatch import fnmatchcase
 
 from afterglow.graph import Node
 from afterglow.support.errors import UsageError
+from afterglow.support.patterns import fits, near_names
 
 
 def is_named(node: Node, patterns: Iterable[str]) -> bool:
     """Whether one of the patterns fits a name of a node."""
-    return any(_fits(name, pattern) for name in (node.origin, node.name) for pattern in patterns)
+    return any(fits(name, pattern) for name in (node.origin, node.name) for pattern in patterns)
 
 
 def check_named(patterns: Sequence[str], nodes: Iterable[Node], what: str) -> None:
@@ -20,14 +19,7 @@ def check_named(patterns: Sequence[str], nodes: Iterable[Node], what: str) -> No
     both = (name for node in nodes for name in (node.origin, node.name) if name)
     names = list(dict.fromkeys(both))
     for pattern in patterns:
-        if not any(_fits(name, pattern) for name in names):
-            near = get_close_matches(pattern, names, 3) or names[:3]
+        if not any(fits(name, pattern) for name in names):
             raise UsageError(
-                f"no {what} is called {pattern!r}",
-                help=f"there are {', '.join(near)}{' …' if len(near) < len(names) else ''}",
+                f"no {what} is called {pattern!r}", help=f"there are {near_names(pattern, names)}"
             )
-
-
-def _fits(name: str, pattern: str) -> bool:
-    """Whether a name is what a pattern says, or fits its stars; names may have brackets."""
-    return name == pattern or fnmatchcase(name, pattern)

@@ -12,7 +12,8 @@ import math
 import numpy as np
 
 from afterglow.graph import Builder, Constant, Node, Value
-from afterglow.ops.attention import Attention, emit_causal
+from afterglow.ops.attention import Attention
+from afterglow.ops.attention_scores import emit_causal
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, And, Max, Sub, Where, scalar
 from afterglow.ops.fixed_point import Requantize

@@ -96,19 +96,22 @@ class _Mover:
 
     def _move(self, node: Node) -> None:
         b = self._builder(node, node)
-        moved = self.proposals.moves[node.result]
+        moved = self.proposals.moves[node.results[0]]
         operands = [
             value if value is None or layout is None else self._lying_in(node, value, layout)
             for value, layout in zip(node.operands, moved.operands, strict=True)
         ]
-        new = b.emit(moved.op, *operands)
-        own = _back(b, new, moved.result, node.result.type.shape)
-        self.function.replace(node.result, own)
-        name = node.name
+        found = b.emit_all(moved.op, *operands)
+        shape = node.results[0].type.shape
+        back = [_back(b, new, moved.result, shape) for new in found]
+        names = [old.name for old in node.results]
+        for old, own in zip(node.results, back, strict=True):
+            self.function.replace(old, own)
         self.function.erase(node)
-        self.function.rename(new, name)
-        if own is not new:
-            self.moved[own] = new, moved.result
+        for new, own, name in zip(found, back, names, strict=True):
+            self.function.rename(new, name)
+            if own is not new:
+                self.moved[own] = new, moved.result
 
     def _move_transpose(self, node: Node, perm: Perm) -> None:
         """The node itself is kept for users that need the old layout."""

@@ -66,7 +66,8 @@ def steps_of(step: Instr) -> Iterator[Instr]:
         assert first is not None
         yield Copy(result, first)
     (body,) = step.bodies
-    for iteration in range(step.op.length):
+    order = range(step.op.length)
+    for iteration in reversed(order) if step.op.reverse else order:
         change = _Places(step, step.op, body, iteration)
         yield from (change.step(inner) for inner in _steps(body))
 

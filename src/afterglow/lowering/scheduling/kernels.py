@@ -6,7 +6,7 @@ passes will do if one runs right after the other; for stacks, by the rules that 
 
 from __future__ import annotations
 
-from afterglow.instr import Buffer, Instr, OpInstr, Region, Stack
+from afterglow.instr import Buffer, Instr, OpInstr, Program, Region, Stack
 from afterglow.instr.stack_rules import StackGroup, may_join
 from afterglow.instr.tiling import reads_pointwise, tile_axes
 
@@ -15,6 +15,13 @@ def touched(*work: Instr) -> list[Buffer]:
     """The whole buffers of the arena that instructions touch, each once."""
     roots = (buffer.root for step in work for _, buffer in step.accesses())
     return list(dict.fromkeys(root for root in roots if root.region is Region.ARENA))
+
+
+def on_changing_states(program: Program) -> list[Instr]:
+    """The instructions that touch states which the program changes, in order."""
+    steps = [(step, access, b.root) for step in program.body for access, b in step.accesses()]
+    changing = {b for _, access, b in steps if access.writes and b.region is Region.STATE}
+    return list(dict.fromkeys(step for step, _, root in steps if root in changing))
 
 
 def yielded(step: Instr, *, inside: bool = False) -> list[Buffer]:

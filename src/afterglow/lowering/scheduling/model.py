@@ -8,22 +8,24 @@ touches none, inputs and outputs lie outside, and parts of a concatenation share
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from afterglow.graph import Function, Node
 from afterglow.graph.order import producers
-from afterglow.instr import Buffer, Copy, Instr, OpInstr, Program
+from afterglow.instr import Buffer, Copy, Instr, OpInstr, Program, Region
 from afterglow.instr.stack_rules import StackGroup
 from afterglow.instr.tiling import is_anchor
 from afterglow.lowering.scheduling.kernels import (
     costs_nothing,
+    on_changing_states,
     overwrites,
     passes,
     touched,
     yielded,
 )
 from afterglow.lowering.scheduling.problem import Problem, Step
+from afterglow.lowering.scheduling.states import StateChange, with_state_changes
 from afterglow.lowering.select import Selection
 
 Tidy = Callable[[Program], object]
@@ -86,13 +88,18 @@ class _Modeller:
         """What is left of each node; what was put in comes with the node before which it stands."""
         self.kernels: dict[Node, OpInstr] = {}
         """The nodes of which one instruction is left, and it carries an op."""
+        self.on_states: dict[Instr, Node] = {}
+        """What touches states that change, in the order in which it may run."""
         self.at_end = self._assign(tidy)
         self.touching = Counter(b for work in self.work.values() for b in touched(*work))
         self.buffers = {buffer: number for number, buffer in enumerate(self.touching)}
+        self.sizes = tuple(buffer.type.nbytes for buffer in self.buffers)
         self.groups: dict[Node, StackGroup] = {}
         """The instructions that will be one kernel up to a node."""
         self.waiting: dict[Node, _Part] = {}
         self.numbers: dict[Node, int] = {}
+        self.inside: dict[Node, Node] = {}
+        """The node that one which waited runs with."""
         self.steps: list[Step] = []
 
     def _assign(self, tidy: Tidy) -> list[Instr]:
@@ -114,15 +121,47 @@ class _Modeller:
         for node, steps in own.items():
             if len(steps) == 1 and isinstance(steps[0], OpInstr):
                 self.kernels[node] = steps[0]
+        nodes = {step: node for node, steps in self.work.items() for step in steps}
+        changing = on_changing_states(program)
+        self.on_states = {step: nodes[step] for step in changing if step in nodes}
         return waiting
 
     def run(self) -> Model:
         for node in self.function.nodes:
             self._add(node)
-        sizes = tuple(buffer.type.nbytes for buffer in self.buffers)
         live_out = frozenset(self.buffers[b] for b in touched(*self.at_end) if b in self.buffers)
-        problem = Problem(sizes, tuple(self.steps), live_out)
-        return Model(problem, tuple(self.numbers), self.function)
+        order, steps = with_state_changes(self.steps, self._state_changes())
+        nodes = tuple(self.numbers)
+        ordered = tuple(nodes[number] for number in order)
+        return Model(Problem(self.sizes, steps, live_out), ordered, self.function)
+
+    def _state_changes(self) -> Iterator[StateChange]:
+        """For each step that writes a state, those that touch the state before it."""
+        touching: dict[Buffer, set[int]] = {}
+        for step, node in self.on_states.items():
+            while node in self.inside:
+                node = self.inside[node]
+            for access, state in step.accesses():
+                if state.root.region is Region.STATE:
+                    before = touching.setdefault(state.root, set())
+                    if access.writes:
+                        number = self.numbers[node]
+                        yield StateChange(number, frozenset(before))
+                        for maker in self._makers(self.steps[number]):
+                            yield StateChange(maker, frozenset(before))
+                    before.add(self.numbers[node])
+
+    def _makers(self, step: Step) -> Iterator[int]:
+        """Steps that one forms a kernel with, whose results are large beside what they read.
+
+        If they wait until that can run, their results need no memory.
+        """
+        for number in step.joins:
+            touched = {*self.steps[number].touches}
+            made = [self.sizes[buffer] for buffer in touched & {*step.touches}]
+            read = [self.sizes[buffer] for buffer in touched - {*step.touches}]
+            if made and max(read, default=0) <= max(made):
+                yield number
 
     def _add(self, node: Node) -> None:
         """Make a step of a node, with what waited for it, unless it waits for another one itself.
@@ -130,7 +169,7 @@ class _Modeller:
         It is none if it has nothing to do with memory or with other steps.
         """
         part = self._part(node)
-        if not part.touches and not part.needs:
+        if not part.touches and not part.needs and node not in self.on_states.values():
             return
         self._group(node, [p for p in producers(node) if p in self.waiting])
         joins = [p for p in part.needs if not part.touches or self._joins(p, node, part)]
@@ -168,6 +207,7 @@ class _Modeller:
         )
         for producer in producers(node):
             if producer in self.waiting:
+                self.inside[producer] = node
                 made = self.kernels[producer].outs[0]
                 keeps_place = overwrites(self.kernels[node], made)
                 part.include(self.waiting[producer], made, with_yields=keeps_place)

@@ -37,15 +37,20 @@ class Problem:
     """For each step, those that need it."""
 
     def __post_init__(self) -> None:
-        users: list[list[int]] = [[] for _ in self.steps]
-        for number, step in enumerate(self.steps):
-            for needed in step.needs:
-                users[needed].append(number)
-        object.__setattr__(self, "users", tuple(map(tuple, users)))
+        object.__setattr__(self, "users", users_of(self.steps))
 
     def peak(self, order: Iterable[int]) -> int:
         """The most bytes that are live at once; joined steps may come at any later place."""
         return max((move.peak for move in Tracker(self).run_all(order)), default=0)
+
+
+def users_of(steps: Sequence[Step]) -> tuple[tuple[int, ...], ...]:
+    """For each step, those that need it."""
+    users: list[list[int]] = [[] for _ in steps]
+    for number, step in enumerate(steps):
+        for needed in step.needs:
+            users[needed].append(number)
+    return tuple(map(tuple, users))
 
 
 class Move(NamedTuple):

@@ -79,6 +79,7 @@ CASES = [
     case(COUNT, i64(), boolean(), i64(), given={0: number(7), 1: flag(True)}),
     case(COUNT, i64(), boolean(), i64(), given={0: number(-1), 1: flag(True)}),
     case(Scan(body("accumulate"), 5, carried=1, scanned=1), f32(2), f32(5, 2), f32(2)),
+    case(Scan(body("accumulate"), 5, 1, 1, reverse=True), f32(2), f32(5, 2), f32(2)),
     case(Scan(body("accumulate"), 0, carried=1, scanned=1), f32(2), f32(0, 2), f32(2)),
     case(Scan(body("alone"), 3, carried=0, scanned=0)),
 ]

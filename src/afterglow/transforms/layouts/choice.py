@@ -61,7 +61,7 @@ class _Choice:
 
     def _add_operands(self, node: Node, number: int) -> None:
         """If the node moves, operands that cannot must be transposed for it, once for all."""
-        for value, wanted in zip(node.operands, self.moves[node.result].operands, strict=True):
+        for value, wanted in zip(node.operands, self.moves[node.results[0]].operands, strict=True):
             if value is None or wanted is None or value in self.layouts:
                 continue
             if not isinstance(value, Constant):

@@ -48,13 +48,15 @@ def _moved_ones(before: tuple[int, ...], after: tuple[int, ...]) -> Perm | None:
 
 def moved_by_operand(node: Node, index: int, layout: Layout) -> Moved | None:
     """How the node works if that operand lies in `layout`; None if it cannot."""
-    operand, result = node.operands[index], node.result.type
+    operand, result = node.operands[index], node.results[0].type
     if operand is None or _stays(node, index):
         return None
     if isinstance(node.op, Reshape):
         carried = layout.carried(result.shape)
         return None if carried is None else Moved(Reshape(carried.shape), (layout,), carried)
     is_plain = layout.factors == operand.type.shape
+    if node.op.results_along_axis:
+        return _permuted(node, layout.perm) if is_plain else None
     if is_plain and _dropped_axes(node.op):
         return _reduced(node, layout.perm)
     if is_plain and operand.type.rank == result.rank:
@@ -72,7 +74,7 @@ def moved_by_result(node: Node, layout: Layout) -> Moved | None:
             return None
         operand = None if carried.is_identity else carried
         return Moved(Reshape(layout.shape), (operand,), layout)
-    if _dropped_axes(node.op):
+    if _dropped_axes(node.op) or node.op.results_along_axis:
         return None
     if layout.factors == node.result.type.shape:
         return _permuted(node, layout.perm)
@@ -104,7 +106,9 @@ def _permuted(node: Node, perm: Perm) -> Moved | None:
         None if value is None or _stays(node, index) else _aligned(value, perm)
         for index, value in enumerate(node.operands)
     )
-    return Moved(op, operands, Layout(node.result.type.shape, perm))
+    shape = node.results[0].type.shape
+    kept = node.op.results_along_axis
+    return Moved(op, operands, Layout.own(shape) if kept else Layout(shape, perm))
 
 
 def _aligned(value: Value, perm: Perm) -> Layout | None:

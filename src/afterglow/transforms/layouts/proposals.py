@@ -39,7 +39,7 @@ class Proposals:
                 self.layouts.pop(node.result, None)
 
     def _has(self, node: Node) -> bool:
-        return node.result in self.layouts or node.result in self.moves
+        return node.results[0] in self.layouts or node.results[0] in self.moves
 
     def _is_followed(self, value: Value) -> bool:
         """Whether any user would take the value in the layout proposed for it."""
@@ -51,7 +51,7 @@ class Proposals:
         )
 
     def _add(self, node: Node, moved: Moved) -> None:
-        self.moves[node.result] = moved
+        self.moves[node.results[0]] = moved
         if not moved.result.is_identity:
             self.layouts[node.result] = moved.result
 
@@ -69,7 +69,7 @@ class Proposals:
             if moved is not None:
                 self._add(node, moved)
                 if value in self.eager and is_pointwise(node):
-                    self.eager.add(node.result)
+                    self.eager.add(node.results[0])
                 return
 
     def _propose_transposed(self, node: Node, perm: Perm, *, pass_on: bool) -> None:
@@ -92,7 +92,7 @@ class Proposals:
 
     def _propose_above(self, node: Node) -> None:
         """What the users would have the result in."""
-        if self._has(node):
+        if self._has(node) or node.op.results_along_axis:
             return
         for user, index in node.result.uses:
             layout = self._wanted(node.result, user, index)
@@ -121,7 +121,9 @@ class Proposals:
 
 def _is_free(node: Node) -> bool:
     """Whether the node may be replaced by one that works in another layout."""
-    if len(node.results) != 1 or not node.op.pure or not node.result.type.nbytes:
+    if len(node.results) != 1 and not node.op.results_along_axis:
         return False
-    types = [value.type for value in (*node.given, node.result)]
+    if not node.op.pure or not node.results[0].type.nbytes:
+        return False
+    types = [value.type for value in (*node.given, *node.results)]
     return all(t.quantization is None or t.quantization.axis is None for t in types)

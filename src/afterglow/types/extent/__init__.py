@@ -17,6 +17,7 @@ from afterglow.types.extent.arithmetic import (
     walk_extents,
 )
 from afterglow.types.extent.atoms import (
+    LARGEST_EXTENT,
     Atom,
     Dim,
     Extents,
@@ -31,6 +32,7 @@ from afterglow.types.extent.atoms import (
 )
 
 __all__ = [
+    "LARGEST_EXTENT",
     "Atom",
     "Dim",
     "Extents",

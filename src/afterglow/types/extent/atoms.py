@@ -17,6 +17,9 @@ from typing import Any, TypeAlias
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _RESERVED = ("min", "max", "inf", "nan", "true", "false", "none")
 
+LARGEST_EXTENT = 2**31 - 1
+"""The largest extent there can be: the bound of a dimension that is free."""
+
 Extents: TypeAlias = Mapping[str, int]
 """The extents of dimensions in one run, by name."""
 Atom: TypeAlias = "Dim | Quotient | Remainder | Extreme"
@@ -166,6 +169,11 @@ class Dim(_Atom):
     def value(self, extents: Extents) -> int:
         """The number of steps in one run."""
         return extents[self.name] // self.step
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it has no bounds but those that all extents have."""
+        return self.high == LARGEST_EXTENT
 
     @cached_property
     def spelled(self) -> str:

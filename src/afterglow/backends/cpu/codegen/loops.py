@@ -117,12 +117,13 @@ def _write(e: Emitter, step: OpInstr, body: Body, function: FunctionSymbol | Non
     match step.op:
         case Loop(_, count, _):
             _write_while(e, ins[:2], ins[2 + count :], run_body, looked_at)
-        case Scan(_, length, count, scanned):
+        case Scan(_, length, count, scanned, reverse):
             parts = [(ins[i], step.operand(i)) for i in range(count, count + scanned)]
             stacked = list(zip(outs, step.outs, strict=True))[count:]
 
             def iterate(i: Value) -> None:
                 """Run the body on the parts of an iteration."""
+                i = e.index(length) - 1 - i if reverse else i
                 inputs = [*(_part(*part, i) for part in parts), *ins[count + scanned :]]
                 run_body(inputs, [_part(*part, i) for part in stacked])
 

@@ -3,6 +3,7 @@
 from afterglow.backends.cpu.kernels import (  # noqa: F401  # noqa: F401
     attention,
     channel_ranges,
+    channels,
     conv,
     conv_transpose,
     conv_weight_gradient,

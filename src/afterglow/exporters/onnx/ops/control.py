@@ -34,4 +34,13 @@ def scan(n: NodeWriter) -> Sequence[str]:
     """Captured values are read by their names."""
     own, count = n.operands[: n.op.carried + n.op.scanned], len(n.node.results)
     body = n.body(n.op.body.function, n.operands[len(own) :])
-    return n.emit_all("Scan", own, count, body=body, num_scan_inputs=n.op.scanned)
+    ways = [int(n.op.reverse)]
+    return n.emit_all(
+        "Scan",
+        own,
+        count,
+        body=body,
+        num_scan_inputs=n.op.scanned,
+        scan_input_directions=ways * n.op.scanned,
+        scan_output_directions=ways * (count - n.op.carried),
+    )

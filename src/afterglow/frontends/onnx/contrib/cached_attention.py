@@ -15,8 +15,9 @@ from afterglow.frontends.onnx.importers.attention import Rotation, merge_heads, 
 from afterglow.frontends.onnx.importers.conversion import as_dtype
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
-from afterglow.ops import attention as att
+from afterglow.ops import attention_scores as att
 from afterglow.ops.append_rows import AppendRows
+from afterglow.ops.attention import Attention
 from afterglow.ops.elementwise import (
     Add,
     And,
@@ -134,13 +135,13 @@ def _attend(n: NodeContext, q: Value, k: Value, v: Value, lengths: _Lengths) -> 
     bias, cap = n.get(10), n.number("softcap", 0.0)
     plain = lengths.past is None and lengths.queries == lengths.cache
     if plain and window < 0 and bias is None and not cap and sinks is None:
-        return n.emit(att.Attention(scale, causal=True), q, k, v)
+        return n.emit(Attention(scale, causal=True), q, k, v)
     mask = _mask(n, q.type.shape[0], lengths, window)
     if bias is not None:
         bias = _widened_bias(n, bias, lengths.cache)
         mask = n.emit(Where(), mask, bias, scalar(n.builder, -np.inf, bias))
     if not cap and sinks is None:
-        return n.emit(att.Attention(scale), q, k, v, mask)
+        return n.emit(Attention(scale), q, k, v, mask)
     scores = att.emit_scores(n.builder, q, k, scale)
     if cap:
         limit = scalar(n.builder, cap, scores)

@@ -13,7 +13,8 @@ from afterglow.frontends.onnx.context import NodeContext
 from afterglow.frontends.onnx.importers.conversion import as_dtype
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
-from afterglow.ops import attention as att
+from afterglow.ops import attention_scores as att
+from afterglow.ops.attention import Attention
 from afterglow.ops.elementwise import Add, And, Div, Less, LessEqual, Mul, Sub, Where, scalar
 from afterglow.ops.functions import Tanh
 from afterglow.ops.indexing import Gather, Iota
@@ -68,7 +69,7 @@ def _attend(n: NodeContext, q: Value, k: Value, v: Value) -> tuple[Value, Value 
     plain_causal = _is_causal(n) and n.get(6) is None and ahead == keys - queries
     mask = _mask(n, q, keys, ahead, with_causal=_is_causal(n) and not plain_causal)
     if not n.number("softcap", 0.0) and not n.wants(3):
-        return n.emit(att.Attention(scale, plain_causal), q, k, v, mask), None
+        return n.emit(Attention(scale, plain_causal), q, k, v, mask), None
     if plain_causal:
         mask = _mask(n, q, keys, ahead, with_causal=True)
     return _attend_in_parts(n, att.emit_scores(n.builder, q, k, scale), mask, v)

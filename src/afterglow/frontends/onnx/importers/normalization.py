@@ -9,6 +9,7 @@ from afterglow.frontends.onnx.importers.conversion import as_dtype
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops import normalization as norm
+from afterglow.ops.channels import ChannelMoments
 from afterglow.ops.elementwise import Abs, Add, Div, Equal, Mul, Sub, Where, scalar
 from afterglow.ops.functions import Reciprocal, Sqrt
 from afterglow.ops.movement import Expand, Reshape
@@ -45,11 +46,7 @@ def batch_norm_or_training(n: NodeContext) -> Results:
     if not n.integer("training_mode", 0):
         return (_batch_norm(n, n[3], n[4]),)
     x = as_dtype(n, n[0], n[3].type.dtype)
-    axes = tuple(i for i in range(x.type.rank) if i != 1)
-    mean = n.emit(ReduceMean(axes, True), x)
-    centred = n.emit(Sub(), x, mean)
-    variance = n.emit(ReduceMean(axes, False), n.emit(Mul(), centred, centred))
-    mean = n.emit(Reshape(variance.type.shape), mean)
+    mean, variance = n.builder.emit_all(ChannelMoments(1 if x.type.rank > 1 else 0), x)
     running = (_blended(n, old, new) for old, new in ((n[3], mean), (n[4], variance)))
     return (_batch_norm(n, mean, variance), *running)
 

@@ -15,11 +15,11 @@ from afterglow.frontends.onnx.importers.conversion import as_dtype
 from afterglow.frontends.onnx.importers.movement import reshaped
 from afterglow.frontends.onnx.problems import NeedsInliningError
 from afterglow.frontends.onnx.registry import onnx_op
-from afterglow.graph import Value
+from afterglow.graph import Constant, Value
 from afterglow.ops import elementwise as e
 from afterglow.ops.functions import Cos, Log, Sqrt
 from afterglow.ops.movement import Expand, slice_axis
-from afterglow.ops.random import RandomUniform
+from afterglow.ops.random import Dropout, RandomUniform
 from afterglow.ops.reduction import CumSum, ReduceSum
 from afterglow.ops.softmax import Softmax
 from afterglow.types import DType
@@ -122,10 +122,24 @@ def dropout(n: NodeContext) -> tuple[Value, Value | None]:
     """Nothing is dropped in inference, which before version 12 is all there is."""
     if n.get(2) is not None and bool(n.known_number(2)):
         return _dropped(n)
+    rate = _rate(n)
+    y = n[0] if rate is None else n.emit(Dropout(rate), n[0])
     if not n.wants(1):
-        return n[0], None
+        return y, None
     dtype = boolean if n.opset >= 10 else n[0].type.dtype
-    return n[0], n.emit(Expand(n[0].type.shape), n.constant(np.ones((), dtype.numpy)))
+    return y, n.emit(Expand(n[0].type.shape), n.constant(np.ones((), dtype.numpy)))
+
+
+def _rate(n: NodeContext) -> float | None:
+    """The share of elements that training drops; None where it is not one, or not known."""
+    given = n.get(1)
+    if given is None:
+        rate = n.number("ratio", 0.5)
+    elif isinstance(given, Constant) and given.data.size == 1:
+        rate = float(given.data.item())
+    else:
+        return None
+    return rate if 0 <= rate < 1 and n[0].type.dtype.is_float else None
 
 
 def _dropped(n: NodeContext) -> tuple[Value, Value]:

@@ -9,6 +9,7 @@ from typing import Any
 from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode
 from afterglow.backends.cpu.bundle.files.extents import members_of
 from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
+from afterglow.backends.cpu.bundle.files.states import shared_state
 from afterglow.runtime.library import FORMAT
 from afterglow.types import FillLevel
 from afterglow.types.extent.text import spell_shape
@@ -46,6 +47,7 @@ def describe(code: BundleCode, version: str, digest: str) -> dict[str, Any]:
             "align": code.alignment,
             "checksum": f"{code.checksum:016x}",
         },
+        "state": _describe_state(code),
         "extents": [
             {"name": extent.name, "places": extent.places, "values": extent.values}
             for extent in code.extents
@@ -82,6 +84,11 @@ def _describe_entry(entry: EntryCode, code: BundleCode) -> dict[str, Any]:
         "alarms_at": entry.layout.before_alarms,
         "checks": [check.describe() for check in entry.checks],
     }
+
+
+def _describe_state(code: BundleCode) -> dict[str, Any] | None:
+    state = shared_state(code)
+    return None if state is None else {"bytes": state.size, "offsets": state.offsets}
 
 
 def _describe_field(field: Field) -> dict[str, Any]:

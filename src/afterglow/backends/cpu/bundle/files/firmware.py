@@ -79,7 +79,8 @@ It uses no files and no threads. @memory_functions
 def firmware_files(code: BundleCode) -> dict[str, str]:
     """The files that only a bundle for firmware has, and its Makefile."""
     weights = f"extern const unsigned char {code.name}_weights[];\n"
-    names = {"name": code.name, "upper": code.name.upper(), "prefix": code.entries[0].prefix}
+    prefix = code.entries[0].prefix
+    names = {"name": code.name, "upper": prefix.upper(), "prefix": prefix}
     files = {
         "main.c": _PROGRAM.substitute(
             **names, weights="" if code.embedded else weights, given=_given(code)

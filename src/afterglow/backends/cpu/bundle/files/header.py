@@ -8,6 +8,7 @@ from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode
 from afterglow.backends.cpu.bundle.files.choosing import write_choosing
 from afterglow.backends.cpu.bundle.files.extents import parameter, write_extents
 from afterglow.backends.cpu.bundle.files.fields import Field, fields_of, name_in_model
+from afterglow.backends.cpu.bundle.files.states import initialiser, write_states
 from afterglow.backends.cpu.bundle.files.template import Text
 from afterglow.runtime.native.status import Status
 
@@ -57,7 +58,7 @@ enum {
 
 @weights
 @team
-@entries@table
+@entries@table@state
 #ifdef __cplusplus
 }
 #endif
@@ -135,6 +136,7 @@ def write_header(code: BundleCode, version: str, digest: str) -> str:
         team=TEAM,
         entries="\n".join(_entry(entry, code, given) for entry in code.entries),
         table=write_choosing(code, given),
+        state=write_states(code),
     )
 
 
@@ -148,6 +150,7 @@ def _entry(entry: EntryCode, code: BundleCode, given: str) -> str:
     fields, upper, extent = fields_of(entry), entry.prefix.upper(), parameter(entry)
     gap = f"\n{' ' * len(f'int32_t {entry.prefix}_run_team(')}" if extent else " "
     states = any(field.role == "state" and field.level is None for field in fields)
+    states = states and initialiser(code) is None
     return _ENTRY.substitute(
         extents=write_extents(entry, code.name.upper()),
         extent=extent,

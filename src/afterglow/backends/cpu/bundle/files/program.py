@@ -5,6 +5,7 @@ from __future__ import annotations
 from afterglow.backends.cpu.bundle.code import BundleCode
 from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
 from afterglow.backends.cpu.bundle.files.program_extents import program_extents
+from afterglow.backends.cpu.bundle.files.states import initialiser
 from afterglow.backends.cpu.bundle.files.template import Text
 
 _PROGRAM = Text(r"""/* Runs @prefix on files.
@@ -204,7 +205,7 @@ int main(int argc, char **argv) {
 @sizes    for (int i = 0; i < TENSORS; i++)
         if (!tensors[i].is_output && tensors[i].file) read_tensor(&tensors[i], tensors[i].file);
     @{prefix}_io io = {@members};
-    afterglow_pool *pool = NULL;
+@first    afterglow_pool *pool = NULL;
     if (threads > 1) pool = afterglow_pool_start(threads, @{upper}_SCRATCH_BYTES);
     for (int i = 0; i < repeat; i++) {
         double before = now(), after;
@@ -314,7 +315,27 @@ def write_program(code: BundleCode, meanings: list[str]) -> str:
         inputs=len(inputs),
         input_names=" ".join(field.member for field in inputs),
         members=", ".join(f"tensors[{number}].data" for number in range(len(fields))),
+        first=_filling(code, fields),
         **program_extents(entry, fields),
+    )
+
+
+def _filling(code: BundleCode, fields: list[Field]) -> str:
+    """Have the entry that fills the state do so, if there is one."""
+    entry = initialiser(code)
+    if entry is None:
+        return ""
+    places = {field.name: number for number, field in enumerate(fields) if field.role == "state"}
+    unused = "allocate({})"
+    members = [
+        f"tensors[{places[f.name]}].data" if f.name in places else unused.format(f.type.nbytes)
+        for f in fields_of(entry)
+    ]
+    given = "" if code.embedded else ", weights"
+    upper = entry.prefix.upper()
+    return (
+        f"    {entry.prefix}_io filled = {{{', '.join(members)}}};\n"
+        f"    check({entry.prefix}_run(&filled, allocate({upper}_ARENA_BYTES){given}));\n"
     )
 
 

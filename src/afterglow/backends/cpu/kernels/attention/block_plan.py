@@ -82,7 +82,7 @@ class BlockPlan:
         most = most - 1 if most > LOW_TILE else most
         if is_ranged(self.problem.keys):
             return RegisterTile(min(most, MOST_RANGED), vectors, self.lanes)
-        return RegisterTile(_height(self.part, most), vectors, self.lanes)
+        return RegisterTile(height_of(self.part, most), vectors, self.lanes)
 
     @property
     def value_tile(self) -> RegisterTile:
@@ -106,7 +106,7 @@ class BlockPlan:
         return {name: Storage(self.dtype, n * self.queries) for name, n in columns.items()}
 
 
-def _height(keys: int, most: int) -> int:
+def height_of(keys: int, most: int) -> int:
     """Rows of a tile that cover the keys with little beyond them."""
     heights = range(min(keys, max(1, most // 2)), min(keys, most) + 1)
     return min(heights, key=lambda rows: -(-keys // rows) * (rows + 1))

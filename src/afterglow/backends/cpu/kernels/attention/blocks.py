@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from afterglow.backends.cpu.kernels.attention.block_plan import LAST_KEYS, BlockPlan
-from afterglow.backends.cpu.kernels.attention.columns import lane_mask, panels_of
-from afterglow.backends.cpu.kernels.attention.masking import BlockMask
-from afterglow.backends.cpu.kernels.attention.packing import pack_rows
+from afterglow.backends.cpu.kernels.attention.block_plan import BlockPlan
+from afterglow.backends.cpu.kernels.attention.block_scores import (
+    BlockScores,
+    pieces_of,
+    quotient_up,
+)
+from afterglow.backends.cpu.kernels.attention.columns import lane_mask, panels_of, store_vectors
 from afterglow.backends.cpu.kernels.attention.problem import Results, Scratch
 from afterglow.backends.cpu.kernels.attention.weights import LOWEST, finite_peak, weight
 from afterglow.backends.cpu.llvm.emitter import (
@@ -22,8 +25,6 @@ from afterglow.backends.cpu.llvm.emitter import (
     Value,
     fma,
     larger,
-    quotient,
-    remainder,
     smaller,
 )
 from afterglow.backends.cpu.micro.accumulate import accumulate, by_rows
@@ -31,52 +32,34 @@ from afterglow.backends.cpu.micro.kernel import Phase
 from afterglow.types.extent import is_ranged
 
 
-def _pieces(count: Index, size: int) -> Index:
-    """The number of pieces of a size that cover a number of elements."""
-    return -(-count // size) if isinstance(count, int) else _pieces_of(count, size)
-
-
-def _pieces_of(count: Value, size: int) -> Value:
-    return quotient(count + (size - 1), size)
-
-
-class Blocks:
+class Blocks(BlockScores):
     """Writes what is done for one block of queries."""
 
     def __init__(self, p: Phase, plan: BlockPlan, scratch: Scratch) -> None:
-        problem = plan.problem
-        self.e, self.problem, self.queries = p.e, problem, plan.queries
-        self.dtype, self.lanes, self.tile = plan.dtype, plan.lanes, plan.key_tile
-        self.vectors = self.tile.vectors
+        super().__init__(p, plan, scratch)
         self.part, self.in_parts = plan.part, plan.in_parts
-        self.panels = panels_of(problem.value_width, plan.value_tile)
+        self.panels = panels_of(plan.problem.value_width, plan.value_tile)
         self.row_stride = plan.pitch
-        self.is_ranged = is_ranged(problem.keys)
         self.sink = p.sink()
-        self.mask = BlockMask(p, plan, scratch)
-        self.q, self.k, self.v = (p.pointer(x.buffer) for x in (problem.q, problem.k, problem.v))
-        self.packed, self.scores, self.mixed = map(scratch, ("packed", "scores", "mixed"))
-        self.peaks, self.sums, self.factors = map(scratch, ("peaks", "sums", "factors"))
+        self.mixed, self.sums, self.factors = map(scratch, ("mixed", "sums", "factors"))
 
     def write(self, batch: Index, head: Index, first: Value) -> None:
         """The queries from `first` on of one head."""
         e, problem = self.e, self.problem
-        q = problem.q.at(self.q, batch, head)
         k = problem.k.at(self.k, batch, head)
         v = problem.v.at(self.v, batch, head)
-        pack_rows(e, self.packed, q, problem.q, first, problem.queries, problem.width, self.tile)
-        self.mask.begin(batch, head, first)
-        self._store(self.peaks, [e.constant(self.dtype, LOWEST, self.lanes)] * self.vectors)
-        self._store(self.sums, [e.constant(self.dtype, 0, self.lanes)] * self.vectors)
+        self.begin(batch, head, first)
+        store_vectors(self.peaks, [e.constant(self.dtype, LOWEST, self.lanes)] * self.vectors)
+        store_vectors(self.sums, [e.constant(self.dtype, 0, self.lanes)] * self.vectors)
         if self.in_parts and not self.is_ranged:
             e.zero(self.mixed, self.queries * self.row_stride)
-        seen = self._seen(first)
+        seen = self.seen(first)
         with self._parts(seen) as start:
             count = self._count(start, seen)
             self._write_scores(k, start, count)
             self._write_weights(count)
             self._write_mixed(v + start * problem.v.row_stride, first, start, count)
-        self._put(problem.results(self.sink, batch, head, first), self._valid(first))
+        self._put(problem.results(self.sink, batch, head, first), self.valid(first))
 
     @contextmanager
     def _parts(self, seen: Index) -> Iterator[Value]:
@@ -87,124 +70,43 @@ class Blocks:
         elif not self.in_parts:
             yield self.e.index(0)
         else:
-            parts = larger(_pieces_of(self.e.index(seen), self.part), 1)
+            parts = larger(quotient_up(self.e.index(seen), self.part), 1)
             with self.e.loop(parts, name="part") as number:
                 yield number * self.part
-
-    def _seen(self, first: Value) -> Index:
-        """How many keys any query of the block sees; of a known number at least a tile's."""
-        keys = self.problem.keys
-        if not self.problem.causal:
-            return self.e.index(keys) if self.is_ranged else keys
-        last = first + (self.queries + keys - self.problem.queries)
-        return self._tile_at_least(smaller(last, keys))
 
     def _count(self, start: Value, seen: Index) -> Index:
         """How many keys there are in the part that begins at `start`, or as many as a tile has."""
         if not self.in_parts:
             return seen
-        return self._tile_at_least(smaller(self.e.index(seen) - start, self.part))
-
-    def _tile_at_least(self, count: Value) -> Value:
-        return count if self.is_ranged else larger(count, self.tile.rows)
-
-    def _valid(self, first: Value) -> Index:
-        """How many queries of the block exist."""
-        if self.problem.queries % self.queries == 0:
-            return self.queries
-        return smaller(self.problem.queries - first, self.queries)
+        return self.tile_at_least(smaller(self.e.index(seen) - start, self.part))
 
     def _write_scores(self, k: Pointer, start: Value, count: Index) -> None:
         """Tiles of keys by queries, then what softmax needs of them."""
-        problem, before = self.problem, self._load(self.peaks)
-        peaks = (self._write_any_tiles if self.is_ranged else self._write_tiles)(
-            k, start, count, before
-        )
+        problem, before = self.problem, self.load(self.peaks)
+        peaks = self.write_scores(k, start, count, before)
         if self.in_parts:
             unit = problem.score_unit
             pairs = zip(before, peaks, strict=True)
-            self._store(self.factors, [weight(old, finite_peak(new), unit) for old, new in pairs])
-        self._store(self.peaks, peaks)
-
-    def _write_tiles(
-        self, k: Pointer, start: Value, count: Index, peaks: list[Value]
-    ) -> list[Value]:
-        """Tiles of one height; the last one may do keys again that the one before has done."""
-        rows = self.tile.rows
-
-        def write_tile(number: Value, peaks: list[Value]) -> list[Value]:
-            place = smaller(number * rows, self.e.index(count) - rows)
-            return self._write_tile(k, start, place, peaks)
-
-        return self.e.fold(_pieces(count, rows), peaks, write_tile, name="tile")
-
-    def _write_any_tiles(
-        self, k: Pointer, start: Value, count: Index, peaks: list[Value]
-    ) -> list[Value]:
-        """High tiles as far as they go, then low ones, in which the last key may be repeated."""
-        rows, keys = self.tile.rows, self.e.index(count)
-        whole = keys - remainder(keys, rows)
-        peaks = self.e.fold(
-            whole,
-            peaks,
-            lambda place, peaks: self._write_tile(k, start, place, peaks),
-            step=rows,
-            name="tile",
-        )
-
-        def write_last(place: Value, peaks: list[Value]) -> list[Value]:
-            last = [start + smaller(place + row, keys - 1) for row in range(LAST_KEYS)]
-            return self._write_keys(k, [(key, 0) for key in last], place, peaks)
-
-        return self.e.fold(keys, peaks, write_last, start=whole, step=LAST_KEYS, name="tile")
-
-    def _write_tile(
-        self, k: Pointer, start: Value, place: Value, peaks: list[Value]
-    ) -> list[Value]:
-        """The scores of neighbouring keys."""
-        key = start + place
-        keys = [(key, row) for row in range(self.tile.rows)]
-        return self._write_keys(k, keys, place, peaks)
-
-    def _write_keys(
-        self, k: Pointer, keys: list[tuple[Value, int]], place: Value, peaks: list[Value]
-    ) -> list[Value]:
-        """The scores of keys, each a known number after another, as those from `place` on."""
-        stride = self.problem.k.row_stride
-        starts = {key: k + key * stride for key in dict.fromkeys(key for key, _ in keys)}
-        products = accumulate(
-            self.e,
-            self.tile.with_rows(len(keys)),
-            [starts[key] + row * stride for key, row in keys],
-            self.packed,
-            self.problem.width,
-            self.dtype,
-            row_step=self.problem.k.column_stride,
-        )
-        line = self.scores + place * self.queries
-        for number, ((key, row), vectors) in enumerate(zip(keys, products, strict=True)):
-            made = self.mask.scores(key, row, vectors)
-            self._store(line + number * self.queries, made)
-            peaks = [larger(a, b) for a, b in zip(made, peaks, strict=True)]
-        return peaks
+            store_vectors(self.factors, [weight(old, finite_peak(new), unit) for old, new in pairs])
+        store_vectors(self.peaks, peaks)
 
     def _write_weights(self, count: Index) -> None:
         """Scores become weights, whose sums go on."""
-        peaks = [finite_peak(peak) for peak in self._load(self.peaks)]
+        peaks = [finite_peak(peak) for peak in self.load(self.peaks)]
         zeros = [self.e.constant(self.dtype, 0, self.lanes)] * self.vectors
 
         def add_key(key: Value, sums: list[Value]) -> list[Value]:
             line = self.scores + key * self.queries
-            scores = zip(self._load(line), peaks, strict=True)
+            scores = zip(self.load(line), peaks, strict=True)
             weights = [weight(score, peak, self.problem.score_unit) for score, peak in scores]
-            self._store(line, weights)
+            store_vectors(line, weights)
             return [total + made for total, made in zip(sums, weights, strict=True)]
 
         sums = self.e.fold(count, zeros, add_key, unroll=2, name="key")
         if self.in_parts:
-            before = zip(self._load(self.sums), self._load(self.factors), sums, strict=True)
+            before = zip(self.load(self.sums), self.load(self.factors), sums, strict=True)
             sums = [fma(total, factor, made) for total, factor, made in before]
-        self._store(self.sums, sums)
+        store_vectors(self.sums, sums)
 
     def _write_mixed(self, v: Pointer, first: Value, start: Value, count: Index) -> None:
         """Weights times values, summed up for each query."""
@@ -213,7 +115,7 @@ class Blocks:
             with self.e.loop(panel.count, name="panel") as number:
                 column = number * panel.tile.columns + panel.start
                 values = v + column * self.problem.v.column_stride
-                with self.e.loop(_pieces(self._valid(first), rows), name="row") as turn:
+                with self.e.loop(pieces_of(self.valid(first), rows), name="row") as turn:
                     row = turn * rows
                     made = self.mixed + row * self.row_stride + column
                     sums = accumulate(
@@ -230,8 +132,7 @@ class Blocks:
                     if self.in_parts:
                         sums = self._joined(made, row, start, sums)
                     for r, vectors in enumerate(sums):
-                        for number_, vector in enumerate(vectors):
-                            made.store(vector, r * self.row_stride + number_ * self.lanes)
+                        store_vectors(made + r * self.row_stride, vectors)
 
     def _joined(
         self, made: Pointer, row: Value, start: Value, sums: list[list[Value]]
@@ -270,10 +171,3 @@ class Blocks:
             if whole < width:
                 mask = lane_mask(self.e, width - whole, self.lanes)
                 out.put(whole, line.load(whole, self.lanes) * inverse, mask)
-
-    def _load(self, line: Pointer) -> list[Value]:
-        return [line.load(v * self.lanes, self.lanes) for v in range(self.vectors)]
-
-    def _store(self, line: Pointer, vectors: list[Value]) -> None:
-        for v, vector in enumerate(vectors):
-            line.store(vector, v * self.lanes)

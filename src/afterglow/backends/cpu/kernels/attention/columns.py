@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, first_lanes
@@ -49,3 +50,14 @@ def lane_mask(e: Emitter, left: Index, lanes: int) -> Value | None:
     if isinstance(left, int) and left >= lanes:
         return None
     return first_lanes(e.index(left), lanes)
+
+
+def load_vectors(line: Pointer, tile: RegisterTile) -> list[Value]:
+    """As many neighbouring vectors as a row of the tile has."""
+    return [line.load(v * tile.lanes, tile.lanes) for v in range(tile.vectors)]
+
+
+def store_vectors(line: Pointer, vectors: Sequence[Value]) -> None:
+    """Write vectors one after the other."""
+    for number, vector in enumerate(vectors):
+        line.store(vector, number * vector.lanes)

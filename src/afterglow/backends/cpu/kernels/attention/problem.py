@@ -14,7 +14,7 @@ from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.micro.tile import sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr
-from afterglow.ops.attention import Attention
+from afterglow.ops.attention_scores import WeighsKeys
 from afterglow.types.dtype import DType, boolean
 from afterglow.types.extent import is_ranged, undecided
 
@@ -122,8 +122,8 @@ def lanes_of(problem: AttentionProblem, target: Target) -> int:
 def problem_of(step: OpInstr) -> AttentionProblem:
     """The problem that a step states."""
     op = step.op
-    assert isinstance(op, Attention)
-    (q, k, v), mask = step.required, step.optional(3)
+    assert isinstance(op, WeighsKeys)
+    (q, k, v), mask = step.required[:3], step.optional(op.operand_names.index("mask"))
     batch, heads, queries, width = q.type.shape
     keys, value_width = v.type.shape[2:]
     for extent in (width, value_width):

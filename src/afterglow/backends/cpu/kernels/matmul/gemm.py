@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
@@ -22,6 +23,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     Pointer,
     Value,
     convert,
+    equal,
     first_lanes,
     load_masked,
     smaller,
@@ -174,16 +176,36 @@ class Gemm:
     def write(self) -> None:
         """Write all of it."""
         with self.p.units() as unit:
-            rest, panel = split(unit, self.plan.panels)
-            batch, block = split(rest, self.plan.blocks)
+            batch, panel, block = self._place(unit)
             lhs = self.lhs + self.problem.lhs.batch.offset(batch)
-            rhs = self.find_panel(batch, panel)
+            with self._before_first(unit, block):
+                rhs = self.find_panel(batch, panel)
             first, last = tiles_of_block(self.e, block, self.plan.tiles, self.plan.blocks)
             at = _Panel(batch, panel, lhs, rhs, first)
             if is_ranged(self.problem.rows):
                 self._write_any(at, last)
             else:
                 self._write_runs(at, last)
+
+    def _place(self, unit: Value) -> tuple[Index, Index, Index]:
+        """The batch, the panel and the block of a unit.
+
+        Blocks that share a panel follow each other if that must be made.
+        """
+        plan = self.plan
+        if plan.makes_panels:
+            rest, block = split(unit, plan.blocks)
+            batch, panel = split(rest, plan.panels)
+        else:
+            rest, panel = split(unit, plan.panels)
+            batch, block = split(rest, plan.blocks)
+        return batch, panel, block
+
+    def _before_first(self, unit: Value, block: Index) -> AbstractContextManager[None]:
+        """Where a panel is made: before the first block of it that a thread has."""
+        if not self.plan.makes_panels or largest(self.plan.blocks) == 1:
+            return nullcontext()
+        return self.e.when(equal(self.e.index(block), 0) | equal(unit, self.p.begin))
 
     def _write_runs(self, at: _Panel, last: Index) -> None:
         """Tiles of one height or two."""

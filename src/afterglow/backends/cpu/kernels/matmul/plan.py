@@ -38,9 +38,9 @@ class PanelReading(Enum):
     """How a panel of rhs is read."""
 
     CONSTANT = "packed when the model is compiled"
-    PACKED = "packed by each unit"
+    PACKED = "packed by each thread"
     DIRECT = "where it lies"
-    DEQUANTIZED = "dequantized by each unit"
+    DEQUANTIZED = "dequantized by each thread"
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,11 @@ class GemmPlan:
     """The plan for more rows, whose packing begins with the panels."""
     used: int = 1
     """1 in runs that it is for, 0 in those that another algorithm is for."""
+
+    @property
+    def makes_panels(self) -> bool:
+        """Whether panels are made while the product runs."""
+        return self.reading in (PanelReading.PACKED, PanelReading.DEQUANTIZED)
 
 
 def plan_with(tile: RegisterTile, problem: GemmProblem, target: Target) -> GemmPlan:

@@ -1,0 +1,72 @@
+"""The order of steps that touch a state: what needs its old value comes before what changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
+
+from afterglow.lowering.scheduling.problem import Step, users_of
+
+
+@dataclass(frozen=True)
+class StateChange:
+    """A step that writes a state, and those that touch the state before it, by their numbers."""
+
+    writer: int
+    before: frozenset[int]
+
+
+def with_state_changes(
+    steps: Sequence[Step], changes: Iterable[StateChange]
+) -> tuple[list[int], tuple[Step, ...]]:
+    """Steps that need what must run before them, in an order that works; and their old numbers.
+
+    A change that has to come before something that it needs is left as it is.
+    """
+    needs = [dict.fromkeys(step.needs) for step in steps]
+    users = [dict.fromkeys(some) for some in users_of(steps)]
+    for change in changes:
+        before = change.before - {change.writer}
+        if not before.isdisjoint(_behind(change.writer, users)):
+            continue
+        needs[change.writer].update(dict.fromkeys(sorted(before)))
+        for number in before:
+            users[number][change.writer] = None
+    order = _order(needs, users)
+    place = {old: new for new, old in enumerate(order)}
+    return order, tuple(
+        replace(
+            steps[old],
+            needs=tuple(place[need] for need in needs[old]),
+            joins=frozenset(place[join] for join in steps[old].joins),
+        )
+        for old in order
+    )
+
+
+def _behind(number: int, users: Sequence[Iterable[int]]) -> set[int]:
+    """All steps that come after one because they need it, directly or not."""
+    found = {number}
+    waiting = [number]
+    while waiting:
+        new = [user for user in users[waiting.pop()] if user not in found]
+        found.update(new)
+        waiting += new
+    return found - {number}
+
+
+def _order(needs: Sequence[Iterable[int]], users: Sequence[Iterable[int]]) -> list[int]:
+    """All steps, each after those that it needs, and otherwise as they come."""
+    missing = [len([*some]) for some in needs]
+    ready = [number for number, count in enumerate(missing) if not count]
+    heapify(ready)
+    order = []
+    while ready:
+        number = heappop(ready)
+        order.append(number)
+        for user in users[number]:
+            missing[user] -= 1
+            if not missing[user]:
+                heappush(ready, user)
+    return order

@@ -1,0 +1,92 @@
+"""What a layer is, and how a network of layers becomes a module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import TypeAlias
+
+from afterglow.graph import Builder, Function, Module, Value
+from afterglow.nn.scope import AnyLayer, LayerError, Scope, describe
+from afterglow.support.errors import CompileError, UsageError
+from afterglow.types import DType, TensorType
+from afterglow.types.dtype import dtype_named
+from afterglow.types.extent import LARGEST_EXTENT, Dim, ranged
+
+Extent: TypeAlias = "int | str | None"
+"""A number, or a dimension that is free: its name, or None."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """Shape and element type of an input of a network; integers are `"i64"`."""
+
+    shape: Sequence[Extent]
+    dtype: DType | str = "f32"
+
+
+Inputs: TypeAlias = "Mapping[str, Input | Sequence[Extent]]"
+"""The inputs of a network by name; where only a shape is given, they hold f32."""
+
+
+class Layer:
+    """Base of layers, which build their part of a network: subclasses define `build`.
+
+    A layer is a value. Its weights are in the module, under the name of its place.
+    """
+
+    def build(self, scope: Scope, x: Value) -> Value:
+        """Emit ops that compute the layer of `x`."""
+        raise NotImplementedError
+
+    def module(self, inputs: Inputs, *, seed: int = 0) -> Module:
+        """The network as a module, whose constants are the weights: see `nn.module`."""
+        return module(self, inputs, seed=seed)
+
+    def __repr__(self) -> str:
+        own = [f for f in fields(self) if f.repr]  # type: ignore[arg-type]  # layers are dataclasses
+        texts = [
+            repr(getattr(self, f.name)) if f.default is MISSING else f"{f.name}={value!r}"
+            for f in own
+            if (value := getattr(self, f.name)) != f.default
+        ]
+        return f"{type(self).__name__}({', '.join(texts)})"
+
+
+def module(network: AnyLayer, inputs: Inputs, *, seed: int = 0) -> Module:
+    """A module that computes a network of some inputs, by position, with the result `y`.
+
+    Weights are constants whose names are those that PyTorch gives them. They depend on the seed,
+    their name and their shape alone, and are the same on every machine.
+    """
+    owner = Module("network")
+    function = Function("main", owner)
+    given = [function.input(name, _type(name, spec)) for name, spec in inputs.items()]
+    try:
+        y = Scope(Builder(function), seed).built(network, *given)
+    except LayerError:
+        raise
+    except CompileError as error:
+        error.what = f"{describe(network)}: {error.what}"
+        raise
+    function.output("y", y)
+    return owner
+
+
+def _type(name: str, spec: Input | Sequence[Extent]) -> TensorType:
+    given = spec if isinstance(spec, Input) else Input(tuple(spec))
+    dtype = dtype_named(given.dtype) if isinstance(given.dtype, str) else given.dtype
+    return TensorType(dtype, tuple(_extent(name, i, e) for i, e in enumerate(given.shape)))
+
+
+def _extent(name: str, axis: int, extent: Extent) -> int:
+    """A number as it is; a free dimension, whose name on axis 0 is `batch`, as any extent."""
+    if isinstance(extent, int):
+        if extent < 0:
+            raise UsageError(
+                f"input {name!r} has extent {extent} along axis {axis}",
+                help="give a number, a name, or None for a dimension that is free",
+            )
+        return extent
+    free = extent or ("batch" if axis == 0 else f"{name}_{axis}")
+    return ranged(Dim(free, 1, LARGEST_EXTENT))

@@ -1,0 +1,93 @@
+"""Where a layer builds its part of a network: it makes parameters there, and emits ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from afterglow.graph import Builder, Constant, Op, Value
+from afterglow.nn.init import Initialiser, generator
+from afterglow.support.errors import CompileError, UsageError
+
+
+@runtime_checkable
+class Buildable(Protocol):
+    """Anything that builds its part of a network of what comes in."""
+
+    @property
+    def build(self) -> Callable[..., Value]:
+        """Emits ops in a scope that compute the layer of its inputs."""
+
+
+AnyLayer: TypeAlias = "Buildable | Callable[..., Value]"
+"""An object with a method `build(scope, x)`, or a function `(scope, x)`."""
+
+
+class LayerError(CompileError):
+    """A layer cannot be built of what comes in; the message names the layer."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The place of a layer in a network: `path` names it, as `encoder.0` does."""
+
+    builder: Builder
+    seed: int
+    path: str = ""
+
+    def parameter(self, name: str, shape: tuple[int, ...], init: Initialiser) -> Constant:
+        """A weight of this layer, with its first value."""
+        full = self._inside(name)
+        data = init(generator(self.seed, full), shape)
+        if data.shape != shape:
+            raise UsageError(f"the initialiser of {full} gives shape {data.shape}, not {shape}")
+        return self.builder.constant(data, full)
+
+    def emit(self, op: Op, *operands: Value | None) -> Value:
+        """Apply an op that has one result."""
+        return self.emit_all(op, *operands)[0]
+
+    def emit_all(self, op: Op, *operands: Value | None) -> tuple[Value, ...]:
+        """Apply an op that has any number of results."""
+        name = self._inside(op.mnemonic)
+        return self.builder.emit_all(op, *operands, name=name, origin=self.path)
+
+    def layer(self, name: str, layer: AnyLayer, *inputs: Value) -> Value:
+        """Build a layer inside of this one; its parameters begin with `name`."""
+        inner = Scope(self.builder, self.seed, self._inside(name))
+        try:
+            return inner.built(layer, *inputs)
+        except LayerError:
+            raise
+        except CompileError as error:
+            what = f"layer {inner.path}, {describe(layer)}: {error.what}"
+            raise LayerError(
+                what, where=error.where, excerpt=error.excerpt, help=error.help
+            ) from None
+
+    def built(self, layer: AnyLayer, *inputs: Value) -> Value:
+        """What a layer makes of its inputs, in this very place."""
+        build = layer.build if isinstance(layer, Buildable) else layer
+        return build(self, *inputs)
+
+    def expect(self, x: Value, axis: int, extent: int, what: str, fix: str = "") -> None:
+        """Refuse an input whose extent along an axis is not that of the layer."""
+        has_axis = -x.type.rank <= axis < x.type.rank
+        if has_axis and x.type.shape[axis] == extent:
+            return
+        found = f"{x.type.shape[axis]} along axis {axis}" if has_axis else f"no axis {axis}"
+        raise CompileError(f"takes {extent} {what}, but its input {x.type} has {found}", help=fix)
+
+    def expect_rank(self, x: Value, axes: str) -> None:
+        """Refuse an input that does not have as many axes as `axes` names."""
+        if x.type.rank != len(axes.split(", ")):
+            raise CompileError(f"takes an input [{axes}], got {x.type}")
+
+    def _inside(self, name: str) -> str:
+        return f"{self.path}.{name}" if self.path else name
+
+
+def describe(layer: Any) -> str:
+    """A layer as messages write it."""
+    return getattr(layer, "__name__", None) or repr(layer)

@@ -1,0 +1,1 @@
+"""Training: of a graph that computes outputs, one that learns."""
