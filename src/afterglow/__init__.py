@@ -39,10 +39,15 @@ if _typing.TYPE_CHECKING:
         ParseError,
         QueueFullError,
         ShutdownError,
+        TrainingError,
         UnsupportedError,
         UsageError,
         VerifyError,
     )
+    from afterglow.training.checkpoint import Checkpoints
+    from afterglow.training.early_stopping import EarlyStopping
+    from afterglow.training.history import History
+    from afterglow.training.trainer import Trainer
     from afterglow.types import DType, TensorType
 
     __version__: str
@@ -51,13 +56,16 @@ __all__ = [
     "AfterglowError",
     "AfterglowWarning",
     "Builder",
+    "Checkpoints",
     "CompileError",
     "CompiledModel",
     "DType",
     "DeadlineError",
     "DeviceError",
     "DeviceInfo",
+    "EarlyStopping",
     "Function",
+    "History",
     "Host",
     "ImageSamples",
     "IndexRangeError",
@@ -72,6 +80,8 @@ __all__ = [
     "ShutdownError",
     "TensorType",
     "Trace",
+    "Trainer",
+    "TrainingError",
     "UnsupportedError",
     "UsageError",
     "VerifyError",
@@ -113,8 +123,12 @@ _HOMES = {
     "afterglow.support.errors": (
         *("AfterglowError", "AfterglowWarning", "CompileError", "DeviceError", "IndexRangeError"),
         *("ModelError", "ParseError", "UnsupportedError", "UsageError", "VerifyError"),
-        *("DeadlineError", "QueueFullError", "ShutdownError"),
+        *("DeadlineError", "QueueFullError", "ShutdownError", "TrainingError"),
     ),
+    "afterglow.training.checkpoint": ("Checkpoints",),
+    "afterglow.training.early_stopping": ("EarlyStopping",),
+    "afterglow.training.history": ("History",),
+    "afterglow.training.trainer": ("Trainer",),
     "afterglow.types": ("DType", "TensorType"),
 }
 """Where names are imported from, as above; those that are modules are their own homes."""

@@ -249,9 +249,14 @@ def lowering_pipeline(has_kernel: HasKernel, *, optimize: bool) -> Pipeline:
             LowerOps(has_kernel),
             *(tidy if optimize else ()),
             DropDead(),  # what lowering left over
-            Schedule(_in_place) if optimize else Schedule(),  # last: nothing moves afterwards
+            scheduling(optimize=optimize),  # last: nothing moves afterwards
         ),
     )
+
+
+def scheduling(*, optimize: bool) -> Schedule:
+    """The pass that orders nodes, which knows what becomes of copies later."""
+    return Schedule(_in_place) if optimize else Schedule()
 
 
 def _in_place(program: Program) -> None:

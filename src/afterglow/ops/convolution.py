@@ -45,27 +45,9 @@ class Convolution(Op):
         return windows
 
     def weight_gradient(self, b: Builder, x: Value, grad: Value, weight: tuple[int, ...]) -> Value:
-        """What each weight [O, kernel…, C / groups] has a part in: a product of x and a gradient.
-
-        It is a convolution as well: of x with the gradient as the kernel, which has its places
-        `strides` apart, at positions `dilations` apart. Images and channels change places.
-        """
-        batch, *extents, channels = x.type.shape
-        rank, inner = x.type.rank, channels // self.groups
-        apart = b.emit(Reshape((batch, *extents, self.groups, inner)), x)
-        moved = b.emit(Transpose((rank, *range(1, rank), 0)), apart)
-        images = b.emit(Reshape((inner, *extents, self.groups * batch)), moved)
-        kernel = b.emit(Transpose((rank - 1, *range(1, rank - 1), 0)), grad)
-        begins = self.windows(weight).begins
-        bare = (*begins, *(0 for _ in begins))
-        turned = Windows(grad.type.shape[1:-1], self.dilations, bare, self.strides)
-        missing = zip(turned.seen_extents(weight[1:-1]), extents, strict=True)
-        ends = tuple(max(0, seen - extent) for seen, extent in missing)
-        product = Conv(self.dilations, (*begins, *ends), self.strides, self.groups)
-        found = b.emit(product, images, kernel)
-        starts, steps = (0,) * rank, (1,) * rank
-        kept = b.emit(Slice(starts, (inner, *weight[1:-1], weight[0]), steps), found)
-        return b.emit(Transpose((rank - 1, *range(1, rank - 1), 0)), kept)
+        """The gradient of the weight, given its shape: a product of x and a gradient."""
+        geometry = self.strides, self.pads, self.dilations, self.groups
+        return b.emit(ConvWeightGradient(*geometry, weight[1:-1]), x, grad)
 
 
 @op("conv")
@@ -288,8 +270,7 @@ class ConvTranspose(Convolution):
         """The convolution that it transposes gathers it; the bias gets the sum of each channel."""
         gather = Conv(self.strides, self.pads, self.dilations, self.groups)
         gathered = b.emit(gather, grad, weight)
-        starts, steps = (0,) * x.type.rank, (1,) * x.type.rank
-        kept = b.emit(Slice(starts, x.type.shape, steps), gathered)
+        kept = _first_rows(b, gathered, x.type.shape)
         return kept, self.weight_gradient(b, grad, x, weight.type.shape), grad
 
     def lower(self, b: Builder, x: Value, weight: Value, bias: Value | None = None) -> Value:
@@ -359,6 +340,103 @@ class ConvTranspose(Convolution):
         """The multiplications."""
         x, weight = self.required_of(operands)
         return x.size * math.prod(weight.shape[1:])
+
+
+@op("conv_weight_gradient")
+class ConvWeightGradient(Convolution):
+    """The gradient of a convolution's weight: from x and slopes, the gradient of its result.
+
+    Each element of it [O, kernel…, C / groups] is a sum over all windows: of the element of x
+    [N, spatial…, C] that its tap sees there, times the slope [N, windows…, O] of its channel.
+    """
+
+    kernel: tuple[int, ...] = ()
+
+    def infer(self, x: TensorType, slopes: TensorType) -> TensorType:
+        """The weight's own shape."""
+        require_number(x=x, slopes=slopes)
+        require_same_dtype(x=x, slopes=slopes)
+        windows = self._windows
+        windows.check(x)
+        channels, results = x.shape[-1], slopes.shape[-1]
+        require(
+            self.groups > 0 and channels % self.groups == 0 and results % self.groups == 0,
+            f"channels do not fit {self.groups} groups: x {x}, slopes {slopes}",
+        )
+        counts = windows.counts(x.shape[1:-1])
+        fits = slopes.rank == x.rank and slopes.shape[0] == x.shape[0]
+        spatial = zip(counts, slopes.shape[1:-1], strict=False)
+        fits = fits and all(smallest(count - own) >= 0 for count, own in spatial)
+        require(
+            fits, f"slopes must have a row for each of the windows {counts} of x {x}, got {slopes}"
+        )
+        return TensorType(x.dtype, (results, *self.kernel, channels // self.groups))
+
+    @property
+    def _windows(self) -> Windows:
+        return Windows(self.kernel, self.strides, self.pads, self.dilations)
+
+    def evaluate(self, x: Array, slopes: Array) -> Array:
+        """A matrix product for each tap, over the windows in which it sees some of x."""
+        groups, windows = self.groups, self._windows
+        inner, results = x.shape[-1] // groups, slopes.shape[-1] // groups
+        by_group = x.reshape(*x.shape[:-1], groups, inner)
+        by_result = slopes.reshape(*slopes.shape[:-1], groups, results)
+        result = np.zeros((groups, results, *self.kernel, inner), x.dtype)
+        axes = enumerate(zip(x.shape[1:-1], slopes.shape[1:-1], strict=True))
+        taps = [windows.seeing_taps(axis, extent, count) for axis, (extent, count) in axes]
+        for place in itertools.product(*taps) if result.size else ():
+            source = (windows.places(axis, *seen) for axis, seen in enumerate(place))
+            rows = by_group[(slice(None), *source)]
+            part = by_result[(slice(None), *(slice(w.start, w.stop) for _, w in place))]
+            lhs, rhs = (_by_group(operand) for operand in (part, rows))
+            at: tuple[Any, ...] = (slice(None), slice(None), *(tap for tap, _ in place))
+            result[at] = multiply_matrices(lhs.swapaxes(1, 2), rhs)
+        return result.reshape(groups * results, *self.kernel, inner)
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value, slopes: Value) -> Gradients:
+        """It is linear in both: x gets the convolution's transpose, its gradient a convolution."""
+        geometry = self.strides, self.pads, self.dilations, self.groups
+        seen = self._windows.seen_extents(slopes.type.shape[1:-1])
+        unseen = tuple(n - m for n, m in zip(x.type.shape[1:-1], seen, strict=True))
+        spread = b.emit(ConvTranspose(*geometry, unseen), slopes, grad)
+        return spread, _first_rows(b, b.emit(Conv(*geometry), x, grad), slopes.type.shape)
+
+    def lower(self, b: Builder, x: Value, slopes: Value) -> Value:
+        """A convolution of x with the slopes as the kernel, images and channels exchanged.
+
+        The kernel has its places `strides` apart, at positions `dilations` apart.
+        """
+        batch, *extents, channels = x.type.shape
+        rank, inner = x.type.rank, channels // self.groups
+        apart = b.emit(Reshape((batch, *extents, self.groups, inner)), x)
+        moved = b.emit(Transpose((rank, *range(1, rank), 0)), apart)
+        images = b.emit(Reshape((inner, *extents, self.groups * batch)), moved)
+        kernel = b.emit(Transpose((rank - 1, *range(1, rank - 1), 0)), slopes)
+        begins = self._windows.begins
+        bare = (*begins, *(0 for _ in begins))
+        turned = Windows(slopes.type.shape[1:-1], self.dilations, bare, self.strides)
+        missing = zip(turned.seen_extents(self.kernel), extents, strict=True)
+        ends = tuple(max(0, seen - extent) for seen, extent in missing)
+        product = Conv(self.dilations, (*begins, *ends), self.strides, self.groups)
+        found = b.emit(product, images, kernel)
+        kept = _first_rows(b, found, (inner, *self.kernel, slopes.type.shape[-1]))
+        return b.emit(Transpose((rank - 1, *range(1, rank - 1), 0)), kept)
+
+    def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
+        """The multiplications, those with padding included."""
+        slopes = self.required_of(operands)[1]
+        return result.size * math.prod(slopes.shape[:-1])
+
+
+def _by_group(rows: Array) -> Array:
+    """[N, spatial…, groups, channels] as a matrix of channels for each group."""
+    return np.moveaxis(rows.reshape(math.prod(rows.shape[:-2]), *rows.shape[-2:]), 1, 0)
+
+
+def _first_rows(b: Builder, x: Value, shape: tuple[int, ...]) -> Value:
+    """x, cut off behind a shape."""
+    return b.emit(Slice((0,) * len(shape), shape, (1,) * len(shape)), x)
 
 
 def _padded_or_cut(b: Builder, x: Value, before: list[int], after: list[int]) -> Value:

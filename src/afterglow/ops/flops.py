@@ -5,7 +5,7 @@ from __future__ import annotations
 from afterglow.instr import Access, Instr, OpInstr, Program, ops_of
 from afterglow.ops.attention import Attention
 from afterglow.ops.attention_gradient import AttentionGradient
-from afterglow.ops.convolution import Conv, ConvTranspose
+from afterglow.ops.convolution import Conv, ConvTranspose, ConvWeightGradient
 from afterglow.ops.linear import MatMul
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.ops.recurrent import Recurrent
@@ -16,6 +16,7 @@ PRODUCTS = (
     AttentionGradient,
     Conv,
     ConvTranspose,
+    ConvWeightGradient,
     MatMul,
     QuantizedConv,
     QuantizedMatMul,

@@ -68,27 +68,37 @@ class TrainingStep:
     """The states that the optimizer has for each parameter that trains."""
     begins: Mapping[str, Array] = field(default_factory=dict)
     """What other states begin with that are not zeros."""
+    count: str = ""
+    """The state that counts steps, if the step learns."""
 
     def initial(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """What states begin with that are not zeros, for values of constants by name."""
         return {**self.begins, **{p.name: p.to_state(values[p.name]) for p in self.parameters}}
 
 
-def training_step(source: Module, recipe: Recipe, *, outputs: bool = False) -> TrainingStep:
+def training_step(
+    source: Module,
+    recipe: Recipe,
+    *,
+    outputs: bool = False,
+    like: Sequence[Parameter] | None = None,
+) -> TrainingStep:
     """The training step of a model whose shapes are exact; the model is left as it is.
 
-    With `outputs` it returns those of the model, too, after the loss.
+    With `outputs` it returns those of the model, too, after the loss. Weights are held as another
+    step of the model, for another batch, holds its parameters `like` them.
     """
     module = source.clone()
     main = module.main
     inputs = tuple(placeholder.name for placeholder in main.inputs)
     step = module.state(STEP, TensorType(i64, ()))
     statistics = to_training_mode(main, step, frozen=recipe.frozen_norms, seed=recipe.seed)
-    weights = _trainable(main, recipe.trainable)
+    weights = _trainable(main, recipe.trainable) if like is None else [p for p in like if p.trains]
     states = to_states(main, weights)
     targets = _append_loss(main, recipe.loss, keep=outputs)
     forward_pipeline().run(module)
-    weights = store_as_read(main, weights, states)
+    if like is None:
+        weights = store_as_read(main, weights, states)
     slots = _learn(main, recipe, states, step)
     return TrainingStep(
         module,
@@ -98,6 +108,7 @@ def training_step(source: Module, recipe: Recipe, *, outputs: bool = False) -> T
         rate=main.inputs[-1].name,
         slots=slots,
         begins=LossScale.initial() if recipe.scale_loss else {},
+        count=step.name,
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from afterglow.ops.convolution import Conv, ConvTranspose
+from afterglow.ops.convolution import Conv, ConvTranspose, ConvWeightGradient
 from afterglow.testing.cases.case import bf16, case, f16, f32, f64, i8, i32
 
 _PLAIN = Conv(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1))
 _SAME = Conv(strides=(1, 1), pads=(1, 1, 1, 1), dilations=(1, 1))
+_SLOPES = ConvWeightGradient((1, 1), (1,) * 4, (1, 1), kernel=(3, 3))
 _SPREAD = ConvTranspose(strides=(2, 2), pads=(1, 0, 0, 1), dilations=(1, 1))
 
 CASES = [
@@ -38,4 +39,20 @@ CASES = [
     case(ConvTranspose((2, 2), (1,) * 4, (1, 1), 2, (1, 0)), f32(1, 3, 3, 4), f32(4, 3, 3, 3)),
     case(ConvTranspose((2, 1, 2), (0,) * 6, (1, 1, 1)), f32(1, 2, 3, 2, 2), f32(2, 2, 2, 2, 1)),
     case(_SPREAD, f32(0, 3, 4, 5), f32(5, 3, 3, 2)),
+    case(_SLOPES, f32(2, 5, 6, 3), f32(2, 5, 6, 4)),
+    case(_SLOPES, f64(1, 2, 2, 3), f64(1, 2, 2, 5)),
+    case(_SLOPES, f16(1, 4, 4, 3), f16(1, 4, 4, 2)),
+    case(_SLOPES, f32(0, 5, 6, 3), f32(0, 5, 6, 4)),
+    case(
+        ConvWeightGradient((2, 1), (0, 1, 2, 0), (1, 2), kernel=(3, 2)),
+        *(f32(1, 7, 8, 2), f32(1, 4, 7, 3)),
+    ),
+    case(ConvWeightGradient((2,), (1, 1), (1,), kernel=(3,)), f32(2, 9, 4), f32(2, 4, 3)),
+    case(
+        ConvWeightGradient((1, 2, 1), (1,) * 6, (1, 1, 1), kernel=(3, 2, 3)),
+        *(f32(1, 4, 5, 3, 2), f32(1, 4, 3, 3, 3)),
+    ),
+    case(ConvWeightGradient((1, 1), (1,) * 4, (1, 1), 2, (3, 3)), f32(2, 5, 4, 4), f32(2, 5, 4, 6)),
+    case(ConvWeightGradient((2, 2), (1,) * 4, (2, 1), 3, (3, 3)), f32(1, 9, 6, 3), f32(1, 4, 3, 6)),
+    case(_SLOPES, i32(1, 4, 3, 2), i32(1, 4, 3, 3), low=-255, high=255),
 ]

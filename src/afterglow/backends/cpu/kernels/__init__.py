@@ -6,6 +6,7 @@ from afterglow.backends.cpu.kernels import (  # noqa: F401  # noqa: F401
     channels,
     conv,
     conv_transpose,
+    conv_weight_gradient,
     fill,
     grid_sample,
     histogram,

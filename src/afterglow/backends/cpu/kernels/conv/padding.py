@@ -84,13 +84,13 @@ def _copy_pixels(p: Phase, source: Pointer, to: Pointer) -> None:
     if len(axes.extents) > 1:
         (count, length), (gap, stride) = axes.extents, axes.strides
         with p.e.loop(count, name="pixel") as pixel:
-            _copy_run(p.e, source + pixel * gap, to + pixel * length, length, stride)
+            copy_run(p.e, source + pixel * gap, to + pixel * length, length, stride)
     else:
         length, stride = (*axes.extents, 1)[0], (*axes.strides, 1)[0]
-        _copy_run(p.e, source, to, length, stride)
+        copy_run(p.e, source, to, length, stride)
 
 
-def _copy_run(e: Emitter, source: Pointer, to: Pointer, count: int, stride: int) -> None:
+def copy_run(e: Emitter, source: Pointer, to: Pointer, count: int, stride: int) -> None:
     """Copy elements that lie one after the other, or a stride apart."""
     if stride == 1 and source.dtype is to.dtype:
         e.copy(to, source, count)
