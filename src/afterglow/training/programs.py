@@ -55,7 +55,7 @@ class Memory:
     def write(self, name: str, array: Array) -> None:
         """Let a state hold an array."""
         if name in self._buffers:
-            self._buffers[name].write(np.ascontiguousarray(array)).result()
+            self._buffers[name].write(np.asarray(array, order="C")).result()
         else:
             self._waiting[name] = array.copy()
 
@@ -134,15 +134,6 @@ class Programs:
             self._training[rows] = made
         return self._training[rows]
 
-    @property
-    def step(self) -> int:
-        """How many steps were done."""
-        return int(self.memory.read(self._first.count))
-
-    @step.setter
-    def step(self, count: int) -> None:
-        self.memory.write(self._first.count, np.asarray(count, np.int64))
-
     def weights(self) -> dict[str, Array]:
         """Weights that train and running statistics, as the model has them."""
         return {p.name: p.from_state(self.memory.read(p.name)) for p in self.parameters}
@@ -168,12 +159,7 @@ class Programs:
         """States that are no parameters, each with the one whose axes it has."""
         owners = {parameter.name: parameter for parameter in self.parameters}
         slots = {s: owners[name] for name, slots in self._first.slots.items() for s in slots}
-        own = {*owners, self._first.count}
-        return {name: slots.get(name) for name in self._first.module.states if name not in own}
-
-    def module(self, batch: int) -> Module:
-        """The model that infers, for a batch, as it was given."""
-        return self._source.module(batch)
+        return {name: slots.get(name) for name in self._first.module.states if name not in owners}
 
 
 def _fields(step: TrainingStep) -> Fields:
