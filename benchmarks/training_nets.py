@@ -17,11 +17,12 @@ from afterglow.optim import Optimizer
 
 @dataclass(frozen=True)
 class Net:
-    """A net and what it learns: labels below `classes`, one for each row of its output."""
+    """A net and what it learns: labels below `classes`."""
 
     layer: nn.Layer
     shape: tuple[int, ...]
-    labels: int
+    labels: tuple[int, ...]
+    """The shape of the labels."""
     classes: int
     rule: str
     """The optimizer: sgd, with momentum, or adamw."""
@@ -78,7 +79,7 @@ class _Tokens(nn.Layer):
 
 def _transformer() -> nn.Layer:
     block = nn.TransformerBlock(256, 8, 1024, 0.0, "gelu", norm_first=True, causal=True)
-    last = (nn.LayerNorm(256), nn.Linear(256, 1000), nn.Flatten(0, 1))
+    last = (nn.LayerNorm(256), nn.Linear(256, 1000))
     return nn.Sequential(_Tokens(), *[block] * 4, *last)
 
 
@@ -88,14 +89,16 @@ def _mlp() -> nn.Layer:
 
 
 def _lstm() -> nn.Layer:
-    return nn.Sequential(nn.LSTM(64, 128, return_sequences=False), nn.Linear(128, 10))
+    return nn.Sequential(
+        nn.LSTM(64, 128, batch_first=True, return_sequences=False), nn.Linear(128, 10)
+    )
 
 
 NETS = {
-    "mlp": Net(_mlp(), (128, 784), 128, 10, "sgd"),
-    "lstm": Net(_lstm(), (64, 32, 64), 32, 10, "adamw"),
-    "transformer": Net(_transformer(), (8, 128), 1024, 1000, "adamw", tokens=1000),
-    "resnet18": Net(_resnet18(), (16, 3, 64, 64), 16, 1000, "sgd"),
+    "mlp": Net(_mlp(), (128, 784), (128,), 10, "sgd"),
+    "lstm": Net(_lstm(), (32, 64, 64), (32,), 10, "adamw"),
+    "transformer": Net(_transformer(), (8, 128), (8, 128), 1000, "adamw", tokens=1000),
+    "resnet18": Net(_resnet18(), (16, 3, 64, 64), (16,), 1000, "sgd"),
 }
 
 RULES: dict[str, Callable[[], Optimizer]] = {
@@ -108,6 +111,7 @@ def make_step(net: str, threads: int) -> Callable[[], float]:
     """A function that does one step and gives the loss."""
     chosen = NETS[net]
     optimizer = RULES[chosen.rule]()
-    trainer = ag.Trainer(chosen.module(), "cross_entropy", optimizer, threads=threads)
+    loss = ag.optim.CrossEntropy(axis=-1)
+    trainer = ag.Trainer(chosen.module(), loss, optimizer, threads=threads)
     x, labels = chosen.arrays()
     return lambda: trainer.step(x, labels)

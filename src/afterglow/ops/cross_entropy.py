@@ -127,7 +127,9 @@ class _Target:
         shape[self.axis] = 1
         at = b.emit(Reshape(tuple(shape)), self.labels)
         self.at = at if at.type.dtype is i32 else b.emit(Cast(i32), at)
-        self.ignored = b.emit(Equal(), self.at, scalar(b, self.loss.ignore_index, self.at))
+        least, most = i32.limits
+        ignored = min(max(self.loss.ignore_index, least), most)  # as the cast of labels does
+        self.ignored = b.emit(Equal(), self.at, scalar(b, ignored, self.at))
         zero = scalar(b, 0, self.at)
         self.place = b.emit(Where(), self.ignored, zero, self.at)
 
