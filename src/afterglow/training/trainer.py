@@ -13,7 +13,7 @@ import numpy as np
 from afterglow.driver.api import compile as compile_model
 from afterglow.driver.environment import cache_folder, max_memory_by_default, verify_by_default
 from afterglow.driver.export import export_onnx
-from afterglow.driver.options import Options
+from afterglow.driver.options import Options, checkpoint_of
 from afterglow.driver.placed import placed_on
 from afterglow.graph import Module
 from afterglow.optim import Optimizer, rate_at
@@ -58,6 +58,10 @@ class Trainer:
         threads: number of threads; by default all cores that this process may use. The weights
             do not depend on it.
         max_arena: limit for intermediate results, in bytes or as text such as "256MiB".
+        recompute: what is computed again in the backward pass to need less memory, as `checkpoint`
+            of `compile`: "auto" for the least, or a number of segments that keep their ends.
+        accumulate: into how many parts a batch is split, which are learnt from one after the other
+            and take less memory; a batch norm then sees one part at a time.
         seed: decides the order of samples, and what dropouts drop.
     """
 
@@ -73,6 +77,8 @@ class Trainer:
         backend: Devices = "cpu",
         threads: int | None = None,
         max_arena: int | str | None = None,
+        recompute: int | str | Sequence[str] | None = None,
+        accumulate: int = 1,
         seed: int = 0,
     ) -> None:
         self._metrics = metrics_of(metrics)
@@ -84,11 +90,18 @@ class Trainer:
         options = Options(
             **placed_on(backend, "host", threads, None),
             max_arena=None if max_arena is None else as_size(max_arena),
+            checkpoint=checkpoint_of(recompute, "recompute"),
             max_memory=max_memory_by_default(),
             cache=cache_folder(True),
             verify=verify_by_default(),
         )
-        self._programs = Programs(self._source, recipe, options, outputs=bool(self._metrics))
+        self._programs = Programs(
+            self._source,
+            recipe,
+            options,
+            outputs=bool(self._metrics),
+            accumulate=_checked_parts(accumulate),
+        )
         self._seed = seed
         self._epoch = 1
         self._settings = {
@@ -245,6 +258,12 @@ def _checked_epochs(epochs: int) -> int:
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 0:
         raise UsageError(f"epochs must be a number from 0 on, got {epochs!r}")
     return epochs
+
+
+def _checked_parts(parts: int) -> int:
+    if isinstance(parts, bool) or not isinstance(parts, int) or parts < 1:
+        raise UsageError(f"accumulate must be a number of parts from 1 on, got {parts!r}")
+    return parts
 
 
 def _checked_optimizer(given: Optimizer | None) -> Optimizer:
