@@ -11,6 +11,7 @@ if _typing.TYPE_CHECKING:
     from afterglow import nn, onnx_backend, optim
     from afterglow.autodiff.differentiate import differentiate
     from afterglow.driver.api import compile
+    from afterglow.driver.aware import quantization_aware
     from afterglow.driver.compile import import_model
     from afterglow.driver.device_rates import devices
     from afterglow.driver.export import export_onnx
@@ -99,12 +100,14 @@ __all__ = [
     "parse_module",
     "print_module",
     "profile",
+    "quantization_aware",
     "quantization_quality",
 ]
 
 _HOMES = {
     "afterglow.autodiff.differentiate": ("differentiate",),
     "afterglow.driver.api": ("compile",),
+    "afterglow.driver.aware": ("quantization_aware",),
     "afterglow.driver.compile": ("import_model",),
     "afterglow.driver.device_rates": ("devices",),
     "afterglow.driver.export": ("export_onnx",),

@@ -20,6 +20,7 @@ from afterglow.ops.elementwise import Add
 from afterglow.optim import Loss, Optimizer
 from afterglow.optim.clip import clip_by_global_norm, clip_by_value
 from afterglow.support.errors import UsageError
+from afterglow.training.accumulate import Accumulation
 from afterglow.training.loss_scale import LossScale
 from afterglow.training.mode import to_training_mode
 from afterglow.training.parameters import (
@@ -85,24 +86,28 @@ def training_step(
     *,
     outputs: bool = False,
     like: Sequence[Parameter] | None = None,
+    last_part: bool | None = None,
 ) -> TrainingStep:
     """The training step of a model whose shapes are exact; the model is left as it is.
 
     With `outputs` it returns those of the model, too, after the loss. Weights are held as another
-    step of the model, for another batch, holds its parameters `like` them.
+    step of the model, for another batch, holds its parameters `like` them. If `last_part` says so
+    or not, it learns from a part of a batch: the last one updates the weights.
     """
     module = source.clone()
     main = module.main
     inputs = tuple(placeholder.name for placeholder in main.inputs)
     step = module.state(STEP, TensorType(i64, ()))
-    statistics = to_training_mode(main, step, frozen=recipe.frozen_norms, seed=recipe.seed)
+    parts = None if last_part is None else Accumulation.declare(main, is_last=last_part)
+    number = step if parts is None else parts.number(main, step)
+    statistics = to_training_mode(main, number, frozen=recipe.frozen_norms, seed=recipe.seed)
     weights = _trainable(main, recipe.trainable) if like is None else [p for p in like if p.trains]
     states = to_states(main, weights)
     targets = _append_loss(main, recipe.loss, keep=outputs)
     forward_pipeline().run(module)
     if like is None:
         weights = store_as_read(main, weights, states)
-    slots = _learn(main, recipe, states, step)
+    slots = _learn(main, recipe, states, step, parts)
     return TrainingStep(
         module,
         (*weights, *statistics),
@@ -149,12 +154,23 @@ def _append_loss(main: Function, loss: Loss, *, keep: bool) -> tuple[str, ...]:
 
 
 def _learn(
-    main: Function, recipe: Recipe, states: Mapping[str, Placeholder], step: Placeholder
+    main: Function,
+    recipe: Recipe,
+    states: Mapping[str, Placeholder],
+    step: Placeholder,
+    parts: Accumulation | None,
 ) -> dict[str, tuple[str, ...]]:
     """Emit gradients and updates of the states; the names of the optimizer's own states."""
     b = Builder(main)
     scale = LossScale.declare(main.module) if recipe.scale_loss else None
     slopes = _gradients(b, main.outputs[0].value, states, scale)
+    if parts is not None:
+        sums = parts.sums(b, slopes)
+        slopes = {name: value for name, (_, value) in sums.items()}
+        if not parts.is_last:
+            for held, value in sums.values():
+                main.update(held, value)
+            return {}
     rate = main.input(RATE, TensorType(f32, ()))
     count = b.emit(Add(), step, b.constant(np.array(1), "one"))
     updates: list[tuple[Placeholder, Value]] = [(step, count)]

@@ -68,7 +68,10 @@ class Trainer:
             names.
         max_arena: limit for intermediate results, in bytes or as text such as "256MiB"; a step then
             computes values again instead of keeping them.
-        recompute: what a step keeps for its backward pass, as `checkpoint` of `compile`.
+        recompute: what is computed again in the backward pass to need less memory, as `checkpoint`
+            of `compile`: "auto" for the least, or a number of segments that keep their ends.
+        accumulate: into how many parts a batch is split, which are learnt from one after the other
+            and take less memory; a batch norm then sees one part at a time.
         seed: decides the order of samples, and what dropouts drop.
     """
 
@@ -89,6 +92,7 @@ class Trainer:
         lora: LoRA | None = None,
         max_arena: int | str | None = None,
         recompute: int | str | Sequence[str] | None = None,
+        accumulate: int = 1,
         seed: int = 0,
     ) -> None:
         self._metrics = metrics_of(metrics)
@@ -110,16 +114,26 @@ class Trainer:
         options = Options(
             **placed_on(backend, "host", threads, None),
             max_arena=None if max_arena is None else as_size(max_arena),
-            checkpoint=checkpoint_of(recompute),
+            checkpoint=checkpoint_of(recompute, "recompute"),
             precision=_checked_precision(precision),
             max_memory=max_memory_by_default(),
             cache=cache_folder(True),
             verify=verify_by_default(),
         )
-        self._programs = Programs(self._source, recipe, options, outputs=bool(self._metrics))
+        self._programs = Programs(
+            self._source,
+            recipe,
+            options,
+            outputs=bool(self._metrics),
+            accumulate=_checked_parts(accumulate),
+        )
         self._seed = seed
         self._epoch, self._steps = 1, 0
-        self._settings = {**_described(recipe), "precision": precision}
+        self._settings = {
+            **_described(recipe),
+            "precision": precision,
+            "accumulate": accumulate,
+        }
 
     def step(self, inputs: Any, targets: Any) -> float:
         """Learn from one batch; the loss before that."""
@@ -291,6 +305,12 @@ def _checked_epochs(epochs: int) -> int:
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 0:
         raise UsageError(f"epochs must be a number from 0 on, got {epochs!r}")
     return epochs
+
+
+def _checked_parts(parts: int) -> int:
+    if isinstance(parts, bool) or not isinstance(parts, int) or parts < 1:
+        raise UsageError(f"accumulate must be a number of parts from 1 on, got {parts!r}")
+    return parts
 
 
 def _checked_optimizer(given: Optimizer | str | None) -> Optimizer:
