@@ -48,6 +48,7 @@ if _typing.TYPE_CHECKING:
     from afterglow.training.checkpoint import Checkpoints
     from afterglow.training.early_stopping import EarlyStopping
     from afterglow.training.history import History
+    from afterglow.training.lora import LoRA
     from afterglow.training.trainer import Trainer
     from afterglow.types import DType, TensorType
 
@@ -70,6 +71,7 @@ __all__ = [
     "Host",
     "ImageSamples",
     "IndexRangeError",
+    "LoRA",
     "LogicalDevice",
     "ModelError",
     "Module",
@@ -131,6 +133,7 @@ _HOMES = {
     "afterglow.training.checkpoint": ("Checkpoints",),
     "afterglow.training.early_stopping": ("EarlyStopping",),
     "afterglow.training.history": ("History",),
+    "afterglow.training.lora": ("LoRA",),
     "afterglow.training.trainer": ("Trainer",),
     "afterglow.types": ("DType", "TensorType"),
 }

@@ -20,8 +20,8 @@ def test_a_function_that_infers_stores_integers() -> None:
   return %y
 }}""",
         after=f"""{head} {{
-  %q = quantize_linear(%x, %scale, %zero) {STORE} : u8[4]
-  %y = dequantize_linear(%q, %scale, %zero) {LOAD} : f32[4]
+  %y_1 = quantize_linear(%x, %scale, %zero) {STORE} : u8[4]
+  %y = dequantize_linear(%y_1, %scale, %zero) {LOAD} : f32[4]
   return %y
 }}""",
     )
