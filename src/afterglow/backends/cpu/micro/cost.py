@@ -92,6 +92,8 @@ WINOGRAD_OUTPUT = 300.0
 """Transforming a channel of a tile of 4 x 4 results."""
 WINOGRAD_WEIGHT = 16.0
 """An element of a weight that is transformed in a run."""
+WINOGRAD_SLOPE = 4.0
+"""A product of transformed tiles that becomes part of the gradient of a weight."""
 STRASSEN_GAIN = 0.005
 """The estimated gain from which a ranged product goes by Strassen's algorithm."""
 WINOGRAD_GAIN = 1.1
