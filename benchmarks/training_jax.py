@@ -116,7 +116,7 @@ def _lstm_weights(rng: np.random.Generator) -> Weights:
 
 
 def _lstm(p: Weights, x: Any) -> Any:
-    gates = _apply(p["x"], x)
+    gates = _apply(p["x"], jnp.swapaxes(x, 0, 1))
 
     def cell(state: Any, given: Any) -> Any:
         h, c = state
@@ -124,7 +124,7 @@ def _lstm(p: Weights, x: Any) -> Any:
         c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
         return (jax.nn.sigmoid(o) * jnp.tanh(c), c), None
 
-    zeros = jnp.zeros((x.shape[1], 128))
+    zeros = jnp.zeros((x.shape[0], 128))
     (h, _), _ = jax.lax.scan(cell, (zeros, zeros), gates)
     return _apply(p["head"], h)
 
@@ -155,7 +155,7 @@ def make_step(net: str, arrays: tuple, rule: str) -> Callable[[], float]:
     """A function that does one step and gives the loss."""
     make, forward = NETS[net]
     weights = make(np.random.default_rng(0))
-    x, y = map(jnp.asarray, arrays)
+    x, y = jnp.asarray(arrays[0]), jnp.asarray(arrays[1]).ravel()
 
     def loss_of(p: Weights) -> Any:
         logits = jax.nn.log_softmax(forward(p, x))

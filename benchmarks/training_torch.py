@@ -79,11 +79,11 @@ class _Lstm(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lstm, self.head = nn.LSTM(64, 128), nn.Linear(128, 10)
+        self.lstm, self.head = nn.LSTM(64, 128, batch_first=True), nn.Linear(128, 10)
 
     def forward(self, x: Tensor) -> Tensor:
         """The class of what the sequence ends with."""
-        return self.head(self.lstm(x)[0][-1])
+        return self.head(self.lstm(x)[0][:, -1])
 
 
 def _mlp() -> nn.Module:
@@ -103,7 +103,7 @@ def make_step(net: str, arrays: tuple, rule: str, *, compiled: bool) -> Callable
     """A function that does one step and gives the loss."""
     torch.manual_seed(0)
     model = NETS[net]().train()
-    x, y = map(torch.from_numpy, arrays)
+    x, y = torch.from_numpy(arrays[0]), torch.from_numpy(arrays[1]).flatten()
     kinds = {
         "sgd": lambda: torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9),
         "adamw": lambda: torch.optim.AdamW(model.parameters(), lr=1e-3),

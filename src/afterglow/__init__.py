@@ -11,6 +11,7 @@ if _typing.TYPE_CHECKING:
     from afterglow import nn, onnx_backend, optim
     from afterglow.autodiff.differentiate import differentiate
     from afterglow.driver.api import compile
+    from afterglow.driver.aware import quantization_aware
     from afterglow.driver.compile import import_model
     from afterglow.driver.device_rates import devices
     from afterglow.driver.export import export_onnx
@@ -39,10 +40,16 @@ if _typing.TYPE_CHECKING:
         ParseError,
         QueueFullError,
         ShutdownError,
+        TrainingError,
         UnsupportedError,
         UsageError,
         VerifyError,
     )
+    from afterglow.training.checkpoint import Checkpoints
+    from afterglow.training.early_stopping import EarlyStopping
+    from afterglow.training.history import History
+    from afterglow.training.lora import LoRA
+    from afterglow.training.trainer import Trainer
     from afterglow.types import DType, TensorType
 
     __version__: str
@@ -51,16 +58,20 @@ __all__ = [
     "AfterglowError",
     "AfterglowWarning",
     "Builder",
+    "Checkpoints",
     "CompileError",
     "CompiledModel",
     "DType",
     "DeadlineError",
     "DeviceError",
     "DeviceInfo",
+    "EarlyStopping",
     "Function",
+    "History",
     "Host",
     "ImageSamples",
     "IndexRangeError",
+    "LoRA",
     "LogicalDevice",
     "ModelError",
     "Module",
@@ -72,6 +83,8 @@ __all__ = [
     "ShutdownError",
     "TensorType",
     "Trace",
+    "Trainer",
+    "TrainingError",
     "UnsupportedError",
     "UsageError",
     "VerifyError",
@@ -87,12 +100,14 @@ __all__ = [
     "parse_module",
     "print_module",
     "profile",
+    "quantization_aware",
     "quantization_quality",
 ]
 
 _HOMES = {
     "afterglow.autodiff.differentiate": ("differentiate",),
     "afterglow.driver.api": ("compile",),
+    "afterglow.driver.aware": ("quantization_aware",),
     "afterglow.driver.compile": ("import_model",),
     "afterglow.driver.device_rates": ("devices",),
     "afterglow.driver.export": ("export_onnx",),
@@ -113,8 +128,13 @@ _HOMES = {
     "afterglow.support.errors": (
         *("AfterglowError", "AfterglowWarning", "CompileError", "DeviceError", "IndexRangeError"),
         *("ModelError", "ParseError", "UnsupportedError", "UsageError", "VerifyError"),
-        *("DeadlineError", "QueueFullError", "ShutdownError"),
+        *("DeadlineError", "QueueFullError", "ShutdownError", "TrainingError"),
     ),
+    "afterglow.training.checkpoint": ("Checkpoints",),
+    "afterglow.training.early_stopping": ("EarlyStopping",),
+    "afterglow.training.history": ("History",),
+    "afterglow.training.lora": ("LoRA",),
+    "afterglow.training.trainer": ("Trainer",),
     "afterglow.types": ("DType", "TensorType"),
 }
 """Where names are imported from, as above; those that are modules are their own homes."""

@@ -9,6 +9,7 @@ from afterglow.graph import Builder, Function, Op, run_function
 from afterglow.ops import activation as a
 from afterglow.ops.elementwise import Abs, Max
 from afterglow.ops.functions import Asinh, Cosh, Tanh
+from afterglow.ops.indexing import ScatterReduction
 from afterglow.ops.linear import Det
 from afterglow.ops.normalization import LRN
 from afterglow.ops.power import Pow
@@ -124,3 +125,12 @@ def test_only_the_update_that_stays_has_a_gradient() -> None:
     old, new = run_function(f, [data, indices, updates])
     np.testing.assert_array_equal(old, weight * [0, 1, 0, 1])
     np.testing.assert_array_equal(new, [0, weight[0], 0, weight[2]])
+
+
+def test_a_scatter_of_factors_of_which_some_are_zero() -> None:
+    data, indices = np.array([2.0, 0.0, 3.0]), np.array([0, 0, 1, 2, 2, 2])
+    updates = np.array([0.0, 5.0, 4.0, 0.0, 0.0, 7.0])
+    f = Function("main")
+    operands = [f.input(f"x{i}", TensorType.of(x)) for i, x in enumerate((data, indices, updates))]
+    f.output("y", Builder(f).emit(ScatterElements(0, ScatterReduction.MUL), *operands))
+    assert_gradients(f, [data, indices, updates])

@@ -92,4 +92,4 @@ def expressions(draw: Draw) -> Function:
 def test_gradients_of_expressions(f: Function, seed: int) -> None:
     rng = np.random.default_rng(seed)
     inputs = [rng.uniform(-1, 1, x.type.shape) for x in f.inputs]
-    assert_gradients(f, inputs, tolerance=1e-4, order=2)
+    assert_gradients(f, inputs, order=2)

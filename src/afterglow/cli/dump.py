@@ -41,6 +41,7 @@ from afterglow.driver.stages import Stages, kernels_of
 from afterglow.graph import Module, print_dot, print_module
 from afterglow.graph.printer import is_inline
 from afterglow.instr import Program, print_program
+from afterglow.lowering.recompute import Recompute
 from afterglow.lowering.splitting import FitArena
 from afterglow.passes import Dump, Instrument, StopAfter, Timing
 from afterglow.support.errors import UnsupportedError, UsageError
@@ -225,7 +226,7 @@ def _known_passes(request: Request, names: Sequence[str]) -> frozenset[str]:
     graph = (*optimising_pipeline().passes, *stages.narrowing.passes, *lowering.passes)
     known = dict.fromkeys(step.name for step in (*graph, *stages.memory_passes))
     if request.options.max_arena is not None:
-        known[FitArena.name] = None
+        known.update(dict.fromkeys((Recompute.name, FitArena.name)))
     unknown = [name for name in names if name not in known]
     if unknown:
         raise UsageError(f"unknown pass {unknown[0]!r}", help=f"choose from {', '.join(known)}")

@@ -15,7 +15,14 @@ from afterglow.driver.environment import (
     perf_map_by_default,
     verify_by_default,
 )
-from afterglow.driver.options import Options, Progress, check_bindings, name_list, policy_of
+from afterglow.driver.options import (
+    Options,
+    Progress,
+    check_bindings,
+    checkpoint_of,
+    name_list,
+    policy_of,
+)
 from afterglow.driver.placed import placed_on
 from afterglow.driver.rounding import rounding_by
 from afterglow.runtime import CompiledModel
@@ -43,6 +50,7 @@ def compile(
     optimize: bool = True,
     donate_inputs: bool = False,
     max_arena: int | str | None = None,
+    checkpoint: int | str | Sequence[str] | None = None,
     max_memory: int | str | None = None,
     exact: bool = False,
     optimize_for: str = "speed",
@@ -83,7 +91,11 @@ def compile(
         donate_inputs: let a run use the memory of its input arrays, whose contents are undefined
             afterwards.
         max_arena: limit for intermediate results and workspace, in bytes or as text such as
-            "256KiB"; if it is exceeded, nodes are split and computed in parts.
+            "256KiB"; if it is exceeded, nodes are split and computed in parts, and a training
+            step computes values again instead of keeping them.
+        checkpoint: what a training step keeps for its backward pass, where it computes the rest
+            again: the number of segments of which it keeps the ends, patterns of names of nodes
+            whose results it keeps, or "auto" for the least memory: docs/memory.md.
         max_memory: limit for a single tensor and for a run; a model that needs more is rejected.
             The default depends on the model and on the available memory: see docs/memory.md.
         exact: use no algorithms that round more than the definition: see docs/accuracy.md.
@@ -119,6 +131,7 @@ def compile(
         optimize=optimize,
         donate_inputs=donate_inputs,
         max_arena=None if max_arena is None else as_size(max_arena),
+        checkpoint=checkpoint_of(checkpoint),
         max_memory=max_memory_by_default() if max_memory is None else as_size(max_memory),
         policy=policy_of(exact, optimize_for, unchecked),
         precision=precision,

@@ -168,6 +168,7 @@ def model_key(digest: str, options: Options) -> str:
     bound = [f"{name} {_extents(*shape)}" for name, shape in sorted(options.shapes.items())]
     dims = [f"{name} {_extents(extent)}" for name, extent in sorted(options.dims.items())]
     flags = f"{options.optimize} {options.donate_inputs} {options.max_arena} {options.max_memory}"
+    flags = f"{flags} {options.checkpoint}"
     profile = "" if options.profile is None else options.profile.digest
     rounding = "" if options.rounding is None else options.rounding.digest
     precision = f"{options.precision} {profile} {options.quantization} {rounding}"

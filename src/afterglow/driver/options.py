@@ -85,6 +85,8 @@ class Options:
     """Whether inputs may be overwritten once they have been read."""
     max_arena: int | None = None
     """The most bytes that the arena may have: nodes are split until it fits."""
+    checkpoint: int | str | tuple[str, ...] | None = None
+    """What a training step keeps for its backward pass, where it computes the rest again."""
     max_memory: int | None = None
     """The most bytes that a tensor, and a run, may take; None for what `docs/memory.md` says."""
     policy: Policy = DEFAULT
@@ -193,6 +195,20 @@ def name_list(argument: str, given: Any) -> tuple[str, ...]:
             help=f"write {argument}=[{given!r}]",
         )
     return tuple(given)
+
+
+def checkpoint_of(given: Any, argument: str = "checkpoint") -> int | str | tuple[str, ...] | None:
+    """What an argument asks to keep of a forward pass; raise if it is nothing of the kind."""
+    if given is None or isinstance(given, str):
+        return given
+    if isinstance(given, int) and given > 0:
+        return int(given)
+    if isinstance(given, Sequence) and given and all(isinstance(name, str) for name in given):
+        return tuple(given)
+    raise UsageError(
+        f"{argument} must be a number of segments or names of nodes, got {given!r}",
+        help=f'write {argument}="auto" for the least memory',
+    )
 
 
 _EXAMPLES = {"shapes": "(1, 3, 224, 224)", "dims": "8", "values": "array", "state": "'OUTPUT'"}

@@ -26,8 +26,10 @@ from afterglow.driver.pipelines import (
     placing_pipeline,
     quantizing_pipeline,
     replacing_pipeline,
+    scheduling,
     tidying_pipeline,
 )
+from afterglow.driver.precision import check_precision
 from afterglow.driver.ranges import NoRangesError
 from afterglow.driver.tuning import tuned_policy
 from afterglow.graph import Function, Module, Node
@@ -45,6 +47,7 @@ from afterglow.instr import (
     verify_program,
 )
 from afterglow.lowering import HasKernel, select_instructions, step_of, unsupported_nodes
+from afterglow.lowering.recompute import Planning, Recompute
 from afterglow.lowering.select import Carried
 from afterglow.lowering.splitting import FitArena, Memory
 from afterglow.memory import Memories, PlanStep
@@ -222,6 +225,7 @@ class Stages:
         missing = [n for n in unsupported_nodes(module.main, has_kernel) if not self._has_plan(n)]
         if missing:
             raise self._no_kernel([(n.op.mnemonic, n.name, n.origin) for n in missing])
+        self._recompute(module)
         if self.options.max_arena is not None:
             self._fit_arena(module, self.options.max_arena)
         return module
@@ -324,6 +328,27 @@ class Stages:
         """The same, quickly, for a part of a model."""
         self._plan_bodies(program, backend)
         placing_part_pipeline(first_plan(backend), optimize=self.options.optimize).run(program)
+
+    def _recompute(self, module: Module) -> None:
+        """Let a training step compute values again, as asked for or until the arena fits."""
+        checkpoint, budget = self.options.checkpoint, self.options.max_arena
+        if checkpoint is None and budget is None:
+            return
+        schedule = scheduling(optimize=self.options.optimize)
+        planning = Planning(self._cost, schedule.run_after, self._arena)
+        recompute = Recompute(planning, checkpoint, budget)
+        Pipeline("recompute", (recompute,)).run(module, self._instruments())
+
+    def _cost(self, node: Node) -> float:
+        """What a node costs by the first plan for it."""
+        plan = first_plan(self.backend)(step_of(node))
+        return 0.0 if plan is None else plan.cost
+
+    def _arena(self, function: Function) -> int:
+        """The arena of a scheduled function, with little workspace."""
+        program = select_instructions(function)
+        self.tidying.run(program)
+        return self._least_arena(program, self._place)
 
     def _fit_arena(self, module: Module, budget: int) -> None:
         """Split nodes until the arena fits."""
@@ -512,68 +537,5 @@ def find_backend(options: Options) -> Backend:
             f"cannot tune for {options.tune} s on backend {options.backend!r}",
             help="give seconds above 0, and the default backend",
         )
-    _check_precision(options, backend)
+    check_precision(options, backend)
     return backend
-
-
-def _check_precision(options: Options, backend: Backend) -> None:
-    """Refuse a storage type of weights that is unknown, or that the target reads slowly."""
-    if options.precision not in PRECISIONS:
-        raise UsageError(
-            f"no precision {options.precision!r}", help=f"there are {', '.join(PRECISIONS)}"
-        )
-    precision = PRECISIONS[options.precision]
-    if options.rounding is not None:
-        _check_rounding(options)
-    if precision.by_profile:
-        _check_profile(options)
-    elif options.quantization is not None or (options.profile and not precision.floats):
-        what = "profile" if options.quantization is None else "options of quantization"
-        raise UsageError(
-            f"precision {options.precision!r} takes no {what}", help="use precision 'int8'"
-        )
-    if options.keep and not (precision.by_profile or precision.floats):
-        raise UsageError(
-            f"precision {options.precision!r} keeps no nodes apart",
-            help="use precision 'float16', 'bfloat16' or 'int8'",
-        )
-    if options.allow and not precision.floats:
-        raise UsageError(
-            f"precision {options.precision!r} has no list of allowed ops",
-            help="use precision 'float16' or 'bfloat16'",
-        )
-    stored = precision.weights
-    if stored is not None and not backend.target.reads(stored):
-        raise UsageError(
-            f"target {options.target!r} has no instructions that convert {stored}",
-            help="use precision weights_bf16, which every target reads fast",
-        )
-
-
-def _check_rounding(options: Options) -> None:
-    """Refuse samples to round weights by if none are rounded, or not those that samples tell of."""
-    if not PRECISIONS[options.precision].has_integers:
-        rounding = ", ".join(name for name, kind in PRECISIONS.items() if kind.has_integers)
-        raise UsageError(
-            f"precision {options.precision!r} rounds no weights to integers",
-            help=f"leave out the samples to round by, or use precision {rounding}",
-        )
-    if not options.optimize:
-        raise UsageError(
-            "rounding weights by samples needs optimisations",
-            help="layers are those of the optimised graph: leave optimize as it is",
-        )
-
-
-def _check_profile(options: Options) -> None:
-    """Refuse to choose integers without a profile, or for a graph that was not profiled."""
-    if options.profile is None:
-        raise UsageError(
-            f"precision {options.precision!r} needs a profile of the model",
-            help="make one with profile(model, samples), or with afterglow quantize MODEL --data",
-        )
-    if not options.optimize:
-        raise UsageError(
-            f"precision {options.precision!r} needs optimisations",
-            help="profiles are of the optimised graph: leave optimize as it is",
-        )

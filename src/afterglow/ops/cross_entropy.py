@@ -16,8 +16,7 @@ from afterglow.ops.functions import Exp
 from afterglow.ops.indexing import Gather, GatherElements, Iota
 from afterglow.ops.loss import LossReduction
 from afterglow.ops.movement import Reshape
-from afterglow.ops.normalization import emit_like, emit_wide
-from afterglow.ops.reduction import ReduceSum
+from afterglow.ops.reduction import ReduceSum, emit_total, narrowed, widened
 from afterglow.ops.rules import (
     normal_axis,
     require,
@@ -102,7 +101,7 @@ class LabelLoss(Op):
         each = target.emit_losses()
         if self.reduction is LossReduction.NONE:
             return b.emit(Reshape(self.loss_type(logs.type, labels.type, None).shape), each)
-        total = _emit_total(b, each)
+        total = emit_total(b, each)
         return target.a.div(total, target.count) if target.count is not None else total
 
 
@@ -128,7 +127,9 @@ class _Target:
         shape[self.axis] = 1
         at = b.emit(Reshape(tuple(shape)), self.labels)
         self.at = at if at.type.dtype is i32 else b.emit(Cast(i32), at)
-        self.ignored = b.emit(Equal(), self.at, scalar(b, self.loss.ignore_index, self.at))
+        least, most = i32.limits
+        ignored = min(max(self.loss.ignore_index, least), most)  # as the cast of labels does
+        self.ignored = b.emit(Equal(), self.at, scalar(b, ignored, self.at))
         zero = scalar(b, 0, self.at)
         self.place = b.emit(Where(), self.ignored, zero, self.at)
 
@@ -151,7 +152,7 @@ class _Target:
         if not self.has_labels:
             return scalar(self.b, self.logs.type.size // self.classes, self.logs)
         one = self.a.value(1.0) if self.factor is None else self.factor
-        return _emit_total(self.b, self.b.emit(Where(), self.ignored, self.a.value(0.0), one))
+        return emit_total(self.b, self.b.emit(Where(), self.ignored, self.a.value(0.0), one))
 
     def emit_losses(self) -> Value:
         """The loss of each position, with an axis of extent 1 for that of classes."""
@@ -216,7 +217,7 @@ class _Target:
         rest = a.mul(grad, smooth / self.classes)
         if weights is None or self.weight is None:
             return a.add(shares, rest), a.add(own, a.mul(rest, self.classes))
-        all_weights = _emit_total(self.b, self.weight)
+        all_weights = emit_total(self.b, self.weight)
         return a.add(shares, a.mul(rest, weights)), a.add(own, a.mul(rest, all_weights))
 
     def emit_to_labels(self, grad: Value) -> Value | None:
@@ -240,10 +241,6 @@ class _Target:
         return self.b.emit(Neg(), self.b.emit(ReduceSum(others, keepdims=False), terms))
 
 
-def _emit_total(b: Builder, x: Value) -> Value:
-    return b.emit(ReduceSum(tuple(range(x.type.rank)), keepdims=False), x)
-
-
 @op("nll")
 class NegativeLogLikelihood(LabelLoss):
     """-sum(target x) over the classes along `axis`, for log probabilities x."""
@@ -260,9 +257,9 @@ class NegativeLogLikelihood(LabelLoss):
 
     def lower(self, b: Builder, x: Value, labels: Value, weight: Value | None = None) -> Value:
         """As `evaluate`, from primitive ops; in float32 at least."""
-        logs, weights = emit_wide(b, x), None if weight is None else emit_wide(b, weight)
-        labels = emit_wide(b, labels)
-        return emit_like(b, self.emit_loss(b, logs, labels, weights), x)
+        logs, weights = widened(b, x), None if weight is None else widened(b, weight)
+        labels = widened(b, labels)
+        return narrowed(b, self.emit_loss(b, logs, labels, weights), x)
 
     def gradient(
         self,

@@ -373,7 +373,7 @@ class ScatterND(Op):
     def gradient(
         self, b: Builder, out: Value, grad: Value, data: Value, indices: Value, updates: Value
     ) -> Gradients | None:
-        """To what is still there: of equal extremes to each its share, of products not known."""
+        """To what is still there: of equal extremes to each its share, of factors the others."""
         gather, zero = GatherND(), scalar(b, 0, grad)
         match self.reduction:
             case ScatterReduction.ADD:
@@ -392,7 +392,24 @@ class ScatterND(Op):
                 new = b.emit(gather, share, indices)
                 old = b.emit(Where(), kept, share, zero)
                 return old, None, b.emit(Where(), taken, new, zero)
-        return None
+        whole = b.emit(Fill(data.type.shape, 1.0, data.type.dtype))
+        old = b.emit(Mul(), grad, b.emit(self, whole, indices, updates))
+        place = b.emit(gather, b.emit(Mul(), grad, data), indices)
+        return old, None, b.emit(Mul(), place, _others(b, data, indices, updates))
+
+
+def _others(b: Builder, data: Value, indices: Value, updates: Value) -> Value:
+    """For each update, the product of all others of the same place; zeros among them are right."""
+    one, zero = scalar(b, 1, updates), scalar(b, 0, updates)
+    is_zero = b.emit(Equal(), updates, zero)
+    factors = b.emit(Where(), is_zero, one, updates)
+    count = b.emit(Cast(updates.type.dtype), is_zero)
+    ones, zeros = (b.emit(Fill(data.type.shape, x, data.type.dtype)) for x in (1.0, 0.0))
+    product = b.emit(ScatterND(ScatterReduction.MUL), ones, indices, factors)
+    counts = b.emit(ScatterND(ScatterReduction.ADD), zeros, indices, count)
+    rest = b.emit(Div(), b.emit(GatherND(), product, indices), factors)
+    alone = b.emit(Equal(), b.emit(GatherND(), counts, indices), count)
+    return b.emit(Where(), alone, rest, zero)
 
 
 def _stay(b: Builder, data: Value, indices: Value, updates: Value) -> Value:

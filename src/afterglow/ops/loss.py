@@ -12,7 +12,7 @@ from afterglow.graph import Builder, Gradients, Op, Value, op
 from afterglow.ops.activation import Clip, Sigmoid, Softplus
 from afterglow.ops.arithmetic import Arithmetic
 from afterglow.ops.elementwise import Abs, Neg, Sign, scalar
-from afterglow.ops.reduction import ReduceMean, ReduceSum
+from afterglow.ops.reduction import emit_total, narrowed, widened
 from afterglow.ops.rules import (
     broadcast_shape,
     require,
@@ -45,8 +45,10 @@ class LossReduction(Enum):
         """The same, of a value."""
         if self is LossReduction.NONE:
             return each
-        reduce = ReduceMean if self is LossReduction.MEAN else ReduceSum
-        return b.emit(reduce(tuple(range(each.type.rank)), keepdims=False), each)
+        total = emit_total(b, widened(b, each))
+        if self is LossReduction.MEAN:
+            total = Arithmetic(b, total).div(total, scalar(b, each.type.size, total))
+        return narrowed(b, total, each)
 
     def emit_back(self, b: Builder, grad: Value, each: TensorType) -> Value:
         """The gradient of each loss: a scalar that broadcasts, or one for each."""

@@ -122,9 +122,8 @@ class SGD(Op):
         step: TensorType | None = None,
     ) -> tuple[TensorType, ...]:
         """The type of the weight, twice if there is momentum."""
-        why = f"momentum is {self.momentum}"
-        _check_given(velocity, "velocity", bool(self.momentum), why)
         if velocity is None:
+            require(not self.momentum, "velocity must be given if there is momentum")
             _check(weight, gradient, lr)
             return (weight,)
         _check(weight, gradient, lr, velocity=velocity)

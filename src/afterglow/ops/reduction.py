@@ -275,6 +275,15 @@ class CumProd(Running):
         return (b.emit(ReduceSum((axis + 1,), keepdims=False), parts),)
 
 
+def emit_total(b: Builder, x: Value) -> Value:
+    """The sum of all elements; that of each row first, which whatever computes them can join."""
+    axes = tuple(range(x.type.rank))
+    wide = [axis for axis in axes if x.type.shape[axis] != 1]
+    if len(wide) > 1:
+        x = b.emit(ReduceSum(tuple(axis for axis in axes if axis != wide[0])), x)
+    return b.emit(ReduceSum(axes, keepdims=False), x)
+
+
 def widened(b: Builder, x: Value) -> Value:
     """x in the type in which it is computed: f32 for narrower floats."""
     return b.emit(Cast(f32), x) if x.type.dtype.is_narrow_float else x

@@ -8,6 +8,13 @@ from enum import Enum, IntEnum
 import numpy as np
 
 from afterglow.graph import Builder, Constant, Gradients, Op, Value, op
+from afterglow.ops.conversion import Cast
+from afterglow.ops.elementwise import And, Div, Equal, Less, Max, Mul, scalar
+from afterglow.ops.fill import Fill
+from afterglow.ops.indexing import Iota
+from afterglow.ops.linear import MatMul
+from afterglow.ops.movement import Reshape
+from afterglow.ops.reduction import ReduceSum
 from afterglow.ops.rules import (
     require,
     require_dtype,
@@ -126,9 +133,46 @@ class TreeEnsemble(Op):
         roots: Value,
         votes: Value,
         weights: Value,
-    ) -> Gradients | None:
-        """Flat between its thresholds; what its votes change is not known."""
-        return (None,) * 6 if isinstance(weights, Constant) else None
+    ) -> Gradients:
+        """Flat between its thresholds. A vote gets what its target gets, of equal ones its share.
+
+        How often each row reaches each leaf, the ensemble tells itself: with a target for each.
+        """
+        leaves = weights.type.shape[0]
+        if isinstance(weights, Constant) or not weights.type.size or not roots.type.size:
+            return (None,) * 6
+        own = b.emit(Iota((leaves, 1), 0, i64))
+        ones = b.emit(Fill((leaves, 1), 1.0, weights.type.dtype))
+        counts = Aggregate.AVERAGE if self.aggregate is Aggregate.AVERAGE else Aggregate.SUM
+        reached = b.emit(TreeEnsemble(leaves, counts), x, nodes, thresholds, roots, own, ones)
+        chosen = self._chosen(b, votes, grad)
+        if self.aggregate is counts:
+            by_leaf = b.emit(MatMul(transpose_lhs=True), reached, grad)
+            spread = b.emit(Mul(), chosen, b.emit(Reshape((leaves, 1, self.targets)), by_leaf))
+            return *(None,) * 5, b.emit(ReduceSum((2,), keepdims=False), spread)
+        share = self._share_of_extremes(b, out, grad, weights, reached, chosen)
+        return *(None,) * 5, b.emit(ReduceSum((0, 3), keepdims=False), share)
+
+    def _share_of_extremes(
+        self, b: Builder, out: Value, grad: Value, weights: Value, reached: Value, chosen: Value
+    ) -> Value:
+        """What each vote gets, [row, leaf, number, target]: those equal to the result share."""
+        rows, leaves = reached.type.shape
+        apart = Reshape((rows, 1, 1, self.targets))
+        equal = b.emit(
+            Equal(), b.emit(Reshape((*weights.type.shape, 1)), weights), b.emit(apart, out)
+        )
+        here = b.emit(Less(), scalar(b, 0, reached), reached)
+        wins = b.emit(And(), equal, b.emit(Reshape((rows, leaves, 1, 1)), here))
+        wins = b.emit(Mul(), b.emit(Cast(grad.type.dtype), wins), chosen)
+        ties = b.emit(Max(), b.emit(ReduceSum((1, 2)), wins), scalar(b, 1, wins))
+        return b.emit(Mul(), wins, b.emit(Div(), b.emit(apart, grad), ties))
+
+    def _chosen(self, b: Builder, votes: Value, like: Value) -> Value:
+        """1 where a vote, [leaf, number], is for a target, the last axis; else 0."""
+        targets = b.emit(Iota((self.targets,), 0, i64))
+        same = b.emit(Equal(), b.emit(Reshape((*votes.type.shape, 1)), votes), targets)
+        return b.emit(Cast(like.type.dtype), same)
 
     def _aggregated(self, places: Array, weights: Array, rows: int) -> Array:
         size = rows * self.targets

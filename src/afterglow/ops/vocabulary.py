@@ -7,7 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from afterglow.graph import Op, op
+from afterglow.graph import Builder, Gradients, Op, Value, op
+from afterglow.ops.elementwise import Equal, Max, Where, scalar
+from afterglow.ops.fill import Fill
+from afterglow.ops.indexing import Iota, ScatterND, ScatterReduction
+from afterglow.ops.movement import Reshape
 from afterglow.ops.rules import require, require_dtype, require_rank, require_same_dtype
 from afterglow.types import Array, IndexRange, IndexRanges, TensorType
 from afterglow.types.dtype import f32, i64, string
@@ -39,6 +43,29 @@ class LookUp(Op):
         found = np.full(x.shape, default[()], values.dtype)
         found[positions >= 0] = values[positions[positions >= 0]]
         return found
+
+    def gradient(
+        self,
+        b: Builder,
+        out: Value,
+        grad: Value,
+        x: Value,
+        keys: Value,
+        values: Value,
+        default: Value,
+    ) -> Gradients:
+        """To a value the sum of what it was found for, to the default that of the others."""
+        count, none = values.type.shape[0], b.emit(Fill((), -1, i64))
+        places = b.emit(LookUp(), x, keys, b.emit(Iota((count,), 0, i64)), none)
+        is_missing, zero = b.emit(Equal(), places, none), scalar(b, 0, grad)
+        missed = b.emit(Where(), is_missing, grad, zero)
+        if not count:
+            return None, None, None, missed
+        hits = b.emit(Where(), is_missing, zero, grad)
+        first = b.emit(Reshape((x.type.size, 1)), b.emit(Max(), places, scalar(b, 0, places)))
+        zeros = b.emit(Fill((count,), 0.0, grad.type.dtype))
+        flat = b.emit(Reshape((x.type.size,)), hits)
+        return None, None, b.emit(ScatterND(ScatterReduction.ADD), zeros, first, flat), missed
 
     def parallel(
         self, axis: int, result: TensorType, operands: Sequence[TensorType | None]

@@ -1,7 +1,8 @@
-"""What training is told: losses, and optimizers, by which weights follow their gradients."""
+"""What training is told: losses, optimizers, schedules of their rate, and clipping of gradients."""
 
-from afterglow.optim import losses, optimizers
-from afterglow.optim.losses import L1, MSE, BinaryCrossEntropy, CrossEntropy, Huber, Loss
+from afterglow.optim import losses, optimizers, schedules
+from afterglow.optim.clip import clip_by_global_norm, clip_by_value
+from afterglow.optim.losses import CTC, L1, MSE, BinaryCrossEntropy, CrossEntropy, Huber, Loss
 from afterglow.optim.optimizers import (
     SGD,
     Adagrad,
@@ -13,8 +14,20 @@ from afterglow.optim.optimizers import (
     RMSProp,
     rate_at,
 )
+from afterglow.optim.schedules import (
+    Constant,
+    Cosine,
+    Exponential,
+    LinearWarmup,
+    OneCycle,
+    Piecewise,
+    Polynomial,
+    Schedule,
+    StepDecay,
+)
 
 __all__ = [
+    "CTC",
     "L1",
     "MSE",
     "SGD",
@@ -22,14 +35,26 @@ __all__ = [
     "Adam",
     "AdamW",
     "BinaryCrossEntropy",
+    "Constant",
+    "Cosine",
     "CrossEntropy",
+    "Exponential",
     "Huber",
     "LearningRate",
+    "LinearWarmup",
     "Lion",
     "Loss",
+    "OneCycle",
     "Optimizer",
+    "Piecewise",
+    "Polynomial",
     "RMSProp",
+    "Schedule",
+    "StepDecay",
+    "clip_by_global_norm",
+    "clip_by_value",
     "losses",
     "optimizers",
     "rate_at",
+    "schedules",
 ]

@@ -43,3 +43,10 @@ def look_up(kind: str, name: str, known: Mapping[str, T]) -> T:
     if name not in known:
         raise UsageError(f"there is no {kind} {name!r}", help=f"known are {', '.join(known)}")
     return known[name]
+
+
+def check_count(owner: str, name: str, number: int, least: int = 1) -> None:
+    """A hyperparameter is a whole number that is not below `least`."""
+    is_whole = isinstance(number, int) and not isinstance(number, bool)
+    if not is_whole or number < least:
+        raise UsageError(f"{owner}: {name} must be a whole number from {least}, got {number!r}")

@@ -110,6 +110,10 @@ class UsageError(AfterglowError):
     exit_status = 2
 
 
+class TrainingError(AfterglowError):
+    """A training run cannot go on: what it computes is no number any more."""
+
+
 class AfterglowWarning(UserWarning):
     """A problem that does not stop a model from running."""
 

@@ -2,7 +2,7 @@
 
 Batch norms use the statistics of the batch, and keep running ones. Dropouts drop elements, by
 random numbers that depend on the seed, the node and the step alone: they are the same for any
-number of threads, and after a resumption.
+number of threads, and after a resumption. What is in the body of a loop or a branch stays as it is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOMENTUM = 0.1
 
 def to_training_mode(
     function: Function,
-    step: Placeholder,
+    step: Value,
     *,
     frozen: Sequence[str] = (),
     momentum: float = MOMENTUM,
@@ -46,16 +46,26 @@ def to_training_mode(
     return parameters
 
 
+def running_means(function: Function) -> list[str]:
+    """The names of the running means of batch norms, in order."""
+    return [_statistics_of(norm)[0].name for norm in _norms(function)]
+
+
 def _learning_norms(function: Function, frozen: Sequence[str]) -> list[Node]:
     """The batch norms with running statistics, without those that are frozen."""
-    norms = [
+    means = running_means(function)
+    kept = {*matching(means, frozen, "running mean of a batch norm")}
+    pairs = zip(_norms(function), means, strict=True)
+    return [node for node, mean in pairs if mean not in kept]
+
+
+def _norms(function: Function) -> list[Node]:
+    """The batch norms with running statistics."""
+    return [
         node
         for node in function.nodes
         if isinstance(node.op, BatchNorm) and len(_statistics_of(node)) == 2
     ]
-    means = [_statistics_of(node)[0].name for node in norms]
-    kept = {*matching(means, frozen, "running mean of a batch norm")}
-    return [node for node, mean in zip(norms, means, strict=True) if mean not in kept]
 
 
 def _statistics_of(norm: Node) -> list[Constant]:

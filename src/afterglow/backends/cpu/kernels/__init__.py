@@ -16,6 +16,7 @@ from afterglow.backends.cpu.kernels import (  # noqa: F401  # noqa: F401
     max_pool_gradient,
     max_pool_indices,
     movement,
+    norm_gradient,
     normalization,
     pooling,
     quantized,
