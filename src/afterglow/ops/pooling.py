@@ -160,7 +160,7 @@ class MaxPoolGradient(Pool):
     ) -> Band | None:
         """No rows: those of x need windows that see other rows."""
         inside = 0 < cut.axis < result.rank - 1
-        return None if inside else super().band(cut, result, operands)
+        return None if inside else Op.band(self, cut, result, operands)
 
     def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
         """The elements of all windows, twice."""
