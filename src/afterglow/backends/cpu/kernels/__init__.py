@@ -13,6 +13,7 @@ from afterglow.backends.cpu.kernels import (  # noqa: F401  # noqa: F401
     indexing,
     lrn,
     matmul,
+    max_pool_gradient,
     max_pool_indices,
     movement,
     norm_gradient,
