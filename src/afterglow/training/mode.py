@@ -8,12 +8,14 @@ number of threads, and after a resumption. What is in the body of a loop or a br
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
+
+import numpy as np
 
 from afterglow.graph import Builder, Constant, Function, Node, Value
 from afterglow.graph.value import Placeholder
 from afterglow.ops.channels import ChannelMoments
 from afterglow.ops.elementwise import Add, LessEqual, Mul, Where, scalar
+from afterglow.ops.movement import Reshape, slice_axis
 from afterglow.ops.normalization import BatchNorm
 from afterglow.ops.random import Dropout, RandomUniform
 from afterglow.support.errors import UsageError
@@ -108,24 +110,34 @@ def _blend(b: Builder, state: Placeholder, new: Value, momentum: float) -> None:
 
 def _drop_elements(function: Function, step: Value, seed: int) -> None:
     """Let each dropout keep elements with probability 1 - rate, and scale what is kept."""
-    for node in [node for node in function.nodes if isinstance(node.op, Dropout)]:
-        dropped = _dropped(Builder(function, node, origin=node.origin), node, step, seed)
+    dropouts = [node for node in function.nodes if isinstance(node.op, Dropout)]
+    if not dropouts:
+        return
+    runs = _runs(Builder(function, next(function.nodes)), step, len(dropouts))
+    for node, run in zip(dropouts, runs, strict=True):
+        dropped = _dropped(Builder(function, node, origin=node.origin), node, run, seed)
         function.replace(node.result, dropped)
         function.erase(node)
 
 
-def _dropped(b: Builder, node: Node, step: Value, seed: int) -> Value:
+def _runs(b: Builder, step: Value, count: int) -> list[Value]:
+    """The number of the step for each of some dropouts, with that of the dropout above it.
+
+    So the dropouts differ in a number that is read, and all of one shape have the same code.
+    """
+    numbers = b.constant(np.arange(count, dtype=np.int64) << 32, "dropouts")
+    runs = b.emit(Add(), step, numbers)
+    each = (b.emit(slice_axis(runs.type, 0, index, 1), runs) for index in range(count))
+    return [b.emit(Reshape(()), run) for run in each]
+
+
+def _dropped(b: Builder, node: Node, run: Value, seed: int) -> Value:
     """x / (1 - rate) where a random number is at least the rate, else 0."""
     (x,), op = node.given, node.op
     assert isinstance(op, Dropout)
     if op.rate == 0:
         return x
-    drawn = b.emit(RandomUniform(x.type.shape, seed=_seed_of(seed, node.name)), step)
+    drawn = b.emit(RandomUniform(x.type.shape, seed=seed % 2**64), run)
     kept = b.emit(LessEqual(), scalar(b, op.rate, drawn), drawn)
     scaled = b.emit(Mul(), x, scalar(b, 1 / (1 - op.rate), x))
     return b.emit(Where(), kept, scaled, scalar(b, 0, x))
-
-
-def _seed_of(seed: int, name: str) -> int:
-    """The seed of the dropout of this name."""
-    return int.from_bytes(blake2b(f"{seed}:{name}".encode(), digest_size=8).digest(), "little")
