@@ -36,7 +36,7 @@ def peak(function: Function) -> int:
     return peak_bytes(function, settle)
 
 
-PLANNING = Planning(work, Schedule(settle).run, peak)
+PLANNING = Planning(work, Schedule(settle).run_after, peak)
 
 
 def step(layers: int) -> Function:
@@ -106,7 +106,7 @@ def test_light_nodes_run_again_where_that_keeps_less() -> None:
         }}
         """)
     )
-    assert Recompute(replace(PLANNING, schedule=lambda _: None), 1).run(function)
+    assert Recompute(replace(PLANNING, schedule=lambda *_: None), 1).run(function)
     assert print_function(function).splitlines()[5:7] == [
         "  %s.again = softmax(%r) {axis = 1} : f32[64, 64]",
         "  %g = mul(%s.again, %r) : f32[64, 64]",
@@ -145,7 +145,7 @@ def test_each_choice_that_costs_more_holds_less() -> None:
 
 def test_a_budget_takes_as_little_as_fits() -> None:
     plain = step(12)
-    PLANNING.schedule(plain)
+    PLANNING.schedule(plain, {})
     whole = peak(plain)
     functions = {share: step(12) for share in (1.0, 0.9, 0.7)}
     for share, function in functions.items():

@@ -197,8 +197,8 @@ def name_list(argument: str, given: Any) -> tuple[str, ...]:
     return tuple(given)
 
 
-def checkpoint_of(given: Any) -> int | str | tuple[str, ...] | None:
-    """What `checkpoint` asks for; raise if it is nothing of the kind."""
+def checkpoint_of(given: Any, argument: str = "checkpoint") -> int | str | tuple[str, ...] | None:
+    """What an argument asks to keep of a forward pass; raise if it is nothing of the kind."""
     if given is None or isinstance(given, str):
         return given
     if isinstance(given, int) and given > 0:
@@ -206,8 +206,8 @@ def checkpoint_of(given: Any) -> int | str | tuple[str, ...] | None:
     if isinstance(given, Sequence) and given and all(isinstance(name, str) for name in given):
         return tuple(given)
     raise UsageError(
-        f"checkpoint must be a number of segments or names of nodes, got {given!r}",
-        help='write checkpoint="auto" for the least memory',
+        f"{argument} must be a number of segments or names of nodes, got {given!r}",
+        help=f'write {argument}="auto" for the least memory',
     )
 
 

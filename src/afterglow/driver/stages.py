@@ -335,7 +335,7 @@ class Stages:
         if checkpoint is None and budget is None:
             return
         schedule = scheduling(optimize=self.options.optimize)
-        planning = Planning(self._cost, schedule.run, self._arena)
+        planning = Planning(self._cost, schedule.run_after, self._arena)
         recompute = Recompute(planning, checkpoint, budget)
         Pipeline("recompute", (recompute,)).run(module, self._instruments())
 

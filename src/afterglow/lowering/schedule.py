@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from afterglow.graph import Function
+from collections.abc import Mapping
+
+from afterglow.graph import Function, Node
 from afterglow.instr import Program
 from afterglow.lowering.scheduling.model import Tidy, model_of
 from afterglow.lowering.scheduling.solve import best_order
@@ -27,7 +29,11 @@ class Schedule(Pass):
 
     def run(self, function: Function) -> bool:
         """See the class."""
-        model = model_of(function, self.tidy)
+        return self.run_after(function, {})
+
+    def run_after(self, function: Function, after: Mapping[Node, Node]) -> bool:
+        """The same, with nodes that come after others although they need nothing of them."""
+        model = model_of(function, self.tidy, after)
         order = model.order(best_order(model.problem))
         if order == list(function.nodes):
             return False

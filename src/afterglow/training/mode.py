@@ -27,7 +27,7 @@ MOMENTUM = 0.1
 
 def to_training_mode(
     function: Function,
-    step: Placeholder,
+    step: Value,
     *,
     frozen: Sequence[str] = (),
     momentum: float = MOMENTUM,

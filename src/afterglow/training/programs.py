@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,11 +13,15 @@ from afterglow.graph import Module
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.device import DeviceBuffer
 from afterglow.support.errors import InternalError
+from afterglow.training.accumulate import SHARE, parts_of
 from afterglow.training.data import Field, Fields
 from afterglow.training.model_source import ModelSource
 from afterglow.training.parameters import Parameter
 from afterglow.training.step import Recipe, TrainingStep, evaluation_step, training_step
 from afterglow.types import Array
+
+TRAIN, EARLIER_PART, LAST_PART = "train", "earlier part", "last part"
+"""Kinds of programs that learn: from a batch, or from parts of one."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Memory:
     def write(self, name: str, array: Array) -> None:
         """Let a state hold an array."""
         if name in self._buffers:
-            self._buffers[name].write(np.ascontiguousarray(array)).result()
+            self._buffers[name].write(np.asarray(array, order="C")).result()
         else:
             self._waiting[name] = array.copy()
 
@@ -64,13 +68,20 @@ class Programs:
     """Runs steps of training, of evaluation and of inference on the same weights."""
 
     def __init__(
-        self, source: ModelSource, recipe: Recipe, options: Options, *, outputs: bool
+        self,
+        source: ModelSource,
+        recipe: Recipe,
+        options: Options,
+        *,
+        outputs: bool,
+        accumulate: int = 1,
     ) -> None:
         self._source, self._recipe, self._options = source, recipe, options
+        self._accumulate = accumulate
+        """In how many parts a batch is learnt from."""
         self._outputs = outputs
         module = source.module(source.batch)
         self._first = training_step(module, recipe, outputs=outputs)
-        self._training = {source.batch: self._first}
         self._compiled: dict[tuple[str, int], CompiledFunction] = {}
         self.fields = _fields(self._first)
         self.memory = Memory(self._initial(module))
@@ -90,12 +101,29 @@ class Programs:
 
     def prepare(self, batch: Mapping[str, Array]) -> None:
         """Compile what learns from a batch, unless a batch of its size has come before."""
-        self._program("train", batch)
+        for kind, part in self._parts(batch):
+            self._program(kind, part)
 
     def train(self, batch: Mapping[str, Array], rate: float) -> Result:
         """Learn from a batch."""
-        function = self._program("train", batch)
-        return self._run(function, {**batch, self._first.rate: np.asarray(rate, np.float32)})
+        given = {self._first.rate: np.asarray(rate, np.float32)}
+        parts = [*self._parts(batch)]
+        results = [self._run(self._program(kind, part), {**part, **given}) for kind, part in parts]
+        if len(results) == 1:
+            return results[0]
+        losses = (part[SHARE] * r.loss for (_, part), r in zip(parts, results, strict=True))
+        outputs = zip(*(result.outputs for result in results), strict=True)
+        return Result(float(sum(losses)), tuple(np.concatenate(each) for each in outputs))
+
+    def _parts(self, batch: Mapping[str, Array]) -> Iterator[tuple[str, Mapping[str, Array]]]:
+        """The parts of a batch, each with the kind of the program that learns from it."""
+        if min(self._accumulate, _rows(batch)) == 1:
+            yield TRAIN, batch
+            return
+        summed = getattr(self._recipe.loss, "reduction", "mean") == "sum"
+        *earlier, last = parts_of(batch, self._accumulate, summed=summed)
+        yield from ((EARLIER_PART, part) for part in earlier)
+        yield LAST_PART, last
 
     def evaluate(self, batch: Mapping[str, Array]) -> Result:
         """Loss and outputs of a batch, as the model infers."""
@@ -112,7 +140,7 @@ class Programs:
 
     def _program(self, kind: str, batch: Mapping[str, Array]) -> CompiledFunction:
         """The program for a batch, compiled if it is the first of its size."""
-        rows = len(batch[self.fields.inputs[0].name])
+        rows = _rows(batch)
         if (kind, rows) not in self._compiled:
             function = compile_module(self._step(kind, rows).module, self._options)
             self.memory.join(function)
@@ -120,28 +148,24 @@ class Programs:
         return self._compiled[kind, rows]
 
     def _step(self, kind: str, rows: int) -> TrainingStep:
-        if kind == "train":
-            return self._training_step(rows)
+        if kind in (TRAIN, EARLIER_PART, LAST_PART):
+            return self._training_step(kind, rows)
         loss = self._recipe.loss if kind == "evaluate" else None
         return evaluation_step(self._source.module(rows), self._first, loss)
 
-    def _training_step(self, rows: int) -> TrainingStep:
-        if rows not in self._training:
-            module = self._source.module(rows)
-            made = training_step(module, self._recipe, outputs=self._outputs, like=self.parameters)
-            if made.parameters != self.parameters:
-                raise InternalError(f"a step for {rows} samples has other weights")
-            self._training[rows] = made
-        return self._training[rows]
-
-    @property
-    def step(self) -> int:
-        """How many steps were done."""
-        return int(self.memory.read(self._first.count))
-
-    @step.setter
-    def step(self, count: int) -> None:
-        self.memory.write(self._first.count, np.asarray(count, np.int64))
+    def _training_step(self, kind: str, rows: int) -> TrainingStep:
+        if (kind, rows) == (TRAIN, self._source.batch):
+            return self._first
+        made = training_step(
+            self._source.module(rows),
+            self._recipe,
+            outputs=self._outputs,
+            like=self.parameters,
+            last_part=None if kind == TRAIN else kind == LAST_PART,
+        )
+        if made.parameters != self.parameters:
+            raise InternalError(f"a step for {rows} samples has other weights")
+        return made
 
     def weights(self) -> dict[str, Array]:
         """Weights that train and running statistics, as the model has them."""
@@ -168,12 +192,12 @@ class Programs:
         """States that are no parameters, each with the one whose axes it has."""
         owners = {parameter.name: parameter for parameter in self.parameters}
         slots = {s: owners[name] for name, slots in self._first.slots.items() for s in slots}
-        own = {*owners, self._first.count}
-        return {name: slots.get(name) for name in self._first.module.states if name not in own}
+        return {name: slots.get(name) for name in self._first.module.states if name not in owners}
 
-    def module(self, batch: int) -> Module:
-        """The model that infers, for a batch, as it was given."""
-        return self._source.module(batch)
+
+def _rows(batch: Mapping[str, Array]) -> int:
+    """How many samples a batch has."""
+    return len(next(iter(batch.values())))
 
 
 def _fields(step: TrainingStep) -> Fields:

@@ -18,7 +18,9 @@ from afterglow.graph import Builder, Function, Module, Value
 from afterglow.graph.value import Placeholder
 from afterglow.ops.elementwise import Add
 from afterglow.optim import Loss, Optimizer
+from afterglow.optim.clip import clip_by_global_norm, clip_by_value
 from afterglow.support.errors import UsageError
+from afterglow.training.accumulate import Accumulation
 from afterglow.training.loss_scale import LossScale
 from afterglow.training.mode import to_training_mode
 from afterglow.training.parameters import (
@@ -50,6 +52,10 @@ class Recipe:
     """Whether the loss is scaled, for gradients of 16-bit floats."""
     seed: int = 0
     """What random numbers of the step depend on, beside its number."""
+    clip_value: float | None = None
+    """The most that an element of a gradient may be, up or down; None for no limit."""
+    clip_norm: float | None = None
+    """The most that the norm of all gradients together may be; None for no limit."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +74,6 @@ class TrainingStep:
     """The states that the optimizer has for each parameter that trains."""
     begins: Mapping[str, Array] = field(default_factory=dict)
     """What other states begin with that are not zeros."""
-    count: str = ""
-    """The state that counts steps, if the step learns."""
 
     def initial(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """What states begin with that are not zeros, for values of constants by name."""
@@ -82,24 +86,28 @@ def training_step(
     *,
     outputs: bool = False,
     like: Sequence[Parameter] | None = None,
+    last_part: bool | None = None,
 ) -> TrainingStep:
     """The training step of a model whose shapes are exact; the model is left as it is.
 
     With `outputs` it returns those of the model, too, after the loss. Weights are held as another
-    step of the model, for another batch, holds its parameters `like` them.
+    step of the model, for another batch, holds its parameters `like` them. If `last_part` says so
+    or not, it learns from a part of a batch: the last one updates the weights.
     """
     module = source.clone()
     main = module.main
     inputs = tuple(placeholder.name for placeholder in main.inputs)
     step = module.state(STEP, TensorType(i64, ()))
-    statistics = to_training_mode(main, step, frozen=recipe.frozen_norms, seed=recipe.seed)
+    parts = None if last_part is None else Accumulation.declare(main, is_last=last_part)
+    number = step if parts is None else parts.number(main, step)
+    statistics = to_training_mode(main, number, frozen=recipe.frozen_norms, seed=recipe.seed)
     weights = _trainable(main, recipe.trainable) if like is None else [p for p in like if p.trains]
     states = to_states(main, weights)
     targets = _append_loss(main, recipe.loss, keep=outputs)
     forward_pipeline().run(module)
     if like is None:
         weights = store_as_read(main, weights, states)
-    slots = _learn(main, recipe, states, step)
+    slots = _learn(main, recipe, states, step, parts)
     return TrainingStep(
         module,
         (*weights, *statistics),
@@ -108,7 +116,6 @@ def training_step(
         rate=main.inputs[-1].name,
         slots=slots,
         begins=LossScale.initial() if recipe.scale_loss else {},
-        count=step.name,
     )
 
 
@@ -147,17 +154,28 @@ def _append_loss(main: Function, loss: Loss, *, keep: bool) -> tuple[str, ...]:
 
 
 def _learn(
-    main: Function, recipe: Recipe, states: Mapping[str, Placeholder], step: Placeholder
+    main: Function,
+    recipe: Recipe,
+    states: Mapping[str, Placeholder],
+    step: Placeholder,
+    parts: Accumulation | None,
 ) -> dict[str, tuple[str, ...]]:
     """Emit gradients and updates of the states; the names of the optimizer's own states."""
     b = Builder(main)
     scale = LossScale.declare(main.module) if recipe.scale_loss else None
     slopes = _gradients(b, main.outputs[0].value, states, scale)
+    if parts is not None:
+        sums = parts.sums(b, slopes)
+        slopes = {name: value for name, (_, value) in sums.items()}
+        if not parts.is_last:
+            for held, value in sums.values():
+                main.update(held, value)
+            return {}
     rate = main.input(RATE, TensorType(f32, ()))
     count = b.emit(Add(), step, b.constant(np.array(1), "one"))
     updates: list[tuple[Placeholder, Value]] = [(step, count)]
     slots = {}
-    for name, slope in slopes.items():
+    for name, slope in _clipped(b, slopes, recipe).items():
         found = _updates(b, recipe.optimizer, states[name], slope, rate, count)
         slots[name] = tuple(slot.name for slot, _ in found[1:])
         updates += found
@@ -183,6 +201,16 @@ def _gradients(
     if scale is None:
         return slopes
     return dict(zip(slopes, scale.unscaled(b, [*slopes.values()]), strict=True))
+
+
+def _clipped(b: Builder, slopes: Mapping[str, Value], recipe: Recipe) -> dict[str, Value]:
+    """Gradients within the limits that there are."""
+    clipped = tuple(slopes.values())
+    if recipe.clip_value is not None:
+        clipped = clip_by_value(b, clipped, recipe.clip_value)
+    if recipe.clip_norm is not None:
+        clipped, _ = clip_by_global_norm(b, clipped, recipe.clip_norm)
+    return dict(zip(slopes, clipped, strict=True))
 
 
 def _updates(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TypeAlias
@@ -29,8 +29,8 @@ class Planning:
     """What the pass asks the layers above."""
 
     cost: Cost
-    schedule: Callable[[Function], object]
-    """Puts nodes in an order of low peak memory."""
+    schedule: Callable[[Function, Mapping[Node, Node]], object]
+    """Puts nodes in an order of low peak memory, some of them after others."""
     arena: Callable[[Function], int]
     """The bytes that a scheduled function takes."""
 
@@ -65,10 +65,10 @@ class Recompute(Pass):
         """Keep values by name, and compute the others again; say whether there are any."""
         forward = Forward(function)
         values = {value for value in forward.results() if value.name in kept}
-        if not compute_again(forward, values):
-            return False
-        self.planning.schedule(function)
-        return True
+        after = compute_again(forward, values)
+        if after:
+            self.planning.schedule(function, after)
+        return bool(after)
 
     def _asked(self, forward: Forward) -> Set[str]:
         """The values to keep by what the user said."""

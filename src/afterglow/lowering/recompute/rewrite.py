@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Container
 
 from afterglow.graph import Node, Value
-from afterglow.lowering.recompute.forward import Forward
+from afterglow.lowering.recompute.forward import Forward, is_heavy
 
 
-def compute_again(forward: Forward, kept: Container[Value]) -> int:
-    """Let the backward pass read copies of what is not kept; say how many nodes run again."""
+def compute_again(forward: Forward, kept: Container[Value]) -> dict[Node, Node]:
+    """Let the backward pass read copies of what is not kept; the copies, each with a node before.
+
+    A copy that runs before that one, in the forward pass say, is there for longer than need be.
+    """
     return _Rewriter(forward, kept).run()
 
 
@@ -20,13 +23,18 @@ class _Rewriter:
         self.forward = forward
         self.kept = kept
         self.copies: dict[Value, Value] = {}
+        self.after: dict[Node, Node] = {}
+        self.last = forward.nodes[-1]
+        """The last node of the forward pass, or the last heavy one of the backward pass so far."""
 
-    def run(self) -> int:
+    def run(self) -> dict[Node, Node]:
         for node in self.forward.backward:
             for index, operand in enumerate(node.operands):
                 if operand is not None and self._is_dropped(operand):
                     node.set_operand(index, self._copy(operand, node))
-        return len({value.producer for value in self.copies.values()})
+            if is_heavy(node):
+                self.last = node
+        return self.after
 
     def _is_dropped(self, value: Value) -> bool:
         return self.forward.has(value) and value not in self.kept
@@ -57,4 +65,5 @@ class _Rewriter:
         copy = Node(node.op, operands, [result.type for result in node.results], names, node.origin)
         copy.predicate = node.predicate
         function.insert(copy, before)
+        self.after[copy] = self.last
         self.copies.update(zip(node.results, copy.results, strict=True))

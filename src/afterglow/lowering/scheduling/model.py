@@ -8,7 +8,7 @@ touches none, inputs and outputs lie outside, and parts of a concatenation share
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from afterglow.graph import Function, Node
@@ -24,8 +24,8 @@ from afterglow.lowering.scheduling.kernels import (
     touched,
     yielded,
 )
+from afterglow.lowering.scheduling.late import Late, with_late_steps
 from afterglow.lowering.scheduling.problem import Problem, Step
-from afterglow.lowering.scheduling.states import StateChange, with_state_changes
 from afterglow.lowering.select import Selection
 
 Tidy = Callable[[Program], object]
@@ -57,9 +57,9 @@ class Model:
         return list(order)
 
 
-def model_of(function: Function, tidy: Tidy) -> Model:
-    """The problem of ordering the nodes of a function."""
-    return _Modeller(function, tidy).run()
+def model_of(function: Function, tidy: Tidy, after: Mapping[Node, Node] | None = None) -> Model:
+    """The problem of ordering the nodes of a function, some `after` others in any case."""
+    return _Modeller(function, tidy).run(after or {})
 
 
 @dataclass(frozen=True)
@@ -126,30 +126,43 @@ class _Modeller:
         self.on_states = {step: nodes[step] for step in changing if step in nodes}
         return waiting
 
-    def run(self) -> Model:
+    def run(self, after: Mapping[Node, Node]) -> Model:
         for node in self.function.nodes:
             self._add(node)
         live_out = frozenset(self.buffers[b] for b in touched(*self.at_end) if b in self.buffers)
-        order, steps = with_state_changes(self.steps, self._state_changes())
+        late = [*self._state_changes(), *self._late(after)]
+        order, steps = with_late_steps(self.steps, late)
         nodes = tuple(self.numbers)
         ordered = tuple(nodes[number] for number in order)
         return Model(Problem(self.sizes, steps, live_out), ordered, self.function)
 
-    def _state_changes(self) -> Iterator[StateChange]:
+    def _late(self, after: Mapping[Node, Node]) -> Iterator[Late]:
+        """The steps of nodes that come after others."""
+        for node, other in after.items():
+            step, before = self._number(node), self._number(other)
+            if step is not None and before is not None:
+                yield Late(step, frozenset([before]))
+
+    def _number(self, node: Node) -> int | None:
+        """The step that a node runs in, if any."""
+        while node in self.inside:
+            node = self.inside[node]
+        return self.numbers.get(node)
+
+    def _state_changes(self) -> Iterator[Late]:
         """For each step that writes a state, those that touch the state before it."""
         touching: dict[Buffer, set[int]] = {}
         for step, node in self.on_states.items():
-            while node in self.inside:
-                node = self.inside[node]
+            number = self._number(node)
+            assert number is not None, "what touches such a state is a step"
             for access, state in step.accesses():
                 if state.root.region is Region.STATE:
                     before = touching.setdefault(state.root, set())
                     if access.writes:
-                        number = self.numbers[node]
-                        yield StateChange(number, frozenset(before))
+                        yield Late(number, frozenset(before))
                         for maker in self._makers(self.steps[number]):
-                            yield StateChange(maker, frozenset(before))
-                    before.add(self.numbers[node])
+                            yield Late(maker, frozenset(before))
+                    before.add(number)
 
     def _makers(self, step: Step) -> Iterator[int]:
         """Steps that one forms a kernel with, whose results are large beside what they read.

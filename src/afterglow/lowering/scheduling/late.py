@@ -1,4 +1,8 @@
-"""The order of steps that touch a state: what needs its old value comes before what changes it."""
+"""Steps that come after others although they need nothing that those make.
+
+What changes a state comes after what needs the old value; what is computed again, after what is
+done before it is needed.
+"""
 
 from __future__ import annotations
 
@@ -10,29 +14,29 @@ from afterglow.lowering.scheduling.problem import Step, users_of
 
 
 @dataclass(frozen=True)
-class StateChange:
-    """A step that writes a state, and those that touch the state before it, by their numbers."""
+class Late:
+    """A step, and those that should run before it, by their numbers."""
 
-    writer: int
+    step: int
     before: frozenset[int]
 
 
-def with_state_changes(
-    steps: Sequence[Step], changes: Iterable[StateChange]
+def with_late_steps(
+    steps: Sequence[Step], late: Iterable[Late]
 ) -> tuple[list[int], tuple[Step, ...]]:
     """Steps that need what must run before them, in an order that works; and their old numbers.
 
-    A change that has to come before something that it needs is left as it is.
+    One that has to come before those in any case is left as it is.
     """
     needs = [dict.fromkeys(step.needs) for step in steps]
     users = [dict.fromkeys(some) for some in users_of(steps)]
-    for change in changes:
-        before = change.before - {change.writer}
-        if not before.isdisjoint(_behind(change.writer, users)):
+    for each in late:
+        before = each.before - {each.step}
+        if not before.isdisjoint(_behind(each.step, users)):
             continue
-        needs[change.writer].update(dict.fromkeys(sorted(before)))
+        needs[each.step].update(dict.fromkeys(sorted(before)))
         for number in before:
-            users[number][change.writer] = None
+            users[number][each.step] = None
     order = _order(needs, users)
     place = {old: new for new, old in enumerate(order)}
     return order, tuple(
