@@ -21,8 +21,8 @@ from afterglow.ops.random import Dropout, RandomUniform
 from afterglow.support.errors import UsageError
 from afterglow.training.parameters import Parameter, matching, to_states
 
-MOMENTUM = 0.1
-"""The share of a batch in the running statistics after it."""
+STEP_BITS = 48
+"""The bits of a run's number that count steps; those above tell dropouts apart."""
 
 
 def to_training_mode(
@@ -30,7 +30,6 @@ def to_training_mode(
     step: Value,
     *,
     frozen: Sequence[str] = (),
-    momentum: float = MOMENTUM,
     seed: int = 0,
 ) -> list[Parameter]:
     """Rewrite a function that infers to one that learns; the running statistics, now states.
@@ -44,7 +43,7 @@ def to_training_mode(
     parameters = [Parameter(c.name, c.type, trains=False) for c in dict.fromkeys(statistics)]
     to_states(function, parameters)
     for norm in norms:
-        _use_batch(function, norm, momentum)
+        _use_batch(function, norm)
     return parameters
 
 
@@ -75,7 +74,7 @@ def _statistics_of(norm: Node) -> list[Constant]:
     return [value for value in norm.operands[3:] if isinstance(value, Constant)]
 
 
-def _use_batch(function: Function, norm: Node, momentum: float) -> None:
+def _use_batch(function: Function, norm: Node) -> None:
     """Normalize by the mean and variance of the batch, and update the running ones."""
     x, old_mean, old_variance = (norm.operand(name) for name in ("x", "mean", "variance"))
     assert x is not None
@@ -91,7 +90,7 @@ def _use_batch(function: Function, norm: Node, momentum: float) -> None:
     unbiased = b.emit(Mul(), variance, scalar(b, count / (count - 1), variance))
     for old, new in ((old_mean, mean), (old_variance, unbiased)):
         assert isinstance(old, Placeholder)
-        _blend(b, old, new, momentum)
+        _blend(b, old, new, norm.op.momentum)
     norm.set_operand(3, mean)
     norm.set_operand(4, variance)
 
@@ -113,7 +112,7 @@ def _drop_elements(function: Function, step: Value, seed: int) -> None:
     dropouts = [node for node in function.nodes if isinstance(node.op, Dropout)]
     if not dropouts:
         return
-    runs = _runs(Builder(function, next(function.nodes)), step, len(dropouts))
+    runs = _runs(Builder(function, dropouts[0]), step, len(dropouts))
     for node, run in zip(dropouts, runs, strict=True):
         dropped = _dropped(Builder(function, node, origin=node.origin), node, run, seed)
         function.replace(node.result, dropped)
@@ -125,7 +124,7 @@ def _runs(b: Builder, step: Value, count: int) -> list[Value]:
 
     So the dropouts differ in a number that is read, and all of one shape have the same code.
     """
-    numbers = b.constant(np.arange(count, dtype=np.int64) << 32, "dropouts")
+    numbers = b.constant(np.arange(count, dtype=np.int64) << STEP_BITS, "dropouts")
     runs = b.emit(Add(), step, numbers)
     each = (b.emit(slice_axis(runs.type, 0, index, 1), runs) for index in range(count))
     return [b.emit(Reshape(()), run) for run in each]
