@@ -106,10 +106,16 @@ def test_what_is_learnt_is_a_module_and_a_compiled_model_and_a_file(tmp_path: Pa
     )
     model = made.compile(batch=4, backend="interpreter")
     assert np.allclose(model(X[:4]), wanted, rtol=1e-5)
-    made.export(tmp_path / "trained.onnx", batch=4)
-    onnx.checker.check_model(onnx.load(tmp_path / "trained.onnx"))
-    again = trainer(tmp_path / "trained.onnx", trainable="*")
-    assert np.allclose(again.predict(X[:4]), wanted, rtol=1e-5)
+    for batch in (4, None):
+        path = tmp_path / f"trained {batch}.onnx"
+        made.export(path, batch=batch)
+        onnx.checker.check_model(onnx.load(path))
+        again = trainer(path)
+        assert np.allclose(again.predict(X[:4]), wanted, rtol=1e-5)
+    assert np.allclose(again.predict(X[4:9]), made.predict(X[4:9]), rtol=1e-5)
+    again.export(tmp_path / "again.onnx")
+    (x,) = ag.compile(tmp_path / "again.onnx", backend="interpreter").inputs
+    assert x.shape == ("batch", 3)
 
 
 def test_weights_that_do_not_match_the_pattern_stay() -> None:

@@ -37,6 +37,7 @@ from afterglow.training.progress import RunDisplay
 from afterglow.training.run import Callback, Place, Run, alone, measure, restore
 from afterglow.training.step import Recipe
 from afterglow.types import Array
+from afterglow.types.extent import dims_of
 
 _TRAINED_PRECISIONS = ("float32", "bfloat16", "float16")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -243,8 +244,12 @@ class Trainer:
         return self._programs.memory_of(self._batch_size(batch))
 
     def module(self, batch: int | None = None) -> Module:
-        """The model that infers, with the weights as they are now as constants."""
-        return self._source.trained(self._batch_size(batch), self.parameters)
+        """The model that infers, with the weights as they are now as constants.
+
+        Without a size of the batch it is for any, if the model that was given is.
+        """
+        size = None if batch is None else self._batch_size(batch)
+        return self._source.trained(size, self.parameters)
 
     def compile(self, batch: int | None = None, **options: Any) -> CompiledModel:
         """The model that infers, compiled with the weights as they are now; see `compile`."""
@@ -252,7 +257,10 @@ class Trainer:
 
     def export(self, path: str | Path, batch: int | None = None) -> None:
         """Write the model that infers as an ONNX file, with the weights as they are now."""
-        export_onnx(self.module(batch), path)
+        module = self.module(batch)
+        extents = (extent for value in module.main.inputs for extent in value.type.shape)
+        dims = {dim.name: (dim.low, dim.high) for dim in dims_of(*extents)}
+        export_onnx(module, path, dims=dims)
 
     def save(self, path: str | Path) -> None:
         """Save weights, the optimizer's states and the number of steps as one file."""
