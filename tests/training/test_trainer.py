@@ -233,6 +233,12 @@ def test_early_stopping_restores_the_best_weights() -> None:
     assert made.evaluate((X[:7], Y[:7] + 1))["loss"] == history["val_loss"][best]
 
 
+def test_a_share_of_the_data_is_left_for_validation() -> None:
+    history = fitted(trainer(), epochs=1, validation=0.25)
+    assert history[0].samples == 16
+    assert history[0].val_loss is not None
+
+
 def test_a_callback_ends_a_run() -> None:
     history = fitted(trainer(), callbacks=[lambda epoch: epoch.epoch == 2])
     assert history.stopped == "stopped after epoch 2 by a callback"

@@ -26,7 +26,7 @@ from afterglow.support.errors import UsageError
 from afterglow.support.output_path import writing
 from afterglow.support.sizes import as_size
 from afterglow.training.checkpoint import Checkpoint, Checkpoints
-from afterglow.training.data import Batches, batches_of
+from afterglow.training.data import Batches, batches_of, split_off
 from afterglow.training.early_stopping import EarlyStopping
 from afterglow.training.history import History
 from afterglow.training.lora import A, B, LoRA
@@ -169,7 +169,8 @@ class Trainer:
             epochs: how often all of the data is learnt from, of a resumed run all in all.
             batch: how many samples a step learns from, if data are arrays; by default as many as
                 the model is built for, or 32.
-            validation: data that is not learnt from, on which the model is measured each epoch.
+            validation: data that is not learnt from, on which the model is measured each epoch; or
+                the share of arrays, such as 0.1, that is left for that.
             shuffle: whether arrays are in another order each epoch.
             drop_last: whether samples that do not fill a batch are left out of an epoch.
             early_stopping: how many epochs may bring nothing better, or an `EarlyStopping`.
@@ -179,6 +180,8 @@ class Trainer:
             callbacks: functions that are called with each finished epoch; True ends the run.
         """
         size = self._batch_size(batch)
+        if isinstance(validation, float):
+            data, validation = split_off(data, self._programs.fields, validation, self._seed)
         batches = self._batches(data, size, shuffle=shuffle, drop_last=drop_last)
         run = Run(
             self._programs,
