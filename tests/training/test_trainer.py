@@ -106,10 +106,16 @@ def test_what_is_learnt_is_a_module_and_a_compiled_model_and_a_file(tmp_path: Pa
     )
     model = made.compile(batch=4, backend="interpreter")
     assert np.allclose(model(X[:4]), wanted, rtol=1e-5)
-    made.export(tmp_path / "trained.onnx", batch=4)
-    onnx.checker.check_model(onnx.load(tmp_path / "trained.onnx"))
-    again = trainer(tmp_path / "trained.onnx", trainable="*")
-    assert np.allclose(again.predict(X[:4]), wanted, rtol=1e-5)
+    for batch in (4, None):
+        path = tmp_path / f"trained {batch}.onnx"
+        made.export(path, batch=batch)
+        onnx.checker.check_model(onnx.load(path))
+        again = trainer(path)
+        assert np.allclose(again.predict(X[:4]), wanted, rtol=1e-5)
+    assert np.allclose(again.predict(X[4:9]), made.predict(X[4:9]), rtol=1e-5)
+    again.export(tmp_path / "again.onnx")
+    (x,) = ag.compile(tmp_path / "again.onnx", backend="interpreter").inputs
+    assert x.shape == ("batch", 3)
 
 
 def test_weights_that_do_not_match_the_pattern_stay() -> None:
@@ -225,6 +231,12 @@ def test_early_stopping_restores_the_best_weights() -> None:
     stopped = f"stopped after epoch {best + 3}: val_loss was best in epoch {best + 1}"
     assert history.stopped == stopped
     assert made.evaluate((X[:7], Y[:7] + 1))["loss"] == history["val_loss"][best]
+
+
+def test_a_share_of_the_data_is_left_for_validation() -> None:
+    history = fitted(trainer(), epochs=1, validation=0.25)
+    assert history[0].samples == 16
+    assert history[0].val_loss is not None
 
 
 def test_a_callback_ends_a_run() -> None:
