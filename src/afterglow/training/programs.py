@@ -14,6 +14,7 @@ from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.device import DeviceBuffer
 from afterglow.support.errors import InternalError
 from afterglow.training.accumulate import SHARE, parts_of
+from afterglow.training.cost import TrainingMemory, training_memory
 from afterglow.training.data import Field, Fields
 from afterglow.training.model_source import ModelSource
 from afterglow.training.parameters import Parameter
@@ -156,6 +157,9 @@ class Programs:
     def _training_step(self, kind: str, rows: int) -> TrainingStep:
         if (kind, rows) == (TRAIN, self._source.batch):
             return self._first
+        return self._made_step(kind, rows)
+
+    def _made_step(self, kind: str, rows: int) -> TrainingStep:
         made = training_step(
             self._source.module(rows),
             self._recipe,
@@ -166,6 +170,13 @@ class Programs:
         if made.parameters != self.parameters:
             raise InternalError(f"a step for {rows} samples has other weights")
         return made
+
+    def cost(self) -> TrainingMemory:
+        """What a step takes in memory, for the batch that the model is built for."""
+        parts = min(self._accumulate, self._source.batch)
+        rows = -(-self._source.batch // parts)
+        step = self._made_step(TRAIN if parts == 1 else LAST_PART, rows)
+        return training_memory(step, self._source.module(rows).clone(), self._options)
 
     @property
     def step(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from afterglow.runtime.logical_device import Devices
 from afterglow.support.errors import UsageError
 from afterglow.support.sizes import as_size
 from afterglow.training.checkpoint import Checkpoint, Checkpoints
+from afterglow.training.cost import TrainingMemory
 from afterglow.training.data import Batches, batches_of
 from afterglow.training.early_stopping import EarlyStopping
 from afterglow.training.history import History
@@ -210,6 +212,11 @@ class Trainer:
     def steps(self) -> int:
         """How many steps were done."""
         return self._programs.step
+
+    @cached_property
+    def memory(self) -> TrainingMemory:
+        """What a step takes in memory, and inference beside it; printed, it is a table."""
+        return self._programs.cost()
 
     def module(self, batch: int | None = None) -> Module:
         """The model that infers, with the weights as they are now as constants."""
