@@ -1,14 +1,15 @@
 """Train the model of the demo: a small convolutional network on scikit-learn's digits.
 
-Writes digits.onnx and test_images.npz next to this file. Both are in the repository, so it needs to
-be run only to change them. It needs PyTorch and scikit-learn, and takes seconds:
+Writes digits.onnx, train_images.npz and test_images.npz next to this file. They are in the
+repository, so it needs to be run only to change them. It needs PyTorch and scikit-learn, and takes
+seconds:
 
     .venv/bin/pip install --editable '.[torch]' scikit-learn
     .venv/bin/python examples/digits/train.py
 
-The data are 1,797 grey images of 8 x 8 pixels with levels from 0 to 16. 200 of them are held out as
-test_images.npz, with their labels and PyTorch's probabilities, with which the demo compares its
-results.
+The data are 1,797 grey images of 8 x 8 pixels with levels from 0 to 16, by E. Alpaydin and
+C. Kaynak (UCI Machine Learning Repository). 200 of them are held out as test_images.npz, with their
+labels and PyTorch's probabilities, with which the demo compares its results.
 
 The ONNX graph is written by hand from the trained weights, in the form in which exporters leave
 models: channels first, batch normalisation not folded away.
@@ -124,7 +125,7 @@ def onnx_model(weights: dict[str, np.ndarray]) -> onnx.ModelProto:
 
 
 def main() -> None:
-    """Train, test, and write both files."""
+    """Train, test, and write all files."""
     torch.manual_seed(0)
     images, labels = load_digits(return_X_y=True)
     images = images.reshape(-1, 1, 8, 8).astype(np.float32)
@@ -139,6 +140,11 @@ def main() -> None:
     proto = onnx_model(trained_weights(model))
     onnx.checker.check_model(proto, full_check=True)
     onnx.save(proto, HERE / "digits.onnx")
+    np.savez_compressed(
+        HERE / "train_images.npz",
+        images=trained[:, 0].astype(np.uint8),
+        labels=trained_labels.astype(np.uint8),
+    )
     np.savez_compressed(
         HERE / "test_images.npz",
         images=held_out[:, 0].astype(np.uint8),

@@ -11,6 +11,7 @@ if _typing.TYPE_CHECKING:
     from afterglow import nn, onnx_backend, optim
     from afterglow.autodiff.differentiate import differentiate
     from afterglow.driver.api import compile
+    from afterglow.driver.aware import quantization_aware
     from afterglow.driver.compile import import_model
     from afterglow.driver.device_rates import devices
     from afterglow.driver.export import export_onnx
@@ -47,6 +48,7 @@ if _typing.TYPE_CHECKING:
     from afterglow.training.checkpoint import Checkpoints
     from afterglow.training.early_stopping import EarlyStopping
     from afterglow.training.history import History
+    from afterglow.training.lora import LoRA
     from afterglow.training.trainer import Trainer
     from afterglow.types import DType, TensorType
 
@@ -69,6 +71,7 @@ __all__ = [
     "Host",
     "ImageSamples",
     "IndexRangeError",
+    "LoRA",
     "LogicalDevice",
     "ModelError",
     "Module",
@@ -97,12 +100,14 @@ __all__ = [
     "parse_module",
     "print_module",
     "profile",
+    "quantization_aware",
     "quantization_quality",
 ]
 
 _HOMES = {
     "afterglow.autodiff.differentiate": ("differentiate",),
     "afterglow.driver.api": ("compile",),
+    "afterglow.driver.aware": ("quantization_aware",),
     "afterglow.driver.compile": ("import_model",),
     "afterglow.driver.device_rates": ("devices",),
     "afterglow.driver.export": ("export_onnx",),
@@ -128,6 +133,7 @@ _HOMES = {
     "afterglow.training.checkpoint": ("Checkpoints",),
     "afterglow.training.early_stopping": ("EarlyStopping",),
     "afterglow.training.history": ("History",),
+    "afterglow.training.lora": ("LoRA",),
     "afterglow.training.trainer": ("Trainer",),
     "afterglow.types": ("DType", "TensorType"),
 }

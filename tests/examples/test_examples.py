@@ -94,3 +94,29 @@ def test_quantizing(capsys):
     )
     assert integers < 0.35 * floats
     assert "in floats: norm1; with 16 bits: norm2" in text
+
+
+def shortened(name: str, capsys: pytest.CaptureFixture[str], **smaller: int) -> str:
+    """What a lesson prints that learns for a shorter time than it would by itself."""
+    runpy.run_path(str(EXAMPLES / name))["main"](**smaller)
+    return capsys.readouterr().out
+
+
+def test_training_digits(capsys):
+    text = shortened("07_train_digits.py", capsys, epochs=3)
+    assert float(re.search(r"(\S+)% of 200 test images", text)[1]) > 80
+    assert re.search(r"the first test image is a \d", text)
+
+
+def test_training_characters(capsys):
+    text = shortened("08_train_characters.py", capsys, epochs=2, steps=8, blocks=1, length=8)
+    first, last = re.search(r"fell from (\S+) to (\S+)", text).groups()
+    assert float(last) < float(first) - 0.3
+    assert len(text.partition("The License ")[2]) == 9
+
+
+def test_fine_tuning(capsys):
+    text = shortened("09_fine_tune.py", capsys, epochs=1)
+    before, after = zip(*re.findall(r"(\S+)% right before, (\S+)% after", text), strict=True)
+    assert max(map(float, before)) < 30 < 60 < min(map(float, after))
+    assert f"{after[1]}% right" in text.splitlines()[-1]

@@ -56,6 +56,16 @@ def test_a_module_is_imported_with_its_dimensions_bound(module: ag.Module) -> No
     )
 
 
+def test_a_profile_of_a_module_with_free_dimensions_serves_any_extents(module: ag.Module) -> None:
+    rng = np.random.default_rng(0)
+    samples = [{"x": rng.standard_normal((2, rows, 3)).astype(np.float32)} for rows in (4, 5)]
+    profile = ag.profile(module, samples)
+    model = ag.compile(module, backend="interpreter", precision="int8", profile=profile)
+    x = samples[0]["x"][:1, :3]
+    exact = ag.compile(module, backend="interpreter")(x)
+    np.testing.assert_allclose(model(x), exact, atol=0.1)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

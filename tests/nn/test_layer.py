@@ -13,6 +13,7 @@ from afterglow.graph.evaluate import run_function
 from afterglow.nn.scope import AnyLayer
 from afterglow.ops.elementwise import Add, Mul
 from afterglow.support.errors import CompileError, UsageError
+from afterglow.types import Array
 
 CNN = nn.Sequential(
     nn.Conv2d(1, 8, 3, padding=1),
@@ -177,8 +178,37 @@ def test_errors_name_the_layer_and_what_came_in(
 
 def test_an_initialiser_with_another_shape_is_refused() -> None:
     wrong = nn.Linear(2, 3, bias_init=lambda rng, shape: np.zeros(2, np.float32))
-    with pytest.raises(UsageError, match=r"initialiser of bias gives shape \(2,\), not \(3,\)"):
+    with pytest.raises(UsageError, match=r"initialiser of bias has shape \(2,\), not \(3,\)"):
         wrong.module({"x": (1, 2)})
+
+
+def test_weights_may_be_given_by_name() -> None:
+    given = {"0.weight": np.full((2, 3), 2.0), "1.num_batches_tracked": np.array(0)}
+    net = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+    module = net.module({"x": (1, 3)}, weights=given)
+    np.testing.assert_array_equal(module.constants["0.weight"].data, np.full((2, 3), 2, "f"))
+    plain = net.module({"x": (1, 3)})
+    np.testing.assert_array_equal(module.constants["0.bias"].data, plain.constants["0.bias"].data)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"weight": np.ones((3, 2))},
+            "error: the value of weight has shape (3, 2), not (2, 3)",
+        ),
+        (
+            {"kernel": np.ones((2, 3))},
+            "error: the network has no weights named kernel\n  help: there are weight, bias",
+        ),
+    ],
+    ids=["shape", "name"],
+)
+def test_weights_that_do_not_fit_are_refused(given: dict[str, Array], message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        nn.Linear(3, 2).module({"x": (1, 3)}, weights=given)
+    assert str(raised.value) == message
 
 
 def test_negative_extents_are_refused() -> None:

@@ -11,6 +11,7 @@ import afterglow as ag
 from afterglow.autodiff import gradients
 from afterglow.graph import Builder, Function, run_function
 from afterglow.optim import (
+    CTC,
     L1,
     MSE,
     BinaryCrossEntropy,
@@ -84,10 +85,9 @@ def with_gradient(loss: Loss, shape: tuple[int, ...] = X.shape, dtype: DType = f
     b = Builder(f)
     x = f.input("x", TensorType(dtype, shape))
     targets = [f.input(name, type) for name, type in loss.targets((x.type,))]
-    value = loss.emit(b, (x,), targets)
-    (slope,) = gradients(b, [value], [x])
+    f.output("loss", loss.emit(b, (x,), targets))
+    (slope,) = gradients(b, [f.outputs[0].value], [x])
     assert slope is not None
-    f.output("loss", value)
     f.output("slope", slope)
     return f
 
@@ -131,6 +131,48 @@ def test_forward_and_backward_of_cross_entropy_are_one_loop_over_the_logits() ->
         compiled(x, labels - 1)
 
 
+SEQUENCES = (np.arange(48.0).reshape(6, 2, 4) * 7 % 11) / 4 - 1
+REPEATED = np.array([[1, 1, 2], [3, 2, -5]])
+ALIGNED = [
+    (CTC(3), (6, 5), (3, 2), 1.71231471, (-0.00310088755, -0.110095562, 0.0167584172)),
+    (CTC(3, reduction="sum"), (6, 5), (3, 2), 8.24134234, (-0.0186053253, -0.660573374)),
+    (CTC(3, zero_infinity=True), (3, 5), (3, 2), 1.01627297, (0.0, 0.0, 0.0, 0.0, -0.00868938334)),
+    (CTC(3, reduction="sum"), (6, 5), (2, 0), 10.8568594, (-0.0733390844, -0.605839615)),
+]
+"""Lengths of inputs and of labels, the loss and the first of its gradient, by PyTorch 2.13."""
+
+
+@pytest.mark.parametrize(("loss", "times", "counts", "wanted", "slopes"), ALIGNED, ids=str)
+def test_the_loss_of_sequences_is_that_of_pytorch(
+    loss: Loss,
+    times: tuple[int, int],
+    counts: tuple[int, int],
+    wanted: float,
+    slopes: tuple[float, ...],
+) -> None:
+    lengths = [np.array(times), np.array(counts)]
+    f = with_gradient(loss, SEQUENCES.shape)
+    got, slope = run_function(f, [SEQUENCES, REPEATED, *lengths])
+    np.testing.assert_allclose(got, wanted, rtol=1e-8)
+    np.testing.assert_allclose(slope.ravel()[: len(slopes)], slopes, rtol=1e-8, atol=1e-12)
+
+
+def test_sequences_may_have_the_batch_first() -> None:
+    loss = CTC(3, batch_first=True)
+    f = with_gradient(loss, (2, 6, 4))
+    lengths = [np.array([6, 5]), np.array([3, 2])]
+    got, _ = run_function(f, [SEQUENCES.transpose(1, 0, 2), REPEATED, *lengths])
+    np.testing.assert_allclose(got, 1.71231471, rtol=1e-8)
+
+
+def test_a_sequence_too_short_for_its_labels_loses_infinitely() -> None:
+    f = with_gradient(CTC(3, reduction="sum"), SEQUENCES.shape)
+    lengths = [np.array([3, 5]), np.array([3, 2])]
+    got, slope = run_function(f, [SEQUENCES, REPEATED, *lengths])
+    assert got == np.inf
+    assert np.isfinite(slope).all()
+
+
 def test_a_label_without_a_class_is_an_error() -> None:
     with pytest.raises(IndexRangeError) as caught:
         run_function(with_gradient(CrossEntropy()), [X, np.array([0, 1, 2, -1])])
@@ -145,6 +187,7 @@ def test_losses_have_names() -> None:
     assert caught.value.help == "known are binary_cross_entropy, cross_entropy, huber, l1, mse"
 
 
+THREE = TensorType(f32, (5, 2, 4))
 ONE = TensorType(f32, (4, 3))
 REFUSED = [
     (lambda: MSE(reduction="none"), 'MSE: reduction must be "mean" or "sum", got \'none\''),
@@ -160,6 +203,12 @@ REFUSED = [
     (
         lambda: L1().targets((TensorType(i64, (3,)),)),
         "L1 needs an output of floats, got i64[3]",
+    ),
+    (lambda: CTC(0), "CTC: longest must be a whole number from 1, got 0"),
+    (lambda: CTC(3).targets((ONE,)), "CTC needs an output of three axes, got f32[4, 3]"),
+    (
+        lambda: CTC(3, 4).targets((THREE,)),
+        "CTC: there is no class 4 for blanks in the output f32[5, 2, 4]",
     ),
     (
         lambda: CrossEntropy(axis=2).targets((ONE,)),

@@ -41,7 +41,7 @@ def test_the_report_is_a_table() -> None:
 
 
 def test_a_step_has_slots_and_keeps_values_of_the_forward_pass() -> None:
-    memory = trainer().memory
+    memory = trainer().memory()
     assert memory.weights == memory.slots == memory.inference.weights == 2 * (64 + 1) * 64 * 4
     assert memory.kept[0] == Kept("1", "f32[64, 64]", 64 * 64 * 4)
     assert memory.arena >= memory.kept_at_peak + memory.workspace_at_peak
@@ -49,7 +49,7 @@ def test_a_step_has_slots_and_keeps_values_of_the_forward_pass() -> None:
 
 
 def test_a_step_of_parts_of_a_batch_has_sums_of_gradients_and_keeps_less() -> None:
-    whole, parts = trainer().memory, trainer(accumulate=4).memory
+    whole, parts = trainer().memory(), trainer(accumulate=4).memory()
     assert parts.other_states - whole.other_states == parts.slots
     assert sum(value.nbytes for value in parts.kept) * 4 == sum(v.nbytes for v in whole.kept)
     assert parts.total - parts.other_states < whole.total

@@ -140,6 +140,40 @@ def test_batch_norms_learn_statistics_if_the_pattern_matches_them() -> None:
     assert [*last.parameters] == ["2.weight", "2.bias"]
 
 
+def test_low_rank_factors_train_alone_and_are_merged() -> None:
+    made = trainer(lora=ag.LoRA("2.*", rank=1))
+    assert [*made.parameters] == ["2.weight.lora_a", "2.weight.lora_b"]
+    fitted(made, epochs=1)
+    module = made.module(8)
+    assert module.constants.keys() == MODULE.constants.keys()
+    assert (module.constants["2.weight"].data != MODULE.constants["2.weight"].data).any()
+    model = made.compile(8, backend="interpreter")
+    assert np.allclose(model(X[:8]), made.predict(X[:8]), atol=1e-6)
+
+
+def test_gradients_are_clipped() -> None:
+    free, limited, never = trainer(), trainer(clip_norm=1e-3), trainer(clip_value=0.0)
+    begin = free.parameters
+    for each in (free, limited, never):
+        each.step(X, Y)
+    assert same(never, trainer())
+    moved = [
+        np.sqrt(sum(((each.parameters[n] - begin[n]) ** 2).sum() for n in begin))
+        for each in (free, limited)
+    ]
+    assert moved[0] > 100 * moved[1]
+    assert moved[1] == pytest.approx(0.05 * 1e-3, rel=1e-2)
+
+
+def test_products_may_be_of_narrow_floats(tmp_path: Path) -> None:
+    made, other = (trainer(precision="float16") for _ in range(2))
+    fitted(made, epochs=1, checkpoint=tmp_path)
+    assert made.parameters["0.weight"].dtype == np.float32
+    wanted = fitted(made, epochs=2, checkpoint=tmp_path)
+    assert losses(fitted(other, epochs=2, checkpoint=tmp_path)) == losses(wanted)
+    assert same(made, other)
+
+
 @pytest.mark.parametrize("step", [1, 4, 6])
 def test_a_run_that_died_is_resumed_exactly(tmp_path: Path, step: int) -> None:
     whole, first, second = (trainer(metrics="mae") for _ in range(3))
@@ -273,6 +307,11 @@ def test_an_epoch_with_other_batches_is_not_resumed(tmp_path: Path) -> None:
             "error: the network is not built yet: Sequential(Linear(3, 4), ReLU(), Linear(4, 2)) "
             "may take inputs of many shapes\n"
             "  help: build it: network.module({'x': (None, 3, 32, 32)}), with None for the batch",
+        ),
+        (
+            lambda: trainer(precision="int8"),
+            "error: a model cannot be trained in 'int8'\n"
+            "  help: use 'float32', 'bfloat16', 'float16'",
         ),
         (lambda: trainer().fit((X, Y), -1), "error: epochs must be a number from 0 on, got -1"),
         (

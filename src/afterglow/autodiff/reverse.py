@@ -50,7 +50,7 @@ def gradients(
     reverse = _Reverse(b, xs, fixed)
     reverse.run(ys, seeds)
     found = [reverse.sums.get(x) for x in xs]
-    _drop_unused(b, start, found)
+    _drop_unused(b, start, [*found, *ys, *b.function.escaping()])  # lowered nodes may be these
     return found
 
 

@@ -71,7 +71,9 @@ from afterglow.transforms.resize_integers import RESIZE_INTEGERS
 from afterglow.transforms.sink_transposes import SinkTransposes
 from afterglow.transforms.slices import SIMPLIFY_SLICES
 from afterglow.transforms.sparse_windows import SPLIT_SPARSE_WINDOWS
+from afterglow.transforms.store_fakes import STORE_FAKES
 from afterglow.transforms.stored_weights import MOVE_STORED_WEIGHTS
+from afterglow.transforms.sums_of_pads import SUMS_OF_PADS
 from afterglow.transforms.wide_tables import WIDE_TABLES
 from afterglow.types import DType
 
@@ -82,6 +84,7 @@ def optimising_pipeline() -> Pipeline:
         "optimise",
         (
             DROP_DROPOUTS,  # first: they would hide every pattern they are part of
+            STORE_FAKES,  # before constants are folded, so that weights become integers
             FoldConstants(),  # early: later rules match on constants
             FOLD_LEADING_PARTS,  # the same for ranged extents
             INLINE_BRANCHES,  # an If whose condition is known by now
@@ -91,6 +94,7 @@ def optimising_pipeline() -> Pipeline:
             SIMPLIFY_CASTS,
             SIMPLIFY_RESHAPES,
             SIMPLIFY_SLICES,
+            SUMS_OF_PADS,  # gradients of what was sliced
             SIMPLIFY_CONCATS,
             ARITHMETIC,  # constants to the right, before patterns are matched
             SIMPLIFY_LOGIC,

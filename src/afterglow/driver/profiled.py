@@ -6,8 +6,10 @@ from typing import Any
 
 from afterglow.driver.options import Options
 from afterglow.driver.sources import Source, open_source
+from afterglow.frontends.base import UnboundDimensionsError
 from afterglow.graph import Module
 from afterglow.support.errors import UsageError
+from afterglow.types.extent import LARGEST_EXTENT, Dim, ranged
 
 
 def open_profiled(source: Any, options: Options) -> Source:
@@ -23,7 +25,16 @@ def whole_graph(source: Source) -> Module:
     try:
         return source.graph
     except UsageError:  # a module, which has no other form
+        return _loaded(source)
+
+
+def _loaded(source: Source) -> Module:
+    """A module; dimensions that are free stay so."""
+    try:
         return source.load(Options())[0]
+    except UnboundDimensionsError as error:
+        free = {name: ranged(Dim(name, 1, LARGEST_EXTENT)) for name in error.dims}
+        return source.load(Options(dims=free))[0]
 
 
 def title_of(source: Source) -> str:

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import TypeAlias
 
+import numpy as np
+
 from afterglow.graph import Builder, Function, Module, Value
 from afterglow.nn.scope import AnyLayer, LayerError, Scope, describe
 from afterglow.support.errors import CompileError, UsageError
-from afterglow.types import DType, TensorType
+from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import dtype_named
 from afterglow.types.extent import LARGEST_EXTENT, Dim, ranged
 
@@ -25,6 +27,8 @@ class Input:
     dtype: DType | str = "f32"
 
 
+Weights: TypeAlias = "Mapping[str, Array]"
+"""Values of parameters by name."""
 Inputs: TypeAlias = "Mapping[str, Input | Sequence[Extent]]"
 """The inputs of a network by name; where only a shape is given, they hold f32."""
 
@@ -39,9 +43,9 @@ class Layer:
         """Emit ops that compute the layer of `x`."""
         raise NotImplementedError
 
-    def module(self, inputs: Inputs, *, seed: int = 0) -> Module:
+    def module(self, inputs: Inputs, *, seed: int = 0, weights: Weights | None = None) -> Module:
         """The network as a module, whose constants are the weights: see `nn.module`."""
-        return module(self, inputs, seed=seed)
+        return module(self, inputs, seed=seed, weights=weights)
 
     def __repr__(self) -> str:
         own = [f for f in fields(self) if f.repr]  # type: ignore[arg-type]  # layers are dataclasses
@@ -53,24 +57,40 @@ class Layer:
         return f"{type(self).__name__}({', '.join(texts)})"
 
 
-def module(network: AnyLayer, inputs: Inputs, *, seed: int = 0) -> Module:
+def module(
+    network: AnyLayer, inputs: Inputs, *, seed: int = 0, weights: Weights | None = None
+) -> Module:
     """A module that computes a network of some inputs, by position, with the result `y`.
 
     Weights are constants whose names are those that PyTorch gives them. They depend on the seed,
-    their name and their shape alone, and are the same on every machine.
+    their name and their shape alone, and are the same on every machine; those of which `weights`
+    has a value have that.
     """
     owner = Module("network")
     function = Function("main", owner)
     given = [function.input(name, _type(name, spec)) for name, spec in inputs.items()]
+    known = {name: np.asarray(value) for name, value in (weights or {}).items()}
     try:
-        y = Scope(Builder(function), seed).built(network, *given)
+        y = Scope(Builder(function), seed, weights=known).built(network, *given)
     except LayerError:
         raise
     except CompileError as error:
         error.what = f"{describe(network)}: {error.what}"
         raise
     function.output("y", y)
+    _check_used(known, owner)
     return owner
+
+
+def _check_used(weights: Mapping[str, Array], owner: Module) -> None:
+    """Refuse values for which there are no parameters; what only PyTorch counts is left out."""
+    others = [name for name in weights if name not in owner.constants]
+    unknown = [name for name in others if not name.endswith(".num_batches_tracked")]
+    if unknown:
+        raise UsageError(
+            f"the network has no weights named {', '.join(unknown)}",
+            help=f"there are {', '.join(owner.constants)}",
+        )
 
 
 def _type(name: str, spec: Input | Sequence[Extent]) -> TensorType:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
 
 from afterglow.graph import Builder, Constant, Op, Value
 from afterglow.nn.init import Initialiser, generator
 from afterglow.support.errors import CompileError, UsageError
+from afterglow.types import Array
 
 
 @runtime_checkable
@@ -35,14 +38,18 @@ class Scope:
     builder: Builder
     seed: int
     path: str = ""
+    weights: Mapping[str, Array] = field(default_factory=dict)
+    """Values of parameters that are known, by name."""
 
     def parameter(self, name: str, shape: tuple[int, ...], init: Initialiser) -> Constant:
-        """A weight of this layer, with its first value."""
+        """A weight of this layer, with the value that is given for it or its first one."""
         full = self._inside(name)
-        data = init(generator(self.seed, full), shape)
+        given = self.weights.get(full)
+        data = init(generator(self.seed, full), shape) if given is None else given
         if data.shape != shape:
-            raise UsageError(f"the initialiser of {full} gives shape {data.shape}, not {shape}")
-        return self.builder.constant(data, full)
+            whose = f"the initialiser of {full}" if given is None else f"the value of {full}"
+            raise UsageError(f"{whose} has shape {data.shape}, not {shape}")
+        return self.builder.constant(np.asarray(data, np.float32), full)
 
     def emit(self, op: Op, *operands: Value | None) -> Value:
         """Apply an op that has one result."""
@@ -55,7 +62,7 @@ class Scope:
 
     def layer(self, name: str, layer: AnyLayer, *inputs: Value) -> Value:
         """Build a layer inside of this one; its parameters begin with `name`."""
-        inner = Scope(self.builder, self.seed, self._inside(name))
+        inner = replace(self, path=self._inside(name))
         try:
             return inner.built(layer, *inputs)
         except LayerError:

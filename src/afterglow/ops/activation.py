@@ -24,15 +24,9 @@ from afterglow.ops.elementwise import (
 )
 from afterglow.ops.functions import Erf, Exp, Expm1, Log1p, Tanh
 from afterglow.ops.rules import broadcast_shape, require, require_number, require_same_dtype
+from afterglow.ops.slopes import GELU_CUBE, GELU_SCALE, GeluSlope, SwishSlope, logistic
 from afterglow.ops.special import erf
 from afterglow.types import Array, TensorType
-
-_GELU_CUBE = 0.044715
-_GELU_SCALE = math.sqrt(2 / math.pi)
-
-
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(np.reciprocal(1 + np.exp(-x)))
 
 
 def _softplus(x: Array) -> Array:
@@ -102,7 +96,7 @@ class PRelu(Op):
 class Sigmoid(FloatUnary):
     """1 / (1 + exp(-x))."""
 
-    function = _sigmoid
+    function = logistic
 
     def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
         """grad out (1 - out): the lowering overflows where that vanishes."""
@@ -153,7 +147,11 @@ class Swish(FloatUnary):
 
     def evaluate(self, x: Array) -> Array:
         """By the definition."""
-        return x * _sigmoid(self.alpha * x)
+        return x * logistic(self.alpha * x)
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """Its slope, one function of x."""
+        return (b.emit(Mul(), grad, b.emit(SwishSlope(self.alpha), x)),)
 
     def lower(self, b: Builder, x: Value) -> Value:
         """By the definition."""
@@ -170,10 +168,14 @@ class Gelu(FloatUnary):
     def evaluate(self, x: Array) -> Array:
         """x / 2 (1 + erf(x / sqrt 2)), or x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³)))."""
         if self.approximate:
-            bell = np.tanh(_GELU_SCALE * (x + _GELU_CUBE * x * x * x))
+            bell = np.tanh(GELU_SCALE * (x + GELU_CUBE * x * x * x))
         else:
             bell = erf(x * math.sqrt(0.5))
         return 0.5 * x * (1 + bell)
+
+    def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
+        """Its slope, one function of x."""
+        return (b.emit(Mul(), grad, b.emit(GeluSlope(self.approximate), x)),)
 
     def lower(self, b: Builder, x: Value) -> Value:
         """As `evaluate`."""
@@ -186,8 +188,8 @@ class Gelu(FloatUnary):
 
     def _cubic(self, b: Builder, x: Value) -> Value:
         """x (c x² + s) with the factor s of x and c of its cube."""
-        square = b.emit(Mul(), b.emit(Mul(), x, x), scalar(b, _GELU_SCALE * _GELU_CUBE, x))
-        return b.emit(Mul(), x, b.emit(Add(), square, scalar(b, _GELU_SCALE, x)))
+        square = b.emit(Mul(), b.emit(Mul(), x, x), scalar(b, GELU_SCALE * GELU_CUBE, x))
+        return b.emit(Mul(), x, b.emit(Add(), square, scalar(b, GELU_SCALE, x)))
 
 
 @op("elu")

@@ -277,15 +277,23 @@ class ConvTranspose(Convolution):
         """A convolution of x with zeros between its elements and the kernel mirrored."""
         windows = self.windows(weight.type.shape)
         spread = with_zeros_between(b, x, (1, *self.strides, 1))
-        margins = [reach - 1 for reach in windows.reach]
-        before = [m - pad for m, pad in zip(margins, windows.begins, strict=True)]
-        ends = zip(margins, windows.ends, self._added(windows), strict=True)
-        after = [m - pad + added for m, pad, added in ends]
-        if min(*before, *after) < 0:
-            spread = _padded_or_cut(b, spread, before, after)
-            before = after = [0] * len(margins)
-        plain = Conv((1,) * len(margins), (*before, *after), self.dilations, self.groups)
+        pads, axes = self.pads_of_convolution(weight.type.shape), len(windows.kernel)
+        if min(pads) < 0:
+            spread = _padded_or_cut(b, spread, pads[:axes], pads[axes:])
+            pads = (0,) * len(pads)
+        plain = Conv((1,) * axes, pads, self.dilations, self.groups)
         return b.emit(plain, spread, self._mirrored(b, weight), bias)
+
+    def pads_of_convolution(self, weight: tuple[int, ...]) -> tuple[int, ...]:
+        """Around x, spread by the strides, those of the convolution with the kernel mirrored.
+
+        Negative ones say how much is cut off instead.
+        """
+        windows = self.windows(weight)
+        margins = [reach - 1 for reach in windows.reach]
+        before = (m - pad for m, pad in zip(margins, windows.begins, strict=True))
+        ends = zip(margins, windows.ends, self._added(windows), strict=True)
+        return (*before, *(m - pad + added for m, pad, added in ends))
 
     def _added(self, windows: Windows) -> tuple[int, ...]:
         return self.output_pads or (0,) * len(windows.kernel)
@@ -439,7 +447,7 @@ def _first_rows(b: Builder, x: Value, shape: tuple[int, ...]) -> Value:
     return b.emit(Slice((0,) * len(shape), shape, (1,) * len(shape)), x)
 
 
-def _padded_or_cut(b: Builder, x: Value, before: list[int], after: list[int]) -> Value:
+def _padded_or_cut(b: Builder, x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
     """x with zeros around it where a count is positive, cut where it is negative."""
     grown = Pad((0, *(max(0, n) for n in before), 0), (0, *(max(0, n) for n in after), 0))
     padded = b.emit(grown, x)

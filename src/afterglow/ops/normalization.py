@@ -18,6 +18,7 @@ from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, Div, Mul, Neg, Sub, scalar
 from afterglow.ops.functions import Reciprocal, Sqrt
 from afterglow.ops.movement import Pad, PadMode, Reshape, Slice
+from afterglow.ops.norm_gradient import NormGradient
 from afterglow.ops.power import Pow
 from afterglow.ops.reduction import ReduceMean
 from afterglow.ops.rules import (
@@ -166,6 +167,23 @@ class TrailingNorm(Op):
         """Itself, if the normalised axes stay among themselves."""
         return self if _keeps_axes_from(self.axis, perm) else None
 
+    def emit_gradients(
+        self, b: Builder, grad: Value, x: Value, scale: Value | None, *, centred: bool
+    ) -> tuple[Value, Value, Value] | None:
+        """What x, scale and bias get, by one op on rows; None if the scale differs between rows."""
+        normalized = x.type.shape[self.axis % x.type.rank :]
+        if scale is not None and not _is_one_row(scale, normalized):
+            return None
+        width = math.prod(normalized)
+        rows = (x.type.size // width, width)
+        dx, dscale, dbias = b.emit_all(
+            NormGradient(self.epsilon, centred),
+            _shaped(b, grad, rows),
+            _shaped(b, x, rows),
+            None if scale is None else _shaped(b, scale, (width,)),
+        )
+        return _shaped(b, dx, x.type.shape), dscale, dbias
+
 
 @op("layer_norm")
 class LayerNorm(TrailingNorm):
@@ -186,6 +204,25 @@ class LayerNorm(TrailingNorm):
         y = _standardized(x, _axes_from(self.axis, x.ndim), self.epsilon)
         y = y if scale is None else y * scale
         return y if bias is None else y + bias
+
+    def gradient(
+        self,
+        b: Builder,
+        out: Value,
+        grad: Value,
+        x: Value,
+        scale: Value | None = None,
+        bias: Value | None = None,
+    ) -> Gradients | None:
+        """Those of the rows."""
+        found = self.emit_gradients(b, grad, x, scale, centred=True)
+        if found is None:
+            return None
+        dx, dscale, dbias = found
+        of_scale = None if scale is None else _shaped(b, dscale, scale.type.shape)
+        if bias is None or not _is_one_row(bias, x.type.shape[self.axis % x.type.rank :]):
+            return dx, of_scale, grad
+        return dx, of_scale, _shaped(b, dbias, bias.type.shape)
 
     def lower(
         self, b: Builder, x: Value, scale: Value | None = None, bias: Value | None = None
@@ -213,6 +250,15 @@ class RMSNorm(TrailingNorm):
         square = np.square(x).mean(_axes_from(self.axis, x.ndim), keepdims=True)
         y = x / np.sqrt(square + self.epsilon)
         return y if scale is None else y * scale
+
+    def gradient(
+        self, b: Builder, out: Value, grad: Value, x: Value, scale: Value | None = None
+    ) -> Gradients | None:
+        """Those of the rows."""
+        found = self.emit_gradients(b, grad, x, scale, centred=False)
+        if found is None or scale is None:
+            return None if found is None else found[:1]
+        return found[0], _shaped(b, found[1], scale.type.shape)
 
     def lower(self, b: Builder, x: Value, scale: Value | None = None) -> Value:
         """As `evaluate`, from primitive ops."""
@@ -353,6 +399,16 @@ class LRN(Op):
 
 def _axes_from(axis: int, rank: int) -> tuple[int, ...]:
     return tuple(range(axis % rank, rank))
+
+
+def _is_one_row(part: Value, normalized: tuple[int, ...]) -> bool:
+    """Whether a parameter has an element for each of those that are normalized together."""
+    shape = part.type.shape
+    return shape[-len(normalized) :] == normalized and part.type.size == math.prod(normalized)
+
+
+def _shaped(b: Builder, x: Value, shape: tuple[int, ...]) -> Value:
+    return x if x.type.shape == shape else b.emit(Reshape(shape), x)
 
 
 def _keeps_axes_from(axis: int, perm: tuple[int, ...]) -> bool:

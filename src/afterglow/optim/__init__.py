@@ -2,7 +2,7 @@
 
 from afterglow.optim import losses, optimizers, schedules
 from afterglow.optim.clip import clip_by_global_norm, clip_by_value
-from afterglow.optim.losses import L1, MSE, BinaryCrossEntropy, CrossEntropy, Huber, Loss
+from afterglow.optim.losses import CTC, L1, MSE, BinaryCrossEntropy, CrossEntropy, Huber, Loss
 from afterglow.optim.optimizers import (
     SGD,
     Adagrad,
@@ -27,6 +27,7 @@ from afterglow.optim.schedules import (
 )
 
 __all__ = [
+    "CTC",
     "L1",
     "MSE",
     "SGD",

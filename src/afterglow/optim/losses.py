@@ -12,10 +12,12 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from afterglow.graph import Builder, Op, Value
-from afterglow.ops import cross_entropy, loss
+from afterglow.ops import cross_entropy, ctc, loss
 from afterglow.ops.cross_entropy import IGNORED
 from afterglow.ops.loss import LossReduction
-from afterglow.optim.checks import check_number, check_share, look_up
+from afterglow.ops.movement import Transpose
+from afterglow.ops.softmax import LogSoftmax
+from afterglow.optim.checks import check_count, check_number, check_share, look_up
 from afterglow.support.errors import UsageError
 from afterglow.types import TensorType
 from afterglow.types.dtype import i64
@@ -227,6 +229,50 @@ class BinaryCrossEntropy(_OneOutput):
         factors = [None if x is None else b.constant(np.array(x, dtype)) for x in given]
         op = loss.BinaryCrossEntropy(self._reduction)
         return b.emit(op, outputs[0], targets[0], *factors)
+
+
+@dataclass(frozen=True)
+class CTC(_OneOutput):
+    """Connectionist temporal classification, of logits or log probabilities [time, batch, class].
+
+    Targets are labels [batch, longest] and the lengths of inputs and of labels: what lies behind
+    them does not count.
+
+    Args:
+        longest: the most labels that a sequence may have.
+        blank: the class of no label.
+        zero_infinity: whether sequences too short for their labels lose 0 instead of infinity.
+        batch_first: whether outputs are [batch, time, class].
+        reduction: "mean", of losses divided by the number of their labels, or "sum".
+    """
+
+    longest: int
+    blank: int = 0
+    zero_infinity: bool = False
+    batch_first: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("CTC", "longest", self.longest)
+        check_count("CTC", "blank", self.blank, least=0)
+
+    def targets(self, outputs: Sequence[TensorType]) -> Targets:
+        """Labels, then the lengths of inputs and of labels."""
+        x = self._only(outputs)
+        if x.rank != 3:
+            raise UsageError(f"CTC needs an output of three axes, got {x}")
+        if self.blank >= x.shape[2]:
+            raise UsageError(f"CTC: there is no class {self.blank} for blanks in the output {x}")
+        batch = x.shape[0 if self.batch_first else 1]
+        lengths = TensorType(i64, (batch,))
+        labels = TensorType(i64, (batch, self.longest))
+        return ("labels", labels), ("input_lengths", lengths), ("target_lengths", lengths)
+
+    def emit(self, b: Builder, outputs: Sequence[Value], targets: Sequence[Value]) -> Value:
+        """Emit `ctc` of log_softmax, which leaves log probabilities as they are."""
+        logs = b.emit(LogSoftmax(), outputs[0])
+        logs = b.emit(Transpose((1, 0, 2)), logs) if self.batch_first else logs
+        return b.emit(ctc.CTC(self.blank, self.zero_infinity, self._reduction), logs, *targets)
 
 
 _NAMED: dict[str, type[Loss]] = {

@@ -85,8 +85,7 @@ class Convert(Pass):
         for value, readers in points.readers.items():
             source, dtype = sources[value], types[value]
             if source.name in self.observations:
-                parameters = self._parameters(source.name, dtype)
-                stored = self._convert(function, value, readers, parameters, dtype)
+                stored = self.store_value(function, value, readers, source.name, dtype)
                 if value in points.outputs and not self.config.quantized_io:
                     _return(function, value, stored)
         if self.config.quantized_io:
@@ -97,7 +96,7 @@ class Convert(Pass):
         """Store inputs and outputs as integers: with the scale that readers have, if any have."""
         names = {v: sources.get(v, v).name for v in interface_values(function)}
         seen, dtype = self.observations, self.config.dtype
-        known = {v: self._parameters(name, dtype) for v, name in names.items() if name in seen}
+        known = {v: self.parameters(name, dtype) for v, name in names.items() if name in seen}
         store_interface(function, known, dtype)
 
     def _equalise(self, function: Function) -> None:
@@ -114,20 +113,26 @@ class Convert(Pass):
         }
         self.observations = {**seen, **scaled}
 
-    def _parameters(self, name: str, dtype: DType) -> Quantization:
+    def parameters(self, name: str, dtype: DType) -> Quantization:
+        """The scale and zero point of a point that was observed."""
         config = self.config
         scheme, method = chosen_for(dtype, Scheme(config.scheme), Method(config.method))
         observed = self.observations[name]
         return calibrate(observed, scheme, method, dtype, config.percentile)
 
-    def _convert(
+    def store_value(
         self,
         function: Function,
         value: Value,
         readers: list[tuple[Node, int]],
-        parameters: Quantization,
+        source: str,
         dtype: DType,
     ) -> Value:
+        """Store a value as integers, which the readers dequantize.
+
+        `source` is the point by whose observation the integers are chosen.
+        """
+        parameters = self.parameters(source, dtype)
         first = next(iter(function.nodes)) if value.producer is None else value.producer.after
         b = Builder(function, first, name=f"{value.name}.quantized", origin=_origin(value))
         scale = b.constant(np.array(parameters.scales[0], np.float32), f"{value.name}.scale")
@@ -150,7 +155,7 @@ class Convert(Pass):
         least = LEAST_SCALE if bias is None else least_scales(bias.data, input_scale)
         chosen = quantize_weight(
             weight.data,
-            _column_axis(anchor),
+            column_axis(anchor),
             search=self.config.search_weights,
             least_scales=np.maximum(least, LEAST_SCALE),
         )
@@ -227,7 +232,7 @@ def _return(function: Function, value: Value, stored: Value) -> None:
     quantize.set_operand(0, value)
 
 
-def _column_axis(anchor: Node) -> int:
+def column_axis(anchor: Node) -> int:
     """The axis of the weight that runs along the columns of the result."""
     op = anchor.op
     return int(isinstance(op, MatMul) and not op.transpose_rhs)

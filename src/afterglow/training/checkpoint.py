@@ -50,7 +50,7 @@ class Checkpoint:
         """Write it over what was there, which stays as it is until all is written."""
         target = checked_path(path, "checkpoint")
         arrays = {
-            f"{group}/{name}": np.ascontiguousarray(array)
+            f"{group}/{name}": np.asarray(array, order="C")
             for group in _GROUPS
             for name, array in getattr(self, group).items()
         }

@@ -2,7 +2,7 @@
 
 Batch norms use the statistics of the batch, and keep running ones. Dropouts drop elements, by
 random numbers that depend on the seed, the node and the step alone: they are the same for any
-number of threads, and after a resumption.
+number of threads, and after a resumption. What is in the body of a loop or a branch stays as it is.
 """
 
 from __future__ import annotations

@@ -13,6 +13,9 @@ from afterglow.nn import Layer
 from afterglow.partition.split import items_of
 from afterglow.runtime import TensorInfo
 from afterglow.support.errors import AfterglowError, UsageError
+from afterglow.training.lora import LoRA
+from afterglow.training.parameters import with_values
+from afterglow.types import Array
 from afterglow.types.extent import dims_of, is_ranged
 
 ANY_BATCH = 32
@@ -28,6 +31,9 @@ class ModelSource(Protocol):
 
     def module(self, batch: int) -> Module:
         """The module for so many samples; its constants have the same names for all sizes."""
+
+    def trained(self, batch: int, values: Mapping[str, Array]) -> Module:
+        """The model with what its constants became by training."""
 
 
 def model_source(given: Any, dims: Mapping[str, int] | None = None) -> ModelSource:
@@ -59,7 +65,19 @@ def _of_module(module: Module, dims: Mapping[str, int]) -> ModelSource:
     return ExactSource(module, extents[0])
 
 
-class ExactSource:
+class PlainSource:
+    """Base: a model that is trained as it is."""
+
+    def module(self, batch: int) -> Module:
+        """The module for so many samples."""
+        raise NotImplementedError
+
+    def trained(self, batch: int, values: Mapping[str, Array]) -> Module:
+        """The same with other constants."""
+        return with_values(self.module(batch), values)
+
+
+class ExactSource(PlainSource):
     """A module for one size of a batch, and for smaller ones if its samples are independent."""
 
     def __init__(self, module: Module, batch: int) -> None:
@@ -85,7 +103,7 @@ class ExactSource:
             ) from None
 
 
-class RangedSource:
+class RangedSource(PlainSource):
     """A module whose batch has bounds."""
 
     batch = ANY_BATCH
@@ -98,7 +116,7 @@ class RangedSource:
         return self._module.bind({**self._dims, self._name: batch})
 
 
-class BuiltSource:
+class BuiltSource(PlainSource):
     """A function that builds a module for a batch."""
 
     batch = ANY_BATCH
@@ -117,7 +135,7 @@ class BuiltSource:
         return module
 
 
-class ImportedSource:
+class ImportedSource(PlainSource):
     """A model that a front end opens, such as an ONNX file; its batch is dynamic, or fixed."""
 
     def __init__(self, given: Any, dims: Mapping[str, int]) -> None:
@@ -144,3 +162,26 @@ class ImportedSource:
                 help="give their extents: Trainer(…, dims={NAME: EXTENT})",
             )
         return (batch, *(extent for extent in info.shape[1:] if isinstance(extent, int)))
+
+
+class AdaptedSource:
+    """A model with low-rank factors, which train, beside some of its weights, which do not."""
+
+    def __init__(self, source: ModelSource, lora: LoRA) -> None:
+        self._source, self._lora = source, lora
+
+    @property
+    def batch(self) -> int:
+        """That of the model."""
+        return self._source.batch
+
+    def module(self, batch: int) -> Module:
+        """The model with factors."""
+        return self._lora.adapt(self._source.module(batch))[0]
+
+    def trained(self, batch: int, values: Mapping[str, Array]) -> Module:
+        """The model without factors: what they add is in its weights."""
+        module = self._source.module(batch)
+        _, adapted = self._lora.adapt(module)
+        kept = {name: module.constants[name].data for name in adapted}
+        return with_values(module, self._lora.merge(adapted, {**kept, **values}))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from afterglow.driver.options import Options
 from afterglow.driver.partitioning import compile_module
 from afterglow.graph import Module
+from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.device import DeviceBuffer
 from afterglow.support.errors import InternalError
 from afterglow.training.accumulate import SHARE, parts_of
+from afterglow.training.bundle import export_training, training_entries
 from afterglow.training.cost import TrainingMemory, training_memory
 from afterglow.training.data import Field, Fields
 from afterglow.training.model_source import ModelSource
@@ -60,7 +63,7 @@ class Memory:
     def write(self, name: str, array: Array) -> None:
         """Let a state hold an array."""
         if name in self._buffers:
-            self._buffers[name].write(np.ascontiguousarray(array)).result()
+            self._buffers[name].write(np.asarray(array, order="C")).result()
         else:
             self._waiting[name] = array.copy()
 
@@ -105,6 +108,14 @@ class Programs:
         for kind, part in self._parts(batch):
             self._program(kind, part)
 
+    def memory_of(self, rows: int) -> TrainingMemory:
+        """Bytes that a step takes that learns from so many samples."""
+        parts = min(self._accumulate, rows)
+        kind = TRAIN if parts == 1 else LAST_PART
+        size = -(-rows // parts)
+        step, inference = self._made_step(kind, size), self._source.module(size).clone()
+        return training_memory(step, inference, self._options)
+
     def train(self, batch: Mapping[str, Array], rate: float) -> Result:
         """Learn from a batch."""
         given = {self._first.rate: np.asarray(rate, np.float32)}
@@ -141,7 +152,9 @@ class Programs:
 
     def _program(self, kind: str, batch: Mapping[str, Array]) -> CompiledFunction:
         """The program for a batch, compiled if it is the first of its size."""
-        rows = _rows(batch)
+        return self._program_for(kind, _rows(batch))
+
+    def _program_for(self, kind: str, rows: int) -> CompiledFunction:
         if (kind, rows) not in self._compiled:
             function = compile_module(self._step(kind, rows).module, self._options)
             self.memory.join(function)
@@ -171,21 +184,17 @@ class Programs:
             raise InternalError(f"a step for {rows} samples has other weights")
         return made
 
-    def cost(self) -> TrainingMemory:
-        """What a step takes in memory, for the batch that the model is built for."""
-        parts = min(self._accumulate, self._source.batch)
-        rows = -(-self._source.batch // parts)
-        step = self._made_step(TRAIN if parts == 1 else LAST_PART, rows)
-        return training_memory(step, self._source.module(rows).clone(), self._options)
+    def export_bundle(
+        self, folder: Path, request: BundleRequest, sizes: tuple[int, int], *, shared: bool
+    ) -> Bundle:
+        """Write a bundle whose state begins with what that of this process holds now.
 
-    @property
-    def step(self) -> int:
-        """How many steps were done."""
-        return int(self.memory.read(self._first.count))
-
-    @step.setter
-    def step(self, count: int) -> None:
-        self.memory.write(self._first.count, np.asarray(count, np.int64))
+        `sizes` are the samples of a batch that it learns from, and of one that it infers for.
+        """
+        step = self._step(TRAIN, sizes[0])
+        states = {name: self.memory.read(name) for name in step.module.states}
+        modules = training_entries(self._source.module(sizes[1]), step, states)
+        return export_training(modules, folder, request, self._options, shared=shared)
 
     def weights(self) -> dict[str, Array]:
         """Weights that train and running statistics, as the model has them."""
@@ -212,12 +221,7 @@ class Programs:
         """States that are no parameters, each with the one whose axes it has."""
         owners = {parameter.name: parameter for parameter in self.parameters}
         slots = {s: owners[name] for name, slots in self._first.slots.items() for s in slots}
-        own = {*owners, self._first.count}
-        return {name: slots.get(name) for name in self._first.module.states if name not in own}
-
-    def module(self, batch: int) -> Module:
-        """The model that infers, for a batch, as it was given."""
-        return self._source.module(batch)
+        return {name: slots.get(name) for name in self._first.module.states if name not in owners}
 
 
 def _rows(batch: Mapping[str, Array]) -> int:

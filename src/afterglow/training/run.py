@@ -79,6 +79,8 @@ class Run:
     place: Place
     display: RunDisplay
     settings: Mapping[str, Any]
+    step: int
+    """How many steps were done."""
     validation: Batches | None = None
     early_stopping: EarlyStopping | None = None
     checkpoints: Checkpoints | None = None
@@ -86,11 +88,9 @@ class Run:
     history: History = field(default_factory=History)
     best: Mapping[str, Array] = field(default_factory=dict)
     watch: Watch = field(init=False)
-    step: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.watch = Watch(self.early_stopping or EarlyStopping())
-        self.step = self.programs.step
 
     def run(self) -> History:
         """All epochs that are left; the history."""
@@ -245,10 +245,9 @@ class Run:
 
 
 def restore(programs: Programs, checkpoint: Checkpoint) -> None:
-    """Have the weights, the optimizer's states and the number of steps of a checkpoint."""
+    """Have the weights and the optimizer's states of a checkpoint."""
     checkpoint.check_arrays(programs.weights(), programs.slots())
     programs.restore(checkpoint.weights, checkpoint.slots)
-    programs.step = checkpoint.step
 
 
 @contextmanager

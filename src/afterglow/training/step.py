@@ -18,6 +18,7 @@ from afterglow.graph import Builder, Function, Module, Value
 from afterglow.graph.value import Placeholder
 from afterglow.ops.elementwise import Add
 from afterglow.optim import Loss, Optimizer
+from afterglow.optim.clip import clip_by_global_norm, clip_by_value
 from afterglow.support.errors import UsageError
 from afterglow.training.accumulate import Accumulation
 from afterglow.training.loss_scale import LossScale
@@ -51,6 +52,10 @@ class Recipe:
     """Whether the loss is scaled, for gradients of 16-bit floats."""
     seed: int = 0
     """What random numbers of the step depend on, beside its number."""
+    clip_value: float | None = None
+    """The most that an element of a gradient may be, up or down; None for no limit."""
+    clip_norm: float | None = None
+    """The most that the norm of all gradients together may be; None for no limit."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +74,6 @@ class TrainingStep:
     """The states that the optimizer has for each parameter that trains."""
     begins: Mapping[str, Array] = field(default_factory=dict)
     """What other states begin with that are not zeros."""
-    count: str = ""
-    """The state that counts steps, if the step learns."""
 
     def initial(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """What states begin with that are not zeros, for values of constants by name."""
@@ -113,7 +116,6 @@ def training_step(
         rate=main.inputs[-1].name,
         slots=slots,
         begins=LossScale.initial() if recipe.scale_loss else {},
-        count=step.name,
     )
 
 
@@ -173,7 +175,7 @@ def _learn(
     count = b.emit(Add(), step, b.constant(np.array(1), "one"))
     updates: list[tuple[Placeholder, Value]] = [(step, count)]
     slots = {}
-    for name, slope in slopes.items():
+    for name, slope in _clipped(b, slopes, recipe).items():
         found = _updates(b, recipe.optimizer, states[name], slope, rate, count)
         slots[name] = tuple(slot.name for slot, _ in found[1:])
         updates += found
@@ -199,6 +201,16 @@ def _gradients(
     if scale is None:
         return slopes
     return dict(zip(slopes, scale.unscaled(b, [*slopes.values()]), strict=True))
+
+
+def _clipped(b: Builder, slopes: Mapping[str, Value], recipe: Recipe) -> dict[str, Value]:
+    """Gradients within the limits that there are."""
+    clipped = tuple(slopes.values())
+    if recipe.clip_value is not None:
+        clipped = clip_by_value(b, clipped, recipe.clip_value)
+    if recipe.clip_norm is not None:
+        clipped, _ = clip_by_global_norm(b, clipped, recipe.clip_norm)
+    return dict(zip(slopes, clipped, strict=True))
 
 
 def _updates(

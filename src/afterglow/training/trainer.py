@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +17,30 @@ from afterglow.driver.options import Options, checkpoint_of
 from afterglow.driver.placed import placed_on
 from afterglow.graph import Module
 from afterglow.optim import Optimizer, rate_at
+from afterglow.optim.optimizers import named
 from afterglow.runtime import CompiledModel
+from afterglow.runtime.bundle import Bundle, BundleRequest, bundle_folder, is_small
 from afterglow.runtime.logical_device import Devices
 from afterglow.support.errors import UsageError
+from afterglow.support.output_path import writing
 from afterglow.support.sizes import as_size
 from afterglow.training.checkpoint import Checkpoint, Checkpoints
 from afterglow.training.cost import TrainingMemory
 from afterglow.training.data import Batches, batches_of
 from afterglow.training.early_stopping import EarlyStopping
 from afterglow.training.history import History
+from afterglow.training.lora import A, B, LoRA
 from afterglow.training.losses import LossLike, loss_of
 from afterglow.training.metrics import Means, MetricLike, metrics_of
 from afterglow.training.mode import running_means
-from afterglow.training.model_source import model_source
-from afterglow.training.parameters import with_values
+from afterglow.training.model_source import AdaptedSource, ModelSource, model_source
 from afterglow.training.programs import Programs
 from afterglow.training.progress import RunDisplay
 from afterglow.training.run import Callback, Place, Run, alone, measure, restore
 from afterglow.training.step import Recipe
 from afterglow.types import Array
 
+_TRAINED_PRECISIONS = ("float32", "bfloat16", "float16")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -45,21 +48,28 @@ class Trainer:
     """Trains a model: compiles its training step, and runs it on data.
 
     Args:
-        source: the model: a `Module`, a function that builds one for a number of samples, an
-            object with such a function `module`, or what `compile` takes, such as the path of an
-            ONNX file. The first axis of its inputs and outputs is that of the batch.
+        source: the model: a `Module`, a function that builds one for a number of samples, or what
+            `compile` takes, such as the path of an ONNX file. The first axis of its inputs and
+            outputs is that of the batch.
         loss: what is made small: a name such as "cross_entropy" or "mse", a loss with options, or
             a function (builder, outputs, targets) -> value.
-        optimizer: how weights follow their gradients, from `afterglow.optim`.
-        trainable: names of the weights that train, as patterns with stars; the rest stays as it is,
-            also the running statistics of batch norms.
+        optimizer: how weights follow their gradients: one of `afterglow.optim`, or its name.
+        trainable: names of the weights that train, as patterns with stars; by default all of
+            them. The rest stays as it is, also the running statistics of batch norms.
         metrics: what is measured of outputs besides the loss: names such as "accuracy", or
             functions (outputs, targets) -> number.
         dims: extents of dynamic dimensions by name, but that of the batch.
         backend: what runs it, as for `compile`.
         threads: number of threads; by default all cores that this process may use. The weights
             do not depend on it.
-        max_arena: limit for intermediate results, in bytes or as text such as "256MiB".
+        precision: "float32"; "bfloat16" or "float16" to compute with floats of 16 bits where range
+            and precision allow it: weights stay in f32, and for "float16" the loss is scaled.
+        clip_norm: the most that the norm of all gradients together may be.
+        clip_value: the most that an element of a gradient may be, up or down.
+        lora: which weights get low-rank factors, which alone train then, besides what `trainable`
+            names.
+        max_arena: limit for intermediate results, in bytes or as text such as "256MiB"; a step then
+            computes values again instead of keeping them.
         recompute: what is computed again in the backward pass to need less memory, as `checkpoint`
             of `compile`: "auto" for the least, or a number of segments that keep their ends.
         accumulate: into how many parts a batch is split, which are learnt from one after the other
@@ -71,13 +81,17 @@ class Trainer:
         self,
         source: Any,
         loss: LossLike = "cross_entropy",
-        optimizer: Optimizer | None = None,
+        optimizer: Optimizer | str | None = None,
         *,
-        trainable: str | Sequence[str] = "*",
+        trainable: str | Sequence[str] | None = None,
         metrics: MetricLike | Sequence[MetricLike] = (),
         dims: Mapping[str, int] | None = None,
         backend: Devices = "cpu",
         threads: int | None = None,
+        precision: str = "float32",
+        clip_norm: float | None = None,
+        clip_value: float | None = None,
+        lora: LoRA | None = None,
         max_arena: int | str | None = None,
         recompute: int | str | Sequence[str] | None = None,
         accumulate: int = 1,
@@ -85,14 +99,25 @@ class Trainer:
     ) -> None:
         self._metrics = metrics_of(metrics)
         self._optimizer = _checked_optimizer(optimizer)
-        patterns = (trainable,) if isinstance(trainable, str) else tuple(trainable)
-        self._source = model_source(source, dims)
+        patterns = _patterns(trainable, lora)
+        own = model_source(source, dims)
+        self._source: ModelSource = own if lora is None else AdaptedSource(own, lora)
         frozen = _frozen_norms(self._source.module(self._source.batch), patterns)
-        recipe = Recipe(loss_of(loss), self._optimizer, patterns, frozen, seed=seed)
+        recipe = Recipe(
+            loss_of(loss),
+            self._optimizer,
+            patterns,
+            frozen,
+            scale_loss=precision == "float16",
+            seed=seed,
+            clip_value=clip_value,
+            clip_norm=clip_norm,
+        )
         options = Options(
             **placed_on(backend, "host", threads, None),
             max_arena=None if max_arena is None else as_size(max_arena),
             checkpoint=checkpoint_of(recompute, "recompute"),
+            precision=_checked_precision(precision),
             max_memory=max_memory_by_default(),
             cache=cache_folder(True),
             verify=verify_by_default(),
@@ -105,18 +130,19 @@ class Trainer:
             accumulate=_checked_parts(accumulate),
         )
         self._seed = seed
-        self._epoch = 1
+        self._epoch, self._steps = 1, 0
         self._settings = {
-            "loss": _described(recipe.loss),
-            "optimizer": _described(self._optimizer),
-            "trainable": ", ".join(patterns),
+            **_described(recipe),
+            "precision": precision,
+            "accumulate": accumulate,
         }
 
     def step(self, inputs: Any, targets: Any) -> float:
         """Learn from one batch; the loss before that."""
         batch = self._programs.fields.arrays((inputs, targets))
-        rate = rate_at(self._optimizer, self._programs.step)
-        return self._programs.train(batch, rate).loss
+        loss = self._programs.train(batch, rate_at(self._optimizer, self._steps)).loss
+        self._steps += 1
+        return loss
 
     def fit(
         self,
@@ -162,6 +188,7 @@ class Trainer:
             Place(self._epoch, Means(self._metrics)),
             RunDisplay(epochs, batches.steps, shown=progress),
             self._settings,
+            self._steps,
             None if validation is None else self._batches(validation, size),
             EarlyStopping(early_stopping) if isinstance(early_stopping, int) else early_stopping,
             None if checkpoint is None else Checkpoints.of(checkpoint),
@@ -171,7 +198,7 @@ class Trainer:
         try:
             return run.run()
         finally:
-            self._epoch = run.place.epoch
+            self._epoch, self._steps = run.place.epoch, run.step
 
     def _begin(self, run: Run, *, resume: bool) -> None:
         """Go on from a checkpoint, if there is one."""
@@ -211,17 +238,15 @@ class Trainer:
     @property
     def steps(self) -> int:
         """How many steps were done."""
-        return self._programs.step
+        return self._steps
 
-    @cached_property
-    def memory(self) -> TrainingMemory:
-        """What a step takes in memory, and inference beside it; printed, it is a table."""
-        return self._programs.cost()
+    def memory(self, batch: int | None = None) -> TrainingMemory:
+        """Bytes that a step takes that learns from so many samples, beside inference of them."""
+        return self._programs.memory_of(self._batch_size(batch))
 
     def module(self, batch: int | None = None) -> Module:
         """The model that infers, with the weights as they are now as constants."""
-        module = self._programs.module(self._batch_size(batch))
-        return with_values(module, self.parameters)
+        return self._source.trained(self._batch_size(batch), self.parameters)
 
     def compile(self, batch: int | None = None, **options: Any) -> CompiledModel:
         """The model that infers, compiled with the weights as they are now; see `compile`."""
@@ -231,15 +256,45 @@ class Trainer:
         """Write the model that infers as an ONNX file, with the weights as they are now."""
         export_onnx(self.module(batch), path)
 
+    def export_bundle(
+        self,
+        folder: str | Path,
+        *,
+        batch: int | None = None,
+        infer_batch: int = 1,
+        target: str = "host",
+        name: str = "model",
+        embed_weights: bool = False,
+        freestanding: bool = False,
+        optimize_for: str = "speed",
+        shared: bool = False,
+        force: bool = False,
+    ) -> Bundle:
+        """Write C files that go on learning on another machine: see docs/training.md.
+
+        The bundle has three entries that share their state, memory of the caller: `NAME_init`
+        fills it with the weights as they are now, `NAME_train_step` learns from a batch, and
+        `NAME_infer` computes outputs for `infer_batch` samples. Other arguments are those of
+        `CompiledModel.export_bundle`.
+        """
+        path = bundle_folder(folder)
+        small = is_small(optimize_for)
+        request = BundleRequest(target, name, embed_weights, freestanding, small, force=force)
+        sizes = self._batch_size(batch), self._batch_size(infer_batch)
+        with writing(path):
+            return self._programs.export_bundle(path, request, sizes, shared=shared)
+
     def save(self, path: str | Path) -> None:
         """Save weights, the optimizer's states and the number of steps as one file."""
         programs = self._programs
-        checkpoint = Checkpoint(programs.step, programs.weights(), programs.slots())
+        checkpoint = Checkpoint(self._steps, programs.weights(), programs.slots())
         checkpoint.save(path)
 
     def load(self, path: str | Path) -> None:
         """Go on from a file that `save` wrote, or from a checkpoint of a run."""
-        restore(self._programs, Checkpoint.load(path))
+        checkpoint = Checkpoint.load(path)
+        restore(self._programs, checkpoint)
+        self._steps = checkpoint.step
 
     def _batch_size(self, given: int | None) -> int:
         if given is None:
@@ -261,6 +316,21 @@ def _frozen_norms(module: Module, patterns: Sequence[str]) -> tuple[str, ...]:
     return tuple(m for m in means if not any(fnmatchcase(m, pattern) for pattern in patterns))
 
 
+def _patterns(trainable: str | Sequence[str] | None, lora: LoRA | None) -> tuple[str, ...]:
+    """The patterns of what trains: without a word about it all, or the factors alone."""
+    given = (trainable,) if isinstance(trainable, str) else tuple(trainable or ())
+    return given or ("*",) if lora is None else (f"*{A}", f"*{B}", *given)
+
+
+def _checked_precision(precision: str) -> str:
+    if precision not in _TRAINED_PRECISIONS:
+        raise UsageError(
+            f"a model cannot be trained in {precision!r}",
+            help=f"use {', '.join(map(repr, _TRAINED_PRECISIONS))}",
+        )
+    return precision
+
+
 def _checked_epochs(epochs: int) -> int:
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 0:
         raise UsageError(f"epochs must be a number from 0 on, got {epochs!r}")
@@ -273,7 +343,9 @@ def _checked_parts(parts: int) -> int:
     return parts
 
 
-def _checked_optimizer(given: Optimizer | None) -> Optimizer:
+def _checked_optimizer(given: Optimizer | str | None) -> Optimizer:
+    if isinstance(given, str):
+        return named(given)
     if not isinstance(given, Optimizer):
         raise UsageError(
             f"an optimizer is needed, got {given!r}",
@@ -282,6 +354,6 @@ def _checked_optimizer(given: Optimizer | None) -> Optimizer:
     return given
 
 
-def _described(value: Any) -> str:
-    """A text that is the same for the same settings, in every process."""
-    return _ADDRESS.sub("", repr(value))
+def _described(recipe: Recipe) -> dict[str, str]:
+    """Texts that are the same for the same settings, in every process."""
+    return {name: _ADDRESS.sub("", repr(value)) for name, value in vars(recipe).items()}

@@ -15,6 +15,10 @@ from afterglow.transforms.layouts.layout import Layout
 from afterglow.transforms.layouts.moved import transposition
 from afterglow.transforms.layouts.permutations import Perm, composed, inverse
 from afterglow.transforms.layouts.proposals import Proposals
+from afterglow.transforms.loss_layouts import (
+    cross_entropy_of_transpose,
+    difference_of_transpose,
+)
 from afterglow.transforms.matching.values import constant_like
 from afterglow.transforms.reorder_rows import reorder_rows
 from afterglow.transforms.reshapes import (
@@ -50,6 +54,8 @@ AFTER = RewritePass(
         reorder_rows,
         multiply_transposed,
         keep_rows_whole,
+        cross_entropy_of_transpose,
+        difference_of_transpose,
     ),
 )
 

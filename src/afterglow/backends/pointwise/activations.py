@@ -10,9 +10,7 @@ from afterglow.backends.pointwise.table import expression
 from afterglow.backends.pointwise.value import Value
 from afterglow.backends.pointwise.vocabulary import absolute, call, clamp, fma, select
 from afterglow.ops import activation as ops
-
-_GELU_CUBE = 0.044715
-_GELU_SCALE = sqrt(2 / pi)
+from afterglow.ops.slopes import FLAT, GELU_CUBE, GELU_SCALE, GeluSlope, SwishSlope
 
 
 @expression(ops.Relu)
@@ -62,8 +60,28 @@ def gelu(op: ops.Gelu, x: Value) -> Value:
     """x times the normal distribution, or nearly: (1 + tanh y) / 2 is sigmoid(2 y)."""
     if not op.approximate:
         return 0.5 * x * call("normal_distribution_doubled", x)
-    linear, cubic = 2 * _GELU_SCALE, 2 * _GELU_SCALE * _GELU_CUBE
+    linear, cubic = 2 * GELU_SCALE, 2 * GELU_SCALE * GELU_CUBE
     return call("sigmoid", x * fma(x * x, cubic, linear), x)
+
+
+@expression(GeluSlope)
+def gelu_slope(op: GeluSlope, x: Value) -> Value:
+    """The normal distribution and x times its density, or nearly: see `gelu`."""
+    if not op.approximate:
+        density = call("exp_down", x * x * -0.5)
+        return fma(x * (1 / sqrt(2 * pi)), density, 0.5 * call("normal_distribution_doubled", x))
+    near = clamp(x, -FLAT, FLAT)
+    linear, cubic, square = 2 * GELU_SCALE, 2 * GELU_SCALE * GELU_CUBE, near * near
+    share = call("sigmoid", near * fma(square, cubic, linear))
+    return share * fma(near * (1.0 - share), fma(square, 3 * cubic, linear), 1.0)
+
+
+@expression(SwishSlope)
+def swish_slope(op: SwishSlope, x: Value) -> Value:
+    """s (1 + alpha x (1 - s)) with s = sigmoid(alpha x)."""
+    scaled = x if op.alpha == 1 else x * op.alpha
+    share = call("sigmoid", scaled)
+    return share * fma(scaled, 1.0 - share, 1.0)
 
 
 @expression(ops.Elu)

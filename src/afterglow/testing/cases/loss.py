@@ -1,10 +1,11 @@
-"""Cases of afterglow.ops.loss and afterglow.ops.cross_entropy."""
+"""Cases of afterglow.ops.loss, afterglow.ops.cross_entropy and afterglow.ops.ctc."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from afterglow.ops.cross_entropy import CrossEntropy, NegativeLogLikelihood
+from afterglow.ops.ctc import CTC
 from afterglow.ops.loss import L1, MSE, BinaryCrossEntropy, Huber, LossReduction
 from afterglow.testing.cases.case import case, f16, f32, f64, i32, i64
 
@@ -14,6 +15,9 @@ _SPATIAL = np.array([[[0, 1], [2, 7]], [[2, 2], [7, 1]]])
 _SHARES = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]], np.float32)
 _HEAVY = np.array([0.5, 1.0, 2.0], np.float32)
 _SIDES = np.array([[0.0, 1.0, 0.3], [1.0, 0.0, 0.8]], np.float32)
+_REPEATED = np.array([[1, 1, 2], [3, 2, -1]])
+_LENGTHS = {1: _REPEATED, 2: np.array([6, 5]), 3: np.array([3, 2])}
+_SEQUENCES = (f32(6, 2, 4), i64(2, 3), i64(2), i64(2))
 
 CASES = [
     case(MSE(), f32(3, 4), f32(3, 4)),
@@ -43,5 +47,8 @@ CASES = [
     case(CrossEntropy(), f16(5, 6), i64(5), given={1: _LABELS}, tolerance=1e-2),
     case(NegativeLogLikelihood(), f32(5, 6), i64(5), given={1: _LABELS}),
     case(NegativeLogLikelihood(1, 7), f32(2, 3, 2, 2), i64(2, 2, 2), f32(3), given={1: _SPATIAL}),
+    case(CTC(), *_SEQUENCES, given=_LENGTHS),
+    case(CTC(0, True, _NONE), *_SEQUENCES, given={**_LENGTHS, 2: np.array([3, 0])}),
+    case(CTC(3, reduction=_SUM), *_SEQUENCES, given={**_LENGTHS, 3: np.array([2, 0])}),
     case(NegativeLogLikelihood(-1, -100, 0.1, _SUM), f32(2, 3), f32(2, 3), given={1: _SHARES}),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from afterglow.ops.fake_quantize import FakeQuantize
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
 from afterglow.testing.cases.case import bf16, case, f16, f32, f64, i8, i32, tensor, u8
 from afterglow.types import dtype as dtypes
@@ -14,6 +15,10 @@ _INTEGERS = [getattr(dtypes, t) for t in ("u2", "i2", "u4", "i4", "u8", "i8", "u
 _FLOATS = [getattr(dtypes, t) for t in ("f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f4e2m1")]
 
 CASES = [
+    case(FakeQuantize(1, dtypes.i8), f32(2, 3, 4), f32(3), i8(3), given={1: _SCALE}),
+    case(FakeQuantize(0, dtypes.u8, learns=True), f32(9), f32(), u8(), given={0: _TIES}, low=0.1),
+    case(FakeQuantize(-1, dtypes.i8), f32(2, 3), f32(3), low=0.1),
+    case(FakeQuantize(1, dtypes.i16), f64(2, 3), f64(), low=0.1),
     *(
         case(QuantizeLinear(1, t), f32(2, 3, 4), f32(), tensor(t)(), low=0.1, high=1)
         for t in _INTEGERS + _FLOATS

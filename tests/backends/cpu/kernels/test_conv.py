@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target, compile_module
-from afterglow.backends.cpu.codegen.write import can_write
+from afterglow.backends.cpu.codegen.write import can_write, plans_for
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.winograd import winograd_algorithm
 from afterglow.backends.cpu.kernels.conv.winograd.plan import WinogradPlan
 from afterglow.backends.cpu.kernels.table import ENTRIES
 from afterglow.backends.cpu.micro.kernel import KernelRequest
 from afterglow.backends.cpu.micro.tile import split_rows
+from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.ops.activation import Relu
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
@@ -161,6 +162,36 @@ def test_winograd(
     residual = bench.input(random(*y.type.shape), gaps=True)
     bench.step(Relu(), bench.step(Add(), y, residual), stored=True, gaps=True)
     bench.check(pieces=3, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize(
+    ("shape", "results"), [((2, 9, 12, 21), 37), ((2, 3, 2, 67), 260)], ids=["apart", "in units"]
+)
+def test_winograd_of_weights_that_vary(
+    shape: Shape, results: int, size: int, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def only(r: KernelRequest) -> list[Algorithm]:
+        plan = WinogradPlan.of(r.step, r.target, size)
+        assert plan.transforms_apart == (results == 37)
+        return [winograd_algorithm(r.step, plan)]
+
+    monkeypatch.setitem(ENTRIES, Conv, replace(ENTRIES[Conv], algorithms=only))
+    bench = Bench(Target.of(target))
+    weight = bench.input(random(results, 3, 3, shape[-1]), gaps=size == 2)
+    operands = bench.input(random(*shape)), weight, bench.input(random(results))
+    bench.step(Relu(), bench.step(conv((3, 3), 1, 1), *operands), stored=True)
+    bench.check(pieces=3, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_that_vary_are_transformed_unless_results_are_to_be_exact() -> None:
+    bench = Bench()
+    operands = bench.input(random(1, 14, 14, 64)), bench.input(random(64, 3, 3, 64))
+    bench.step(conv((3, 3), 1, 1), *operands, stored=True)
+    free, exact = (plans_for(bench.job(), bench.target, p) for p in (DEFAULT, Policy(exact=True)))
+    assert free[0].algorithm == "winograd"
+    assert [plan.algorithm for plan in exact] == ["direct"]
 
 
 def test_the_way_follows_from_the_shape() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target, compile_module
+from afterglow.backends.cpu.codegen.write import plans_for
+from afterglow.backends.policy import DEFAULT
 from afterglow.ops.activation import Relu
 from afterglow.ops.convolution import ConvTranspose
 from afterglow.ops.elementwise import Add
@@ -88,6 +92,28 @@ def test_gaps_and_a_weight_that_is_not_known(op: ConvTranspose, x: Shape, weight
     operands = bench.input(random(*x), gaps=True), bench.input(random(*weight), gaps=True)
     bench.step(op, *operands, stored=True, gaps=True)
     bench.check(pieces=2, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS[:2])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("kernel", [(3, 3), (1, 2)])
+def test_without_strides_it_is_a_convolution(kernel: Shape, constant: bool, target: str) -> None:
+    bench = Bench(Target.of(target))
+    op = ConvTranspose((1, 1), (1, 0, 0, 1) if kernel == (3, 3) else (0, 1, 0, 0), (1, 1))
+    make = bench.constant if constant else partial(bench.input, gaps=True)
+    operands = bench.input(random(2, 12, 14, 64)), make(random(64, *kernel, 40))
+    y = bench.step(op, *operands, bench.input(random(40)))
+    bench.step(Relu(), y, stored=True)
+    (best, *_) = plans_for(bench.job(), bench.target, DEFAULT)
+    assert best.algorithm == ("winograd" if kernel == (3, 3) else "direct")
+    bench.check(pieces=3, rtol=1e-4, atol=1e-5)
+
+
+def test_the_same_buffer_as_x_and_as_weight() -> None:
+    bench = Bench()
+    x = bench.input(random(5, 3, 3, 5))
+    bench.step(ConvTranspose((1, 1), (1,) * 4, (1, 1)), x, x, stored=True)
+    bench.check(rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int8, np.uint8, np.int32, np.int64])

@@ -8,13 +8,14 @@ import numpy as np
 
 from afterglow.backends.cpu import Target
 from afterglow.graph import Op
-from afterglow.ops import activation, elementwise, functions
+from afterglow.ops import activation, elementwise, functions, slopes
 from afterglow.ops.power import Pow
 from afterglow.types import Array
 from afterglow.types.dtype import DType, f4e2m1, f32, f64
 from tests.backends.cpu.pointwise.harness import Job, evaluated, run_jobs, steps_apart
 from tests.backends.cpu.running import HOST
 
+_ACTIVATIONS = {activation.__name__, slopes.__name__}
 _SIGN_OF_ZERO_IS_FREE = (elementwise.Max, elementwise.Min, activation.Relu, activation.Clip)
 
 
@@ -32,7 +33,7 @@ def allowed(op: Op, dtype: DType) -> int:
         return 3  # NumPy's is off by 1.4 and this by 2.5, for the sake of speed
     if type(op).__module__ == functions.__name__ or isinstance(op, Pow):
         return 2 if dtype in (f32, f64) else 1
-    if type(op).__module__ == activation.__name__:
+    if type(op).__module__ in _ACTIVATIONS:
         return 4 if dtype in (f32, f64) else 1
     return 0
 
@@ -47,7 +48,7 @@ def wrong_places(job: Job, found: Array, wanted: Array) -> Array:
     signed = job.result is not f4e2m1  # there a zero also stands for NaN, of either sign
     if limit == 0 and signed and not isinstance(job.op, _SIGN_OF_ZERO_IS_FREE):
         wrong |= (np.signbit(wide) != np.signbit(exact)) & ~np.isnan(exact)
-    if type(job.op).__module__ == activation.__name__:
+    if type(job.op).__module__ in _ACTIVATIONS:
         wrong &= ~(np.abs(wide - exact) <= 1e-6 * np.maximum(1, np.abs(exact)))
     return np.flatnonzero(wrong)
 

@@ -10,7 +10,7 @@ import pytest
 from afterglow.backends.cpu.pointwise import has_expression, supports
 from afterglow.graph import OPS, Op
 from afterglow.graph.op import result_types
-from afterglow.ops import activation, strings
+from afterglow.ops import activation, slopes, strings
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import BitCast, IsInf, Mod, Where
 from afterglow.ops.fixed_point import ByteTable
@@ -34,6 +34,8 @@ _OPS = [
     activation.HardSigmoid(0.3, 0.1),
     activation.Swish(1.7),
     activation.Gelu(approximate=True),
+    slopes.GeluSlope(approximate=True),
+    slopes.SwishSlope(1.7),
     activation.Elu(0.7),
     activation.Celu(0.7),
     activation.Celu(-0.7),

@@ -15,6 +15,7 @@ from afterglow.backends.cpu.kernels import (  # noqa: F401  # noqa: F401
     matmul,
     max_pool_indices,
     movement,
+    norm_gradient,
     normalization,
     pooling,
     quantized,

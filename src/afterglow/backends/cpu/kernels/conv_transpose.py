@@ -7,12 +7,19 @@ panel of the weight, for one tap after the other. Zeros around x spare all quest
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.conv.choose import conv_algorithms
 from afterglow.backends.cpu.kernels.conv_transpose_plan import ConvTransposePlan
-from afterglow.backends.cpu.kernels.table import kernel
+from afterglow.backends.cpu.kernels.matmul.packing import Packer
+from afterglow.backends.cpu.kernels.matmul.problem import Matrix
+from afterglow.backends.cpu.kernels.table import DIRECT, algorithms
 from afterglow.backends.cpu.llvm.emitter import (
+    Emitter,
     Index,
     Pointer,
     Value,
@@ -32,14 +39,15 @@ from afterglow.backends.cpu.micro.accumulate import (
     by_rows,
     vector_step,
 )
-from afterglow.backends.cpu.micro.cost import PACKED_ELEMENT
+from afterglow.backends.cpu.micro.cost import PACKED_ELEMENT, plain_cost
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.partial_sums import sum_blocks
-from afterglow.backends.cpu.micro.rows import Row, split
+from afterglow.backends.cpu.micro.rows import Axes, Row, split
 from afterglow.backends.cpu.micro.sliding import load
 from afterglow.backends.cpu.micro.tile import TileRun
-from afterglow.instr import OpInstr, Region
-from afterglow.ops.convolution import ConvTranspose
+from afterglow.backends.job import Job
+from afterglow.instr import Buffer, OpInstr, Region
+from afterglow.ops.convolution import Conv, ConvTranspose
 from afterglow.types.extent import is_ranged
 
 
@@ -61,7 +69,54 @@ def _needs(r: KernelRequest) -> KernelNeeds:
     return KernelNeeds({**workspace, "panels": Storage(plan.sums, plan.packed_size)})
 
 
-@kernel(ConvTranspose, name=_name, exact=("weight",), needs=_needs)
+@algorithms(ConvTranspose, name=_name, exact=("weight",))
+def conv_transpose_algorithms(r: KernelRequest) -> list[Algorithm]:
+    """Without strides those of a convolution with the kernel mirrored, else its own."""
+    turned = as_convolution(r)
+    if turned is None:
+        return [Algorithm(DIRECT, plain_cost(r.job), write_conv_transpose, _needs(r))]
+    found = conv_algorithms(KernelRequest(turned, r.target))
+    return [replace(way, write=partial(_write_turned, turned, way)) for way in found]
+
+
+def _write_turned(turned: Job, algorithm: Algorithm, k: Kernel) -> None:
+    """Write the kernel of the convolution that a transposed one is."""
+    with k.seen_as(turned):
+        algorithm.write(k)
+
+
+def as_convolution(r: KernelRequest) -> Job | None:
+    """The job as a plain convolution, of the weight seen from behind; None if it is not one."""
+    step, op = r.step, r.step.op
+    assert isinstance(op, ConvTranspose)
+    pads, weight = op.pads_of_convolution(step.required[1].type.shape), step.required[1]
+    plain = max(op.strides) == op.groups == 1 and not any(map(is_ranged, pads)) and min(pads) >= 0
+    varies = weight.region is not Region.CONSTANT
+    used = [b for other in r.job.steps for b in (*other.outs, *other.ins)].count(weight)
+    if not plain or used > 1 or not (varies or weight.is_dense):
+        return None
+    if varies and ConvTransposePlan(step, r.target).along_depth:
+        return None
+    conv = Conv(op.strides, pads, op.dilations)
+    ins = (step.ins[0], _from_behind(weight), *step.ins[2:])
+    return Job(OpInstr(conv, step.outs, ins), r.job.before, r.job.after, r.job.locals)
+
+
+def _from_behind(weight: Buffer) -> Buffer:
+    """A weight [C, kernel…, O] seen as [O, kernel…, C], its taps in reverse order."""
+    channels, *kernel, results = weight.type.shape
+    first, *steps, last = weight.strides
+    ends = ((extent - 1) * step for extent, step in zip(kernel, steps, strict=True))
+    return Buffer(
+        weight.name,
+        weight.type.with_shape((results, *kernel, channels)),
+        weight.region,
+        base=weight.root,
+        start=weight.start + sum(ends),
+        strides=(last, *(-step for step in steps), first),
+    )
+
+
 def write_conv_transpose(k: Kernel) -> None:
     """Write the kernel of a transposed convolution."""
     plan = ConvTransposePlan(k.step, k.target)
@@ -126,26 +181,34 @@ def _packed_weight(p: Phase, plan: ConvTransposePlan) -> Pointer:
 def _write_packing(k: Kernel, plan: ConvTransposePlan) -> None:
     """A phase that packs a weight which is known only then, a unit for each panel and tap."""
     channel_step, *tap_steps, column_step = plan.weight.strides
-    columns, taps = plan.columns, len(plan.taps)
-    kernel = [axis.kernel for axis in plan.axes]
+    kernel, taps = [axis.kernel for axis in plan.axes], len(plan.taps)
     places = [np.unravel_index(number, kernel) for number, _ in plan.taps]
     offsets = np.array([np.dot(place, tap_steps) for place in places], np.int32)
+    none = Axes((), ())
+    matrix = Matrix(plan.weight, none, none, channel_step, column_step)
     units = plan.groups * plan.panels * taps
     with k.phase(units, PACKED_ELEMENT * plan.packed_size, "pack") as p:
         e, weight, packed = p.e, p.pointer(plan.weight), _packed_weight(p, plan)
         table = p.table("offsets", offsets)
+        packer = Packer(e, matrix, plan.tile, plan.inner, plan.results)
         with p.units() as unit:
             place, tap = split(unit, taps)
-            group, panel = split(place, plan.panels)
-            first = e.index(panel) * columns
-            source = weight + table.load(tap) + first * column_step
-            source = source + e.index(group) * (plan.inner * channel_step)
-            there = smaller(plan.results - first, columns)
+            group, panel = (e.index(part) for part in split(place, plan.panels))
+            source = weight + table.load(tap) + group * (plan.inner * channel_step)
             to = packed + unit * plan.tap_size
-            e.zero(to, plan.tap_size)
-            with e.loop(plan.inner) as channel, e.loop(there) as column:
-                value = (source + channel * channel_step + column * column_step).load()
-                to.store(convert(value, plan.sums), plan.place_in_panel(channel, column))
+            if plan.along_depth:
+                _pack_lines(e, plan, source, to)
+            else:
+                packer.write(to, source, panel * plan.columns)
+
+
+def _pack_lines(e: Emitter, plan: ConvTransposePlan, source: Pointer, to: Pointer) -> None:
+    """Pack one tap where vectors run along the channels: a line for each of the few results."""
+    channel_step, *_, column_step = plan.weight.strides
+    e.zero(to, plan.tap_size)
+    with e.loop(plan.inner) as channel, e.loop(plan.results) as column:
+        value = (source + channel * channel_step + column * column_step).load()
+        to.store(convert(value, plan.sums), column * plan.depth + channel)
 
 
 class _Product:

@@ -16,7 +16,6 @@ from functools import cached_property
 import numpy as np
 
 from afterglow.backends.broadcast import Strides
-from afterglow.backends.cpu.llvm.emitter import Index
 from afterglow.backends.cpu.llvm.types import is_arithmetic
 from afterglow.backends.cpu.micro.lanes import fitting_lanes, full_lanes
 from afterglow.backends.cpu.micro.partial_sums import block_size
@@ -278,9 +277,3 @@ class ConvTransposePlan:
         panels = padded.reshape(self.groups, self.depth, len(order), self.panels, self.columns)
         axes = (0, 3, 2, 4, 1) if self.along_depth else (0, 3, 2, 1, 4)
         return np.ascontiguousarray(panels.transpose(axes).astype(self.sums.numpy))
-
-    def place_in_panel(self, channel: Index, column: Index) -> Index:
-        """Where an element lies in what a panel has for one tap."""
-        if self.along_depth:
-            return column * self.depth + channel
-        return channel * self.columns + column

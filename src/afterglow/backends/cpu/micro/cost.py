@@ -90,6 +90,8 @@ WINOGRAD_INPUT = 400.0
 """Transforming a channel of a tile of x for 4 x 4 results."""
 WINOGRAD_OUTPUT = 300.0
 """Transforming a channel of a tile of 4 x 4 results."""
+WINOGRAD_WEIGHT = 16.0
+"""An element of a weight that is transformed in a run."""
 STRASSEN_GAIN = 0.005
 """The estimated gain from which a ranged product goes by Strassen's algorithm."""
 WINOGRAD_GAIN = 1.1

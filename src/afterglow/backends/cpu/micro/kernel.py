@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from afterglow.backends.cpu.llvm.emitter import Emitter, Module, Pointer, Value, convert
 from afterglow.backends.cpu.micro.fusion import Sink, Source
 from afterglow.backends.cpu.target import Target
@@ -161,6 +163,7 @@ class Kernel(KernelRequest):
         super().__init__(request.job, request.target)
         self.name = name
         self.needs = needs
+        self._given = request.job
         self.unchecked = unchecked
         """Whether indices out of range are clamped without a word."""
         self.checks: list[Check] = []
@@ -176,6 +179,17 @@ class Kernel(KernelRequest):
         self._used, before = used, self._used
         yield
         self._used = before
+
+    @contextmanager
+    def seen_as(self, job: Job) -> Iterator[None]:
+        """Write phases for a job with the same buffers, some of them seen along other axes."""
+        self.job, before = job, self.job
+        yield
+        self.job = before
+
+    def given(self, number: int) -> Buffer:
+        """A buffer as the caller of the kernel has it, by its place in `job.buffers`."""
+        return self._given.buffers[number]
 
     @contextmanager
     def phase(self, units: int, work: float, name: str = "") -> Iterator[Phase]:
@@ -245,12 +259,15 @@ class Phase:
     def pointer(self, buffer: Buffer) -> Pointer:
         """Where a buffer begins: its element 0. Ask before loops."""
         number = self.kernel.job.buffers.index(buffer)
-        return self._parameter(Operand(number), f"b{number}", buffer.type.dtype, None)
+        pointer = self._parameter(Operand(number), f"b{number}", buffer.type.dtype, None)
+        return pointer + (buffer.start - self.kernel.given(number).start)
 
     def packed(self, buffer: Buffer, name: str, pack: Pack, dtype: DType | None = None) -> Pointer:
         """Where a constant lies that `pack` puts into another order when the model is compiled."""
         number = self.kernel.job.buffers.index(buffer)
-        packed = self.kernel.packed(number, name, pack)
+        packed = self.kernel.packed(
+            number, name, _pack_view(buffer, self.kernel.given(number), pack)
+        )
         return self._parameter(packed, name, dtype or buffer.type.dtype, ALIGNMENT)
 
     def table(self, name: str, data: Array) -> Pointer:
@@ -292,3 +309,12 @@ class Phase:
             self._pointers[parameter] = self.e.pointer(name, dtype, align=align)
         pointer = self._pointers[parameter]
         return pointer if pointer.dtype is dtype else pointer.cast(dtype)
+
+
+def _pack_view(view: Buffer, given: Buffer, pack: Pack) -> Pack:
+    """How to pack a view of a constant that is dense, given the constant."""
+    if view is given:
+        return pack
+    start = view.start - given.start
+    seen = Buffer(view.name, view.type, view.region, base=given, start=start, strides=view.strides)
+    return lambda whole: pack(seen.of(np.ascontiguousarray(whole).reshape(-1)))

@@ -34,13 +34,9 @@ def scan(n: NodeWriter) -> Sequence[str]:
     """Captured values are read by their names."""
     own, count = n.operands[: n.op.carried + n.op.scanned], len(n.node.results)
     body = n.body(n.op.body.function, n.operands[len(own) :])
-    ways = [int(n.op.reverse)]
-    return n.emit_all(
-        "Scan",
-        own,
-        count,
-        body=body,
-        num_scan_inputs=n.op.scanned,
-        scan_input_directions=ways * n.op.scanned,
-        scan_output_directions=ways * (count - n.op.carried),
-    )
+    ways = {
+        "scan_input_directions": [int(n.op.reverse)] * n.op.scanned,
+        "scan_output_directions": [int(n.op.reverse)] * (count - n.op.carried),
+    }
+    given = {name: way for name, way in ways.items() if way}
+    return n.emit_all("Scan", own, count, body=body, num_scan_inputs=n.op.scanned, **given)

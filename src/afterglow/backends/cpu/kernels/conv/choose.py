@@ -28,11 +28,16 @@ from afterglow.backends.cpu.kernels.versions import (
     samples_of,
     where_least,
 )
-from afterglow.backends.cpu.micro.cost import WINOGRAD_GAIN, memory_bound, memory_bound_extent
+from afterglow.backends.cpu.micro.cost import (
+    PACKED_ELEMENT,
+    WINOGRAD_GAIN,
+    memory_bound,
+    memory_bound_extent,
+)
 from afterglow.backends.cpu.micro.kernel import KernelRequest
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.target import Target
-from afterglow.instr import OpInstr
+from afterglow.instr import OpInstr, Region
 from afterglow.types.dtype import f32
 from afterglow.types.extent import is_ranged, largest, smallest
 
@@ -109,10 +114,14 @@ def _plan_strassen(product: StrassenProduct, step: OpInstr, target: Target) -> S
 
 
 def conv_cost(step: OpInstr) -> float:
-    """The cost of a convolution as it is defined: of its FLOPs, or of reading its weights."""
+    """The cost of a convolution as it is defined: of its FLOPs, or of reading its weights.
+
+    Weights that are not constant are packed before.
+    """
     x, weight = step.required
     work = 2.0 * largest(conv_of(step).work(step.outs[0].type, [x.type, weight.type]))
-    return memory_bound(work, f32.itemsize * weight.type.size)
+    packed = 0.0 if weight.region is Region.CONSTANT else PACKED_ELEMENT * weight.type.size
+    return packed + memory_bound(work, f32.itemsize * weight.type.size)
 
 
 def _suits_winograd(step: OpInstr, target: Target) -> bool:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value, convert
+from afterglow.backends.cpu.kernels.conv.columns import Columns, each_kind
+from afterglow.backends.cpu.kernels.matmul.packing import Packer
+from afterglow.backends.cpu.kernels.matmul.problem import Matrix
+from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer
 from afterglow.backends.cpu.micro.cost import PACKED_ELEMENT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Pack, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.storage_format import storage_type
-from afterglow.backends.cpu.micro.tile import sum_type
+from afterglow.backends.cpu.micro.tile import RegisterTile, sum_type
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.types import Array
 
@@ -47,16 +51,24 @@ def pack_channels(panels: Panels, groups: int, to: np.dtype[np.generic]) -> Pack
 
 def factors_needs(step: OpInstr, panels: Panels, groups: int, depth: int) -> KernelNeeds:
     """Workspaces for a weight or bias that is not constant; constants are packed."""
-    parts = zip((1, 2), ("panels", "channels"), step.ins[1:], (depth, 1), strict=False)
-    given = [(at, name, b, size) for at, name, b, size in parts if b is not None]
-    return KernelNeeds(
-        workspace={
-            name: Storage(sum_type(b.type.dtype), groups * panels.padded * size)
-            for _, name, b, size in given
-            if b.region is not Region.CONSTANT
-        },
-        packed=tuple(at for at, _, b, _ in given if b.region is Region.CONSTANT),
-    )
+    weight = _needs(step, 1, "panels", groups * panels.padded * depth)
+    bias = bias_needs(step, panels, groups)
+    workspace = {**weight.workspace, **bias.workspace}
+    return KernelNeeds(workspace, packed=(*weight.packed, *bias.packed))
+
+
+def bias_needs(step: OpInstr, panels: Panels, groups: int) -> KernelNeeds:
+    """The same for the bias alone."""
+    return _needs(step, 2, "channels", groups * panels.padded)
+
+
+def _needs(step: OpInstr, operand: int, name: str, size: int) -> KernelNeeds:
+    buffer = step.optional(operand)
+    if buffer is None:
+        return KernelNeeds()
+    if buffer.region is Region.CONSTANT:
+        return KernelNeeds(packed=(operand,))
+    return KernelNeeds({name: Storage(sum_type(buffer.type.dtype), size)})
 
 
 class ConvWeights:
@@ -78,6 +90,10 @@ class ConvWeights:
         """Write the phases that pack a weight or bias that is not constant."""
         if self.weight is not None and self.weight.region is not Region.CONSTANT:
             self._write(self.weight, "panels", self.depth)
+        self.write_bias()
+
+    def write_bias(self) -> None:
+        """Write the phase that packs a bias that is not constant."""
         if self.bias is not None and self.has_varying_bias:
             self._write(self.bias, "channels", 1)
 
@@ -107,35 +123,50 @@ class ConvWeights:
         return p.workspace(name)
 
     def _write(self, buffer: Buffer, name: str, depth: int) -> None:
-        """One unit a group and panel."""
+        """One unit a group, a panel of it and a place along all axes of the depth but the last."""
         panels = self.panels
-        units = self.groups * panels.count
+        taps = PanelTaps.of(buffer)
+        units = self.groups * panels.count * taps.count
         with self.k.phase(units, PACKED_ELEMENT * buffer.type.size, f"pack_{name}") as p:
             source = p.pointer(buffer)
             to = p.workspace(name)
             with p.units() as unit:
-                group, number = split(unit, panels.count)
-                for first, count, widths in panels.kinds:
-                    inside = p.e.index(number) >= first
-                    with p.e.when(inside & (p.e.index(number) < first + count)):
-                        place = p.e.index(group) * panels.padded + number * panels.width
-                        start = p.e.index(group) * panels.columns + number * panels.width
-                        valid = min(sum(widths), panels.columns - first * panels.width)
-                        _copy_panel(
-                            p.e, buffer, source, to + place * depth, start, (valid, sum(widths))
-                        )
+                place, tap = split(unit, taps.count)
+                group, number = (p.e.index(part) for part in split(place, panels.count))
+                for columns in each_kind(p.e, panels, group, number):
+                    panel = to + (group * panels.padded + number * panels.width) * depth
+                    line = panel + p.e.index(tap) * (taps.depth * columns.width)
+                    taps.pack(p.e, source + taps.outer.offset(tap), line, columns)
 
 
-def _copy_panel(
-    e: Emitter, buffer: Buffer, source: Pointer, to: Pointer, start: Value, widths: tuple[int, int]
-) -> None:
-    """Copy channels to every width-th element, and zeros behind them."""
-    valid, width = widths
-    taps = Axes.merged(buffer.type.shape[1:], buffer.strides[1:])
-    with e.loop(math.prod(taps.extents), name="k") as k:
-        factor, place = source + taps.offset(k), to + k * width
-        with e.loop(valid, name="channel") as channel:
-            element = (factor + (start + channel) * buffer.strides[0]).load()
-            place.store(convert(element, to.dtype), channel)
-        with e.loop(width, start=valid, name="channel") as channel:
-            place.store(e.constant(to.dtype, 0), channel)
+@dataclass(frozen=True)
+class PanelTaps:
+    """A weight [O, kernel…, C / groups] as matrices [depth, O], one for each place of `outer`."""
+
+    buffer: Buffer
+    outer: Axes
+    depth: int
+    stride: int
+
+    @staticmethod
+    def of(buffer: Buffer, axes: int = 1) -> PanelTaps:
+        """The matrices of a buffer, of which the first axes are no taps."""
+        taps = Axes.merged(buffer.type.shape[axes:], buffer.strides[axes:])
+        *extents, depth = taps.extents or (1,)
+        *strides, stride = taps.strides or (0,)
+        return PanelTaps(buffer, Axes(tuple(extents), tuple(strides)), depth, stride)
+
+    @property
+    def count(self) -> int:
+        """The number of matrices."""
+        return math.prod(self.outer.extents)
+
+    def pack(self, e: Emitter, source: Pointer, to: Pointer, columns: Columns) -> None:
+        """Pack the columns of a panel; behind the last column is whatever is at hand."""
+        lanes = math.gcd(*columns.widths)
+        tile = RegisterTile(1, columns.width // lanes, lanes)
+        valid = min(columns.width, columns.channels)
+        none = Axes((), ())
+        matrix = Matrix(self.buffer, none, none, self.stride, self.buffer.strides[0])
+        first = source + columns.first * self.buffer.strides[0]
+        Packer(e, matrix, tile, self.depth, valid).write(to, first, e.index(0))

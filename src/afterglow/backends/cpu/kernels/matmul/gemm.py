@@ -213,8 +213,9 @@ class Gemm:
             start, stop = within_run(self.e, run, at.first, last, self.plan.tiles)
             with self.e.loop(stop, start=start, name="tile") as tile:
                 row = tile * run.rows + run.shift
-                sums = self._tile(at, run.rows, tile, row)
-                self.output.put(self._number(at, row), at.panel * self.tile.columns, sums)
+                number, column = self._number(at, row), at.panel * self.tile.columns
+                self.output.fetch(number, column, run.rows)
+                self.output.put(number, column, self._tile(at, run.rows, tile, row))
 
     def _write_any(self, at: _Panel, last: Index) -> None:
         """Tiles of whatever height is found as the code runs; there is code for each."""

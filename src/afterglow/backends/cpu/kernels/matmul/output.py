@@ -6,14 +6,17 @@ from afterglow.backends.cpu.kernels.matmul.pieces import pieces_of
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, equal, first_lanes
 from afterglow.backends.cpu.micro.fusion import SinkRow
 from afterglow.backends.cpu.micro.kernel import KernelRequest, Phase
+from afterglow.backends.cpu.micro.rows import Rows
 from afterglow.backends.cpu.micro.tile import RegisterTile
+from afterglow.backends.cpu.target import Target
+from afterglow.instr import Buffer
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add, Max, Min, Mul, Sub
 from afterglow.types.extent import is_ranged, largest
 
 LIGHT = (Add, Sub, Mul, Max, Min, Relu)
 """Steps of an instruction or two, which may as well be written once for each vector of a tile."""
-MOST_LIGHT = 3
+MOST_LIGHT = 4
 """Light steps that are still little code."""
 
 
@@ -24,6 +27,12 @@ def goes_through_memory(r: KernelRequest, columns: int, tile: RegisterTile) -> b
     if not light or r.step.outs[0].type.dtype.is_narrow_float:
         return True
     return columns % tile.columns != 0 and not r.target.avx512
+
+
+def _is_far(buffer: Buffer, rows: Rows, target: Target) -> bool:
+    """Whether an operand of the epilogue comes from beyond the second cache, a tile at a time."""
+    dense = rows.column_stride == 1 and not rows.is_same_in_all
+    return dense and largest(buffer.type.nbytes) > target.caches.l2 // 2 > 0
 
 
 class GemmOutput:
@@ -40,9 +49,18 @@ class GemmOutput:
         self.columns, self.tile = columns, tile
         self.whole = columns % tile.columns == 0
         self.masked = p.target.avx512
+        self.far = [rows for b, rows in self.sink.chain.read.items() if _is_far(b, rows, p.target)]
         self.buffer: Pointer | None = None
         if kept:
             self.buffer = p.scratch(scratch)
+
+    def fetch(self, row: Index, column: Index, height: int) -> None:
+        """Fetch what the steps of the epilogue read of a tile that is about to be computed."""
+        for rows in self.far:
+            for r in range(height):
+                line = rows.row(row + r).pointer
+                for v in range(self.tile.vectors):
+                    line.prefetch(column + v * self.tile.lanes)
 
     def put(self, row: Index, column: Index, sums: list[list[Value]]) -> None:
         """Put a tile whose first element is at a row and column of the result."""

@@ -9,40 +9,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-import numpy as np
-
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.columns import Columns, each_kind, starts
-from afterglow.backends.cpu.kernels.conv.panels import (
-    ConvWeights,
-    factors_needs,
-    pack_panels,
-)
+from afterglow.backends.cpu.kernels.conv.panels import ConvWeights, bias_needs
 from afterglow.backends.cpu.kernels.conv.sums import sums_over
 from afterglow.backends.cpu.kernels.conv.winograd.input import InputTransform, has_edges
 from afterglow.backends.cpu.kernels.conv.winograd.output import OutputTransform
 from afterglow.backends.cpu.kernels.conv.winograd.plan import FEW_BLOCKS, WinogradPlan
-from afterglow.backends.cpu.kernels.conv.winograd.transforms import weight_matrix
+from afterglow.backends.cpu.kernels.conv.winograd.weights import (
+    WeightPanels,
+    weight_needs,
+    write_weight,
+)
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, quotient
 from afterglow.backends.cpu.micro.cost import WINOGRAD_INPUT
-from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Pack, Phase, Storage
-from afterglow.backends.cpu.micro.panels import Panels
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
 from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.instr import OpInstr
-from afterglow.types import Array
 from afterglow.types.dtype import f32
 from afterglow.types.extent import largest
 
 
 def winograd_algorithm(step: OpInstr, plan: WinogradPlan) -> Algorithm:
     """Winograd's algorithm for a convolution, by a plan."""
-    factors = factors_needs(step, plan.panels, 1, plan.channels * plan.places)
+    weight, bias = weight_needs(step, plan), bias_needs(step, plan.panels, 1)
     matrices = plan.places * plan.matrix
     scratch = {
         "products": Storage(f32, plan.places * plan.product),
         "between": Storage(f32, plan.size * plan.side * plan.panels.width),
+        **weight.scratch,
     }
-    workspace = {**factors.workspace}
+    workspace = {**weight.workspace, **bias.workspace}
     if plan.shares_panels != 0:
         blocks = min(largest(plan.blocks), FEW_BLOCKS - 1)
         workspace["matrices"] = Storage(f32, blocks * matrices)
@@ -55,7 +52,7 @@ def winograd_algorithm(step: OpInstr, plan: WinogradPlan) -> Algorithm:
         "winograd",
         float(plan.cost_of([largest(n) for n in (plan.batch, *plan.extents)])),
         lambda k: _write_winograd(k, plan),
-        KernelNeeds(workspace, scratch, factors.packed),
+        KernelNeeds(workspace, scratch, (*weight.packed, *bias.packed)),
         {"size": plan.size},
         is_exact=False,
         grows_weights=True,
@@ -68,7 +65,8 @@ def _write_winograd(k: Kernel, plan: WinogradPlan) -> None:
     If that depends on extents, it is written in both ways, of which one has no units in a run.
     """
     factors = ConvWeights(k, plan.panels, 1, plan.channels * plan.places)
-    factors.write_packing()
+    factors.write_bias()
+    write_weight(k, plan)
     if plan.shares_panels != 0:
         _write_apart(k, plan, factors)
     if plan.shares_panels != 1:
@@ -82,12 +80,13 @@ def _write_in_one(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
     with k.phase(units, plan.work, f"winograd{plan.size}{name}") as p:
         matrices = p.scratch("matrices")
         products, transform = _Products(p, plan, factors), InputTransform(p, plan)
+        weight = WeightPanels(p, plan)
         with p.units() as block:
             first = block * plan.tiles
             with p.e.loop(plan.left(p.e, first), name="tile") as tile:
                 transform.write(first + tile, matrices + tile * plan.line)
             with p.e.loop(plan.panels.count, name="panel") as panel:
-                products.write(matrices, block, panel)
+                products.write(matrices, block, panel, weight.panel(panel))
 
 
 def _write_apart(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
@@ -100,13 +99,16 @@ def _write_apart(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
         with p.units() as tile:
             block, place = split(tile, plan.tiles) if largest(plan.blocks) > 1 else (0, tile)
             transform.write(tile, matrices + p.e.index(block) * size + place * plan.line)
-    units = plan.blocks * plan.panels.count * share
-    with k.phase(units, plan.work, f"winograd{plan.size}") as p:
-        matrices = p.workspace("matrices")
+    blocks = plan.blocks if plan.transforms_apart else 1
+    with k.phase(blocks * plan.panels.count * share, plan.work, f"winograd{plan.size}") as p:
+        matrices, weight = p.workspace("matrices"), WeightPanels(p, plan)
         products = _Products(p, plan, factors)
         with p.units() as unit:
-            panel, block = split(unit, plan.blocks)
-            products.write(matrices + p.e.index(block) * size, block, panel)
+            panel, first = split(unit, blocks)
+            factor = weight.panel(p.e.index(panel))
+            last = p.e.index(first) + (1 if plan.transforms_apart else plan.blocks)
+            with p.e.loop(last, start=first, name="block") as block:
+                products.write(matrices + block * size, block, panel, factor)
 
 
 class _Products:
@@ -115,17 +117,13 @@ class _Products:
     def __init__(self, p: Phase, plan: WinogradPlan, factors: ConvWeights) -> None:
         self.e, self.plan = p.e, plan
         self.module, self.name = p.kernel.module, p.kernel.name
-        weight = p.step.required[1]
-        pack = pack_transformed(plan.panels, plan.points)
-        self.weight = p.packed(weight, f"winograd{plan.size}", pack, f32)
         self.products = p.scratch("products")
         self.output = OutputTransform(p, plan, factors.bias_in(p))
 
-    def write(self, matrices: Pointer, block: Index, panel: Index) -> None:
-        """All places of a block, then its tiles of the result."""
+    def write(self, matrices: Pointer, block: Index, panel: Index, weight: Pointer) -> None:
+        """All places of a block, then its tiles of the result, given a panel of the weight."""
         e, plan = self.e, self.plan
         number, first = e.index(panel), e.index(block) * plan.tiles
-        weight = self.weight + number * (plan.panels.width * plan.places * plan.channels)
         for columns in each_kind(e, plan.panels, e.index(0), number):
             with e.loop(plan.places, name="place") as place:
                 factors = weight + place * (plan.channels * columns.width)
@@ -184,17 +182,3 @@ def _multiply(
     for row in range(height):
         for start, _ in starts(widths):
             place.store(next(found), row * sum(widths) + start)
-
-
-def pack_transformed(panels: Panels, points: tuple[float, ...]) -> Pack:
-    """The packing of a transformed weight [O, 3, 3, C]: by panel, place, channel of x, result."""
-    matrix = weight_matrix(points)
-
-    def pack(weight: Array) -> Array:
-        results, _, _, channels = weight.shape
-        lines = weight.astype(np.float64).transpose(1, 2, 0, 3).reshape(9, -1)
-        made = (np.kron(matrix, matrix) @ lines).astype(np.float32)
-        by_place = made.reshape(-1, results, channels).swapaxes(0, 1)
-        return pack_panels(panels, 1, np.dtype(np.float32))(by_place)
-
-    return pack

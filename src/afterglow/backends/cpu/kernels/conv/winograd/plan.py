@@ -12,6 +12,7 @@ from afterglow.backends.cpu.llvm.emitter import Emitter, Value, smaller
 from afterglow.backends.cpu.micro.cost import (
     WINOGRAD_INPUT,
     WINOGRAD_OUTPUT,
+    WINOGRAD_WEIGHT,
     memory_bound_extent,
 )
 from afterglow.backends.cpu.micro.panels import Panels
@@ -60,6 +61,8 @@ class WinogradPlan:
     lanes: int
     runs: tuple[TileRun, ...]
     heights: tuple[int, ...] = ()
+    weight_cost: int = 0
+    """The cost of transforming the weight in a run."""
 
     @staticmethod
     def of(step: OpInstr, target: Target, size: int) -> WinogradPlan:
@@ -76,8 +79,11 @@ class WinogradPlan:
             most = largest(count)
         tiles, runs, heights = block_of(count, most, rows)
         extents, blocks = (height, width), -(-count // most)
+        varies = weight.region is not Region.CONSTANT
+        made = varies * (size + 2) ** 2 * channels * panels.padded
         return WinogradPlan(
-            size, batch, extents, channels, panels, most, tiles, blocks, lanes, runs, heights
+            *(size, batch, extents, channels, panels, most, tiles, blocks, lanes, runs, heights),
+            weight_cost=round(WINOGRAD_WEIGHT * made),
         )
 
     @property
@@ -136,6 +142,19 @@ class WinogradPlan:
         return 1 - smaller_extent(self.blocks // FEW_BLOCKS, 1)
 
     @property
+    def panel_size(self) -> int:
+        """Elements of a whole panel of the transformed weight."""
+        return self.places * self.channels * self.panels.width
+
+    @property
+    def transforms_apart(self) -> bool:
+        """Whether weights that vary are transformed before anything else.
+
+        Where panels are many and blocks few, the unit of a panel does it while it is at it.
+        """
+        return self.shares_panels != 1 or self.panels.count < FEW_PANELS
+
+    @property
     def work(self) -> float:
         """FLOPs of all products."""
         rows = even_tiles(largest(self.count), self.most) * largest(self.blocks)
@@ -147,14 +166,17 @@ class WinogradPlan:
         return 2 * self.places * self.channels * self.panels.padded
 
     def cost_of(self, shape: Sequence[int]) -> int:
-        """The cost for images of a shape, with blocks made for them; an extent if it is ranged."""
+        """The cost for images of a shape, with blocks made for them; an extent if it is ranged.
+
+        That of transforming weights in a run is part of it.
+        """
         count = tiles_in(shape, self.size)
         rows = even_tiles(count, self.most) * -(-count // self.most)
         weights = self.places * self.channels * self.panels.padded
         channels = WINOGRAD_INPUT * self.channels + WINOGRAD_OUTPUT * self.panels.columns
         transforms = round((self.side / 6) ** 3 * channels)
         products = memory_bound_extent(rows * self.products_of_tile, f32.itemsize * weights)
-        return products + count * transforms
+        return products + count * transforms + self.weight_cost
 
 
 def tiles_in(shape: Sequence[int], size: int) -> int:
@@ -174,12 +196,7 @@ def can_transform(step: OpInstr) -> bool:
     conv, (x, weight, *_) = conv_of(step), step.required
     plain = (conv.strides, conv.dilations, conv.groups) == ((1, 1), (1, 1), 1)
     in_lines = x.type.dtype in (f32, f16, bf16) and x.strides[-1] == 1
-    return (
-        plain
-        and weight.type.shape[1:-1] == (3, 3)
-        and in_lines
-        and weight.region is Region.CONSTANT
-    )
+    return plain and weight.type.shape[1:-1] == (3, 3) and in_lines
 
 
 def block_of(count: int, most: int, rows: int) -> tuple[int, tuple[TileRun, ...], tuple[int, ...]]:

@@ -58,6 +58,17 @@ def weight_matrix(points: Sequence[float]) -> Array:
     return np.array([*rows, [0.0, 0.0, 1.0]])
 
 
+def transform_weight(line: Sequence[Value], points: Sequence[float]) -> list[Value]:
+    """The transform of three weights of a row, as the matrix has it."""
+    first, *pairs = weight_matrix(points)[:-1].tolist()
+    low, middle, high = line
+    result = [low * first[0]]
+    for one, p, square in pairs[::2]:
+        even, odd = fma(high, square, low * one), middle * p
+        result += [even + odd, even - odd]
+    return [*result, high]
+
+
 def _polynomial(roots: Sequence[float]) -> list[float]:
     """Coefficients of the monic polynomial with these roots, lowest first."""
     return [float(c) for c in np.poly(roots)[::-1]] if roots else [1.0]
