@@ -10,7 +10,7 @@ import pytest
 import afterglow as ag
 from afterglow.graph import Builder, Value
 from afterglow.ops.convolution import Conv
-from afterglow.ops.elementwise import Mul, Sub
+from afterglow.ops.elementwise import Add, Mul, Sub
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.reduction import ReduceSum
@@ -104,3 +104,15 @@ def test_a_pattern_that_matches_no_weight_is_an_error(weight: Array) -> None:
     with pytest.raises(ag.UsageError) as caught:
         training_step(line(weight), recipe)
     assert str(caught.value) == ("error: no weight matches 'head.*'\n  help: there are weight")
+
+
+def test_masks_and_scales_of_exported_models_are_no_weights() -> None:
+    module = ag.Module()
+    f = ag.Function("main", module)
+    b = Builder(f)
+    x = f.input("x", TensorType(f32, (4, 1)))
+    scaled = b.emit(Mul(), x, module.constant("scale", np.full(1, 0.5, np.float32)))
+    masked = b.emit(Add(), scaled, module.constant("mask", np.full((4, 1), -np.inf, np.float32)))
+    f.output("y", b.emit(Add(), masked, module.constant("bias", np.ones(1, np.float32))))
+    step = training_step(module, Recipe(SquaredError(), ag.optim.SGD()))
+    assert [parameter.name for parameter in step.parameters] == ["bias"]

@@ -150,35 +150,3 @@ def test_a_slice_across_parts_stays() -> None:
             "%r = slice(%a) {starts = (0, 2), extents = (2, 2), steps = (1, 1)} : f32[2, 2]",
         ),
     )
-
-
-PADS = "%x: f32[2, 3], %y: f32[2, 2], %z: f32[2, 1]"
-
-
-def test_sums_of_what_was_padded_with_zeros_are_concatenations() -> None:
-    check_rewrites(
-        SIMPLIFY_CONCATS,
-        before=program(
-            PADS,
-            "%a = pad(%x) {before = (0, 2), after = (0, 1), mode = constant} : f32[2, 6]",
-            "%b = pad(%y) {before = (0, 0), after = (0, 4), mode = constant} : f32[2, 6]",
-            "%c = add(%a, %b) : f32[2, 6]",
-            "%d = pad(%z) {before = (0, 5), after = (0, 0), mode = constant} : f32[2, 6]",
-            "%r = add(%c, %d) : f32[2, 6]",
-        ),
-        after=program(PADS, "%r = concat(%y, %x, %z) {axis = 1} : f32[2, 6]"),
-    )
-
-
-def test_sums_of_what_overlaps_or_leaves_a_gap_stay() -> None:
-    for before in ("(0, 2)", "(0, 4)"):
-        check_declines(
-            SIMPLIFY_CONCATS,
-            program(
-                PADS,
-                "%a = pad(%x) {before = (0, 0), after = (0, 3), mode = constant} : f32[2, 6]",
-                f"%b = pad(%y) {{before = {before}, after = "
-                f"(0, {4 - int(before[4])}), mode = constant}} : f32[2, 6]",
-                "%r = add(%a, %b) : f32[2, 6]",
-            ),
-        )

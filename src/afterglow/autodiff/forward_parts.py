@@ -8,8 +8,7 @@ from dataclasses import replace
 from afterglow.graph import Builder, Node, Subgraph, Value
 from afterglow.graph.builder import reapply
 from afterglow.graph.function import Cloner
-from afterglow.ops.control import Scan
-from afterglow.ops.movement import Concat, Reshape, slice_axis
+from afterglow.ops.control import Scan, states_before
 from afterglow.types.extent import is_ranged
 
 
@@ -39,15 +38,8 @@ def _known(b: Builder, node: Node, value: Value) -> Value | None:
         return node.operands[index]
     if returned[index] not in returned[op.carried :] or is_ranged(op.length):
         return None
-    return _shifted(b, op, node.given[index], _known(b, node, returned[index]))
-
-
-def _shifted(b: Builder, op: Scan, first: Value, after: Value | None) -> Value:
-    """The states before each step, given the first one and those after each step."""
-    assert after is not None
-    one = b.emit(Reshape((1, *first.type.shape)), first)
-    others = b.emit(slice_axis(after.type, 0, int(op.reverse), op.length - 1), after)
-    return b.emit(Concat(0), *((others, one) if op.reverse else (one, others)))
+    after = node.results[returned.index(returned[index], op.carried)]
+    return states_before(b, after, node.given[index], op.reverse)
 
 
 def _return_more(node: Node, values: Sequence[Value]) -> tuple[Value, ...]:

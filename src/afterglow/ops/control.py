@@ -8,6 +8,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from afterglow.graph import Builder, Function, Op, Subgraph, Value, op, run_function
+from afterglow.ops.movement import Concat, Reshape, slice_axis
 from afterglow.ops.rules import require, require_dtype, require_rank
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import boolean, i64
@@ -213,3 +214,10 @@ def emit_scan(
         body.output(f"result_{index}", value)
     op = Scan(Subgraph(body), length, len(carried), len(scanned), reverse)
     return b.emit_all(op, *carried, *scanned, *captured)
+
+
+def states_before(b: Builder, after: Value, first: Value, reverse: bool) -> Value:
+    """Emit the states before each step of a scan, given those after each and the first one."""
+    one = b.emit(Reshape((1, *first.type.shape)), first)
+    others = b.emit(slice_axis(after.type, 0, int(reverse), after.type.shape[0] - 1), after)
+    return b.emit(Concat(0), *((others, one) if reverse else (one, others)))

@@ -12,8 +12,10 @@ from afterglow.support.svg import COLOURS, round_step, svg_line, svg_text
 Curve: TypeAlias = Sequence[tuple[float, float]]
 """Epochs and numbers."""
 
-_WIDTH, _HEIGHT = 430, 250
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 16, 40, 44
+_WIDTH, _HEIGHT = 430, 262
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 16, 52, 44
+_LETTER = 6.5
+"""Width of a letter, about."""
 _STYLE = """
 .history { background: #fff; }
 .history text { font: 11px "DejaVu Sans", Verdana, sans-serif; fill: #333; }
@@ -95,11 +97,11 @@ class _Panel:
         return f'<polyline class="curve" stroke="{colour}" points="{points}"/>{dots}'
 
     def _legend(self) -> Iterator[str]:
-        x = _WIDTH - _RIGHT - 120.0 * len(self.curves)
+        x = float(_LEFT)
         for name, colour in zip(self.curves, COLOURS, strict=False):
-            yield f'<rect x="{x:.1f}" y="15" width="14" height="3" fill="{colour}"/>'
-            yield svg_text(x + 19, 20, name)
-            x += 120
+            yield f'<rect x="{x:.1f}" y="33" width="14" height="3" fill="{colour}"/>'
+            yield svg_text(x + 19, 38, name)
+            x += 35 + _LETTER * len(name)
 
 
 def _finite(curve: Curve) -> Curve:

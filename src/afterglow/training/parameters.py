@@ -10,9 +10,13 @@ import numpy as np
 
 from afterglow.graph import Builder, Constant, Function, Module, Value
 from afterglow.graph.value import Placeholder
+from afterglow.ops.elementwise import Div, Mul
 from afterglow.ops.movement import Transpose
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, TensorType
+
+LARGE = 1e30
+"""Numbers from here on stand for infinity."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +74,24 @@ def matching(names: Iterable[str], patterns: Sequence[str], what: str) -> list[s
 
 
 def weights_of(function: Function) -> list[Constant]:
-    """The constants that may train: of floats, with at least one axis, in order of first use."""
-    return [
+    """The constants that may train: of floats, with at least one axis, in order of first use.
+
+    Exporters write two sorts of such constants that are no weights: masks, which hold numbers that
+    stand for minus infinity, and factors of one element, such as the scale of an attention.
+    """
+    floats = [
         c for c in function.constants() if c.type.dtype.is_float and c.type.rank and c.type.size
     ]
+    return [c for c in floats if not _is_mask(c) and not _is_factor(c)]
+
+
+def _is_mask(constant: Constant) -> bool:
+    return not bool((np.abs(constant.data.astype(np.float64)) < LARGE).all())
+
+
+def _is_factor(constant: Constant) -> bool:
+    arithmetic = all(isinstance(node.op, Mul | Div) for node, _ in constant.uses)
+    return constant.type.size == 1 and arithmetic
 
 
 def to_states(function: Function, parameters: Sequence[Parameter]) -> dict[str, Placeholder]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from afterglow.driver.options import Options
 from afterglow.driver.partitioning import compile_module
 from afterglow.graph import Module
-from afterglow.runtime.compiled import CompiledFunction
+from afterglow.runtime.bundle import Bundle, BundleRequest
+from afterglow.runtime.compiled import CompiledFunction, MemoryReport
 from afterglow.runtime.device import DeviceBuffer
 from afterglow.support.errors import InternalError
 from afterglow.training.accumulate import SHARE, parts_of
+from afterglow.training.bundle import export_training, training_entries
 from afterglow.training.data import Field, Fields
 from afterglow.training.model_source import ModelSource
 from afterglow.training.parameters import Parameter
@@ -104,6 +107,12 @@ class Programs:
         for kind, part in self._parts(batch):
             self._program(kind, part)
 
+    def memory_of(self, rows: int) -> MemoryReport:
+        """Bytes that a step takes that learns from so many samples."""
+        parts = min(self._accumulate, rows)
+        kind = TRAIN if parts == 1 else LAST_PART
+        return self._program_for(kind, -(-rows // parts)).memory
+
     def train(self, batch: Mapping[str, Array], rate: float) -> Result:
         """Learn from a batch."""
         given = {self._first.rate: np.asarray(rate, np.float32)}
@@ -140,7 +149,9 @@ class Programs:
 
     def _program(self, kind: str, batch: Mapping[str, Array]) -> CompiledFunction:
         """The program for a batch, compiled if it is the first of its size."""
-        rows = _rows(batch)
+        return self._program_for(kind, _rows(batch))
+
+    def _program_for(self, kind: str, rows: int) -> CompiledFunction:
         if (kind, rows) not in self._compiled:
             function = compile_module(self._step(kind, rows).module, self._options)
             self.memory.join(function)
@@ -166,6 +177,18 @@ class Programs:
         if made.parameters != self.parameters:
             raise InternalError(f"a step for {rows} samples has other weights")
         return made
+
+    def export_bundle(
+        self, folder: Path, request: BundleRequest, sizes: tuple[int, int], *, shared: bool
+    ) -> Bundle:
+        """Write a bundle whose state begins with what that of this process holds now.
+
+        `sizes` are the samples of a batch that it learns from, and of one that it infers for.
+        """
+        step = self._step(TRAIN, sizes[0])
+        states = {name: self.memory.read(name) for name in step.module.states}
+        modules = training_entries(self._source.module(sizes[1]), step, states)
+        return export_training(modules, folder, request, self._options, shared=shared)
 
     def weights(self) -> dict[str, Array]:
         """Weights that train and running statistics, as the model has them."""

@@ -19,8 +19,11 @@ from afterglow.graph import Module
 from afterglow.optim import Optimizer, rate_at
 from afterglow.optim.optimizers import named
 from afterglow.runtime import CompiledModel
+from afterglow.runtime.bundle import Bundle, BundleRequest, bundle_folder, is_small
+from afterglow.runtime.compiled import MemoryReport
 from afterglow.runtime.logical_device import Devices
 from afterglow.support.errors import UsageError
+from afterglow.support.output_path import writing
 from afterglow.support.sizes import as_size
 from afterglow.training.checkpoint import Checkpoint, Checkpoints
 from afterglow.training.data import Batches, batches_of
@@ -128,7 +131,11 @@ class Trainer:
         )
         self._seed = seed
         self._epoch, self._steps = 1, 0
-        self._settings = {**_described(recipe), "precision": precision}
+        self._settings = {
+            **_described(recipe),
+            "precision": precision,
+            "accumulate": accumulate,
+        }
 
     def step(self, inputs: Any, targets: Any) -> float:
         """Learn from one batch; the loss before that."""
@@ -233,6 +240,10 @@ class Trainer:
         """How many steps were done."""
         return self._steps
 
+    def memory(self, batch: int | None = None) -> MemoryReport:
+        """Bytes that a step takes that learns from so many samples, besides weights."""
+        return self._programs.memory_of(self._batch_size(batch))
+
     def module(self, batch: int | None = None) -> Module:
         """The model that infers, with the weights as they are now as constants."""
         return self._source.trained(self._batch_size(batch), self.parameters)
@@ -244,6 +255,34 @@ class Trainer:
     def export(self, path: str | Path, batch: int | None = None) -> None:
         """Write the model that infers as an ONNX file, with the weights as they are now."""
         export_onnx(self.module(batch), path)
+
+    def export_bundle(
+        self,
+        folder: str | Path,
+        *,
+        batch: int | None = None,
+        infer_batch: int = 1,
+        target: str = "host",
+        name: str = "model",
+        embed_weights: bool = False,
+        freestanding: bool = False,
+        optimize_for: str = "speed",
+        shared: bool = False,
+        force: bool = False,
+    ) -> Bundle:
+        """Write C files that go on learning on another machine: see docs/training.md.
+
+        The bundle has three entries that share their state, memory of the caller: `NAME_init`
+        fills it with the weights as they are now, `NAME_train_step` learns from a batch, and
+        `NAME_infer` computes outputs for `infer_batch` samples. Other arguments are those of
+        `CompiledModel.export_bundle`.
+        """
+        path = bundle_folder(folder)
+        small = is_small(optimize_for)
+        request = BundleRequest(target, name, embed_weights, freestanding, small, force=force)
+        sizes = self._batch_size(batch), self._batch_size(infer_batch)
+        with writing(path):
+            return self._programs.export_bundle(path, request, sizes, shared=shared)
 
     def save(self, path: str | Path) -> None:
         """Save weights, the optimizer's states and the number of steps as one file."""

@@ -8,11 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from afterglow.graph import Builder, Constant, Node, Value
-from afterglow.ops.elementwise import Add
-from afterglow.ops.movement import Concat, Pad, Slice
+from afterglow.ops.movement import Concat, Slice
 from afterglow.passes import RewritePass, rewrite
 from afterglow.transforms.matching.values import has_one_use
-from afterglow.transforms.pads import is_filled
 
 MOST_PARTS = 1024
 """The most parts of a merged concatenation: keeps long chains cheap to compile."""
@@ -125,42 +123,6 @@ def slice_part(node: Node, b: Builder) -> Value | None:
     return None
 
 
-@rewrite(Add)
-def join_pads(node: Node, b: Builder) -> Value | None:
-    """pad(x, 0) + pad(y, 0)  ->  pad(concat(x, y), 0),  where y begins as x ends.
-
-    So the gradients of the parts that a value was split into become its own.
-    """
-    match node:
-        case Node(Add(), [Value(Node(Pad()) as left), Value(Node(Pad()) as right)]):
-            apart = all(is_filled(pad, 0) and has_one_use(pad.result) for pad in (left, right))
-            if not apart or left.result.type.shape != right.result.type.shape:
-                return None
-            joined = _join_pads(b, left, right)
-            return _join_pads(b, right, left) if joined is None else joined
-    return None
-
-
-def _join_pads(b: Builder, first: Node, second: Node) -> Value | None:
-    p, q, x, y = first.op, second.op, first.given[0], second.given[0]
-    assert isinstance(p, Pad)
-    assert isinstance(q, Pad)
-    starts = zip(p.before, q.before, strict=True)
-    axes = [axis for axis, (start, other) in enumerate(starts) if start != other]
-    if len(axes) != 1:
-        return None
-    (axis,) = axes
-    follows = p.before[axis] + x.type.shape[axis] == q.before[axis]
-    if not follows or _without(x.type.shape, axis) != _without(y.type.shape, axis):
-        return None
-    whole = b.emit(Concat(axis), x, y)
-    return b.emit(Pad(p.before, q.after), whole) if any((*p.before, *q.after)) else whole
-
-
-def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    return shape[:axis] + shape[axis + 1 :]
-
-
 def _axis(node: Node) -> int:
     """The axis of a concatenation, counted from the front."""
     assert isinstance(node.op, Concat)
@@ -169,5 +131,5 @@ def _axis(node: Node) -> int:
 
 SIMPLIFY_CONCATS = RewritePass(
     "simplify-concats",
-    (flatten_concat, drop_empty_parts, join_slices, join_constants, slice_part, join_pads),
+    (flatten_concat, drop_empty_parts, join_slices, join_constants, slice_part),
 )

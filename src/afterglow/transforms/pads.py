@@ -42,7 +42,7 @@ def pad_in_convolution(node: Node, b: Builder) -> Value | None:
     match node:
         case Node(Conv(pads=pads) as op, [Value(Node(Pad()) as pad), *others]):
             added = _spatial_counts(pad)
-            if added is None or not is_filled(pad, 0):
+            if added is None or not _is_filled(pad, 0):
                 return None
             return b.emit(replace(op, pads=_sums(pads, added)), pad.given[0], *others)
     return None
@@ -54,7 +54,7 @@ def pad_in_max_pool(node: Node, b: Builder) -> Value | None:
     match node:
         case Node(MaxPool(pads=pads, ceil_mode=False) as op, [Value(Node(Pad()) as pad)]):
             added = _spatial_counts(pad)
-            if added is None or not is_filled(pad, _least(pad)):
+            if added is None or not _is_filled(pad, _least(pad)):
                 return None
             return b.emit(replace(op, pads=_sums(pads, added)), pad.given[0])
     return None
@@ -66,7 +66,7 @@ def pad_in_average_pool(node: Node, b: Builder) -> Value | None:
     match node:
         case Node(AvgPool(pads=pads, ceil_mode=False) as op, [Value(Node(Pad()) as pad)]):
             added = _spatial_counts(pad)
-            if added is None or not is_filled(pad, 0):
+            if added is None or not _is_filled(pad, 0):
                 return None
             if any(pads) and not op.count_include_pad:
                 return None
@@ -97,8 +97,7 @@ def _fill(pad: Node) -> Array | None:
     return None
 
 
-def is_filled(pad: Node, number: float) -> bool:
-    """Whether a pad adds copies of a number."""
+def _is_filled(pad: Node, number: float) -> bool:
     fill = _fill(pad)
     return fill is not None and bool(fill == number)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.ops.recurrent import GRU, LSTM, RNN, Activation
+from afterglow.ops.lstm_gradient import LSTMGradient
+from afterglow.ops.recurrent import GRU, LSTM, RNN, Activation, LSTMKeepingGates
 from afterglow.testing.cases.case import bf16, case, f16, f32, f64, i32
 
 _LENGTHS = {4: np.array([3, 1], np.int32)}
@@ -37,4 +38,14 @@ CASES = [
     ),
     case(LSTM(), f32(3, 2, 5), f16(16, 5), bf16(16, 4), f32(16)),
     case(LSTM(), f32(2, 0, 3), f32(8, 3), f32(8, 2)),
+    case(LSTMKeepingGates(), f32(3, 2, 5), f32(16, 5), f32(16, 4)),
+    case(
+        LSTMKeepingGates(reverse=True),
+        *(f32(3, 2, 5), f32(16, 5), f32(16, 4), f32(16), None, f32(2, 4), f32(2, 4)),
+    ),
+    case(LSTMGradient(), f32(3, 2, 4), f32(3, 2, 16), f32(3, 2, 4), f32(16, 4)),
+    case(
+        LSTMGradient(reverse=True),
+        *(f32(2, 9, 3), f32(2, 9, 12), f32(2, 9, 3), f32(12, 3), f32(9, 3), f32(9, 3)),
+    ),
 ]

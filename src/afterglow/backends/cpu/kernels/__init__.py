@@ -20,6 +20,7 @@ from afterglow.backends.cpu.kernels import (  # noqa: F401  # noqa: F401
     normalization,
     pooling,
     quantized,
+    random,
     recurrent,
     reduction,
     regions,

@@ -7,13 +7,14 @@ time, and what the gates make of it, in registers.
 
 from __future__ import annotations
 
+from afterglow.backends.cpu.kernels.recurrent import backward  # noqa: F401
 from afterglow.backends.cpu.kernels.recurrent.problem import problem_of
 from afterglow.backends.cpu.kernels.recurrent.projection import projection_needs, write_projection
 from afterglow.backends.cpu.kernels.recurrent.steps import steps_needs, write_steps
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest
 from afterglow.instr import OpInstr
-from afterglow.ops.recurrent import GRU, LSTM, RNN
+from afterglow.ops.recurrent import GRU, LSTM, RNN, LSTMKeepingGates
 
 
 def _name(step: OpInstr) -> str:
@@ -31,7 +32,7 @@ def _needs(r: KernelRequest) -> KernelNeeds:
     )
 
 
-@kernel(RNN, GRU, LSTM, name=_name, needs=_needs)
+@kernel(RNN, GRU, LSTM, LSTMKeepingGates, name=_name, needs=_needs)
 def write_recurrent(k: Kernel) -> None:
     """Write the kernel of a recurrent layer."""
     problem = problem_of(k.step)

@@ -12,7 +12,10 @@ from typing import Protocol
 from afterglow.backends.cpu.kernels.recurrent.activations import activate, gate
 from afterglow.backends.cpu.kernels.recurrent.panels import Gates
 from afterglow.backends.cpu.llvm.emitter import Value
-from afterglow.ops.recurrent import GRU, LSTM, RNN, Recurrent
+from afterglow.ops.recurrent import GRU, LSTM, RNN, LSTMKeepingGates, Recurrent
+
+GATES, CELLS = 3, 4
+"""The results of an LSTM that keeps its gates."""
 
 
 class CellState(Protocol):
@@ -29,6 +32,9 @@ class CellState(Protocol):
 
     def keep(self, name: str, value: Value) -> None:
         """Keep something under a name, until the step is done."""
+
+    def put(self, result: int, part: int, value: Value) -> None:
+        """Put a part of what a result has for the step."""
 
     def finish(self, states: dict[str, Value]) -> None:
         """The states after the step; the first is its output."""
@@ -88,8 +94,13 @@ def _lstm(op: LSTM, at: CellState, sums: list[Value]) -> None:
     cell = at.state("c")
     i = gate(op, 0, _seeing(at, 0, i, cell))
     f = 1.0 - i if op.input_forget else gate(op, 0, _seeing(at, 2, f, cell))
-    cell = f * cell + i * gate(op, 1, c)
+    c = gate(op, 1, c)
+    cell = f * cell + i * c
     o = gate(op, 0, _seeing(at, 1, o, cell))
+    if isinstance(op, LSTMKeepingGates):
+        for part, value in enumerate((i, o, f, c)):
+            at.put(GATES, part, value)
+        at.put(CELLS, 0, cell)
     at.finish({"h": o * activate(op, 2, cell), "c": cell})
 
 

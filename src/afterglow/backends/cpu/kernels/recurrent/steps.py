@@ -15,7 +15,6 @@ from afterglow.backends.cpu.kernels.recurrent.problem import RecurrentProblem
 from afterglow.backends.cpu.kernels.recurrent.projection import projection_stride
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, first_lanes, select
 from afterglow.backends.cpu.micro.accumulate import accumulate
-from afterglow.backends.cpu.micro.fusion import SinkRow
 from afterglow.backends.cpu.micro.index_check import IndexCheck
 from afterglow.backends.cpu.micro.kernel import (
     Kernel,
@@ -50,6 +49,8 @@ LOW_TILE = 2
 """Rows of a tile beyond which it has one less than fits, or LLVM runs out of registers."""
 FEW_ROWS = 6
 """Rows of a tile at most where the batch is ranged, and there is code for every height."""
+STATE_RANK = 2
+"""Axes of a state; results with more of them are of every step."""
 MOST_SHARED_STEPS = 256
 LEAST_SHARED_WIDTH = 256
 """Hidden units from which a step is worth being shared between threads."""
@@ -235,7 +236,8 @@ class _Steps:
         lengths = problem.given.get("lengths")
         if lengths is not None:
             self.lengths = Row(p.pointer(lengths), lengths.strides[0])
-        self.sink = p.sink()
+        steps = [number for number, out in enumerate(p.step.outs) if out.type.rank > STATE_RANK]
+        self.sinks = {number: p.sink(number) for number in steps}
         self.sums = p.scratch("sums")
 
     def _tile(self, stage: Stage) -> RegisterTile:
@@ -380,13 +382,16 @@ class _CellState:
             states = {n: select(alive, value, self.state(n)) for n, value in states.items()}
         for name, value in states.items():
             self.keep(name, value)
-        self._out().put(self.unit + self.offset, output, self._mask())
+        self.put(0, 0, output)
 
     def _at(self, state: Pointer) -> Pointer:
         return state + (self.row * self.steps.panels.padded + self.unit) + self.offset
 
-    def _out(self) -> SinkRow:
-        return self.steps.sink.row(self.time * self.steps.problem.batch + self.row)
+    def put(self, result: int, part: int, value: Value) -> None:
+        """Put a part of what a result has for the step."""
+        problem = self.steps.problem
+        out = self.steps.sinks[result].row(self.time * problem.batch + self.row)
+        out.put(self.unit + (part * problem.width + self.offset), value, self._mask())
 
     def _alive(self) -> Value | None:
         """Whether the sequence goes on here."""
