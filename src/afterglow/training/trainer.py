@@ -20,12 +20,12 @@ from afterglow.optim import Optimizer, rate_at
 from afterglow.optim.optimizers import named
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.bundle import Bundle, BundleRequest, bundle_folder, is_small
-from afterglow.runtime.compiled import MemoryReport
 from afterglow.runtime.logical_device import Devices
 from afterglow.support.errors import UsageError
 from afterglow.support.output_path import writing
 from afterglow.support.sizes import as_size
 from afterglow.training.checkpoint import Checkpoint, Checkpoints
+from afterglow.training.cost import TrainingMemory
 from afterglow.training.data import Batches, batches_of, split_off
 from afterglow.training.early_stopping import EarlyStopping
 from afterglow.training.history import History
@@ -244,8 +244,8 @@ class Trainer:
         """How many steps were done."""
         return self._steps
 
-    def memory(self, batch: int | None = None) -> MemoryReport:
-        """Bytes that a step takes that learns from so many samples, besides weights."""
+    def memory(self, batch: int | None = None) -> TrainingMemory:
+        """Bytes that a step takes that learns from so many samples, beside inference of them."""
         return self._programs.memory_of(self._batch_size(batch))
 
     def module(self, batch: int | None = None) -> Module:
