@@ -276,6 +276,18 @@ def test_a_loss_that_is_no_number_ends_a_run(tmp_path: Path) -> None:
     assert caught.value.help == "'x' of this batch is not finite either: look at the data"
 
 
+def test_a_label_that_is_no_class_is_an_error() -> None:
+    made = ag.Trainer(MODULE, "cross_entropy", ag.optim.SGD(), backend="interpreter")
+    with pytest.raises(ag.IndexRangeError) as caught:
+        made.step(X, np.full(22, 2))
+    assert str(caught.value) == (
+        "error: cross_entropy: labels must be from 0 to 1, got 2\n"
+        "  in node 'cross_entropy.loss'\n"
+        "  help: look at the labels and indices of this batch; go on from a checkpoint, "
+        "because the step may have changed weights already"
+    )
+
+
 def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
     fitted(trainer(), epochs=1, checkpoint=tmp_path)
     with pytest.raises(ag.UsageError) as caught:
