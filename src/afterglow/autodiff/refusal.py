@@ -8,6 +8,7 @@ from afterglow.graph import Node, Value
 from afterglow.graph.printer import excerpt
 from afterglow.ops.control import Loop
 from afterglow.support.errors import UnsupportedError
+from afterglow.types.extent import is_ranged
 
 MOST_NAMED = 3
 """Names at each end of a path; between them and the node in question, the rest is left out."""
@@ -35,12 +36,11 @@ def no_gradient(
 
 
 def _reason(node: Node) -> str:
-    match node.op:
-        case Loop(iteration=0):
-            return ", as data decide how often it runs"
-        case Loop():
-            return ", as values that it carries grow"
-    return ""
+    if not isinstance(node.op, Loop):
+        return ""
+    if is_ranged(node.op.iteration):
+        return ", as values that it carries grow"
+    return ", as data decide how often it runs"
 
 
 def _name(node: Node) -> str:
