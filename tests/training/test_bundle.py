@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import afterglow as ag
+from afterglow import nn
 from afterglow.backends.cpu.bundle.bundler import CpuBundle
 from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode
 from afterglow.driver.bundles import compile_functions
@@ -138,3 +139,18 @@ def test_a_c_program_trains_and_infers_with_one_block_of_state(tmp_path: Path) -
     numbers = [float(line) for line in printed.stdout.split()]
     losses, output = trained_here()
     assert np.allclose(numbers, [*losses, *output.ravel()], rtol=1e-6)
+
+
+def test_a_trainer_writes_a_bundle_that_goes_on_from_its_weights(tmp_path: Path) -> None:
+    network = nn.Sequential(nn.Linear(3, 2)).module({"x": (4, 3)})
+    trainer = ag.Trainer(network, "mse", ag.optim.SGD(lr=0.1), threads=1)
+    bundle = trainer.export_bundle(tmp_path, name="net", infer_batch=1)
+    entries = bundle.description["entries"]
+    assert [entry["prefix"] for entry in entries] == ["net_train_step", "net_infer", "net_init"]
+    assert entries[0]["inputs"][0]["shape"] == [4, 3]
+    assert entries[1]["inputs"][0]["shape"] == [1, 3]
+    assert bundle.description["state"]["offsets"].keys() >= {"0.weight", "0.bias", "step"}
+    weights = (tmp_path / "net.weights").read_bytes()
+    assert trainer.parameters["0.weight"].tobytes() in weights
+    header = (tmp_path / "net.h").read_text()
+    assert "net_init_run fills it, before all others." in header

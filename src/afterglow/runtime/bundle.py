@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from afterglow.support.errors import UsageError
+from afterglow.support.output_path import checked_path
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,25 @@ class BundleRequest:
     """The shapes of the inputs, for each entry; none if there is nothing to bind."""
     force: bool = False
     """Whether files that are not of a bundle are replaced."""
+
+
+def bundle_folder(given: Any) -> Path:
+    """The folder of a bundle, which need not be there."""
+    path = checked_path(given, "folder")
+    if path.exists() and not path.is_dir():
+        raise UsageError(
+            f"cannot write {path}: it is not a folder", help="give a folder, new or existing"
+        )
+    return path
+
+
+def is_small(optimize_for: str) -> bool:
+    """Whether code is optimised for size, of what users choose."""
+    if optimize_for not in ("speed", "size"):
+        raise UsageError(
+            f"code cannot be optimised for {optimize_for!r}", help='use "speed" or "size"'
+        )
+    return optimize_for == "size"
 
 
 def several_ranges(programs: int) -> UsageError:

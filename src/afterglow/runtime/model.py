@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from afterglow.runtime.background import in_background
-from afterglow.runtime.bundle import Bundle, BundleRequest, several_ranges
+from afterglow.runtime.bundle import (
+    Bundle,
+    BundleRequest,
+    bundle_folder,
+    is_small,
+    several_ranges,
+)
 from afterglow.runtime.compiled import CompiledFunction, MemoryReport
 from afterglow.runtime.extents import Shape, check_extents
 from afterglow.runtime.inputs import checked_input
@@ -180,13 +186,9 @@ class CompiledModel:
         compiled versions, one that is compiled for ranges as a single entry that is given its
         extents. Files in the folder that are not of a bundle are overwritten only with `force`.
         """
-        path = _folder(folder)
+        path = bundle_folder(folder)
         versions = self._whole_versions()
-        if optimize_for not in ("speed", "size"):
-            raise UsageError(
-                f"code cannot be optimised for {optimize_for!r}", help='use "speed" or "size"'
-            )
-        small, bindings = optimize_for == "size", self._bindings(versions)
+        small, bindings = is_small(optimize_for), self._bindings(versions)
         request = BundleRequest(target, name, embed_weights, freestanding, small, bindings, force)
         with writing(path):
             return self._specialiser.export(request, path, shared=shared)
@@ -396,16 +398,6 @@ class _Recent:
         for name in self.value_inputs:
             found.append(feed[name].tobytes())
         return tuple(found) in self.taken
-
-
-def _folder(given: Any) -> Path:
-    """The folder of a bundle, which need not be there."""
-    path = checked_path(given, "folder")
-    if path.exists() and not path.is_dir():
-        raise UsageError(
-            f"cannot write {path}: it is not a folder", help="give a folder, new or existing"
-        )
-    return path
 
 
 def _alone(outputs: Sequence[Any]) -> Any:

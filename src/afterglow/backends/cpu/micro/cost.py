@@ -31,6 +31,8 @@ SOFTMAX_ELEMENT = 30
 """An element of a softmax, its exponential included."""
 LRN_ELEMENT = 40
 """An element of a local response normalization, its power included."""
+RANDOM_ELEMENT = 30
+"""A random number."""
 TOP_K_ELEMENT = 16
 """An element that is compared with the best so far."""
 TREE_DESCENT = 100.0
