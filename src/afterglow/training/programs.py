@@ -14,7 +14,7 @@ from afterglow.graph import Module
 from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.device import DeviceBuffer
-from afterglow.support.errors import InternalError
+from afterglow.support.errors import IndexRangeError, InternalError
 from afterglow.training.accumulate import SHARE, parts_of
 from afterglow.training.bundle import export_training, training_entries
 from afterglow.training.cost import TrainingMemory, training_memory
@@ -147,7 +147,12 @@ class Programs:
         return tuple(function.run([inputs[name] for name in function.input_names]))
 
     def _run(self, function: CompiledFunction, arrays: Mapping[str, Array]) -> Result:
-        loss, *outputs = function.run([arrays[name] for name in function.input_names])
+        try:
+            loss, *outputs = function.run([arrays[name] for name in function.input_names])
+        except IndexRangeError as error:
+            error.help = "look at the labels and indices of this batch; go on from a checkpoint, "
+            error.help += "because the step may have changed weights already"
+            raise
         return Result(float(loss), tuple(outputs))
 
     def _program(self, kind: str, batch: Mapping[str, Array]) -> CompiledFunction:

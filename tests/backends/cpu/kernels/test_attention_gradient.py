@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target
+from afterglow.backends.cpu.codegen.write import plans_for
+from afterglow.backends.policy import DEFAULT
 from afterglow.ops.attention_gradient import AttentionGradient
 from afterglow.types import Array
 from tests.backends.cpu.kernels.harness import Bench
@@ -58,3 +60,12 @@ def test_operands_and_results_may_have_gaps() -> None:
     arrays = [bench.input(x, gaps=True) for x in operands(WHOLE)]
     bench.steps_of(AttentionGradient(0.2), *arrays, gaps=True)
     bench.check()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_few_heads_are_cut_into_blocks_of_keys(causal: bool) -> None:
+    shape = (1, 2, 1, 70, 300, 5, 9)
+    bench = bench_of(AttentionGradient(0.2, causal), [*operands(shape), random(1, 1, 70, 300)])
+    plan, *_ = plans_for(bench.job(), bench.target, DEFAULT)
+    assert plan.algorithm == "by-block"
+    bench.check(pieces=3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
-from afterglow.backends.cpu.kernels.attention.gradient import gradient_algorithm
+from afterglow.backends.cpu.kernels.attention.gradient_versions import gradient_algorithms
 from afterglow.backends.cpu.kernels.attention.problem import problem_of
 from afterglow.backends.cpu.kernels.attention.versions import attention_algorithm
 from afterglow.backends.cpu.kernels.table import algorithms
@@ -28,5 +28,5 @@ def attention(r: KernelRequest) -> list[Algorithm]:
 
 @algorithms(AttentionGradient, name=_name, epilogue=False, exact=("q", "k"))
 def attention_gradient(r: KernelRequest) -> list[Algorithm]:
-    """Blocks of queries; a unit is a head of keys."""
-    return [gradient_algorithm(r.step, r.target)]
+    """By heads of keys, or by blocks of queries and of keys."""
+    return gradient_algorithms(r.step, r.target)

@@ -1,13 +1,13 @@
-"""The gradient of attention: a head of keys a unit, whose queries come in blocks.
+"""The parts of the gradient of attention, for a block of queries.
 
-Of a block, scores are computed anew, as [key][query]; they become weights, and what flows back to
-them becomes what flows back to the scores. Sums for keys and values go on from block to block.
+Scores are computed anew, as [key][query]; they become weights, and what flows back to them becomes
+what flows back to the scores. Sums for keys and values go on from block to block.
 """
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.kernels.algorithm import Algorithm
-from afterglow.backends.cpu.kernels.attention.block_plan import VECTORS
+from dataclasses import dataclass
+
 from afterglow.backends.cpu.kernels.attention.block_scores import (
     BlockScores,
     pieces_of,
@@ -21,44 +21,27 @@ from afterglow.backends.cpu.kernels.attention.columns import (
 )
 from afterglow.backends.cpu.kernels.attention.gradient_plan import GradientPlan
 from afterglow.backends.cpu.kernels.attention.packing import pack_rows
-from afterglow.backends.cpu.kernels.attention.problem import Heads, lanes_of, problem_of
+from afterglow.backends.cpu.kernels.attention.problem import Heads
 from afterglow.backends.cpu.kernels.attention.weights import LOWEST, finite_peak, weight
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, fma, larger, smaller
 from afterglow.backends.cpu.micro.accumulate import accumulate
-from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase
-from afterglow.backends.cpu.micro.rows import split
-from afterglow.backends.cpu.target import Target
-from afterglow.instr import OpInstr
+from afterglow.backends.cpu.micro.kernel import Phase
 
 
-def gradient_algorithm(step: OpInstr, target: Target) -> Algorithm:
-    """The algorithm for a step."""
-    problem = problem_of(step)
-    grad = step.required[3]
-    lanes = lanes_of(problem, target)
-    queries = min(VECTORS, max(1, -(-problem.queries // lanes))) * lanes
-    plan = GradientPlan(problem, target, queries, Heads(grad, grad.strides))
-    return Algorithm(
-        "by-head",
-        plan.work,
-        lambda k: _write(k, plan),
-        KernelNeeds(scratch=plan.scratch),
-        {"queries": queries},
-    )
+@dataclass(frozen=True)
+class Stats:
+    """For each query the largest score, what its weights are multiplied by, and a mean.
 
+    The mean is that of what flows back to the weights.
+    """
 
-def _write(kernel: Kernel, plan: GradientPlan) -> None:
-    """Write a kernel whose units are heads of keys."""
-    problem = plan.problem
-    heads = problem.heads // problem.k.sharing
-    with kernel.phase(problem.batch * heads, plan.work) as p:
-        blocks = GradientBlocks(p, plan)
-        with p.units() as unit:
-            blocks.write(*split(unit, heads))
+    peaks: list[Value]
+    shares: list[Value]
+    means: list[Value]
 
 
 class GradientBlocks(BlockScores):
-    """Writes what is done for one head of keys."""
+    """Writes the parts of what is done for a block of queries."""
 
     def __init__(self, p: Phase, plan: GradientPlan) -> None:
         super().__init__(p, plan, p.scratch)
@@ -68,35 +51,43 @@ class GradientBlocks(BlockScores):
         self.sums = {name: p.scratch(name) for name in plan.widths}
         self.packed_grad, self.behind = p.scratch("packed_grad"), p.scratch("behind")
 
-    def write(self, batch: Index, shared: Index) -> None:
-        """All gradients of one head of keys, and of the queries that share it."""
-        problem, sharing = self.problem, self.problem.k.sharing
-        for name in ("dk", "dv"):
-            self.e.zero(self.sums[name], problem.keys * self.plan.pitch_of(name))
-        with self.e.loop(sharing, name="head") as number:
-            head = shared * sharing + number
-            with self.e.loop(self.plan.blocks, name="block") as block:
-                self._write_block(batch, head, block * self.queries)
-        for name, factor in (("dk", problem.scale), ("dv", 1.0)):
-            self._put(name, (batch, shared, self.e.index(0)), problem.keys, factor)
-
-    def _write_block(self, batch: Index, head: Value, first: Value) -> None:
-        """The queries from `first` on of one head."""
-        problem, grad = self.problem, self.heads.at(self.grad, batch, head)
-        q = problem.q.at(self.q, batch, head) + first * problem.q.row_stride
-        k, v = problem.k.at(self.k, batch, head), problem.v.at(self.v, batch, head)
-        seen, valid = self.seen(first), self.valid(first)
+    def begin_block(self, batch: Index, head: Index, first: Value) -> None:
+        """Prepare for the queries from `first` on of one head."""
         self.begin(batch, head, first)
-        rows = (problem.queries, problem.value_width)
+        rows = (self.problem.queries, self.problem.value_width)
+        grad = self.heads.at(self.grad, batch, head)
         pack_rows(self.e, self.packed_grad, grad, self.heads, first, *rows, self.tile)
+
+    def write_weights(self, k: Pointer, v: Pointer, seen: Index) -> Stats:
+        """Weights of the keys that are seen, and what flows back to the scores; the statistics."""
         lowest = [self.e.constant(self.dtype, LOWEST, self.lanes)] * self.vectors
         peaks = self.write_scores(k, self.e.index(0), seen, lowest)
-        self._write_behind(v, seen)
-        self._write_flow(seen, [finite_peak(peak) for peak in peaks])
-        self._add("dv", self.scores, grad + first * self.heads.row_stride, self.heads, seen, valid)
+        self.write_behind(v, seen)
+        return self._write_flow(seen, [finite_peak(peak) for peak in peaks])
+
+    def add_block(self, batch: Index, head: Index, first: Value, seen: Index) -> None:
+        """Add what a block of queries gives to the sums of keys and values."""
+        problem, valid = self.problem, self.valid(first)
+        q = problem.q.at(self.q, batch, head) + first * problem.q.row_stride
+        grad = self.heads.at(self.grad, batch, head) + first * self.heads.row_stride
+        self._add("dv", self.scores, grad, self.heads, seen, valid)
         self._add("dk", self.behind, q, problem.q, seen, valid)
+
+    def put_queries(self, k: Pointer, batch: Index, head: Index, first: Value, seen: Index) -> None:
+        """What a block of queries gets."""
+        valid = self.valid(first)
         self._write_dq(k, seen, valid)
-        self._put("dq", (batch, head, first), valid, problem.scale)
+        self.put("dq", (batch, head, first), 0, valid, self.problem.scale)
+
+    def put_keys(self, batch: Index, shared: Index, first: Value, start: Index, stop: int) -> None:
+        """What keys and values get, as those from `first` on: sums from `start` to `stop`."""
+        for name, factor in (("dk", self.problem.scale), ("dv", 1.0)):
+            self.put(name, (batch, shared, first), start, stop, factor)
+
+    def clear(self, keys: int) -> None:
+        """Begin new sums for some keys."""
+        for name in ("dk", "dv"):
+            self.e.zero(self.sums[name], keys * self.plan.pitch_of(name))
 
     def seen(self, first: Value) -> Index:
         """How many keys any query of the block sees, up to whole tiles or to all of them."""
@@ -106,7 +97,7 @@ class GradientBlocks(BlockScores):
         last = first + (self.queries + problem.keys - problem.queries)
         return smaller(quotient_up(last, rows) * rows, problem.keys)
 
-    def _write_behind(self, v: Pointer, seen: Index) -> None:
+    def write_behind(self, v: Pointer, seen: Index) -> None:
         """What flows back to the weights: values times the gradient of the result."""
         heads, rows = self.problem.v, self.tile.rows
         with self.e.loop(pieces_of(seen, rows), name="tile") as number:
@@ -125,7 +116,7 @@ class GradientBlocks(BlockScores):
             for row, vectors in enumerate(products):
                 store_vectors(line + row * self.queries, vectors)
 
-    def _write_flow(self, seen: Index, peaks: list[Value]) -> None:
+    def _write_flow(self, seen: Index, peaks: list[Value]) -> Stats:
         """Scores become weights, and what flows back to these what flows back to the scores."""
         zeros, unit = [peak.like(0) for peak in peaks], self.problem.score_unit
 
@@ -143,17 +134,23 @@ class GradientBlocks(BlockScores):
         shares = [1.0 / larger(1.0, total) for total in sums[: self.vectors]]
         means = [a * b for a, b in zip(sums[self.vectors :], shares, strict=True)]
         with self.e.loop(seen, name="key") as key:
-            line, flow = (x + key * self.queries for x in (self.scores, self.behind))
+            line = self.scores + key * self.queries
             weights = [a * b for a, b in zip(self.load(line), shares, strict=True)]
-            behind = zip(weights, self.load(flow), means, strict=True)
-            store_vectors(line, weights)
-            store_vectors(flow, [w * (b - mean) for w, b, mean in behind])
+            self.store_flow(key, weights, means)
+        return Stats(peaks, shares, means)
+
+    def store_flow(self, key: Value, weights: list[Value], means: list[Value]) -> None:
+        """The weights of a key, and what flows back to its scores."""
+        line, flow = (x + key * self.queries for x in (self.scores, self.behind))
+        behind = zip(weights, self.load(flow), means, strict=True)
+        store_vectors(line, weights)
+        store_vectors(flow, [w * (b - mean) for w, b, mean in behind])
 
     def _add(
         self, name: str, factors: Pointer, x: Pointer, heads: Heads, seen: Index, valid: Index
     ) -> None:
         """Add the products of [key][query] with rows of queries to the sums of a result."""
-        rows, keys = self.tile.rows, self.problem.keys
+        rows, keys = self.tile.rows, self.plan.summed_keys
         rest = keys % rows
         whole = seen if rest == 0 else smaller(self.e.index(seen), keys - rest)
         for height, first, stop in ((rows, 0, whole), (rest, keys - rest, seen)):
@@ -209,12 +206,19 @@ class GradientBlocks(BlockScores):
                     for row, vectors in enumerate(made):
                         store_vectors(to + (turn * rows + row) * pitch + column, vectors)
 
-    def _put(self, name: str, at: tuple[Index, Index, Value], rows: Index, factor: float) -> None:
-        """Sums times a factor, as rows of a result: `at` is the place of the first."""
+    def put(
+        self,
+        name: str,
+        at: tuple[Index, Index, Value],
+        start: Index,
+        stop: Index,
+        factor: float,
+    ) -> None:
+        """Rows of sums times a factor, as rows of a result: `at` is the place of row 0."""
         batch, head, first = at
         width, lanes = self.plan.widths[name], self.lanes
         whole = width - width % lanes
-        with self.e.loop(rows, name="row") as row:
+        with self.e.loop(stop, start=start, name="row") as row:
             out = self.sinks[name].row_at((batch, head, first + row))
             line = self.sums[name] + row * self.plan.pitch_of(name)
             with self.e.loop(whole, step=lanes, name="column") as column:

@@ -15,12 +15,35 @@ from afterglow.backends.cpu.micro.cost import work_of
 from afterglow.backends.cpu.micro.kernel import Storage
 from afterglow.backends.cpu.micro.tile import RegisterTile, most_rows
 
+MOST_KEYS = 128
+"""Keys of a block at most, unless a tile has more."""
+
 
 @dataclass(frozen=True)
 class GradientPlan(BlockPlan):
-    """Blocks of queries that see all keys at once; `grad` is the gradient of the result."""
+    """Blocks of queries that see all keys at once; `grad` is the gradient of the result.
+
+    If it `is_cut`, the sums for keys and values are made for a block of keys at a time.
+    """
 
     grad: Heads
+    is_cut: bool = False
+
+    @property
+    def shared_heads(self) -> int:
+        """Heads of keys and values."""
+        return self.problem.heads // self.problem.k.sharing
+
+    @property
+    def summed_keys(self) -> int:
+        """Keys whose sums are made at a time: of a block, whole tiles."""
+        rows = self.key_tile.rows
+        return max(1, MOST_KEYS // rows) * rows if self.is_cut else self.problem.keys
+
+    @property
+    def key_blocks(self) -> int:
+        """Blocks of keys of a head."""
+        return -(-self.problem.keys // self.summed_keys)
 
     @property
     def part(self) -> int:
@@ -68,7 +91,7 @@ class GradientPlan(BlockPlan):
 
     @property
     def scratch(self) -> dict[str, Storage]:
-        """Memory for one block, and for the sums of all blocks of a head."""
+        """Memory for one block of queries, and for the sums of all blocks of a head."""
         problem = self.problem
         columns = {
             "packed": problem.width,
@@ -80,6 +103,7 @@ class GradientPlan(BlockPlan):
         }
         block = {name: Storage(self.dtype, n * self.queries) for name, n in columns.items()}
         sums = {
-            name: Storage(self.dtype, problem.keys * self.pitch_of(name)) for name in ("dk", "dv")
+            name: Storage(self.dtype, self.summed_keys * self.pitch_of(name))
+            for name in ("dk", "dv")
         }
         return {**block, **sums}
