@@ -62,7 +62,7 @@ class Checkpoint:
             "progress": dict(self.progress),
             "arrays": {n: [a.dtype.str, list(a.shape)] for n, a in arrays.items()},
         }
-        sections = {name: memoryview(array.tobytes()) for name, array in arrays.items()}
+        sections = {name: _bytes(array) for name, array in arrays.items()}
         with writing(target):
             write_container(target, metadata, sections, durable=durable)
 
@@ -83,6 +83,11 @@ class Checkpoint:
         """Raise if it is not of a model and an optimizer that have such arrays."""
         _check_same(self.weights, weights, "the model", "weight")
         _check_same(self.slots, slots, "the optimizer", "state")
+
+
+def _bytes(array: Array) -> bytes | memoryview:
+    """The elements as they lie in memory; a view of none cannot be cast."""
+    return array.reshape(-1).view(np.uint8).data if array.size else b""
 
 
 def _array(container: Container, name: str, dtype: str, shape: list[int]) -> Array:
