@@ -19,7 +19,6 @@ def no_gradient(
     """The error for a node between `variables` and `ys`; `varying` values depend on the former."""
     function = node.function.name if node.function is not None else ""
     origin = f" ({node.origin})" if node.origin else ""
-    reason = ", as data decide how often it runs" if isinstance(node.op, Loop) else ""
     above, below = _way_up(node, ys), _way_down(node, variables, varying)
     if len(above) > MOST_NAMED:
         above = [*above[:MOST_NAMED], "…"]
@@ -28,11 +27,20 @@ def no_gradient(
     shown = excerpt(node.op, tuple(node.operands), node.name)
     path = " <- ".join((*above, _name(node), *below))
     return UnsupportedError(
-        f"{node.op.mnemonic} has no gradient{reason}, and node {_name(node)!r} needs one",
+        f"{node.op.mnemonic} has no gradient{_reason(node)}, and node {_name(node)!r} needs one",
         where=f"in function @{function}, node %{node.name}{origin}",
         excerpt=[*shown, f"  on the path {path}"],
         help="compute it from ops that have one, or differentiate only what comes after it",
     )
+
+
+def _reason(node: Node) -> str:
+    match node.op:
+        case Loop(iteration=0):
+            return ", as data decide how often it runs"
+        case Loop():
+            return ", as values that it carries grow"
+    return ""
 
 
 def _name(node: Node) -> str:
