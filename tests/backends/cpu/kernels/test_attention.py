@@ -66,6 +66,11 @@ def test_shapes(shape: tuple[int, ...], target: str) -> None:
     bench_of(Attention(0.2), operands(shape), target).check()
 
 
+@pytest.mark.parametrize("queries", [1, 20])
+def test_heads_of_one_element(queries: int) -> None:
+    bench_of(Attention(0.2), operands((1, 2, 2, queries, 20, 1, 1))).check()
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_causal(shape: tuple[int, ...]) -> None:
     if shape[4] < shape[3]:

@@ -23,6 +23,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     larger,
     reduce_max,
     reduce_sum,
+    select,
     shuffle,
     smaller,
 )
@@ -145,6 +146,8 @@ class Single:
 
         def add(column: Index, sums: list[Value], mask: Value | None = None) -> list[Value]:
             factor = self._load(q, column, strides[0], mask)
+            if mask is not None and strides[0] == 0:  # a column that is repeated is in all lanes
+                factor = select(mask, factor, 0.0)
             return [
                 fma(factor, self._load(line, column, strides[1], mask), total)
                 for line, total in zip(lines, sums, strict=True)
