@@ -27,9 +27,10 @@ def pretrained() -> onnx.ModelProto:
     """The model of the demo, which knows digits, for batches of any size and without softmax."""
     model = onnx.load(FOLDER / "digits.onnx")
     graph = model.graph
-    graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
     graph.node.pop()
     graph.output[0].name = graph.node[-1].output[0]
+    for value in (graph.input[0], graph.output[0]):
+        value.type.tensor_type.shape.dim[0].dim_param = "batch"
     return model
 
 
@@ -55,7 +56,7 @@ def main(epochs: int = 6) -> None:
     # The result is a model as it was, with other weights: ONNX again, or compiled.
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "negatives.onnx"
-        trainer.export(path, batch=1)
+        trainer.export(path)
         model = ag.compile(path)
         right = [model(image[None]).argmax() == label for image, label in zip(*test, strict=True)]
         print(f"exported and imported again: {np.mean(right):.1%} right")

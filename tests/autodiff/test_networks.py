@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from afterglow.graph import Builder, Function, Value
 from afterglow.ops.activation import Gelu, Relu
@@ -14,6 +15,7 @@ from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.normalization import BatchNorm, LayerNorm
 from afterglow.ops.pooling import AvgPool, MaxPool
+from afterglow.ops.recurrent import LSTM
 from afterglow.ops.reduction import ReduceMean, ReduceSum
 from afterglow.ops.softmax import LogSoftmax
 from afterglow.types import Array, TensorType
@@ -85,3 +87,16 @@ def test_a_transformer() -> None:
     joined = n.b.emit(Reshape((1, 4, 8)), n.b.emit(Transpose((0, 2, 1, 3)), mixed))
     x = n.b.emit(Add(), x, n.linear(joined, 8))
     n.check(n.linear(n.b.emit(Reshape((4, 8)), x), 11), [10, 1, 4, 0])
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_recurrent_network_in_both_orders(reverse: bool) -> None:
+    n = Network()
+    x, weights = n.weight(2, 1, 2), [n.weight(4, 2), n.weight(4, 1), n.weight(4)]
+    states = [n.weight(1, 1), n.weight(1, 1)]
+    results = n.b.emit_all(LSTM(reverse=reverse), x, *weights, None, *states)
+    for result in results:
+        n.f.output(result.name, result)
+    assert_gradients(n.f, n.inputs)
+    assert "lstm_gradient" in {node.op.mnemonic for node in n.f.nodes}
+    assert_gradients(n.f, n.inputs)

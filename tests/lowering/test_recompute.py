@@ -11,7 +11,6 @@ import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.graph import Function, Node, parse_function, print_function
 from afterglow.instr import Program
 from afterglow.lowering.recompute import Checkpoint, Planning, Recompute
-from afterglow.lowering.recompute.flow import Network
 from afterglow.lowering.recompute.forward import Forward
 from afterglow.lowering.recompute.search import choices
 from afterglow.lowering.recompute.segments import narrow_segments
@@ -77,17 +76,6 @@ def again(function: Function) -> list[str]:
     """The nodes that run again, in order."""
     names = (node.name for node in function.nodes)
     return [name.removesuffix(".again") for name in names if name.endswith(".again")]
-
-
-def test_the_cheapest_cut_is_the_one_nearest_to_the_sink() -> None:
-    network = Network()
-    a, b, c = network.vertex(), network.vertex(), network.vertex()
-    network.connect(Network.SOURCE, a)
-    network.connect(a, b, 3)
-    network.connect(a, c, 2)
-    network.connect(b, c, 5)
-    network.connect(c, Network.SINK, 5)
-    assert network.beyond_cut() == {Network.SINK}
 
 
 def test_light_nodes_run_again_where_that_keeps_less() -> None:

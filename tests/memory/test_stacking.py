@@ -106,6 +106,32 @@ def test_the_epilogue_of_a_product_joins_it() -> None:
     )
 
 
+def test_an_update_joins_the_gradient_of_a_weight() -> None:
+    geometry = "strides = (1, 1), pads = (1, 1, 1, 1), dilations = (1, 1), groups = 1"
+    check(
+        f"""
+        func @main(%x: f32[1, 3, 3, 2], %g: f32[1, 3, 3, 4], %w: f32[4, 3, 3, 2]) {{
+          %d = conv_weight_gradient(%x, %g) {{{geometry}, kernel = (3, 3)}} : f32[4, 3, 3, 2]
+          %y = sub(%w, %d) : f32[4, 3, 3, 2]
+          return %y
+        }}
+        """,
+        f"""
+        program @main {{
+          input %x : f32[1, 3, 3, 2]
+          input %g : f32[1, 3, 3, 4]
+          input %w : f32[4, 3, 3, 2]
+          output %y : f32[4, 3, 3, 2]
+          stack {{
+            %d = local f32[4, 3, 3, 2]
+            conv_weight_gradient out %d, in %x, in %g {{{geometry}, kernel = (3, 3)}}
+            sub out %y, in %w, in %d
+          }}
+        }}
+        """,
+    )
+
+
 def test_what_a_softmax_reads_is_computed_as_it_is_read() -> None:
     check(
         """

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from afterglow.support.errors import UsageError
-from afterglow.training.data import Field, Fields, batches_of
+from afterglow.training.data import Field, Fields, batches_of, split_off
 
 FIELDS = Fields(
     (Field("x", np.dtype("f4"), (2,)),), (Field("label", np.dtype("i8"), (), "target"),)
@@ -65,6 +65,19 @@ def test_an_iterator_serves_one_epoch():
         "error: the data is an iterator, which has been read: it serves one epoch\n"
         "  help: give a list of batches, or a function that returns an iterator"
     )
+
+
+def test_a_share_of_samples_is_left_for_validation():
+    rest, held = split_off((X, Y), FIELDS, 0.3, seed=0)
+    assert (len(rest["x"]), len(held["x"])) == (5, 2)
+    assert sorted([*rest["label"], *held["label"]]) == [*range(7)]
+    assert (held["x"][:, 0] == 2 * held["label"]).all()
+    with pytest.raises(UsageError) as caught:
+        split_off((X, Y), FIELDS, 1.0, seed=0)
+    assert caught.value.what == "a share of 1 of 7 samples leaves nothing on one side"
+    with pytest.raises(UsageError) as caught:
+        split_off([(X, Y)], FIELDS, 0.3, seed=0)
+    assert caught.value.what == "only of arrays can a share of 0.3 be left for validation"
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 import afterglow as ag
 from afterglow import nn
 from afterglow.autodiff import gradients
-from afterglow.graph import Builder, Function, Value
+from afterglow.graph import Builder, Function, Value, verify_module
 from afterglow.graph.evaluate import run_function
-from afterglow.ops.elementwise import Mul
+from afterglow.ops.elementwise import Add, Mul
 from afterglow.ops.reduction import ReduceSum
 from afterglow.training.mode import to_training_mode
 from afterglow.types import Array, TensorType
@@ -81,13 +81,13 @@ def test_the_gradient_of_a_batch_norm_goes_through_its_statistics(
 
 
 def test_running_statistics_follow_with_the_unbiased_variance(batch: tuple[Array, Array]) -> None:
-    learning = Learning.of(nn.BatchNorm(3))
+    learning = Learning.of(nn.BatchNorm(3, momentum=0.3))
     x = batch[0].astype(np.float64)
     mean, variance = np.zeros(3), np.ones(3)
     for _ in range(2):
         learning.run(*batch)
-        mean = 0.9 * mean + 0.1 * x.mean((0, 2, 3))
-        variance = 0.9 * variance + 0.1 * x.var((0, 2, 3), ddof=1)
+        mean = 0.7 * mean + 0.3 * x.mean((0, 2, 3))
+        variance = 0.7 * variance + 0.3 * x.var((0, 2, 3), ddof=1)
     np.testing.assert_allclose(learning.states["running_mean"], mean, rtol=1e-5)
     np.testing.assert_allclose(learning.states["running_var"], variance, rtol=1e-5)
 
@@ -150,6 +150,19 @@ def test_every_dropout_and_every_step_drops_other_elements() -> None:
     assert (masks[0] == masks[2]).all()
     assert (masks[0] != masks[1]).mean() == pytest.approx(0.375, abs=0.1)
     assert (masks[0] > 0).mean() == pytest.approx(0.25, abs=0.06)
+
+
+def test_the_number_of_the_step_may_be_computed() -> None:
+    x = np.ones((8, 8), np.float32)
+    module = nn.Sequential(nn.Dropout(), nn.Dropout(0.1)).module({"x": x.shape})
+    part = module.main.input("part", TensorType(i64, ()))
+    b = Builder(module.main, next(module.main.nodes))
+    to_training_mode(module.main, b.emit(Add(), part, part))
+    verify_module(module)
+    counted = Learning.of(nn.Sequential(nn.Dropout(), nn.Dropout(0.1)), x.shape)
+    counted.states["step"][...] = 6
+    (y,) = run_function(module.main, [x, np.array(3)])
+    np.testing.assert_array_equal(y, counted.run(x, x)[0])
 
 
 def test_a_dropout_of_rate_0_is_nothing() -> None:

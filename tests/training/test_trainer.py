@@ -106,10 +106,16 @@ def test_what_is_learnt_is_a_module_and_a_compiled_model_and_a_file(tmp_path: Pa
     )
     model = made.compile(batch=4, backend="interpreter")
     assert np.allclose(model(X[:4]), wanted, rtol=1e-5)
-    made.export(tmp_path / "trained.onnx", batch=4)
-    onnx.checker.check_model(onnx.load(tmp_path / "trained.onnx"))
-    again = trainer(tmp_path / "trained.onnx", trainable="*")
-    assert np.allclose(again.predict(X[:4]), wanted, rtol=1e-5)
+    for batch in (4, None):
+        path = tmp_path / f"trained {batch}.onnx"
+        made.export(path, batch=batch)
+        onnx.checker.check_model(onnx.load(path))
+        again = trainer(path)
+        assert np.allclose(again.predict(X[:4]), wanted, rtol=1e-5)
+    assert np.allclose(again.predict(X[4:9]), made.predict(X[4:9]), rtol=1e-5)
+    again.export(tmp_path / "again.onnx")
+    (x,) = ag.compile(tmp_path / "again.onnx", backend="interpreter").inputs
+    assert x.shape == ("batch", 3)
 
 
 def test_weights_that_do_not_match_the_pattern_stay() -> None:
@@ -198,7 +204,7 @@ def test_a_killed_process_is_resumed_exactly(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     kills, *digests = done.stdout.split()
-    assert int(kills) >= 3
+    assert int(kills) >= 1  # a run may be at its end before it is killed
     assert digests[0] == digests[1]
 
 
@@ -225,6 +231,12 @@ def test_early_stopping_restores_the_best_weights() -> None:
     stopped = f"stopped after epoch {best + 3}: val_loss was best in epoch {best + 1}"
     assert history.stopped == stopped
     assert made.evaluate((X[:7], Y[:7] + 1))["loss"] == history["val_loss"][best]
+
+
+def test_a_share_of_the_data_is_left_for_validation() -> None:
+    history = fitted(trainer(), epochs=1, validation=0.25)
+    assert history[0].samples == 16
+    assert history[0].val_loss is not None
 
 
 def test_a_callback_ends_a_run() -> None:
@@ -262,6 +274,18 @@ def test_a_loss_that_is_no_number_ends_a_run(tmp_path: Path) -> None:
     with pytest.raises(ag.TrainingError) as caught:
         trainer().fit((odd, Y), batch=22, progress=False)
     assert caught.value.help == "'x' of this batch is not finite either: look at the data"
+
+
+def test_a_label_that_is_no_class_is_an_error() -> None:
+    made = ag.Trainer(MODULE, "cross_entropy", ag.optim.SGD(), backend="interpreter")
+    with pytest.raises(ag.IndexRangeError) as caught:
+        made.step(X, np.full(22, 2))
+    assert str(caught.value) == (
+        "error: cross_entropy: labels must be from 0 to 1, got 2\n"
+        "  in node 'cross_entropy.loss'\n"
+        "  help: look at the labels and indices of this batch; go on from a checkpoint, "
+        "because the step may have changed weights already"
+    )
 
 
 def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:

@@ -23,6 +23,9 @@ from afterglow.types.extent import larger_extent
 MOST_GROWTH = 2.0
 """A buffer that would grow by more than this factor stays without a halo."""
 
+SUFFIX = ".halo"
+"""What the name of a buffer ends with that has a halo around it."""
+
 
 @dataclass(frozen=True)
 class _Request:
@@ -82,7 +85,7 @@ class _Surrounding:
         after = _most([request.halo.after for request in requests])
         self.filled = _sum(self.before, old.type.shape, after)
         shape = _sum(self.filled, _most([request.gap for request in requests]))
-        name = program.names.claim(f"{old.name}.halo")
+        name = program.names.claim(f"{old.name}{SUFFIX}")
         self.new = Buffer(name, old.type.with_shape(shape), Region.ARENA)
         self.inner = self._window(old.name, self.before, old.type.shape)
 

@@ -23,11 +23,13 @@ Shape: TypeAlias = "int | tuple[int, ...]"
 class BatchNorm(Layer):
     """Each channel (axis 1) to mean 0 and variance 1, scaled and shifted.
 
-    Training uses the statistics of the batch, and keeps running ones for inference.
+    Training uses the statistics of the batch, and keeps running ones for inference, in which a
+    batch has the share `momentum`.
     """
 
     num_features: int
     eps: float = 1e-5
+    momentum: float = 0.1
     affine: bool = True
 
     def build(self, scope: Scope, x: Value) -> Value:
@@ -36,7 +38,8 @@ class BatchNorm(Layer):
         scale, bias = _scale_and_bias(scope, self.num_features, self.affine)
         mean = scope.parameter("running_mean", (self.num_features,), init.zeros)
         variance = scope.parameter("running_var", (self.num_features,), init.ones)
-        return scope.emit(ops.BatchNorm(self.eps, 1), x, scale, bias, mean, variance)
+        op = ops.BatchNorm(self.eps, 1, self.momentum)
+        return scope.emit(op, x, scale, bias, mean, variance)
 
 
 @dataclass(frozen=True, repr=False)

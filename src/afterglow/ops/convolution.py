@@ -402,6 +402,15 @@ class ConvWeightGradient(Convolution):
             result[at] = multiply_matrices(lhs.swapaxes(1, 2), rhs)
         return result.reshape(groups * results, *self.kernel, inner)
 
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """Channels of results follow the slopes, those of x follow x, unless they have groups."""
+        last = result.rank - 1
+        if self.groups != 1 or axis not in (0, last):
+            return None
+        return (None, last) if axis == 0 else (last, None)
+
     def gradient(self, b: Builder, out: Value, grad: Value, x: Value, slopes: Value) -> Gradients:
         """It is linear in both: x gets the convolution's transpose, its gradient a convolution."""
         geometry = self.strides, self.pads, self.dilations, self.groups

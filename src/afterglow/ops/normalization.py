@@ -68,12 +68,16 @@ def along_channels(axis: int, channels: int, result: TensorType) -> int | None:
 
 @op("batch_norm")
 class BatchNorm(Op):
-    """(x - mean) / sqrt(variance + epsilon) scale + bias, with one value of each per channel."""
+    """(x - mean) / sqrt(variance + epsilon) scale + bias, with one value of each per channel.
+
+    `momentum` is the share that a batch has in the running mean and variance after it, in training.
+    """
 
     inplace = ("x",)
     along_axis = ("scale", "bias", "mean", "variance")
     epsilon: float = 1e-5
     axis: int = -1
+    momentum: float = 0.1
 
     def infer(
         self,

@@ -13,13 +13,20 @@ import numpy as np
 
 from afterglow.graph import Band, Builder, Cut, Gradients, Halo, Op, Value, op
 from afterglow.ops.convolution import Conv, ConvTranspose
-from afterglow.ops.elementwise import Abs, Div, IsNaN, Less, Mul, Or, Where, scalar
+from afterglow.ops.elementwise import Abs, IsNaN, Less, Mul, Or, Where, scalar
 from afterglow.ops.fill import Fill
 from afterglow.ops.indexing import ScatterReduction
 from afterglow.ops.movement import Expand, Pad, Reshape, Slice
 from afterglow.ops.power import Pow
 from afterglow.ops.reduction import narrowed, widened
-from afterglow.ops.rules import exact_extent, require, require_float, require_number
+from afterglow.ops.rules import (
+    exact_extent,
+    require,
+    require_float,
+    require_number,
+    require_same_dtype,
+    require_shape,
+)
 from afterglow.ops.scatter import ScatterElements
 from afterglow.ops.windows import Windows
 from afterglow.types import Array, TensorType
@@ -104,19 +111,67 @@ def _padded(b: Builder, windows: Windows, x: Value) -> Value:
     return b.emit(Pad((0, *windows.begins, 0), (0, *ends, 0)), x, fill)
 
 
+@op("max_pool_gradient")
+class MaxPoolGradient(Pool):
+    """The gradient of a maximum pooling: that of each window goes to its first largest element."""
+
+    def infer(self, grad: TensorType, x: TensorType) -> TensorType:
+        """The type of x."""
+        require_float(x=x)
+        require_same_dtype(grad=grad, x=x)
+        require_shape(self.pooled(x).shape, grad=grad)
+        return x
+
+    def evaluate(self, grad: Array, x: Array) -> Array:
+        """Added up at the indices of the largest elements."""
+        pool = MaxPoolWithIndices(
+            self.kernel, self.strides, self.pads, self.dilations, self.ceil_mode
+        )
+        _, indices = pool.evaluate(x)
+        images, *_, channels = x.shape
+        total = np.zeros((images, math.prod(x.shape[1:-1]), channels), x.dtype)
+        lines = indices.reshape(images, -1, channels)
+        where = np.arange(images)[:, None, None], lines, np.arange(channels)
+        np.add.at(total, where, grad.reshape(lines.shape))
+        return total.reshape(x.shape)
+
+    def lower(self, b: Builder, grad: Value, x: Value) -> Value:
+        """As `evaluate`; what comes from padding alone is lost."""
+        windows = self.windows
+        padded = _padded(b, windows, x)
+        batch, *extents, channels = padded.type.shape
+        bare = MaxPoolWithIndices(self.kernel, self.strides, (0,) * len(self.pads), self.dilations)
+        _, indices = b.emit_all(bare, padded)
+        lines = Reshape((batch, math.prod(grad.type.shape[1:-1]), channels))
+        zeros = b.emit(Fill((batch, math.prod(extents), channels), 0.0, x.type.dtype))
+        add = ScatterElements(1, ScatterReduction.ADD)
+        total = b.emit(add, zeros, b.emit(lines, indices), b.emit(lines, grad))
+        whole = b.emit(Reshape(padded.type.shape), total)
+        return b.emit(Slice((0, *windows.begins, 0), x.type.shape, (1,) * x.type.rank), whole)
+
+    def parallel(
+        self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> tuple[int | None, ...] | None:
+        """Images and channels follow both operands."""
+        return (axis, axis) if axis in (0, result.rank - 1) else None
+
+    def band(
+        self, cut: Cut, result: TensorType, operands: Sequence[TensorType | None]
+    ) -> Band | None:
+        """No rows: those of x need windows that see other rows."""
+        inside = 0 < cut.axis < result.rank - 1
+        return None if inside else Op.band(self, cut, result, operands)
+
+    def work(self, result: TensorType, operands: Sequence[TensorType | None]) -> int:
+        """The elements of all windows, twice."""
+        grad, _ = self.required_of(operands)
+        return 2 * grad.size * math.prod(self.kernel)
+
+
 def _to_largest(b: Builder, pool: Pool, grad: Value, x: Value) -> Value:
-    """A gradient of the maxima, added where they are; what comes from padding alone is lost."""
-    windows = pool.windows
-    padded = _padded(b, windows, x)
-    batch, *extents, channels = padded.type.shape
-    bare = MaxPoolWithIndices(pool.kernel, pool.strides, (0,) * len(pool.pads), pool.dilations)
-    _, indices = b.emit_all(bare, padded)
-    lines = Reshape((batch, math.prod(grad.type.shape[1:-1]), channels))
-    zeros = b.emit(Fill((batch, math.prod(extents), channels), 0.0, x.type.dtype))
-    add = ScatterElements(1, ScatterReduction.ADD)
-    total = b.emit(add, zeros, b.emit(lines, indices), b.emit(lines, grad))
-    whole = b.emit(Reshape(padded.type.shape), total)
-    return b.emit(Slice((0, *windows.begins, 0), x.type.shape, (1,) * x.type.rank), whole)
+    """A gradient of the maxima, added where they are."""
+    op = MaxPoolGradient(pool.kernel, pool.strides, pool.pads, pool.dilations, pool.ceil_mode)
+    return b.emit(op, grad, x)
 
 
 @op("max_pool")
@@ -283,16 +338,52 @@ class AvgPool(Pool):
         return narrowed(b, b.emit(Mul(), total, b.constant(factors, "factors")), x)
 
     def gradient(self, b: Builder, out: Value, grad: Value, x: Value) -> Gradients:
-        """The share of an element, spread over the window by a transposed convolution with ones."""
+        """The share of an element, spread over the window by a transposed convolution with ones.
+
+        It is only repeated if windows cover x side by side, and summed over windows of the same
+        size if they move by single elements.
+        """
         extents, channels = x.type.shape[1:-1], x.type.shape[-1]
         dtype, windows = x.type.dtype, self.windows
-        divisors = b.constant(self.divisors(extents).astype(dtype.numpy), "divisors")
+        factors = b.constant((1 / self.divisors(extents)).astype(dtype.numpy), "factors")
+        share, mean = b.emit(Mul(), grad, factors), self._spreading(extents)
+        if self._covers(extents):
+            return (self._repeated(b, share, x),)
+        if mean is not None:
+            return (b.emit(Mul(), b.emit(mean, share), scalar(b, math.prod(self.kernel), x)),)
         pads = (*windows.begins, *windows.needed_ends(extents))
         seen = replace(windows, pads=pads).seen_extents(grad.type.shape[1:-1])
         unseen = tuple(n - m for n, m in zip(extents, seen, strict=True))
         spread = ConvTranspose(self.strides, pads, self.dilations, channels, unseen)
         ones = b.emit(Fill((channels, *self.kernel, 1), 1.0, dtype))
-        return (b.emit(spread, b.emit(Div(), grad, divisors), ones),)
+        return (b.emit(spread, share, ones),)
+
+    def _covers(self, extents: tuple[int, ...]) -> bool:
+        """Whether each element lies in exactly one window."""
+        whole = all(n % k == 0 for n, k in zip(extents, self.kernel, strict=True))
+        dense = self.strides == self.kernel and set(self.dilations) == {1}
+        return whole and dense and not any(self.pads)
+
+    def _repeated(self, b: Builder, share: Value, x: Value) -> Value:
+        """The share of each window for all its elements."""
+        batch, *counts, channels = share.type.shape
+        apart = [n for count in counts for n in (count, 1)]
+        wide = [n for pair in zip(counts, self.kernel, strict=True) for n in pair]
+        split = b.emit(Reshape((batch, *apart, channels)), share)
+        return b.emit(Reshape(x.type.shape), b.emit(Expand((batch, *wide, channels)), split))
+
+    def _spreading(self, extents: tuple[int, ...]) -> AvgPool | None:
+        """The mean of windows on shares that spreads them; None where windows move by steps."""
+        begins, ends = [], []
+        for axis, extent in enumerate(extents):
+            count, reach = self.windows.count(axis, extent), self.windows.reach[axis]
+            begins.append(reach - 1 - self.windows.begins[axis])
+            ends.append(extent - count + reach - 1 - begins[-1])
+            fits = min(begins[-1], ends[-1]) >= 0 and max(begins[-1], ends[-1]) < reach
+            if not fits or (count > 1 and self.strides[axis] != 1):
+                return None
+        pads, steps = (*begins, *ends), (1,) * len(extents)
+        return AvgPool(self.kernel, steps, pads, self.dilations, count_include_pad=True)
 
     def divisors(self, extents: tuple[int, ...]) -> Array:
         """How many elements count in each window: an array [result spatial…, 1]."""

@@ -8,6 +8,7 @@ is computed on its own, in any order, and every backend gives the same numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -25,25 +26,28 @@ MOST_BLOCKS = 1 << 18
 """Blocks that are evaluated at once: on the way they take several times the memory."""
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
-_WORD = 0xFFFFFFFF
+WORD = 0xFFFFFFFF
+"""The bits of a word."""
 
 
-def philox(counter: Sequence[Array | int], key: tuple[int, int]) -> list[Array]:
-    """Four words for each counter of four words, and a key of two."""
-    words: list[Array] = [np.asarray(word, np.uint64) for word in counter]
-    a, b, c, d = words
+def philox(counter: Sequence[Any], key: tuple[int, int]) -> list[Any]:
+    """Four words for each counter of four words, and a key of two.
+
+    Words are unsigned integers of 64 bits: arrays, or anything else with their arithmetic.
+    """
+    a, b, c, d = counter
     for first, second in _round_keys(key):
-        low, high = a * np.uint64(_MULTIPLIERS[0]), c * np.uint64(_MULTIPLIERS[1])
-        a, c = (high >> 32) ^ b ^ np.uint64(first), (low >> 32) ^ d ^ np.uint64(second)
-        b, d = high & _WORD, low & _WORD
+        low, high = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]
+        a, c = (high >> 32) ^ b ^ first, (low >> 32) ^ d ^ second
+        b, d = high & WORD, low & WORD
     return [a, b, c, d]
 
 
 def _round_keys(key: tuple[int, int]) -> Iterator[tuple[int, int]]:
     for turn in range(ROUNDS):
         yield (
-            (key[0] + turn * _KEY_STEPS[0]) & _WORD,
-            (key[1] + turn * _KEY_STEPS[1]) & _WORD,
+            (key[0] + turn * _KEY_STEPS[0]) & WORD,
+            (key[1] + turn * _KEY_STEPS[1]) & WORD,
         )
 
 
@@ -59,7 +63,7 @@ def _philox_nodes(b: Builder, counter: Sequence[Value], key: tuple[int, int]) ->
         low = b.emit(Mul(), p, scalar(b, _MULTIPLIERS[0], p))
         high = b.emit(Mul(), r, scalar(b, _MULTIPLIERS[1], r))
         p, r = mixed(high, q, first), mixed(low, s, second)
-        q, s = (b.emit(And(), x, scalar(b, _WORD, x)) for x in (high, low))
+        q, s = (b.emit(And(), x, scalar(b, WORD, x)) for x in (high, low))
     return [p, q, r, s]
 
 
@@ -96,8 +100,9 @@ class RandomUniform(Op):
 
     def _drawn(self, blocks: Array, number: int) -> Array:
         """The numbers of some blocks."""
-        counter = (blocks, self.stream, number & _WORD, number >> 32)
-        words = np.stack(philox(counter, self._key), -1).reshape(-1)
+        counter = (blocks, self.stream, number & WORD, number >> 32)
+        arrays = np.broadcast_arrays(*(np.asarray(word, np.uint64) for word in counter))
+        words = np.stack(philox(arrays, self.key), -1).reshape(-1)
         if self.dtype is f32:
             return (words >> 8).astype(np.float32) * np.float32(2.0**-24)
         return ((words[::2] >> 5) * 2.0**26 + (words[1::2] >> 6)) * 2.0**-53
@@ -108,10 +113,10 @@ class RandomUniform(Op):
         counter = [
             b.emit(Iota((self._blocks,), 0, u64)),
             b.constant(np.array(self.stream, np.uint64)),
-            b.emit(And(), number, scalar(b, _WORD, number)),
+            b.emit(And(), number, scalar(b, WORD, number)),
             b.emit(ShiftRight(), number, scalar(b, 32, number)),
         ]
-        words = _philox_nodes(b, counter, self._key)
+        words = _philox_nodes(b, counter, self.key)
         numbers = words if self.dtype is f32 else [_wide(b, *words[:2]), _wide(b, *words[2:])]
         drop, bits = (8, 24) if self.dtype is f32 else (0, 53)
         drawn = []
@@ -124,8 +129,9 @@ class RandomUniform(Op):
         return b.emit(Reshape(self.shape), b.emit(slice_axis(row.type, 0, 0, self._count), row))
 
     @property
-    def _key(self) -> tuple[int, int]:
-        return self.seed & _WORD, self.seed >> 32
+    def key(self) -> tuple[int, int]:
+        """The seed as two words."""
+        return self.seed & WORD, self.seed >> 32
 
     @property
     def _count(self) -> int:

@@ -317,8 +317,9 @@ class LSTM(Recurrent):
         """Of a plain layer, which then keeps its gates; else that of the lowering."""
         asked = (*grad[3:], lengths, peepholes)
         floats = {value.type.dtype for value in (x, weight, recurrence)}
-        is_plain = self.is_plain and floats in ({f32}, {f64}) and out[0].type.size
-        if not is_plain or any(value is not None for value in asked):
+        is_usual = self.is_plain and floats in ({f32}, {f64}) and not x.type.is_ranged
+        is_there = out[0].type.size > 0 and all(value is None for value in asked)
+        if not (is_usual and is_there):
             return None
         gates, cells = out[3:] or keep_gates(out[0])
         y = _with_last(b, self.reverse, out[0], grad)

@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
-from afterglow.graph import Builder, Value
+from afterglow.graph import Builder, Op, Value
 from afterglow.ops import optimizer as ops
 from afterglow.optim.checks import check_betas, check_number, check_share, look_up
 from afterglow.support.errors import UsageError
 
 LearningRate = float | Callable[[int], float]
 """A number, or a schedule: a function of the number of the step, counted from 0."""
+Operands = Sequence[Value | None]
 Updated = tuple[Value, tuple[Value, ...]]
 """The new weight and its new slots."""
 
@@ -63,12 +64,33 @@ def _check_lr(optimizer: Optimizer) -> None:
         check_number(type(optimizer).__name__, "lr", optimizer.lr)
 
 
-def _split(results: tuple[Value, ...]) -> Updated:
-    return results[0], results[1:]
+class _ByOp:
+    """Base: the update of a weight is one op."""
+
+    def update(
+        self,
+        b: Builder,
+        weight: Value,
+        gradient: Value,
+        lr: Value,
+        step: Value,
+        slots: Sequence[Value],
+    ) -> Updated:
+        """Emit the op."""
+        state = self._state(step, slots)
+        moved, *kept = b.emit_all(self._op(), weight, gradient, lr, *state)
+        return moved, tuple(kept)
+
+    def _op(self) -> Op:
+        raise NotImplementedError
+
+    def _state(self, step: Value, slots: Sequence[Value]) -> Operands:
+        """What the op takes behind the learning rate."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class SGD:
+class SGD(_ByOp):
     """Stochastic gradient descent, with momentum if it is not 0.
 
     Args:
@@ -101,23 +123,15 @@ class SGD:
         """The average of gradients, if there is momentum."""
         return ("velocity",) if self.momentum else ()
 
-    def update(
-        self,
-        b: Builder,
-        weight: Value,
-        gradient: Value,
-        lr: Value,
-        step: Value,
-        slots: Sequence[Value],
-    ) -> Updated:
-        """Emit `sgd`."""
-        op = ops.SGD(self.momentum, self.dampening, self.nesterov, self.weight_decay)
-        counted = (step,) if self.momentum and self.dampening else ()
-        return _split(b.emit_all(op, weight, gradient, lr, *slots, *counted))
+    def _op(self) -> Op:
+        return ops.SGD(self.momentum, self.dampening, self.nesterov, self.weight_decay)
+
+    def _state(self, step: Value, slots: Sequence[Value]) -> Operands:
+        return (*slots, step) if self.momentum and self.dampening else slots
 
 
 @dataclass(frozen=True)
-class Adam:
+class Adam(_ByOp):
     """Adam; `weight_decay` is added to the gradient, as PyTorch does.
 
     Args:
@@ -147,18 +161,11 @@ class Adam:
         """The averages of the gradient and of its square."""
         return ("mean", "square")
 
-    def update(
-        self,
-        b: Builder,
-        weight: Value,
-        gradient: Value,
-        lr: Value,
-        step: Value,
-        slots: Sequence[Value],
-    ) -> Updated:
-        """Emit `adam`."""
-        op = ops.Adam(self.betas, self.eps, self.weight_decay, self.decoupled)
-        return _split(b.emit_all(op, weight, gradient, lr, step, *slots))
+    def _op(self) -> Op:
+        return ops.Adam(self.betas, self.eps, self.weight_decay, self.decoupled)
+
+    def _state(self, step: Value, slots: Sequence[Value]) -> Operands:
+        return (step, *slots)
 
 
 @dataclass(frozen=True)
@@ -177,7 +184,7 @@ class AdamW(Adam):
 
 
 @dataclass(frozen=True)
-class Adagrad:
+class Adagrad(_ByOp):
     """Adagrad: steps of a weight become smaller with the sum of its squared gradients.
 
     Args:
@@ -202,22 +209,15 @@ class Adagrad:
         """The sum of squared gradients."""
         return ("square",)
 
-    def update(
-        self,
-        b: Builder,
-        weight: Value,
-        gradient: Value,
-        lr: Value,
-        step: Value,
-        slots: Sequence[Value],
-    ) -> Updated:
-        """Emit `adagrad`."""
-        op = ops.Adagrad(self.lr_decay, self.eps, self.weight_decay)
-        return _split(b.emit_all(op, weight, gradient, lr, step, *slots))
+    def _op(self) -> Op:
+        return ops.Adagrad(self.lr_decay, self.eps, self.weight_decay)
+
+    def _state(self, step: Value, slots: Sequence[Value]) -> Operands:
+        return (step, *slots)
 
 
 @dataclass(frozen=True)
-class RMSProp:
+class RMSProp(_ByOp):
     """RMSProp: steps of a weight are divided by the root of the average of its squared gradients.
 
     Args:
@@ -248,24 +248,16 @@ class RMSProp:
         velocity = ("velocity",) if self.momentum else ()
         return ("square", *velocity, *(("mean",) if self.centered else ()))
 
-    def update(
-        self,
-        b: Builder,
-        weight: Value,
-        gradient: Value,
-        lr: Value,
-        step: Value,
-        slots: Sequence[Value],
-    ) -> Updated:
-        """Emit `rmsprop`."""
-        op = ops.RMSProp(self.alpha, self.eps, self.momentum, self.centered, self.weight_decay)
+    def _op(self) -> Op:
+        return ops.RMSProp(self.alpha, self.eps, self.momentum, self.centered, self.weight_decay)
+
+    def _state(self, step: Value, slots: Sequence[Value]) -> Operands:
         of = dict(zip(self.slots, slots, strict=True))
-        state = (of["square"], of.get("velocity"), of.get("mean"))
-        return _split(b.emit_all(op, weight, gradient, lr, *state))
+        return of["square"], of.get("velocity"), of.get("mean")
 
 
 @dataclass(frozen=True)
-class Lion:
+class Lion(_ByOp):
     """Lion: each element moves by the learning rate, where an average of gradients points.
 
     Args:
@@ -289,18 +281,11 @@ class Lion:
         """The average of gradients."""
         return ("mean",)
 
-    def update(
-        self,
-        b: Builder,
-        weight: Value,
-        gradient: Value,
-        lr: Value,
-        step: Value,
-        slots: Sequence[Value],
-    ) -> Updated:
-        """Emit `lion`."""
-        op = ops.Lion(self.betas, self.weight_decay)
-        return _split(b.emit_all(op, weight, gradient, lr, *slots))
+    def _op(self) -> Op:
+        return ops.Lion(self.betas, self.weight_decay)
+
+    def _state(self, step: Value, slots: Sequence[Value]) -> Operands:
+        return slots
 
 
 _NAMED: dict[str, type[Optimizer]] = {

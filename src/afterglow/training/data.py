@@ -191,7 +191,7 @@ class ArrayBatches:
             order = np.random.default_rng((self.seed, number)).permutation(self.rows)
         for step in range(skip, self.steps):
             chosen = order[step * self.batch : (step + 1) * self.batch]
-            yield {name: array[chosen] for name, array in self.arrays.items()}
+            yield _rows_of(self.arrays, chosen)
 
 
 class StreamBatches:
@@ -261,3 +261,24 @@ def batches_of(
             "a list, an iterable, or a function that returns one",
         )
     return StreamBatches(data, fields)
+
+
+def split_off(data: Any, fields: Fields, share: float, seed: int) -> tuple[Any, Any]:
+    """Arrays without a share of their samples, and these, which only the seed chooses."""
+    if not isinstance(data, (tuple, Mapping)):
+        raise UsageError(
+            f"only of arrays can a share of {share:g} be left for validation",
+            help="give the data for validation by itself",
+        )
+    arrays = fields.arrays(data)
+    rows = len(next(iter(arrays.values())))
+    count = round(share * rows)
+    if not 0 < count < rows:
+        raise UsageError(f"a share of {share:g} of {rows} samples leaves nothing on one side")
+    order = np.random.default_rng((seed, 0)).permutation(rows)
+    rest = np.sort(order[count:])
+    return _rows_of(arrays, rest), _rows_of(arrays, order[:count])
+
+
+def _rows_of(arrays: Mapping[str, Array], rows: Array) -> dict[str, Array]:
+    return {name: array[rows] for name, array in arrays.items()}

@@ -8,19 +8,21 @@ number of threads, and after a resumption. What is in the body of a loop or a br
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
+
+import numpy as np
 
 from afterglow.graph import Builder, Constant, Function, Node, Value
 from afterglow.graph.value import Placeholder
 from afterglow.ops.channels import ChannelMoments
 from afterglow.ops.elementwise import Add, LessEqual, Mul, Where, scalar
+from afterglow.ops.movement import Reshape, slice_axis
 from afterglow.ops.normalization import BatchNorm
 from afterglow.ops.random import Dropout, RandomUniform
 from afterglow.support.errors import UsageError
 from afterglow.training.parameters import Parameter, matching, to_states
 
-MOMENTUM = 0.1
-"""The share of a batch in the running statistics after it."""
+STEP_BITS = 48
+"""The bits of a run's number that count steps; those above tell dropouts apart."""
 
 
 def to_training_mode(
@@ -28,7 +30,6 @@ def to_training_mode(
     step: Value,
     *,
     frozen: Sequence[str] = (),
-    momentum: float = MOMENTUM,
     seed: int = 0,
 ) -> list[Parameter]:
     """Rewrite a function that infers to one that learns; the running statistics, now states.
@@ -42,7 +43,7 @@ def to_training_mode(
     parameters = [Parameter(c.name, c.type, trains=False) for c in dict.fromkeys(statistics)]
     to_states(function, parameters)
     for norm in norms:
-        _use_batch(function, norm, momentum)
+        _use_batch(function, norm)
     return parameters
 
 
@@ -73,7 +74,7 @@ def _statistics_of(norm: Node) -> list[Constant]:
     return [value for value in norm.operands[3:] if isinstance(value, Constant)]
 
 
-def _use_batch(function: Function, norm: Node, momentum: float) -> None:
+def _use_batch(function: Function, norm: Node) -> None:
     """Normalize by the mean and variance of the batch, and update the running ones."""
     x, old_mean, old_variance = (norm.operand(name) for name in ("x", "mean", "variance"))
     assert x is not None
@@ -89,7 +90,7 @@ def _use_batch(function: Function, norm: Node, momentum: float) -> None:
     unbiased = b.emit(Mul(), variance, scalar(b, count / (count - 1), variance))
     for old, new in ((old_mean, mean), (old_variance, unbiased)):
         assert isinstance(old, Placeholder)
-        _blend(b, old, new, momentum)
+        _blend(b, old, new, norm.op.momentum)
     norm.set_operand(3, mean)
     norm.set_operand(4, variance)
 
@@ -108,24 +109,34 @@ def _blend(b: Builder, state: Placeholder, new: Value, momentum: float) -> None:
 
 def _drop_elements(function: Function, step: Value, seed: int) -> None:
     """Let each dropout keep elements with probability 1 - rate, and scale what is kept."""
-    for node in [node for node in function.nodes if isinstance(node.op, Dropout)]:
-        dropped = _dropped(Builder(function, node, origin=node.origin), node, step, seed)
+    dropouts = [node for node in function.nodes if isinstance(node.op, Dropout)]
+    if not dropouts:
+        return
+    runs = _runs(Builder(function, dropouts[0]), step, len(dropouts))
+    for node, run in zip(dropouts, runs, strict=True):
+        dropped = _dropped(Builder(function, node, origin=node.origin), node, run, seed)
         function.replace(node.result, dropped)
         function.erase(node)
 
 
-def _dropped(b: Builder, node: Node, step: Value, seed: int) -> Value:
+def _runs(b: Builder, step: Value, count: int) -> list[Value]:
+    """The number of the step for each of some dropouts, with that of the dropout above it.
+
+    So the dropouts differ in a number that is read, and all of one shape have the same code.
+    """
+    numbers = b.constant(np.arange(count, dtype=np.int64) << STEP_BITS, "dropouts")
+    runs = b.emit(Add(), step, numbers)
+    each = (b.emit(slice_axis(runs.type, 0, index, 1), runs) for index in range(count))
+    return [b.emit(Reshape(()), run) for run in each]
+
+
+def _dropped(b: Builder, node: Node, run: Value, seed: int) -> Value:
     """x / (1 - rate) where a random number is at least the rate, else 0."""
     (x,), op = node.given, node.op
     assert isinstance(op, Dropout)
     if op.rate == 0:
         return x
-    drawn = b.emit(RandomUniform(x.type.shape, seed=_seed_of(seed, node.name)), step)
+    drawn = b.emit(RandomUniform(x.type.shape, seed=seed % 2**64), run)
     kept = b.emit(LessEqual(), scalar(b, op.rate, drawn), drawn)
     scaled = b.emit(Mul(), x, scalar(b, 1 / (1 - op.rate), x))
     return b.emit(Where(), kept, scaled, scalar(b, 0, x))
-
-
-def _seed_of(seed: int, name: str) -> int:
-    """The seed of the dropout of this name."""
-    return int.from_bytes(blake2b(f"{seed}:{name}".encode(), digest_size=8).digest(), "little")

@@ -22,6 +22,10 @@ ANY_BATCH = 32
 """The batch of a model that takes any, if a user does not say."""
 
 
+LARGEST_BATCH = 1024
+"""The largest batch of an imported model that is trained and may have any."""
+
+
 class ModelSource(Protocol):
     """A model whose batch can have several sizes."""
 
@@ -32,8 +36,11 @@ class ModelSource(Protocol):
     def module(self, batch: int) -> Module:
         """The module for so many samples; its constants have the same names for all sizes."""
 
-    def trained(self, batch: int, values: Mapping[str, Array]) -> Module:
-        """The model with what its constants became by training."""
+    def whole(self) -> Module:
+        """The module for batches of any size if there is one, else for the size of `batch`."""
+
+    def trained(self, batch: int | None, values: Mapping[str, Array]) -> Module:
+        """The model with what its constants became by training; for any batch if it is None."""
 
 
 def model_source(given: Any, dims: Mapping[str, int] | None = None) -> ModelSource:
@@ -68,13 +75,19 @@ def _of_module(module: Module, dims: Mapping[str, int]) -> ModelSource:
 class PlainSource:
     """Base: a model that is trained as it is."""
 
+    batch = ANY_BATCH
+
     def module(self, batch: int) -> Module:
         """The module for so many samples."""
         raise NotImplementedError
 
-    def trained(self, batch: int, values: Mapping[str, Array]) -> Module:
+    def whole(self) -> Module:
+        """The module for the batch that it has."""
+        return self.module(self.batch)
+
+    def trained(self, batch: int | None, values: Mapping[str, Array]) -> Module:
         """The same with other constants."""
-        return with_values(self.module(batch), values)
+        return with_values(self.whole() if batch is None else self.module(batch), values)
 
 
 class ExactSource(PlainSource):
@@ -106,8 +119,6 @@ class ExactSource(PlainSource):
 class RangedSource(PlainSource):
     """A module whose batch has bounds."""
 
-    batch = ANY_BATCH
-
     def __init__(self, module: Module, name: str, dims: Mapping[str, int]) -> None:
         self._module, self._name, self._dims = module, name, dims
 
@@ -115,11 +126,13 @@ class RangedSource(PlainSource):
         """A copy for a batch."""
         return self._module.bind({**self._dims, self._name: batch})
 
+    def whole(self) -> Module:
+        """A copy for any batch within the bounds."""
+        return self._module.bind(self._dims)
+
 
 class BuiltSource(PlainSource):
     """A function that builds a module for a batch."""
-
-    batch = ANY_BATCH
 
     def __init__(self, build: Callable[[int], Module]) -> None:
         self._build = build
@@ -154,6 +167,16 @@ class ImportedSource(PlainSource):
         shapes = {info.name: self._shape(info, batch) for info in self._inputs}
         return import_model(self._given, shapes=shapes)
 
+    def whole(self) -> Module:
+        """The model for any batch, unless its graph depends on the size."""
+        first = (self._inputs[0].shape or (None,))[0]
+        if not isinstance(first, str):
+            return self.module(self.batch)
+        try:
+            return import_model(self._given, dims={**self._dims, first: (1, LARGEST_BATCH)})
+        except AfterglowError:
+            return self.module(self.batch)
+
     def _shape(self, info: TensorInfo, batch: int) -> tuple[int, ...]:
         free = [extent for extent in (info.shape or ())[1:] if not isinstance(extent, int)]
         if not info.shape or free:
@@ -179,9 +202,13 @@ class AdaptedSource:
         """The model with factors."""
         return self._lora.adapt(self._source.module(batch))[0]
 
-    def trained(self, batch: int, values: Mapping[str, Array]) -> Module:
+    def whole(self) -> Module:
+        """The model with factors, for any batch if it can have any."""
+        return self._lora.adapt(self._source.whole())[0]
+
+    def trained(self, batch: int | None, values: Mapping[str, Array]) -> Module:
         """The model without factors: what they add is in its weights."""
-        module = self._source.module(batch)
+        module = self._source.whole() if batch is None else self._source.module(batch)
         _, adapted = self._lora.adapt(module)
         kept = {name: module.constants[name].data for name in adapted}
         return with_values(module, self._lora.merge(adapted, {**kept, **values}))

@@ -12,11 +12,12 @@ from afterglow.driver.options import Options
 from afterglow.driver.partitioning import compile_module
 from afterglow.graph import Module
 from afterglow.runtime.bundle import Bundle, BundleRequest
-from afterglow.runtime.compiled import CompiledFunction, MemoryReport
+from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.device import DeviceBuffer
-from afterglow.support.errors import InternalError
+from afterglow.support.errors import IndexRangeError, InternalError
 from afterglow.training.accumulate import SHARE, parts_of
 from afterglow.training.bundle import export_training, training_entries
+from afterglow.training.cost import TrainingMemory, training_memory
 from afterglow.training.data import Field, Fields
 from afterglow.training.model_source import ModelSource
 from afterglow.training.parameters import Parameter
@@ -107,11 +108,13 @@ class Programs:
         for kind, part in self._parts(batch):
             self._program(kind, part)
 
-    def memory_of(self, rows: int) -> MemoryReport:
+    def memory_of(self, rows: int) -> TrainingMemory:
         """Bytes that a step takes that learns from so many samples."""
         parts = min(self._accumulate, rows)
         kind = TRAIN if parts == 1 else LAST_PART
-        return self._program_for(kind, -(-rows // parts)).memory
+        size = -(-rows // parts)
+        step, inference = self._made_step(kind, size), self._source.module(size).clone()
+        return training_memory(step, inference, self._options)
 
     def train(self, batch: Mapping[str, Array], rate: float) -> Result:
         """Learn from a batch."""
@@ -144,7 +147,12 @@ class Programs:
         return tuple(function.run([inputs[name] for name in function.input_names]))
 
     def _run(self, function: CompiledFunction, arrays: Mapping[str, Array]) -> Result:
-        loss, *outputs = function.run([arrays[name] for name in function.input_names])
+        try:
+            loss, *outputs = function.run([arrays[name] for name in function.input_names])
+        except IndexRangeError as error:
+            error.help = "look at the labels and indices of this batch; go on from a checkpoint, "
+            error.help += "because the step may have changed weights already"
+            raise
         return Result(float(loss), tuple(outputs))
 
     def _program(self, kind: str, batch: Mapping[str, Array]) -> CompiledFunction:
@@ -167,6 +175,9 @@ class Programs:
     def _training_step(self, kind: str, rows: int) -> TrainingStep:
         if (kind, rows) == (TRAIN, self._source.batch):
             return self._first
+        return self._made_step(kind, rows)
+
+    def _made_step(self, kind: str, rows: int) -> TrainingStep:
         made = training_step(
             self._source.module(rows),
             self._recipe,

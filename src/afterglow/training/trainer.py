@@ -20,13 +20,13 @@ from afterglow.optim import Optimizer, rate_at
 from afterglow.optim.optimizers import named
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.bundle import Bundle, BundleRequest, bundle_folder, is_small
-from afterglow.runtime.compiled import MemoryReport
 from afterglow.runtime.logical_device import Devices
 from afterglow.support.errors import UsageError
 from afterglow.support.output_path import writing
 from afterglow.support.sizes import as_size
 from afterglow.training.checkpoint import Checkpoint, Checkpoints
-from afterglow.training.data import Batches, batches_of
+from afterglow.training.cost import TrainingMemory
+from afterglow.training.data import Batches, batches_of, split_off
 from afterglow.training.early_stopping import EarlyStopping
 from afterglow.training.history import History
 from afterglow.training.lora import A, B, LoRA
@@ -39,6 +39,7 @@ from afterglow.training.progress import RunDisplay
 from afterglow.training.run import Callback, Place, Run, alone, measure, restore
 from afterglow.training.step import Recipe
 from afterglow.types import Array
+from afterglow.types.extent import dims_of
 
 _TRAINED_PRECISIONS = ("float32", "bfloat16", "float16")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -168,7 +169,8 @@ class Trainer:
             epochs: how often all of the data is learnt from, of a resumed run all in all.
             batch: how many samples a step learns from, if data are arrays; by default as many as
                 the model is built for, or 32.
-            validation: data that is not learnt from, on which the model is measured each epoch.
+            validation: data that is not learnt from, on which the model is measured each epoch; or
+                the share of arrays, such as 0.1, that is left for that.
             shuffle: whether arrays are in another order each epoch.
             drop_last: whether samples that do not fill a batch are left out of an epoch.
             early_stopping: how many epochs may bring nothing better, or an `EarlyStopping`.
@@ -178,6 +180,8 @@ class Trainer:
             callbacks: functions that are called with each finished epoch; True ends the run.
         """
         size = self._batch_size(batch)
+        if isinstance(validation, float):
+            data, validation = split_off(data, self._programs.fields, validation, self._seed)
         batches = self._batches(data, size, shuffle=shuffle, drop_last=drop_last)
         run = Run(
             self._programs,
@@ -240,13 +244,17 @@ class Trainer:
         """How many steps were done."""
         return self._steps
 
-    def memory(self, batch: int | None = None) -> MemoryReport:
-        """Bytes that a step takes that learns from so many samples, besides weights."""
+    def memory(self, batch: int | None = None) -> TrainingMemory:
+        """Bytes that a step takes that learns from so many samples, beside inference of them."""
         return self._programs.memory_of(self._batch_size(batch))
 
     def module(self, batch: int | None = None) -> Module:
-        """The model that infers, with the weights as they are now as constants."""
-        return self._source.trained(self._batch_size(batch), self.parameters)
+        """The model that infers, with the weights as they are now as constants.
+
+        Without a size of the batch it is for any, if the model that was given is.
+        """
+        size = None if batch is None else self._batch_size(batch)
+        return self._source.trained(size, self.parameters)
 
     def compile(self, batch: int | None = None, **options: Any) -> CompiledModel:
         """The model that infers, compiled with the weights as they are now; see `compile`."""
@@ -254,7 +262,10 @@ class Trainer:
 
     def export(self, path: str | Path, batch: int | None = None) -> None:
         """Write the model that infers as an ONNX file, with the weights as they are now."""
-        export_onnx(self.module(batch), path)
+        module = self.module(batch)
+        extents = (extent for value in module.main.inputs for extent in value.type.shape)
+        dims = {dim.name: (dim.low, dim.high) for dim in dims_of(*extents)}
+        export_onnx(module, path, dims=dims)
 
     def export_bundle(
         self,

@@ -1,7 +1,6 @@
 """Recomputation: a training step computes values of its forward pass again instead of keeping them.
 
 - `forward`: the forward pass of a step, and what the rest of it reads.
-- `flow`: the cheapest cut through a network.
 - `keep`: the values to keep so that all others can be computed again.
 - `segments`: stretches of the forward pass that may be computed again, at narrow points.
 - `search`: which of them, for how many bytes.

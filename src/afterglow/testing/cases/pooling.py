@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.ops.pooling import AvgPool, LpPool, MaxPool, MaxPoolWithIndices
+from afterglow.ops.pooling import AvgPool, LpPool, MaxPool, MaxPoolGradient, MaxPoolWithIndices
 from afterglow.testing.cases.case import case, f16, f32, f64, i8, u8
 
 _THREE = ((3, 3), (2, 2), (1, 1, 1, 1), (1, 1))
@@ -42,6 +42,12 @@ CASES = [
         case(pool(*_THREE), f32(0, 4, 4, 2))
         for pool in (MaxPool, MaxPoolWithIndices, AvgPool, LpPool)
     ),
+    case(MaxPoolGradient(*_THREE), f32(2, 4, 4, 3), f32(2, 7, 8, 3)),
+    case(MaxPoolGradient(*_CEIL), f32(2, 4, 3, 3), f32(2, 7, 8, 3)),
+    case(MaxPoolGradient(*_HOLES), f32(2, 5, 7, 3), f32(2, 7, 8, 3)),
+    case(MaxPoolGradient(*_LINE), f16(2, 5, 3), f16(2, 5, 3)),
+    case(MaxPoolGradient(*_CUBE), f64(1, 2, 2, 2, 2), f64(1, 4, 3, 5, 2)),
+    case(MaxPoolGradient(*_THREE), f32(0, 2, 2, 2), f32(0, 4, 4, 2)),
     case(MaxPool((3, 3), (1, 1), (0,) * 4, (1, 1)), f32(1, 2, 2, 1)),
     case(AvgPool(*_THREE, count_include_pad=True), f32(1, 5, 6, 2)),
     case(AvgPool(*_CEIL, count_include_pad=True), f32(1, 6, 6, 2)),

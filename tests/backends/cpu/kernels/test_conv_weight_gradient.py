@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target, compile_module
+from afterglow.backends.cpu.codegen.write import plans_for
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.conv_weight_gradient import weight_gradient
+from afterglow.backends.cpu.kernels.table import ENTRIES
+from afterglow.backends.cpu.micro.kernel import KernelRequest
+from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.ops.convolution import ConvWeightGradient
 from afterglow.ops.elementwise import Mul, Sub
 from afterglow.testing.cases.case import Case
@@ -74,10 +82,14 @@ def test_cases_of_the_op(case: Case) -> None:
     bench.check(pieces=3, rtol=1e-2 if x.dtype == np.float16 else 1e-5)
 
 
-@pytest.mark.parametrize("target", ["host", "x86-64-v3"])
+@pytest.mark.parametrize(("op", "shape", "results"), GEOMETRIES[1:9:3], ids=str)
+def test_vectors_of_256_bits(op: ConvWeightGradient, shape: Shape, results: int) -> None:
+    bench_of(op, shape, results, "x86-64-v3").check(pieces=2)
+
+
 @pytest.mark.parametrize(("op", "shape", "results"), GEOMETRIES, ids=str)
-def test_geometries(op: ConvWeightGradient, shape: Shape, results: int, target: str) -> None:
-    bench = bench_of(op, shape, results, target)
+def test_geometries(op: ConvWeightGradient, shape: Shape, results: int) -> None:
+    bench = bench_of(op, shape, results)
     (whole,) = (result.copy() for result in bench.run(1))
     bench.check(pieces=3)
     np.testing.assert_array_equal(whole, bench.memory[bench.steps[0].outs[0]].reshape(whole.shape))
@@ -88,9 +100,9 @@ def test_gaps(op: ConvWeightGradient, shape: Shape, results: int) -> None:
     bench_of(op, shape, results, gaps=True).check(pieces=2)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int8, np.int32])
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int8])
 def test_types(dtype: type) -> None:
-    for geometry in (GEOMETRIES[0], GEOMETRIES[5], GEOMETRIES[8]):
+    for geometry in (GEOMETRIES[5], GEOMETRIES[8]):
         tolerance = 1e-2 if dtype == np.float16 else 1e-5
         bench_of(*geometry, dtype=dtype).check(rtol=tolerance, atol=tolerance)
 
@@ -109,6 +121,28 @@ def test_weights_are_updated_where_their_gradient_is_made(
     bench.check(pieces=3)
 
 
+@pytest.mark.parametrize("target", ["host", "x86-64-v3"])
+@pytest.mark.parametrize("size", [2, 4])
+def test_winograd(size: int, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def only(r: KernelRequest) -> list[Algorithm]:
+        listed = weight_gradient(r)
+        return [way for way in listed if way.settings.get("size") == size]
+
+    entry = ENTRIES[ConvWeightGradient]
+    monkeypatch.setitem(ENTRIES, ConvWeightGradient, replace(entry, algorithms=only))
+    bench = bench_of(slopes_of((3, 3), (1, 1), (1, 0, 2, 1)), (2, 9, 12, 37), 47, target)
+    (whole,) = (result.copy() for result in bench.run(1))
+    bench.check(pieces=3, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(whole, bench.memory[bench.steps[0].outs[0]].reshape(whole.shape))
+
+
+def test_winograd_is_for_results_that_need_not_be_exact() -> None:
+    bench = bench_of(SAME, (4, 12, 12, 64), 64)
+    free, exact = (plans_for(bench.job(), bench.target, p) for p in (DEFAULT, Policy(exact=True)))
+    assert free[0].algorithm == "winograd"
+    assert [plan.algorithm for plan in exact] == ["direct"]
+
+
 def test_ranged_images() -> None:
     runs = {"b": 1, "s": 1}, {"b": 3, "s": 5}, {"b": 4, "s": 9}
     check_op(SAME, "b, s, 2, 20", "b, s, 2, 7", runs=runs, threads=1)
@@ -117,9 +151,9 @@ def test_ranged_images() -> None:
     check_op(apart, "b, 3, s, 9", "b, 3, s, 9", runs=runs, threads=2)
 
 
-@pytest.mark.parametrize("name", ["aarch64", "cortex-m4", "riscv64", "wasm32"])
+@pytest.mark.parametrize("name", ["aarch64", "cortex-m4"])
 def test_other_machines(name: str) -> None:
     target = Target.of(name)
-    for geometry in (GEOMETRIES[1], GEOMETRIES[4], GEOMETRIES[8]):
+    for geometry in (GEOMETRIES[4], GEOMETRIES[8]):
         kernel = best_kernel(bench_of(*geometry).job(), target)
         assert compile_module(kernel.module, target)

@@ -9,7 +9,14 @@ import pytest
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add
-from afterglow.ops.pooling import AvgPool, LpPool, MaxPool, MaxPoolWithIndices, Pool
+from afterglow.ops.pooling import (
+    AvgPool,
+    LpPool,
+    MaxPool,
+    MaxPoolGradient,
+    MaxPoolWithIndices,
+    Pool,
+)
 from afterglow.testing.cases.case import Case
 from afterglow.testing.cases.pooling import CASES
 from afterglow.types import Array
@@ -39,26 +46,25 @@ def random(*shape: int, dtype: type = np.float32) -> Array:
     return rng.standard_normal(shape).astype(dtype)
 
 
-def bench_of(op: Pool, x: Array, target: str = "host", *, gaps: bool = False) -> Bench:
+def bench_of(op: Pool, *arrays: Array, target: str = "host", gaps: bool = False) -> Bench:
     bench = Bench(Target.of(target))
-    bench.steps_of(op, bench.input(x, gaps=gaps), gaps=gaps)
+    bench.steps_of(op, *(bench.input(x, gaps=gaps) for x in arrays), gaps=gaps)
     return bench
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_cases_of_the_op(case: Case) -> None:
-    (x,) = case.inputs()
-    assert x is not None
-    bench = bench_of(case.op, x, gaps=True)
+    arrays = [x for x in case.inputs() if x is not None]
+    bench = bench_of(case.op, *arrays, gaps=True)
     if not bench.job().is_empty:
-        bench.check(pieces=3, rtol=2e-3 if x.dtype == np.float16 else 1e-5)
+        bench.check(pieces=3, rtol=2e-3 if arrays[0].dtype == np.float16 else 1e-5)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("geometry", "x"), GEOMETRIES, ids=str)
 def test_geometries(kind: type[Pool], geometry: tuple, x: Shape, target: str) -> None:
-    bench = bench_of(kind(*geometry), random(*x), target)
+    bench = bench_of(kind(*geometry), random(*x), target=target)
     bench.check()
 
 
@@ -88,7 +94,7 @@ def test_types(dtype: type, target: str) -> None:
     kinds = KINDS if not np.issubdtype(dtype, np.integer) else KINDS[:2]
     geometry, shape = GEOMETRIES[0]
     for kind in kinds:
-        bench = bench_of(kind(*geometry), random(*shape, dtype=dtype), target)
+        bench = bench_of(kind(*geometry), random(*shape, dtype=dtype), target=target)
         bench.check(rtol=tolerance, atol=tolerance)
 
 
@@ -124,3 +130,14 @@ def test_steps_after_it(kind: type[Pool]) -> None:
 def test_other_machines(kind: type[Pool], name: str) -> None:
     bench, target = bench_of(kind(*GEOMETRIES[0][0]), random(*GEOMETRIES[0][1])), Target.of(name)
     assert compile_module(best_kernel(bench.job(), target).module, target)
+
+
+@pytest.mark.parametrize(("geometry", "x"), GEOMETRIES[:4], ids=str)
+def test_the_gradient_of_a_maximum_goes_to_the_first_largest(geometry: tuple, x: Shape) -> None:
+    bench = Bench()
+    values = bench.input(random(*x).round())  # many are equal
+    pooled = MaxPool(*geometry).pooled(values.type)
+    op = MaxPoolGradient(*geometry)
+    spread = bench.step(op, bench.input(random(*pooled.shape)), values)
+    bench.step(Add(), spread, values, stored=True)
+    bench.check(pieces=3)

@@ -5,12 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from afterglow.backends.cpu.kernels.reduction import BLOCK
+from afterglow.backends.cpu import Target
+from afterglow.backends.cpu.kernels.reduction import BLOCK, lines_side_by_side
+from afterglow.backends.cpu.micro.layout import lay_out
 from afterglow.graph import Op
+from afterglow.instr import Buffer, Region
 from afterglow.ops.elementwise import Mul
 from afterglow.ops.reduction import ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum
 from afterglow.testing.cases.case import Case
 from afterglow.testing.cases.reduction import CASES
+from afterglow.types import TensorType
+from afterglow.types.dtype import f32
 from tests.backends.cpu.kernels import ranged
 from tests.backends.cpu.kernels.harness import Bench
 from tests.backends.cpu.kernels.line_checks import (
@@ -116,3 +121,12 @@ def test_one_program_for_ranged_lines(shape: str, op: type[Op]) -> None:
 def test_ranged_lines_are_cut_into_blocks() -> None:
     ranged.check_op(ReduceMean((0, 1)), "b, n", threads=2)
     ranged.check_op(ReduceMean((0,)), "n, s", runs=ranged.RUNS[:3], threads=2)
+
+
+def test_whole_rows_are_read_where_blocks_of_them_are_shared() -> None:
+    x = Buffer("x", TensorType(f32, (4096, 64)), Region.INPUT)
+    y = Buffer("y", TensorType(f32, (64,)), Region.OUTPUT)
+    target = Target.of("x86-64-v4")
+    for rows, side in ((4096, 4), (64, 2)):
+        layout = lay_out((rows, 64), (0,), {x: (64, 1)}, {y: (0, 1)}, 16)
+        assert lines_side_by_side(target, layout, f32).side == side

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 
 from afterglow.backends.cpu.kernels.pooling import accepts_pooling, lowest
 from afterglow.backends.cpu.kernels.table import kernel
@@ -60,10 +61,14 @@ class _Writer:
         """Write all windows of a row."""
         image, windows = place_of_row(self.field, row)
         with self.p.e.loop(self.field.columns.count, name="column") as column:
-            search = _Search(self.p, self.field, self.dtype, self.x, image, [*windows, column])
+            search = WindowSearch(
+                self.p, self.field, (self.dtype, i64), self.x, image, [*windows, column]
+            )
             self._write_window(search, row * self.field.columns.count + column, bounds)
 
-    def _write_window(self, search: _Search, number: Index, bounds: tuple[Index, Index]) -> None:
+    def _write_window(
+        self, search: WindowSearch, number: Index, bounds: tuple[Index, Index]
+    ) -> None:
         best, where = self.values.row(number), self.indices.row(number)
 
         def write_vector(channel: Value, lanes: int, mask: Value | None) -> None:
@@ -74,19 +79,22 @@ class _Writer:
         self.channels.each(self.p.e, bounds, write_vector)
 
 
-class _Search:
-    """The search for the largest element of one window, in each channel."""
+class WindowSearch:
+    """The search for the largest element of one window, in each channel.
+
+    `dtypes` are those of elements and of their places.
+    """
 
     def __init__(
         self,
         p: Phase,
         field: WindowField,
-        dtype: DType,
+        dtypes: tuple[DType, DType],
         x: Pointer,
         image: Index,
         windows: list[Index],
     ) -> None:
-        self.p, self.field, self.dtype = p, field, dtype
+        self.p, self.field, (self.dtype, self.place_type) = p, field, dtypes
         pairs = list(zip(field.axes, windows, strict=True))
         self.ranges = [axis.taps(p.e, window) for axis, window in pairs]
         self.firsts = [axis.first(window) for axis, window in pairs]
@@ -94,12 +102,23 @@ class _Search:
         inside = [_first_inside(p, axis, window) for axis, window in pairs]
         self.index = self._number(inside)
 
+    def inside(self) -> WindowSearch:
+        """The search of a window that does not reach over the edge."""
+        found = copy(self)
+        found.ranges = [(0, axis.kernel) for axis in self.field.axes]
+        return found
+
+    def places(self, taps: list[Index]) -> list[Index]:
+        """Where a place of the window lies in x, along each axis."""
+        axes = zip(self.field.axes, taps, self.firsts, strict=True)
+        return [first + tap * axis.dilation for axis, tap, first in axes]
+
     def _number(self, places: list[Index]) -> Value:
         """The number of a place of x, in row-major order."""
         number: Index = 0
         for axis, place in zip(self.field.axes, places, strict=True):
             number = number * axis.extent + place
-        return convert(self.p.e.index(number), i64)
+        return convert(self.p.e.index(number), self.place_type)
 
     def find(self, channel: Index, lanes: int, mask: Value | None) -> tuple[Value, Value]:
         """The largest elements of neighbouring channels, and their places."""
@@ -108,15 +127,14 @@ class _Search:
 
         def step(taps: list[Index], states: list[Value]) -> list[Value]:
             best, index = states
-            place, places = start, []
-            for axis, tap, first in zip(field.axes, taps, self.firsts, strict=True):
+            place = start
+            for axis, tap in zip(field.axes, taps, strict=True):
                 place = place + tap * (axis.dilation * axis.step)
-                places.append(first + tap * axis.dilation)
             x = load(Row(place, field.channel_step), 0, lanes, mask, self.dtype)
             better = best < x
             if self.dtype.is_float:
                 better = better | is_nan(x)
-            here = self._number(places).splat(lanes)
+            here = self._number(self.places(taps)).splat(lanes)
             return [select(better, x, best), select(better, here, index)]
 
         best, index = fold_taps(self.p.e, self.ranges, [least, self.index.splat(lanes)], step)

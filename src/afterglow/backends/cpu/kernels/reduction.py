@@ -107,7 +107,7 @@ def lines_side_by_side(
     columns = largest(layout.columns) // lanes
     side = max(1, min(SIDE, target.vector_registers // (carried + 1), columns))
     lines = ReductionLines(layout, dtype, lanes, side)
-    while largest(lines.units) < ENOUGH_GROUPS and lines.side > 2:
+    while lines.side > 2 and largest(replace(lines, cut=block_cut(lines)).units) < ENOUGH_GROUPS:
         lines = replace(lines, side=lines.side // 2)
     return lines
 

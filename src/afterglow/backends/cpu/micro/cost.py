@@ -31,6 +31,8 @@ SOFTMAX_ELEMENT = 30
 """An element of a softmax, its exponential included."""
 LRN_ELEMENT = 40
 """An element of a local response normalization, its power included."""
+RANDOM_ELEMENT = 30
+"""A random number."""
 TOP_K_ELEMENT = 16
 """An element that is compared with the best so far."""
 TREE_DESCENT = 100.0
@@ -92,6 +94,8 @@ WINOGRAD_OUTPUT = 300.0
 """Transforming a channel of a tile of 4 x 4 results."""
 WINOGRAD_WEIGHT = 16.0
 """An element of a weight that is transformed in a run."""
+WINOGRAD_SLOPE = 4.0
+"""A product of transformed tiles that becomes part of the gradient of a weight."""
 STRASSEN_GAIN = 0.005
 """The estimated gain from which a ranged product goes by Strassen's algorithm."""
 WINOGRAD_GAIN = 1.1

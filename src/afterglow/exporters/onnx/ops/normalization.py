@@ -52,7 +52,8 @@ def _has_samples_first(node: Node) -> bool:
 @exports(norm.BatchNorm, layout=_channels_second, accepts=_has_samples_first)
 def batch_norm(n: NodeWriter) -> str:
     """With the statistics of training."""
-    return n.emit("BatchNormalization", *n.operands, epsilon=n.op.epsilon)
+    kept = 1 - n.op.momentum
+    return n.emit("BatchNormalization", *n.operands, epsilon=n.op.epsilon, momentum=kept)
 
 
 @exports(norm.GroupNorm, layout=_channels_second)

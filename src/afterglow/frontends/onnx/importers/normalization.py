@@ -64,7 +64,8 @@ def _batch_norm(n: NodeContext, mean: Value, variance: Value) -> Value:
     dtype = max((v.type.dtype for v in operands), key=lambda t: t.bits)
     wide = [as_dtype(n, v, dtype) for v in operands]
     axis = 1 if n[0].type.rank > 1 else 0
-    y = n.emit(norm.BatchNorm(n.number("epsilon", 1e-5), axis), *wide)
+    momentum = round(1 - n.number("momentum", 0.9), 6)  # that of a batch, not of those before it
+    y = n.emit(norm.BatchNorm(n.number("epsilon", 1e-5), axis, momentum), *wide)
     return as_dtype(n, y, n[0].type.dtype)
 
 

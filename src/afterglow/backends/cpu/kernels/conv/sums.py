@@ -30,15 +30,18 @@ def sums_over(
     panel: Pointer,
     widths: Sequence[int],
     *,
+    line: int | None = None,
     fetches: bool = False,
     settles: bool = False,
 ) -> list[Value]:
     """The sums of rows of x times a panel that has a line for each tap, row by row.
 
-    Lines are vectors with `widths` lanes. A panel that is not in a cache yet is fetched while it
-    is read. Addresses that follow from ranged extents are settled: LLVM would take long.
+    Lines are vectors with `widths` lanes; they follow each other, or lie `line` elements apart. A
+    panel that is not in a cache yet is fetched while it is read. Addresses that follow from ranged
+    extents are settled: LLVM would take long.
     """
-    dtype, places, line = sum_type(panel.dtype), starts(widths), sum(widths)
+    dtype, places = sum_type(panel.dtype), starts(widths)
+    apart = sum(widths) if line is None else line
     zeros = [e.constant(dtype, 0, lanes) for lanes in widths] * len(rows)
     most = max(2, min(MOST_STEPS, MOST_PRODUCTS // max(len(zeros), 1)))
     unroll = even_unroll((taps.extents or (1,))[-1], most, LEAST_STEPS)
@@ -47,11 +50,11 @@ def sums_over(
         return [convert(line.load(start, lanes), dtype) for start, lanes in places]
 
     def fetch(place: Value, at: Factors) -> None:
-        here = at.panel + place * line
+        here = at.panel + place * apart
         itemsize = panel.dtype.itemsize
-        for element in range(0, unroll * line, LINE // itemsize):
+        for element in range(0, unroll * apart, LINE // itemsize):
             here.prefetch(AHEAD // itemsize + element)
 
     core = Accumulation(broadcast_step(dtype, load), unroll, fetch=fetch if fetches else None)
-    factors = Factors(rows, panel, line=line)
+    factors = Factors(rows, panel, line=apart)
     return core.over(e, taps, factors.settled() if settles else factors, zeros)

@@ -11,7 +11,12 @@ from afterglow.backends.cpu.kernels.conv_weight_gradient.depthwise import (
 )
 from afterglow.backends.cpu.kernels.conv_weight_gradient.plan import WeightGradientPlan
 from afterglow.backends.cpu.kernels.conv_weight_gradient.products import write_products
+from afterglow.backends.cpu.kernels.conv_weight_gradient.winograd import (
+    suits_winograd,
+    winograd_algorithms,
+)
 from afterglow.backends.cpu.kernels.table import DIRECT, algorithms
+from afterglow.backends.cpu.micro.cost import WINOGRAD_GAIN
 from afterglow.backends.cpu.micro.kernel import KernelRequest
 from afterglow.instr import OpInstr
 from afterglow.instr.kernel_plan import Setting
@@ -28,11 +33,15 @@ def _name(step: OpInstr) -> str:
 
 @algorithms(ConvWeightGradient, name=_name)
 def weight_gradient(r: KernelRequest) -> list[Algorithm]:
-    """Products of slopes with packed columns; of single channels without."""
+    """Products of slopes with packed columns, or Winograd's; of single channels as they are."""
     plan = WeightGradientPlan(r.step, r.target)
     if plan.inner == plan.results == 1 < plan.groups:
         apart = DepthwisePlan(plan)
-        write = partial(write_depthwise, plan=apart)
-        return [Algorithm("depthwise", plan.cost, write, apart.needs)]
+        multiply = partial(write_depthwise, plan=apart)
+        return [Algorithm("depthwise", plan.cost, multiply, apart.needs)]
     settings: dict[str, Setting] = {"tile": (plan.rows, plan.panels.width), "chunks": plan.chunks}
-    return [Algorithm(DIRECT, plan.cost, lambda k: write_products(k, plan), plan.needs, settings)]
+    write = partial(write_products, plan=plan)
+    direct = Algorithm(DIRECT, plan.cost, write, plan.needs, settings)
+    others = winograd_algorithms(r.step, plan) if suits_winograd(r.step, plan) else []
+    faster = bool(others) and others[0].cost * WINOGRAD_GAIN < direct.cost
+    return [*others, direct] if faster else [direct, *others]

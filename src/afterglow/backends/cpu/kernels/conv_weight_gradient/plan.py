@@ -11,15 +11,17 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
+from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Value, smaller
 from afterglow.backends.cpu.micro.cost import memory_bound
 from afterglow.backends.cpu.micro.kernel import KernelNeeds, Storage
 from afterglow.backends.cpu.micro.lanes import fitting_lanes, full_lanes
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.sliding import WindowAxis
-from afterglow.backends.cpu.micro.tile import most_rows, sum_type
+from afterglow.backends.cpu.micro.tile import TileRun, most_rows, split_rows, sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.ops.convolution import ConvWeightGradient
+from afterglow.ops.windows import Windows
 from afterglow.types.dtype import DType, i32, i64
 from afterglow.types.extent import largest
 
@@ -58,7 +60,17 @@ class WeightGradientPlan:
         self.taps = math.prod(op.kernel)
         self.sums = sum_type(x.type.dtype)
         self.lanes = full_lanes(target, self.sums)
-        self.work = 2.0 * largest(op.work(step.outs[0].type, [x.type, slopes.type]))
+        whole = 2.0 * largest(op.work(step.outs[0].type, [x.type, slopes.type]))
+        self.work = whole * self._share_seen(op) if self.by_tap else whole
+
+    def _share_seen(self, op: ConvWeightGradient) -> float:
+        """The part of all taps of all windows that lies in x, not in its padding."""
+        share, windows = 1.0, Windows(op.kernel, op.strides, op.pads, op.dilations)
+        for number, axis in enumerate(self.axes):
+            extent, count = largest(axis.extent), largest(axis.count)
+            seen = sum(len(windows.seen(number, tap, extent, count)) for tap in range(axis.kernel))
+            share *= seen / max(1, axis.kernel * count)
+        return share
 
     @property
     def cost(self) -> float:
@@ -117,6 +129,19 @@ class WeightGradientPlan:
     def tiles(self) -> int:
         """Tiles that the results of a group are cut into."""
         return -(-self.results // self.rows)
+
+    @property
+    def runs(self) -> list[TileRun]:
+        """The tiles of each height."""
+        return split_rows(self.results, self.rows)
+
+    def rows_of(self, e: Emitter, first: Index, last: Index) -> tuple[Value, Value]:
+        """The first row of a tile, and the first of the tile after the last."""
+        low = self.runs[-1]
+        begin, end = (
+            e.index(tile) * low.rows + smaller(e.index(tile), low.shift) for tile in (first, last)
+        )
+        return begin, end
 
     @property
     def parts(self) -> int:

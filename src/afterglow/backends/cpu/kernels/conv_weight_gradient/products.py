@@ -23,7 +23,6 @@ from afterglow.backends.cpu.llvm.emitter import (
     Value,
     first_lanes,
     load_masked,
-    smaller,
 )
 from afterglow.backends.cpu.micro.accumulate import Factors, broadcast_step
 from afterglow.backends.cpu.micro.cost import REDUCED_ELEMENT
@@ -31,7 +30,7 @@ from afterglow.backends.cpu.micro.fusion import SinkRow
 from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import split
-from afterglow.backends.cpu.micro.tile import split_rows, tiles_of_block, within_run
+from afterglow.backends.cpu.micro.tile import tiles_of_block, within_run
 
 FEW_PRODUCTS = 16
 """Multiplications of a step up to which a turn of the loop has several steps."""
@@ -135,16 +134,9 @@ class _Product:
         column = unit.tap * plan.panels.padded + unit.panel * plan.panels.width
         return self.sums + row * plan.line + column, plan.line
 
-    def _rows(self, unit: _Unit) -> tuple[Index, Index]:
-        """The first row of a unit, and the one after the last."""
-        tall = split_rows(self.plan.results, self.plan.rows)[-1]
-        ends = unit.first, unit.last
-        first, last = (tile * tall.rows + smaller(self.e.index(tile), tall.shift) for tile in ends)
-        return first, last
-
     def _clear(self, unit: _Unit, to: Pointer, line: int, width: int) -> None:
         """Begin sums with zeros."""
-        first, last = self._rows(unit)
+        first, last = self.plan.rows_of(self.e, unit.first, unit.last)
         with self.e.loop(last, start=first, name="row") as row:
             self.e.zero(to + row * line, width)
 
@@ -153,7 +145,7 @@ class _Product:
     ) -> None:
         """Multiply the slopes of all tiles of a unit by the columns of packed windows."""
         plan, e = self.plan, self.e
-        for run in split_rows(plan.results, plan.rows):
+        for run in plan.runs:
             start, stop = within_run(e, run, unit.first, unit.last, plan.tiles)
             with e.loop(stop, start=start, name="tile") as tile:
                 row = tile * run.rows + run.shift
@@ -191,7 +183,7 @@ class _Product:
 
     def _put_sums(self, unit: _Unit, columns: Columns, to: Pointer) -> None:
         """Put what all blocks have added."""
-        first, last = self._rows(unit)
+        first, last = self.plan.rows_of(self.e, unit.first, unit.last)
         with self.e.loop(last, start=first, name="row") as row:
             self._put(unit, columns, row, columns.load(to + row * columns.width))
 

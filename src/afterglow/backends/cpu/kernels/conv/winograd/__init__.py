@@ -13,7 +13,7 @@ from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.columns import Columns, each_kind, starts
 from afterglow.backends.cpu.kernels.conv.panels import ConvWeights, bias_needs
 from afterglow.backends.cpu.kernels.conv.sums import sums_over
-from afterglow.backends.cpu.kernels.conv.winograd.input import InputTransform, has_edges
+from afterglow.backends.cpu.kernels.conv.winograd.input import InputTransform, TileReading
 from afterglow.backends.cpu.kernels.conv.winograd.output import OutputTransform
 from afterglow.backends.cpu.kernels.conv.winograd.plan import FEW_BLOCKS, WinogradPlan
 from afterglow.backends.cpu.kernels.conv.winograd.weights import (
@@ -45,9 +45,7 @@ def winograd_algorithm(step: OpInstr, plan: WinogradPlan) -> Algorithm:
         workspace["matrices"] = Storage(f32, blocks * matrices)
     if plan.shares_panels != 1:
         scratch["matrices"] = Storage(f32, matrices)
-    if has_edges(step, plan):
-        x = step.required[0]
-        scratch["patch"] = Storage(x.type.dtype, plan.places * plan.channels)
+    scratch |= TileReading.of_x(step, plan).scratch(step, plan)
     return Algorithm(
         "winograd",
         float(plan.cost_of([largest(n) for n in (plan.batch, *plan.extents)])),
@@ -79,7 +77,10 @@ def _write_in_one(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
     name = "" if plan.shares_panels == 0 else "_blocks"
     with k.phase(units, plan.work, f"winograd{plan.size}{name}") as p:
         matrices = p.scratch("matrices")
-        products, transform = _Products(p, plan, factors), InputTransform(p, plan)
+        products, transform = (
+            _Products(p, plan, factors),
+            InputTransform(p, plan, TileReading.of_x(p.step, plan)),
+        )
         weight = WeightPanels(p, plan)
         with p.units() as block:
             first = block * plan.tiles
@@ -95,7 +96,7 @@ def _write_apart(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
     work = largest(plan.count) * plan.channels * WINOGRAD_INPUT
     with k.phase(plan.count * share, work, f"winograd{plan.size}_input") as p:
         matrices = p.workspace("matrices")
-        transform = InputTransform(p, plan)
+        transform = InputTransform(p, plan, TileReading.of_x(p.step, plan))
         with p.units() as tile:
             block, place = split(tile, plan.tiles) if largest(plan.blocks) > 1 else (0, tile)
             transform.write(tile, matrices + p.e.index(block) * size + place * plan.line)

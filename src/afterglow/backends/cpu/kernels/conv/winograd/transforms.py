@@ -69,6 +69,29 @@ def transform_weight(line: Sequence[Value], points: Sequence[float]) -> list[Val
     return [*result, high]
 
 
+def transform_slopes(line: Sequence[Value], points: Sequence[float]) -> list[Value]:
+    """The transform of gradients of m results of a row: the transpose of `transform_output`."""
+    result = [line[0]]
+    for p in points:
+        even, odd = (_weighted(line[n::2], [p**k for k in range(n, len(line), 2)]) for n in (0, 1))
+        result += [even + odd, even - odd]
+    return [*result, line[-1]]
+
+
+def gather_weight(line: Sequence[Value], points: Sequence[float]) -> list[Value]:
+    """The gradients of three weights of a row: the transpose of `transform_weight`."""
+    first, *pairs = weight_matrix(points)[:-1].tolist()
+    factors = pairs[::2]
+    both = list(zip(line[1:-1:2], line[2:-1:2], strict=True))
+    sums, differences = [a + b for a, b in both], [a - b for a, b in both]
+    low, middle, high = ([row[power] for row in factors] for power in range(3))
+    return [
+        _weighted(sums, low, line[0] * first[0]),
+        _weighted(differences, middle),
+        _weighted(sums, high, line[-1]),
+    ]
+
+
 def _polynomial(roots: Sequence[float]) -> list[float]:
     """Coefficients of the monic polynomial with these roots, lowest first."""
     return [float(c) for c in np.poly(roots)[::-1]] if roots else [1.0]
@@ -79,7 +102,10 @@ def _evaluated(coefficients: Sequence[float], terms: Sequence[Value]) -> Value:
     return _weighted(terms[:-1], coefficients[:-1], terms[-1])
 
 
-def _weighted(terms: Sequence[Value], factors: Sequence[float], start: Value | None) -> Value:
+def _weighted(
+    terms: Sequence[Value], factors: Sequence[float], start: Value | None = None
+) -> Value:
+    """The sum of terms times factors, and of what it starts with."""
     total = start
     for term, factor in zip(terms, factors, strict=True):
         if total is None:
