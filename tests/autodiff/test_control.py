@@ -185,3 +185,11 @@ def test_a_layer_whose_lowering_is_a_scan_is_not_computed_twice() -> None:
     verify_module(f.module)
     assert [node.op.mnemonic for node in f.nodes].count("scan") == 2
     assert not any(isinstance(node.op, RNN) for node in f.nodes)
+
+
+def test_a_loop_whose_values_grow_is_refused() -> None:
+    f = function("dim i : 0..2" + LOOP.replace("carried = 1}", "carried = 1, iteration = i}"))
+    with pytest.raises(UnsupportedError) as caught:
+        gradients(Builder(f), [f.outputs[0].value], f.inputs)
+    reason = "as values that it carries grow"
+    assert caught.value.what == f"loop has no gradient, {reason}, and node 'y' needs one"

@@ -38,13 +38,17 @@ def train(folder: Path | None) -> str:
     return hashlib.sha256(weights).hexdigest()
 
 
-def killed_within(seconds: float, folder: Path) -> bool:
-    """Whether a run in a process of its own was killed before its end."""
+def killed_after(step: int, pause: float, folder: Path) -> bool:
+    """Whether a run in a process of its own was killed, a moment after it had saved a step."""
     child = os.fork()
     if not child:
         train(folder)
         os._exit(0)
-    time.sleep(seconds)
+    while not any(int(path.stem[5:]) >= step for path in folder.glob("step-*.agt")):
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return False
+        time.sleep(0.0005)
+    time.sleep(pause)
     os.kill(child, signal.SIGKILL)
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
@@ -52,14 +56,9 @@ def killed_within(seconds: float, folder: Path) -> bool:
 def main() -> None:
     folder = Path(sys.argv[1])
     whole = train(None)
-    started = time.perf_counter()
-    train(folder / "timed")
-    longest = time.perf_counter() - started
     moments = random.Random(0)
-    kills = 0
-    while kills < 3 and killed_within(moments.uniform(0.2, 0.6) * longest, folder / "run"):
-        kills += 1
-    print(kills, train(folder / "run"), whole)
+    kills = sum(killed_after(step, moments.uniform(0, 0.004), folder) for step in (1, 3, 6))
+    print(kills, train(folder), whole)
 
 
 if __name__ == "__main__":

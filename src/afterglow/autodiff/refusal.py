@@ -8,6 +8,7 @@ from afterglow.graph import Node, Value
 from afterglow.graph.printer import excerpt
 from afterglow.ops.control import Loop
 from afterglow.support.errors import UnsupportedError
+from afterglow.types.extent import is_ranged
 
 MOST_NAMED = 3
 """Names at each end of a path; between them and the node in question, the rest is left out."""
@@ -19,7 +20,6 @@ def no_gradient(
     """The error for a node between `variables` and `ys`; `varying` values depend on the former."""
     function = node.function.name if node.function is not None else ""
     origin = f" ({node.origin})" if node.origin else ""
-    reason = ", as data decide how often it runs" if isinstance(node.op, Loop) else ""
     above, below = _way_up(node, ys), _way_down(node, variables, varying)
     if len(above) > MOST_NAMED:
         above = [*above[:MOST_NAMED], "…"]
@@ -28,11 +28,19 @@ def no_gradient(
     shown = excerpt(node.op, tuple(node.operands), node.name)
     path = " <- ".join((*above, _name(node), *below))
     return UnsupportedError(
-        f"{node.op.mnemonic} has no gradient{reason}, and node {_name(node)!r} needs one",
+        f"{node.op.mnemonic} has no gradient{_reason(node)}, and node {_name(node)!r} needs one",
         where=f"in function @{function}, node %{node.name}{origin}",
         excerpt=[*shown, f"  on the path {path}"],
         help="compute it from ops that have one, or differentiate only what comes after it",
     )
+
+
+def _reason(node: Node) -> str:
+    if not isinstance(node.op, Loop):
+        return ""
+    if is_ranged(node.op.iteration):
+        return ", as values that it carries grow"
+    return ", as data decide how often it runs"
 
 
 def _name(node: Node) -> str:

@@ -27,7 +27,7 @@ from afterglow.ops.rules import (
 from afterglow.ops.softmax import LogSoftmax
 from afterglow.support.errors import IndexRangeError
 from afterglow.types import Array, TensorType
-from afterglow.types.dtype import i32
+from afterglow.types.dtype import i32, i64
 
 IGNORED = -100
 """The label of what does not count, unless another one is chosen."""
@@ -75,7 +75,8 @@ class LabelLoss(Op):
             target = labels * (1 - self.label_smoothing) + self.label_smoothing / classes
             return self.reduction.of(-(logs * target * weights).sum(axis))
         counts, places = self._places(labels, classes, axis)
-        mass = np.where(counts, np.take_along_axis(weights + 0 * logs, places, axis), 0)
+        every = np.broadcast_to(weights, logs.shape)
+        mass = np.where(counts, np.take_along_axis(every, places, axis), 0)
         picked = np.take_along_axis(logs * weights, places, axis)
         smooth = (logs * weights).sum(axis, keepdims=True) * (self.label_smoothing / classes)
         total = picked * (1 - self.label_smoothing) + (smooth if self.label_smoothing else 0)
@@ -126,12 +127,12 @@ class _Target:
         b, shape = self.b, [*self.logs.type.shape]
         shape[self.axis] = 1
         at = b.emit(Reshape(tuple(shape)), self.labels)
-        self.at = at if at.type.dtype is i32 else b.emit(Cast(i32), at)
         least, most = i32.limits
-        ignored = min(max(self.loss.ignore_index, least), most)  # as the cast of labels does
-        self.ignored = b.emit(Equal(), self.at, scalar(b, ignored, self.at))
-        zero = scalar(b, 0, self.at)
-        self.place = b.emit(Where(), self.ignored, zero, self.at)
+        is_small = at.type.dtype is i32 and least <= self.loss.ignore_index <= most
+        at = at if is_small or at.type.dtype is i64 else b.emit(Cast(i64), at)
+        self.ignored = b.emit(Equal(), at, scalar(b, self.loss.ignore_index, at))
+        self.place = b.emit(Where(), self.ignored, scalar(b, 0, at), at)
+        self.at = at if at.type.dtype is i32 else b.emit(Cast(i32), at)
 
     def _checked_place(self) -> Value:
         """The index of each label, such that those below 0 do not count from the end."""

@@ -10,6 +10,10 @@ import pytest
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.codegen.write import can_write, plans_for
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.conv.few_pixels import (
+    few_pixels_algorithm,
+    suits_few_pixels,
+)
 from afterglow.backends.cpu.kernels.conv.winograd import winograd_algorithm
 from afterglow.backends.cpu.kernels.conv.winograd.plan import WinogradPlan
 from afterglow.backends.cpu.kernels.table import ENTRIES
@@ -183,6 +187,31 @@ def test_winograd_of_weights_that_vary(
     operands = bench.input(random(*shape)), weight, bench.input(random(results))
     bench.step(Relu(), bench.step(conv((3, 3), 1, 1), *operands), stored=True)
     bench.check(pieces=3, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("op", "shape", "weight"),
+    [
+        (conv((3, 3), 1, 1), (18, 2, 2, 20), (37, 3, 3, 20)),
+        (conv((3, 3), 2, 1), (5, 4, 3, 18), (40, 3, 3, 18)),
+        (conv((2, 3), 1, 3, 2), (4, 3, 2, 7), (5, 2, 3, 7)),
+        (Conv((1,), (2, 2), (1,)), (4, 3, 400), (5, 5, 400)),
+    ],
+    ids=["same", "strides", "pixels that see nothing", "long sums"],
+)
+def test_taps_that_see_padding_are_left_out(
+    op: Conv, shape: Shape, weight: Shape, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(
+        ENTRIES, Conv, replace(ENTRIES[Conv], algorithms=lambda r: [few_pixels_algorithm(r)])
+    )
+    bench = Bench(Target.of(target))
+    operands = bench.input(random(*shape), gaps=True), bench.input(random(*weight), gaps=True)
+    y = bench.step(op, *operands, bench.input(random(weight[0])))
+    assert suits_few_pixels(bench.steps[0], bench.target)
+    bench.step(Relu(), y, stored=True)
+    bench.check(pieces=3, rtol=1e-5, atol=1e-5)
 
 
 def test_weights_that_vary_are_transformed_unless_results_are_to_be_exact() -> None:

@@ -11,7 +11,7 @@ from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.codegen.write import can_write
 from afterglow.instr import Buffer, Region
 from afterglow.ops.activation import Gelu, Relu
-from afterglow.ops.elementwise import Add
+from afterglow.ops.elementwise import Add, Mul, Sub
 from afterglow.ops.linear import MatMul
 from afterglow.testing.cases.case import Case
 from afterglow.testing.cases.linear import CASES
@@ -155,6 +155,19 @@ def test_steps_after_it_work_on_the_result(rows: int, columns: int, target: str)
         added = bench.step(Add(), biased, residual, stored=True)
         bench.step(last, added, stored=True, gaps=True)
         bench.check(pieces=3)
+
+
+def test_an_update_of_a_large_matrix_is_fetched_ahead() -> None:
+    bench = Bench(Target.of("x86-64-v3"))
+    left, right, weight, speed = (
+        bench.input(random(*shape)) for shape in ((9, 520), (9, 700), (520, 700), (520, 700))
+    )
+    gradient = bench.step(MatMul(transpose_lhs=True), left, right)
+    faster = bench.step(Add(), bench.step(Mul(), speed, bench.input(np.float32(0.9))), gradient)
+    moved = bench.step(Mul(), faster, bench.input(np.float32(0.1)))
+    bench.step(Sub(), weight, moved, stored=True)
+    assert best_kernel(bench.job(), bench.target).module.text.count("llvm.prefetch") > 1
+    bench.check(pieces=3)
 
 
 def test_a_matrix_larger_than_the_caches_is_fetched_ahead() -> None:

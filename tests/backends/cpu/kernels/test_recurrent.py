@@ -118,6 +118,14 @@ def test_threads_change_nothing(op: Recurrent, shape: tuple[int, ...]) -> None:
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("op", [CELLS[1], CELLS[3]], ids=str)
+def test_threads_share_the_sequences_of_a_large_batch(op: Recurrent) -> None:
+    bench = bench_of(op, arrays_of(op, (2, 32, 3, 5)))
+    steps = best_kernel(bench.job(), bench.target).functions[-2]
+    assert (steps.symbol.endswith("steps"), steps.units) == (True, 4)
+    bench.check(pieces=3)
+
+
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("op", CELLS, ids=str)
 def test_steps_that_threads_share_are_those_of_one(op: Recurrent, batch: int) -> None:

@@ -7,6 +7,10 @@ from collections.abc import Sequence
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.dots import dots_algorithm, suits_dots
+from afterglow.backends.cpu.kernels.conv.few_pixels import (
+    few_pixels_algorithm,
+    suits_few_pixels,
+)
 from afterglow.backends.cpu.kernels.conv.geometry import Geometry, conv_of
 from afterglow.backends.cpu.kernels.conv.padding import needs_copy
 from afterglow.backends.cpu.kernels.conv.product import product_algorithm
@@ -59,16 +63,20 @@ def conv_algorithms(r: KernelRequest) -> list[Algorithm]:
         if strassen.least_rows > smallest(strassen.product.rows):
             return [chosen_by_extents([plain, fewer], [1 - strassen.used, strassen.used]), plain]
         return [fewer, plain] if strassen.pays else [plain, fewer]
+    listed = [plain]
+    if suits_few_pixels(step, target):
+        listed.append(few_pixels_algorithm(r))
+        listed.sort(key=lambda algorithm: algorithm.cost)
     if not _suits_winograd(step, target):
-        return [plain]
+        return listed
     plans = [WinogradPlan.of(step, target, size) for size in SIZES]
     others = [winograd_algorithm(step, plan) for plan in plans]
     if is_ranged(step.outs[0].type.size):
         return _by_extents(step, [plain, *others], plans)
     others.sort(key=lambda algorithm: algorithm.cost)
-    if others[0].cost * WINOGRAD_GAIN < cost:
-        return [*others, plain]
-    return [plain, *others]
+    if others[0].cost * WINOGRAD_GAIN < listed[0].cost:
+        return [*others, *listed]
+    return [*listed, *others]
 
 
 def _by_extents(

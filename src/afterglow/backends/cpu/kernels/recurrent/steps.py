@@ -51,6 +51,9 @@ FEW_ROWS = 6
 """Rows of a tile at most where the batch is ranged, and there is code for every height."""
 STATE_RANK = 2
 """Axes of a state; results with more of them are of every step."""
+MOST_BLOCKS = (4, 3, 2)
+LEAST_SEQUENCES = 8
+"""Blocks into which a batch may be cut, and sequences that make one worth it."""
 MOST_SHARED_STEPS = 256
 LEAST_SHARED_WIDTH = 256
 """Hidden units from which a step is worth being shared between threads."""
@@ -85,14 +88,25 @@ def _work(problem: RecurrentProblem, stage: Stage) -> float:
 def _write_steps_alone(
     kernel: Kernel, problem: RecurrentProblem, panels: Panels, stages: list[Stage]
 ) -> None:
-    """All steps as one unit."""
+    """All steps of some sequences, which do not meet, as one unit."""
     work = problem.steps * sum(_work(problem, stage) for stage in stages)
-    with kernel.phase(1, work, "steps") as p:
+    blocks = _blocks(problem.batch)
+    rows = problem.batch // blocks
+    with kernel.phase(blocks, work, "steps") as p:
         writer = _Steps(p, problem, panels, stages)
-        with p.units(), p.e.loop(problem.steps, name="step") as step:
+        with p.units() as block, p.e.loop(problem.steps, name="step") as step:
+            first = block * rows if blocks > 1 else p.e.index(0)
             for stage in stages:
                 with p.e.loop(panels.count, name="panel") as panel:
-                    writer.write(stage, step, panel)
+                    writer.write(stage, step, panel, first, rows)
+
+
+def _blocks(batch: int) -> int:
+    """Into how many equal blocks of sequences a batch is cut, so that threads can share it."""
+    if is_ranged(batch):
+        return 1
+    fitting = (n for n in MOST_BLOCKS if batch % n == 0 and batch // n >= LEAST_SEQUENCES)
+    return next(fitting, 1)
 
 
 def _write_shared_steps(
@@ -109,7 +123,7 @@ def _write_shared_steps(
             counters = _open_counters(p, number)
             with p.units() as panel:
                 step = counters.load(panel)
-                writer.write(stage, step, panel)
+                writer.write(stage, step, panel, p.e.index(0), problem.batch)
                 counters.store(step + 1, panel)
     made, steps = kernel.functions[before:], problem.steps
     kernel.functions[before:] = [
@@ -243,15 +257,15 @@ class _Steps:
     def _tile(self, stage: Stage) -> RegisterTile:
         return _tile(self.problem, self.panels, stage, self.p.target)
 
-    def write(self, stage: Stage, step: Value, panel: Value) -> None:
-        """One stage of a step, for the hidden units of a panel."""
+    def write(self, stage: Stage, step: Value, panel: Value, first: Value, batch: int) -> None:
+        """One stage of a step, for the hidden units of a panel and `batch` sequences."""
         time = self.problem.steps - 1 - step if self.problem.op.reverse else step
         tile, weights = self._tile(stage), self.weights[self.stages.index(stage)]
         lines = weights + panel * (self.problem.width * tile.columns)
         source = self.source(stage.source, step)
-        batch = self.problem.batch
         if not is_ranged(batch):
-            for height, row in each_tile(self.e, batch, tile.rows):
+            for height, number in each_tile(self.e, batch, tile.rows):
+                row = first + number
                 place = _CellState(self, step, time, row, panel * self.panels.width)
                 self._finish(stage, place, self._sums(tile.with_rows(height), source, row, lines))
             return
