@@ -25,6 +25,14 @@ def test_lengths_of_rows(rows: int, width: int, target: str) -> None:
     bench.check(pieces=3)
 
 
+@pytest.mark.parametrize("centred", [True, False])
+def test_rows_of_one_element(centred: bool) -> None:
+    bench = Bench()
+    given = random(3, 1), random(3, 1) + 1, random(1)
+    bench.steps_of(NormGradient(centred=centred), *map(bench.input, given))
+    bench.check(pieces=3)
+
+
 def test_rows_with_gaps_and_an_epilogue() -> None:
     bench = Bench()
     grad, x = (bench.input(random(2, 3, 20 + n)[:, :, :20], gaps=True) for n in range(2))

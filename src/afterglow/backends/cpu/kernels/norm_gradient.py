@@ -136,7 +136,9 @@ class _Rows:
         return (reduce_sum(sums) / float(self.width)).splat(self.lanes)
 
     def _load(self, row: SourceRow, column: Index, mask: Value | None) -> Value:
-        return convert(row.load(column, self.lanes, mask), self.dtype)
+        """Elements, and 0 in other lanes: one element alone is in all of them."""
+        value = convert(row.load(column, self.lanes, mask), self.dtype)
+        return value if mask is None else select(mask, value, 0.0)
 
     def _walk(self, carried: list[Value], step: Walk) -> list[Value]:
         """Go through all columns, a vector at a time."""
