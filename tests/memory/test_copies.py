@@ -61,6 +61,20 @@ def test_attention_reads_and_writes_heads_where_they_lie() -> None:
     assert step.ins[0].strides[1:] == (4, 24, 1)
 
 
+def test_heads_are_written_as_columns_of_a_wider_result() -> None:
+    program = without_copies("""
+        func @main(%q: f32[1, 2, 5, 4], %x: f32[1, 5, 3]) {
+          %a = attention(%q, %q, %q) {scale = 0.5, causal = false} : f32[1, 2, 5, 4]
+          %t = transpose(%a) {perm = (0, 2, 1, 3)} : f32[1, 5, 2, 4]
+          %r = reshape(%t) {shape = (1, 5, 8)} : f32[1, 5, 8]
+          %y = concat(%x, %r) {axis = 2} : f32[1, 5, 11]
+          return %y
+        }
+    """)
+    (step,) = (step for step in program.body if isinstance(step, OpInstr))
+    assert (step.op.mnemonic, step.outs[0].strides[1:]) == ("attention", (4, 11, 1))
+
+
 def test_a_transpose_stays_before_an_op_that_wants_rows_in_order() -> None:
     program = without_copies("""
         func @main(%x: f32[1, 5, 2, 4], %w: f32[4, 3]) {

@@ -6,8 +6,12 @@ import pytest
 from afterglow.support.container import write_container
 from afterglow.support.errors import AfterglowWarning, UsageError
 from afterglow.training.checkpoint import Checkpoint, Checkpoints, changed
+from afterglow.types.dtype import bf16
 
-WEIGHTS = {"w": np.float32([[1, 2], [3, 4]]), "scale": np.float32([])}
+WEIGHTS = {
+    "w": np.float32([[1, 2], [3, 4]]),
+    "scale": np.float32([]),
+}
 SLOTS = {"w.velocity": np.float32([[0.5, 0], [0, 0]])}
 
 
@@ -24,6 +28,14 @@ def test_a_checkpoint_holds_all_to_the_bit(tmp_path):
         assert saved.keys() == wanted.keys()
         assert all((saved[name] == wanted[name]).all() for name in wanted)
         assert all(saved[name].flags.writeable for name in saved)
+
+
+def test_floats_of_16_bits_come_back(tmp_path):
+    narrow = np.float32([0.5, -3]).astype(bf16.numpy)
+    Checkpoint(1, {"w": narrow}).save(tmp_path / "a.agt")
+    found = Checkpoint.load(tmp_path / "a.agt").weights["w"]
+    assert found.dtype == bf16.numpy
+    assert (found == narrow).all()
 
 
 def test_a_damaged_file_is_refused(tmp_path):

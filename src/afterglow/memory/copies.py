@@ -6,6 +6,7 @@ order. Only ops that read and write such views as fast as others take them: `Op.
 
 from __future__ import annotations
 
+import math
 from bisect import insort
 from collections.abc import Iterable
 from itertools import pairwise
@@ -67,7 +68,7 @@ class _CopyRemover:
             copy.src, here, max(others, default=here)
         ):
             return False
-        return self._move(copy, dest, copy.src, others)
+        return self._move(copy, dest, copy.src, others) and self._forget(here)
 
     def write_in_place(self, step: Instr) -> bool:
         """… out %s …; copy out %d, in whole %s  ->  … out view of %d …."""
@@ -87,7 +88,14 @@ class _CopyRemover:
             between = first <= index <= last and index != here
             if between and self._touches(index, copy.dest):
                 return False
-        return self._move(copy, source, copy.dest, others)
+        return self._move(copy, source, copy.dest, others) and self._forget(here)
+
+    def _forget(self, here: int) -> bool:
+        """An instruction that is removed touches nothing any more."""
+        for root in {buffer.root for _, buffer in self.steps[here].accesses()}:
+            if here in self.touching[root]:
+                self.touching[root].remove(here)
+        return True
 
     def _is_left_to_updates(self, dest: Buffer, source: Buffer, first: int) -> bool:
         """Whether one step makes state of what others read of it: they may become one stack.
@@ -117,7 +125,10 @@ class _CopyRemover:
         """Let everything that used `old`, or views of it, use `place` instead, if it can."""
         whole = copy.dest if old is copy.dest.root else copy.src
         if not place.is_dense and whole.type != old.type:
-            return False
+            split = _with_axes_split(place, old.type)
+            if split is None:
+                return False
+            place = split
         moved: dict[Buffer, Buffer] = {}
         where = list(where)
         if not _is_in_order(place) and not all(_takes_any_order(self.steps[i]) for i in where):
@@ -173,6 +184,19 @@ def _turn(step: Instr) -> tuple[tuple[int, ...], Buffer, Buffer]:
 def _at(buffer: Buffer, type: TensorType, strides: tuple[int, ...]) -> Buffer:
     root = buffer.root
     return Buffer(buffer.name, type, root.region, base=root, start=buffer.start, strides=strides)
+
+
+def _with_axes_split(place: Buffer, type: TensorType) -> Buffer | None:
+    """A view with axes cut into several, such as columns into heads; None if it needs others."""
+    extents, strides = list(type.shape), []
+    for whole, stride in zip(place.type.shape, place.strides, strict=True):
+        parts: list[int] = []
+        while extents and math.prod(parts) < whole:
+            parts.append(extents.pop(0))
+        if math.prod(parts) != whole:
+            return None
+        strides += [stride * math.prod(parts[i + 1 :]) for i in range(len(parts))]
+    return None if extents else _at(place, type, tuple(strides))
 
 
 def _is_in_order(place: Buffer) -> bool:

@@ -20,7 +20,8 @@ from afterglow.support.container import Container, is_container, read_container,
 from afterglow.support.errors import UsageError, warn
 from afterglow.support.output_path import checked_path, writing
 from afterglow.support.regular_file import open_regular
-from afterglow.types import Array
+from afterglow.types import Array, DType
+from afterglow.types.dtype import dtype_named
 
 KIND = "training checkpoint"
 VERSION = 1
@@ -60,7 +61,7 @@ class Checkpoint:
             "step": self.step,
             "settings": dict(self.settings),
             "progress": dict(self.progress),
-            "arrays": {n: [a.dtype.str, list(a.shape)] for n, a in arrays.items()},
+            "arrays": {n: [DType.of(a.dtype).name, list(a.shape)] for n, a in arrays.items()},
         }
         sections = {name: _bytes(array) for name, array in arrays.items()}
         with writing(target):
@@ -92,7 +93,7 @@ def _bytes(array: Array) -> bytes | memoryview:
 
 def _array(container: Container, name: str, dtype: str, shape: list[int]) -> Array:
     # a copy: the file may be replaced while the array is in use
-    return np.frombuffer(container.section(name), np.dtype(dtype)).reshape(shape).copy()
+    return np.frombuffer(container.section(name), dtype_named(dtype).numpy).reshape(shape).copy()
 
 
 def _opened(path: Path) -> Container:

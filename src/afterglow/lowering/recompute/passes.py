@@ -83,9 +83,10 @@ class Recompute(Pass):
         return _names(segments.kept(frozenset(range(segments.count - 1))))
 
     def _fitting(self, forward: Forward) -> Set[str] | None:
-        """The values to keep so that the arena fits; None if all can be."""
+        """The values to keep so that the arena fits; None if all can be, or that does not help."""
         assert self.budget is not None, "there is nothing else to go by"
-        if self.planning.arena(forward.function) <= self.budget:
+        whole = self.planning.arena(forward.function)
+        if whole <= self.budget:
             return None
         found = choices(forward, self.planning.cost)
         number, least = 0, LARGEST
@@ -100,6 +101,8 @@ class Recompute(Pass):
             limit = self.budget - (arena - found[number].held)
             later = range(number + 1, len(found))
             number = next((n for n in later if found[n].held <= limit), len(found) - 1)
+        if least >= whole:
+            return None
         raise _refusal(forward.function, self.budget, least)
 
     def _arena_with(self, function: Function, kept: Set[str]) -> int:
