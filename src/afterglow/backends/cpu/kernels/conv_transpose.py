@@ -71,12 +71,26 @@ def _needs(r: KernelRequest) -> KernelNeeds:
 
 @algorithms(ConvTranspose, name=_name, exact=("weight",))
 def conv_transpose_algorithms(r: KernelRequest) -> list[Algorithm]:
-    """Without strides those of a convolution with the kernel mirrored, else its own."""
+    """Without strides those of a convolution with the kernel mirrored, else its own.
+
+    There is none if each channel is on its own and weights are known only in the run: it is lowered
+    to a depthwise convolution, whose kernel is faster even if it also reads zeros.
+    """
+    weight = r.step.required[1]
+    if _is_depthwise(r.step) and weight.region is not Region.CONSTANT:
+        return []
     turned = as_convolution(r)
     if turned is None:
         return [Algorithm(DIRECT, plain_cost(r.job), write_conv_transpose, _needs(r))]
     found = conv_algorithms(KernelRequest(turned, r.target))
     return [replace(way, write=partial(_write_turned, turned, way)) for way in found]
+
+
+def _is_depthwise(step: OpInstr) -> bool:
+    """Whether each channel of x makes one channel of the result."""
+    x, weight = step.required[:2]
+    assert isinstance(step.op, ConvTranspose)
+    return x.type.shape[-1] == step.op.groups > 1 and weight.type.shape[-1] == 1
 
 
 def _write_turned(turned: Job, algorithm: Algorithm, k: Kernel) -> None:
