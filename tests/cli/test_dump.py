@@ -145,7 +145,7 @@ def test_an_unknown_pass(command, tmp_path):
     finished = command("dump", models.linear(tmp_path), "--dump-after", "magic")
     assert finished.status == 2
     assert finished.err.startswith(
-        "error: unknown pass 'magic'\n  help: choose from fold-constants, "
+        "error: unknown pass 'magic'\n  help: choose from drop-dropouts, "
     )
 
 

@@ -141,6 +141,20 @@ def test_a_c_program_trains_and_infers_with_one_block_of_state(tmp_path: Path) -
     assert np.allclose(numbers, [*losses, *output.ravel()], rtol=1e-6)
 
 
+def test_a_library_that_trains_is_no_model_to_load(tmp_path: Path) -> None:
+    pytest.importorskip("ziglang")
+    network = nn.Sequential(nn.Linear(3, 2)).module({"x": (4, 3)})
+    trainer = ag.Trainer(network, "mse", ag.optim.SGD(lr=0.1), threads=1)
+    library = trainer.export_bundle(tmp_path, name="net", shared=True).library
+    assert library is not None
+    with pytest.raises(ag.UsageError) as caught:
+        ag.load(library)
+    assert caught.value.what == (
+        f"{library}: the library is no single model: it has the functions "
+        "net_train_step, net_infer, net_init"
+    )
+
+
 def test_a_trainer_writes_a_bundle_that_goes_on_from_its_weights(tmp_path: Path) -> None:
     network = nn.Sequential(nn.Linear(3, 2)).module({"x": (4, 3)})
     trainer = ag.Trainer(network, "mse", ag.optim.SGD(lr=0.1), threads=1)

@@ -91,6 +91,12 @@ def _description(library: ctypes.CDLL, path: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: the description of the model is damaged") from None
     if description.get("format") != FORMAT:
         raise UsageError(f"{path}: the library was built by another version of Afterglow")
+    if description.get("state") is not None:
+        listed = ", ".join(entry["prefix"] for entry in description["entries"])
+        raise UsageError(
+            f"{path}: the library is no single model: it has the functions {listed}",
+            help="call them from C, as its header says, or load the saved model",
+        )
     return description
 
 
