@@ -129,3 +129,9 @@ def test_what_is_not_there_is_refused(
     with pytest.raises(UsageError) as caught:
         ag.differentiate(function, loss, wrt)
     assert str(caught.value) == inspect.cleandoc(text)
+
+
+def test_a_module_is_no_function() -> None:
+    with pytest.raises(UsageError) as caught:
+        ag.differentiate(ag.Module())  # type: ignore[arg-type]
+    assert caught.value.what == "a function of a module is differentiated, got a Module"

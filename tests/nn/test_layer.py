@@ -11,7 +11,7 @@ from afterglow import nn
 from afterglow.graph import Value
 from afterglow.graph.evaluate import run_function
 from afterglow.nn.scope import AnyLayer
-from afterglow.ops.elementwise import Add, Mul
+from afterglow.ops.elementwise import Abs, Add, Mul
 from afterglow.support.errors import CompileError, UsageError
 from afterglow.types import Array
 
@@ -214,3 +214,30 @@ def test_weights_that_do_not_fit_are_refused(given: dict[str, Array], message: s
 def test_negative_extents_are_refused() -> None:
     with pytest.raises(UsageError, match="input 'x' has extent -1 along axis 0"):
         CNN.module({"x": (-1, 1, 8, 8)})
+
+
+@pytest.mark.parametrize(
+    ("network", "inputs", "message"),
+    [
+        (nn.Sequential(5), {"x": (1, 4)}, "0 is no layer: 5"),
+        (nn.Sequential(nn.ReLU, nn.ReLU()), {"x": (1, 4)}, f"0 is no layer: {nn.ReLU!r}"),
+        (nn.Residual(None), {"x": (1, 4)}, "block is no layer: None"),
+        (nn.ReLU(), {}, "ReLU() does not take 0 inputs"),
+        (nn.ReLU(), {"x": (1, 4), "y": (1, 4)}, "ReLU() does not take 2 inputs"),
+    ],
+)
+def test_what_is_no_layer_or_takes_other_inputs_is_refused(
+    network: nn.Layer, inputs: dict[str, tuple[int, ...]], message: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        network.module(inputs)
+    assert caught.value.what == message
+
+
+def test_a_layer_that_returns_nothing_is_refused() -> None:
+    def forgetful(scope: nn.Scope, x: Value) -> None:
+        scope.emit(Abs(), x)
+
+    with pytest.raises(UsageError) as caught:
+        nn.Sequential(forgetful).module({"x": (1, 4)})
+    assert caught.value.what == "forgetful returns None"

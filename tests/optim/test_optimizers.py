@@ -133,3 +133,9 @@ def test_what_makes_no_sense_is_refused(make: Callable[[], Optimizer], text: str
     with pytest.raises(UsageError) as caught:
         make()
     assert caught.value.what == text
+
+
+def test_a_schedule_that_gives_no_number_is_refused() -> None:
+    with pytest.raises(UsageError) as caught:
+        rate_at(SGD(lambda step: None), 3)  # type: ignore[arg-type,return-value]
+    assert caught.value.what == "the learning rate of step 3 must be a number, got None"

@@ -89,3 +89,9 @@ def test_gradients_pass_where_nothing_is_clipped() -> None:
     slope, moved = run_function(f, [given, np.array(0.5, np.float32)])
     assert slope.tolist() == [1, 1, 0, 0]
     assert np.isclose(moved, (1 - 0.6) + (-1 + 1.2) + 127 - 128)
+
+
+def test_a_profile_is_needed() -> None:
+    with pytest.raises(ag.UsageError) as caught:
+        ag.quantization_aware(ag.Module(), None)  # type: ignore[arg-type]
+    assert caught.value.what == "a profile of the model is needed, got None"

@@ -110,6 +110,11 @@ def test_a_share_of_samples_is_left_for_validation():
             [(X, Y), (X[:, :1], Y)],
             "input 'x' of batch 2 of epoch 1 must be float32[rows, 2], got shape (7, 1)",
         ),
+        (
+            ([[1, 2], [3]], Y),
+            "input 'x' must be float32[rows, 2], got rows of different shapes",
+        ),
+        (lambda: None, "the function of the data must return batches, got a NoneType"),
     ],
 )
 def test_data_that_does_not_fit_the_model(data, message):

@@ -84,3 +84,12 @@ def test_labels_of_another_shape():
         "accuracy needs a score for each class and the number of the right one, "
         "got outputs (4, 3) and targets (4, 2)"
     )
+
+
+def test_a_function_that_gives_no_number():
+    def name_of(outputs, targets):
+        return "cat"
+
+    with pytest.raises(UsageError) as caught:
+        measured(name_of, LOGITS, np.zeros(4, np.int64))
+    assert caught.value.what == "metric 'name_of' must return a number, got 'cat'"

@@ -116,3 +116,17 @@ def test_masks_and_scales_of_exported_models_are_no_weights() -> None:
     f.output("y", b.emit(Add(), masked, module.constant("bias", np.ones(1, np.float32))))
     step = training_step(module, Recipe(SquaredError(), ag.optim.SGD()))
     assert [parameter.name for parameter in step.parameters] == ["bias"]
+
+
+def test_a_weight_that_depends_on_the_batch_is_an_error(weight: Array) -> None:
+    recipe = Recipe(SquaredError(), ag.optim.SGD())
+    step = training_step(line(weight), recipe)
+    other = line(weight)
+    other.constants["weight"].name = "weight_1"
+    other.constants["weight_1"] = other.constants.pop("weight")
+    with pytest.raises(ag.UsageError) as caught:
+        training_step(other, recipe, like=step.parameters)
+    assert caught.value.what == (
+        "weight 'weight' depends on the size of the batch: "
+        f"it was {step.parameters[0].type}, and there is none for this one"
+    )

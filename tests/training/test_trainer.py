@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -352,3 +353,48 @@ def test_what_cannot_be_trained(make, message) -> None:
     with pytest.raises(ag.UsageError) as caught:
         make()
     assert str(caught.value) == message
+
+
+WRONG_SETTINGS: list[tuple[dict[str, Any], str]] = [
+    ({"trainable": []}, "trainable must name weights that train, got []"),
+    ({"trainable": 5}, "trainable must name weights that train, got 5"),
+    ({"lora": "*"}, "lora says which weights get factors, got '*'"),
+    ({"seed": -1}, "seed must be a whole number from 0 on, got -1"),
+    ({"optimizer": ag.optim.SGD}, f"an optimizer is needed, got {ag.optim.SGD!r}"),
+    (
+        {"loss": ag.optim.MSE},
+        f"a loss is a name, one of ag.optim, or a function, got {ag.optim.MSE!r}",
+    ),
+    (
+        {"loss": lambda b, outputs, targets: outputs[0]},
+        "a function that emits a loss must return a scalar of the graph, got f32[32, 2]",
+    ),
+    (
+        {"loss": lambda b, outputs, targets: None},
+        "a function that emits a loss must return a scalar of the graph, got None",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wrong", "what"), WRONG_SETTINGS)
+def test_settings_that_mean_nothing_are_refused(wrong: dict[str, Any], what: str) -> None:
+    model = nn.Linear(3, 2).module({"x": (None, 3)})
+    with pytest.raises(ag.UsageError) as refused:
+        ag.Trainer(model, **{"optimizer": "sgd", **wrong})
+    assert refused.value.what == what
+
+
+WRONG_RUNS: list[tuple[dict[str, Any], str]] = [
+    ({"callbacks": 5}, "callbacks must be a list of functions, got 5"),
+    ({"callbacks": [5]}, "callbacks must be a list of functions, got [5]"),
+    ({"early_stopping": "a"}, "patience is a number of epochs from 1 on, got 'a'"),
+    ({"early_stopping": True}, "patience is a number of epochs from 1 on, got True"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "what"), WRONG_RUNS)
+def test_options_of_a_run_that_mean_nothing_are_refused(wrong: dict[str, Any], what: str) -> None:
+    trainer = ag.Trainer(nn.Linear(3, 2).module({"x": (None, 3)}), optimizer="sgd")
+    with pytest.raises(ag.UsageError) as refused:
+        trainer.fit((np.zeros((4, 3), np.float32), np.zeros(4, np.int64)), **wrong)
+    assert refused.value.what == what

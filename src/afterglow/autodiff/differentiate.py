@@ -27,6 +27,11 @@ def differentiate(
     The function belongs to a copy of the module, so the caller's own stays what it is. It can be
     compiled, and differentiated again.
     """
+    if not isinstance(function, Function):
+        raise UsageError(
+            f"a function of a module is differentiated, got a {type(function).__name__}",
+            help="give module.main",
+        )
     chosen = _variables(function, wrt)
     place = _loss_index(function, loss)
     copy = _copied(function)

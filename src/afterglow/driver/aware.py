@@ -16,6 +16,7 @@ from afterglow.passes import Pipeline
 from afterglow.quantization.aware import MakeAware
 from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.profile import Profile
+from afterglow.support.errors import UsageError
 
 
 def quantization_aware(
@@ -43,7 +44,11 @@ def quantization_aware(
     """
     check_bindings(shapes, dims)
     known = loaded_profile(profile)
-    assert known is not None
+    if not isinstance(known, Profile):
+        raise UsageError(
+            f"a profile of the model is needed, got {profile!r}",
+            help="observe one: ag.profile(model, batches)",
+        )
     options = Options(
         shapes=shapes or {},
         dims=DimOptions.of(dims or {}).bound,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -75,8 +76,24 @@ class Scope:
 
     def built(self, layer: AnyLayer, *inputs: Value) -> Value:
         """What a layer makes of its inputs, in this very place."""
+        if isinstance(layer, type) or not (isinstance(layer, Buildable) or callable(layer)):
+            raise UsageError(
+                f"{self.path or 'the network'} is no layer: {layer!r}",
+                help="give a layer such as nn.Linear(3, 4), or a function (scope, x)",
+            )
         build = layer.build if isinstance(layer, Buildable) else layer
-        return build(self, *inputs)
+        if not _takes(build, self, *inputs):
+            raise UsageError(
+                f"{describe(layer)} does not take {len(inputs)} inputs",
+                help="give the network as many inputs as it takes",
+            )
+        y = build(self, *inputs)
+        if not isinstance(y, Value):
+            raise UsageError(
+                f"{describe(layer)} returns {y!r}",
+                help="a layer returns a value of the graph, such as that of scope.emit",
+            )
+        return y
 
     def expect(self, x: Value, axis: int, extent: int, what: str, fix: str = "") -> None:
         """Refuse an input whose extent along an axis is not that of the layer."""
@@ -93,6 +110,17 @@ class Scope:
 
     def _inside(self, name: str) -> str:
         return f"{self.path}.{name}" if self.path else name
+
+
+def _takes(build: Callable[..., Any], *arguments: Any) -> bool:
+    """Whether a function can be called so."""
+    try:
+        inspect.signature(build).bind(*arguments)
+    except TypeError:
+        return False
+    except ValueError:  # a function without a known signature
+        return True
+    return True
 
 
 def describe(layer: Any) -> str:

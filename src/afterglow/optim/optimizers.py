@@ -56,7 +56,14 @@ def named(name: str) -> Optimizer:
 
 def rate_at(optimizer: Optimizer, step: int) -> float:
     """The learning rate of a step, counted from 0."""
-    return float(optimizer.lr(step) if callable(optimizer.lr) else optimizer.lr)
+    found = optimizer.lr(step) if callable(optimizer.lr) else optimizer.lr
+    try:
+        return float(found)
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"the learning rate of step {step} must be a number, got {found!r}",
+            help="a schedule is a function of the number of the step that returns a number",
+        ) from None
 
 
 def _check_lr(optimizer: Optimizer) -> None:

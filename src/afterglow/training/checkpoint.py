@@ -179,7 +179,8 @@ class Checkpoints:
 
     def __post_init__(self) -> None:
         checked_path(self.folder, "folder of checkpoints")
-        if self.keep < 1 or self.every < 0:
+        counts = self.keep, self.every
+        if not all(isinstance(n, int) for n in counts) or self.keep < 1 or self.every < 0:
             raise UsageError(
                 f"cannot keep {self.keep} checkpoints, one every {self.every} steps",
                 help="keep at least 1; every is at least 0",

@@ -36,9 +36,15 @@ class Field:
 
     def checked(self, given: Any, where: str = "") -> Array:
         """An array of samples as the model takes it, or an error that says what is wrong."""
-        array = np.asarray(given)
         at = f" of {where}" if where else ""
         wanted = f"{self.dtype}[rows{''.join(f', {extent}' for extent in self.shape)}]"
+        try:
+            array = np.asarray(given)
+        except ValueError:
+            raise UsageError(
+                f"{self.kind} {self.name!r}{at} must be {wanted}, got rows of different shapes",
+                help="the first axis counts samples; the others are those of the model",
+            ) from None
         if array.shape[1:] != self.shape or not array.ndim:
             raise UsageError(
                 f"{self.kind} {self.name!r}{at} must be {wanted}, got shape {array.shape}",
@@ -220,7 +226,12 @@ class StreamBatches:
     def _opened(self, number: int) -> Iterable[Any]:
         source = self._source
         if callable(source) and not hasattr(source, "__iter__"):
-            found: Iterable[Any] = source(number) if _takes_one(source) else source()
+            found = source(number) if _takes_one(source) else source()
+            if not isinstance(found, Iterable):
+                raise UsageError(
+                    f"the function of the data must return batches, got {_kind(found)}",
+                    help="return a list of pairs (inputs, targets), or make it a generator",
+                )
             return found
         if isinstance(source, Iterator):
             if self._read:

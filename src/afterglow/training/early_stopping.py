@@ -31,12 +31,20 @@ class EarlyStopping:
     mode: str = "auto"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.patience, int) or self.patience < 1:
+        whole = isinstance(self.patience, int) and not isinstance(self.patience, bool)
+        if not whole or self.patience < 1:
             raise UsageError(f"patience is a number of epochs from 1 on, got {self.patience!r}")
         if self.mode not in ("auto", "min", "max"):
             raise UsageError(
                 f"no mode {self.mode!r} of early stopping", help='use "min", "max" or "auto"'
             )
+
+    @staticmethod
+    def of(given: EarlyStopping | int | None) -> EarlyStopping | None:
+        """What a user means: a rule, a number of epochs, or none."""
+        if given is None or isinstance(given, EarlyStopping):
+            return given
+        return EarlyStopping(given)
 
 
 @dataclass

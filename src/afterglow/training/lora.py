@@ -43,6 +43,13 @@ class LoRA:
         if isinstance(self.rank, bool) or not isinstance(self.rank, int) or self.rank < 1:
             raise UsageError(f"LoRA: rank must be a whole number above 0, got {self.rank!r}")
 
+        texts = (self.weights,) if isinstance(self.weights, str) else self.weights
+        if not isinstance(texts, tuple | list) or not all(isinstance(t, str) for t in texts):
+            raise UsageError(
+                f"LoRA: weights must be patterns of names, got {self.weights!r}",
+                help='write ag.LoRA("*attn*", rank=8)',
+            )
+
     @property
     def scale(self) -> float:
         """The factor of what A and B add."""

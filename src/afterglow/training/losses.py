@@ -31,16 +31,23 @@ class FunctionLoss:
 
     def emit(self, b: Builder, outputs: Sequence[Value], targets: Sequence[Value]) -> Value:
         """What the function emits."""
-        return self.function(b, outputs, targets)
+        value = self.function(b, outputs, targets)
+        if not isinstance(value, Value) or value.type.rank:
+            got = value.type if isinstance(value, Value) else repr(value)
+            raise UsageError(
+                f"a function that emits a loss must return a scalar of the graph, got {got}",
+                help="end it with a reduction: return b.emit(ReduceMean((0, 1), False), error)",
+            )
+        return value
 
 
 def loss_of(given: Any) -> Loss:
     """The loss that a user means."""
     if isinstance(given, str):
         return named(given)
-    if isinstance(given, Loss):
+    if isinstance(given, Loss) and not isinstance(given, type):
         return given
-    if callable(given):
+    if callable(given) and not isinstance(given, type):
         return FunctionLoss(given)
     raise UsageError(
         f"a loss is a name, one of ag.optim, or a function, got {given!r}",

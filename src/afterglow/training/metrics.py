@@ -39,7 +39,8 @@ class Metric:
         if isinstance(given, str):
             return _named(given)
         if callable(given):
-            return Metric(getattr(given, "__name__", type(given).__name__), _weighted(given))
+            name = getattr(given, "__name__", type(given).__name__)
+            return Metric(name, _weighted(given, name))
         raise UsageError(
             f"a metric is a name or a function of outputs and targets, got {given!r}",
             help=_known(),
@@ -118,12 +119,19 @@ def _known() -> str:
     return f"the names are {', '.join(_METRICS)} and topK, such as top5"
 
 
-def _weighted(function: Callable[[Any, Any], float]) -> Terms:
+def _weighted(function: Callable[[Any, Any], float], name: str) -> Terms:
     """A function of a batch, which counts as often as the batch has samples."""
 
     def terms(outputs: Any, targets: Any) -> tuple[float, float]:
         rows = len(_first(targets))
-        return float(function(outputs, targets)) * rows, rows
+        found = function(outputs, targets)
+        try:
+            return float(found) * rows, rows
+        except (TypeError, ValueError):
+            raise UsageError(
+                f"metric {name!r} must return a number, got {found!r}",
+                help="return the mean over the samples of the batch",
+            ) from None
 
     return terms
 

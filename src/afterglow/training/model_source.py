@@ -178,6 +178,11 @@ class ImportedSource(PlainSource):
             return self.module(self.batch)
 
     def _shape(self, info: TensorInfo, batch: int) -> tuple[int, ...]:
+        if info.shape is not None and not len(info.shape):
+            raise UsageError(
+                f"input '{info}' has no axes: the first axis of each input is that of the batch",
+                help="train a model whose inputs all belong to the batch",
+            )
         free = [extent for extent in (info.shape or ())[1:] if not isinstance(extent, int)]
         if not info.shape or free:
             raise UsageError(

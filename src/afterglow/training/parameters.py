@@ -100,12 +100,26 @@ def to_states(function: Function, parameters: Sequence[Parameter]) -> dict[str, 
     first = next(function.nodes, None)
     states = {}
     for parameter in parameters:
-        constant = module.constants[parameter.name]
+        constant = _constant_of(module, parameter)
         module.erase_constant(constant)
         state = parameter.declare(module)
         function.replace(constant, parameter.read(Builder(function, first), state))
         states[parameter.name] = state
     return states
+
+
+def _constant_of(module: Module, parameter: Parameter) -> Constant:
+    """The constant that a parameter stands for, in a model for another batch perhaps."""
+    constant = module.constants.get(parameter.name)
+    if constant is not None and constant.type == parameter.type:
+        return constant
+    found = "there is none" if constant is None else f"it is {constant.type}"
+    raise UsageError(
+        f"weight {parameter.name!r} depends on the size of the batch: "
+        f"it was {parameter.type}, and {found} for this one",
+        help="learn from batches of one size, the first one's, with drop_last=True; "
+        "or import the model with a fixed batch",
+    )
 
 
 def store_as_read(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -100,6 +100,7 @@ class Trainer:
     ) -> None:
         self._metrics = metrics_of(metrics)
         self._optimizer = _checked_optimizer(optimizer)
+        self._seed = _checked_seed(seed)
         patterns = _patterns(trainable, lora)
         own = model_source(source, dims)
         self._source: ModelSource = own if lora is None else AdaptedSource(own, lora)
@@ -130,7 +131,6 @@ class Trainer:
             outputs=bool(self._metrics),
             accumulate=_checked_parts(accumulate),
         )
-        self._seed = seed
         self._epoch, self._steps = 1, 0
         self._settings = {
             **_described(recipe),
@@ -194,9 +194,9 @@ class Trainer:
             self._settings,
             self._steps,
             None if validation is None else self._batches(validation, size),
-            EarlyStopping(early_stopping) if isinstance(early_stopping, int) else early_stopping,
+            EarlyStopping.of(early_stopping),
             None if checkpoint is None else Checkpoints.of(checkpoint),
-            callbacks,
+            _checked_callbacks(callbacks),
         )
         self._begin(run, resume=resume)
         try:
@@ -329,8 +329,37 @@ def _frozen_norms(module: Module, patterns: Sequence[str]) -> tuple[str, ...]:
 
 def _patterns(trainable: str | Sequence[str] | None, lora: LoRA | None) -> tuple[str, ...]:
     """The patterns of what trains: without a word about it all, or the factors alone."""
+    if trainable is not None and (not trainable or not _are_texts(trainable)):
+        raise UsageError(
+            f"trainable must name weights that train, got {trainable!r}",
+            help='give patterns with stars, such as ["*bias"], or leave it out to train all',
+        )
+    if lora is not None and not isinstance(lora, LoRA):
+        raise UsageError(
+            f"lora says which weights get factors, got {lora!r}",
+            help='write lora=ag.LoRA("*", rank=8)',
+        )
     given = (trainable,) if isinstance(trainable, str) else tuple(trainable or ())
     return given or ("*",) if lora is None else (f"*{A}", f"*{B}", *given)
+
+
+def _are_texts(given: Any) -> bool:
+    return isinstance(given, Iterable) and all(isinstance(each, str) for each in given)
+
+
+def _checked_seed(seed: int) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise UsageError(f"seed must be a whole number from 0 on, got {seed!r}")
+    return seed
+
+
+def _checked_callbacks(callbacks: Sequence[Callback]) -> Sequence[Callback]:
+    if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
+        raise UsageError(
+            f"callbacks must be a list of functions, got {callbacks!r}",
+            help="write callbacks=[function]: it is called with each finished epoch",
+        )
+    return callbacks
 
 
 def _checked_precision(precision: str) -> str:
@@ -357,7 +386,7 @@ def _checked_parts(parts: int) -> int:
 def _checked_optimizer(given: Optimizer | str | None) -> Optimizer:
     if isinstance(given, str):
         return named(given)
-    if not isinstance(given, Optimizer):
+    if not isinstance(given, Optimizer) or isinstance(given, type):
         raise UsageError(
             f"an optimizer is needed, got {given!r}",
             help="write optimizer=ag.optim.SGD(lr=0.05, momentum=0.9), or ag.optim.AdamW()",
